@@ -1,0 +1,1 @@
+//! Source text to a verified graph, or diagnostics.

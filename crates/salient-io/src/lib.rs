@@ -1,0 +1,1 @@
+//! Arrays and checkpoints: bytes of others, trusted in nothing.

@@ -1,0 +1,1 @@
+//! The typed tensor graph and what is true of it alone.

@@ -1,0 +1,1 @@
+//! Loop programs and bodies to callable code.

@@ -1,0 +1,1 @@
+//! A graph to a cheaper equal graph, by equality saturation.

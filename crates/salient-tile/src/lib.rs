@@ -1,0 +1,1 @@
+//! A fused graph to loop programs over tiles, and the memory plan.

@@ -1,0 +1,1 @@
+//! The vector IR: bodies of tiles, written once for any lane count.

@@ -1,0 +1,1 @@
+//! The public face: compile a model, look at every stage, run it.
