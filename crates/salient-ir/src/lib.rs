@@ -1,1 +1,23 @@
 //! The typed tensor graph and what is true of it alone.
+//!
+//! A tensor is a function of named indices: a node has a dtype and a set of free axes, no order and no layout.
+//! This crate knows neither source text, nor the optimiser, nor machine code.
+
+pub mod array;
+pub mod axis;
+pub mod dim;
+pub mod eval;
+pub mod graph;
+pub mod math;
+pub mod op;
+//TEXT
+pub mod ty;
+pub mod typing;
+pub mod verify;
+
+pub use axis::{Axis, AxisId, AxisSet};
+pub use dim::{Bindings, Dim, DimError, DimNode, Name};
+pub use graph::{Args, Builder, Graph, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement};
+pub use op::{Const, FusedOp, MapOp, Op, ReduceOp, Typing};
+pub use ty::DType;
+pub use typing::TypeError;

@@ -1,0 +1,427 @@
+//! The oracle: evaluates any graph in f64, by the definition of each operator.
+//!
+//! Slow on purpose and simple: every other way of running a model is compared with this one. A node's value at one
+//! position is computed when it is asked for and kept; the arm of a `select` that is not taken is never asked for, so
+//! an index that a guard excludes is no error here.
+
+use crate::array::{Array, ArrayError};
+use crate::axis::AxisId;
+use crate::dim::{Bindings, DimError, Name};
+use crate::graph::{Graph, Init, NodeId, Port};
+use crate::op::{FusedOp, MapOp, Op, ReduceOp};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Why a graph has no value on some data.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EvalError {
+    /// A dimension cannot be computed.
+    #[error(transparent)]
+    Dim(#[from] DimError),
+    /// An index that is used leaves its axis.
+    #[error("index {index} is outside the axis `{axis}` of length {extent}{of}")]
+    OutOfRange {
+        /// The index.
+        index: i64,
+        /// The axis.
+        axis: Name,
+        /// Its length.
+        extent: i64,
+        /// ` of NAME` where the tensor has a name, else empty.
+        of: String,
+    },
+    /// A tensor that the graph names was not given.
+    #[error("`{0}` was not given")]
+    Missing(Name),
+    /// A tensor has another shape than the graph says.
+    #[error("`{name}` has the shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// Which tensor.
+        name: Name,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape that the dimensions give.
+        expected: Vec<usize>,
+    },
+    /// A result cannot be stored.
+    #[error("the output `{0}`: {1}")]
+    Output(Name, ArrayError),
+    /// A negative extent.
+    #[error("the axis `{0}` has the negative length {1}")]
+    NegativeExtent(Name, i64),
+}
+
+/// The inputs and parameters of one evaluation.
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'a> {
+    /// Inputs by name.
+    pub inputs: &'a BTreeMap<String, Array>,
+    /// Parameters by path.
+    pub params: &'a BTreeMap<String, Array>,
+}
+
+/// The values of every output, as arrays of the output's dtype, in the order of the graph's outputs.
+///
+/// `bindings` must give every symbol of the graph.
+pub fn eval(g: &Graph, bindings: &Bindings, data: Data<'_>) -> Result<Vec<(Name, Array)>, EvalError> {
+    let oracle = Oracle::new(g, bindings, data)?;
+    g.outputs()
+        .iter()
+        .map(|out| {
+            let values = oracle.tensor(out.node, &out.axes)?;
+            let shape = out.axes.iter().map(|a| oracle.extents[a.index()] as usize).collect();
+            let dtype = g.node(out.node).dtype;
+            let array =
+                Array::from_f64(dtype, shape, &values).map_err(|e| EvalError::Output(out.name.clone(), e))?;
+            Ok((out.name.clone(), array))
+        })
+        .collect()
+}
+
+/// One evaluation of a graph: extents, data and the cells computed so far.
+#[derive(Debug)]
+pub struct Oracle<'a> {
+    g: &'a Graph,
+    bindings: &'a Bindings,
+    extents: Vec<i64>,
+    inputs: Vec<Option<Vec<f64>>>,
+    params: Vec<Option<Vec<f64>>>,
+    memo: RefCell<Vec<Option<Memo>>>,
+}
+
+/// The cells of one node over its free axes, row-major by axis id; `None` where not asked for yet.
+#[derive(Debug)]
+struct Memo {
+    cells: Vec<Option<f64>>,
+}
+
+/// Above this many cells a node is not kept but computed anew at each use.
+const MEMO_CELLS: usize = 1 << 26;
+
+/// The index at each axis, by the position of the axis in the graph.
+type Position = Vec<i64>;
+
+impl<'a> Oracle<'a> {
+    /// Binds data to a graph, checking shapes. Tensors that are missing are an error only when they are used.
+    pub fn new(g: &'a Graph, bindings: &'a Bindings, data: Data<'_>) -> Result<Oracle<'a>, EvalError> {
+        // An axis that no live node mentions may have an extent that cannot be computed.
+        let extents = g.axes().map(|(_, a)| a.extent.eval(bindings).unwrap_or(-1)).collect();
+        let mut oracle = Oracle {
+            g,
+            bindings,
+            extents,
+            inputs: Vec::new(),
+            params: Vec::new(),
+            memo: RefCell::new((0..g.len()).map(|_| None).collect()),
+        };
+        oracle.inputs = g
+            .inputs()
+            .iter()
+            .map(|p| oracle.stored(p, data.inputs.get(&*p.name)))
+            .collect::<Result<_, _>>()?;
+        oracle.params = g
+            .params()
+            .iter()
+            .map(|p| oracle.stored(p, data.params.get(&*p.name)))
+            .collect::<Result<_, _>>()?;
+        Ok(oracle)
+    }
+
+    fn stored(&self, port: &Port, array: Option<&Array>) -> Result<Option<Vec<f64>>, EvalError> {
+        let Some(array) = array else { return Ok(None) };
+        let mut expected = Vec::new();
+        for axis in &port.axes {
+            expected.push(self.extent(*axis)? as usize);
+        }
+        if array.shape() != expected {
+            let (name, found) = (port.name.clone(), array.shape().to_vec());
+            return Err(EvalError::Shape { name, found, expected });
+        }
+        Ok(Some(array.to_f64_vec()))
+    }
+
+    fn extent(&self, axis: AxisId) -> Result<i64, EvalError> {
+        let n = self.g.extent(axis).eval(self.bindings)?;
+        if n < 0 {
+            return Err(EvalError::NegativeExtent(self.g.axis(axis).name.clone(), n));
+        }
+        Ok(n)
+    }
+
+    /// All values of a node, row-major over `axes`, which must list every free axis of it.
+    pub fn tensor(&self, id: NodeId, axes: &[AxisId]) -> Result<Vec<f64>, EvalError> {
+        let mut shape = Vec::new();
+        for axis in axes {
+            shape.push(self.extent(*axis)?);
+        }
+        let count: i64 = shape.iter().product();
+        let mut out = Vec::with_capacity(count as usize);
+        let mut at = vec![0; self.extents.len()];
+        for flat in 0..count {
+            let mut rest = flat;
+            for (axis, n) in axes.iter().zip(&shape).rev() {
+                at[axis.index()] = rest % n;
+                rest /= n;
+            }
+            out.push(self.value(id, &mut at)?);
+        }
+        Ok(out)
+    }
+
+    /// The value of a node at one position, which must be set for each of its free axes. `at` is as before on return.
+    pub fn value(&self, id: NodeId, at: &mut Position) -> Result<f64, EvalError> {
+        let Some(cell) = self.cell(id, at)? else { return self.compute(id, at) };
+        let known = self.memo.borrow()[id.index()].as_ref().and_then(|m| m.cells[cell]);
+        if let Some(v) = known {
+            return Ok(v);
+        }
+        let v = self.compute(id, at)?;
+        if let Some(m) = self.memo.borrow_mut()[id.index()].as_mut() {
+            m.cells[cell] = Some(v);
+        }
+        Ok(v)
+    }
+
+    /// Where the value is kept, for operators that cost more than one step.
+    fn cell(&self, id: NodeId, at: &Position) -> Result<Option<usize>, EvalError> {
+        let node = self.g.node(id);
+        match node.op {
+            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => return Ok(None),
+            Op::Map(_) | Op::At(_) | Op::Concat(..) => return Ok(None),
+        }
+        let mut cell = 0usize;
+        let mut count = 1usize;
+        for axis in node.axes.iter() {
+            let n = self.extents[axis.index()];
+            if n < 0 {
+                self.extent(axis)?;
+            }
+            cell = cell * n as usize + at[axis.index()] as usize;
+            count = count.saturating_mul(n as usize);
+        }
+        if count > MEMO_CELLS {
+            return Ok(None);
+        }
+        let memo = &mut self.memo.borrow_mut()[id.index()];
+        memo.get_or_insert_with(|| Memo { cells: vec![None; count] });
+        Ok(Some(cell))
+    }
+
+    fn port(&self, port: &Port, values: &Option<Vec<f64>>, at: &Position) -> Result<f64, EvalError> {
+        let values = values.as_ref().ok_or_else(|| EvalError::Missing(port.name.clone()))?;
+        let flat = port.axes.iter().fold(0, |f, a| f * self.extents[a.index()] + at[a.index()]);
+        Ok(values[flat as usize])
+    }
+
+    /// The value of `x` at each position of `axis`, in order.
+    fn along(&self, x: NodeId, axis: AxisId, at: &mut Position) -> Result<Vec<f64>, EvalError> {
+        let n = self.extent(axis)?;
+        let before = at[axis.index()];
+        let mut out = Vec::with_capacity(n as usize);
+        for k in 0..n {
+            at[axis.index()] = k;
+            out.push(self.value(x, at)?);
+        }
+        at[axis.index()] = before;
+        Ok(out)
+    }
+
+    fn compute(&self, id: NodeId, at: &mut Position) -> Result<f64, EvalError> {
+        let args = self.g.args(id);
+        match self.g.op(id) {
+            Op::Input(n) => self.port(&self.g.inputs()[*n], &self.inputs[*n], at),
+            Op::Param(n) => match (&self.params[*n], self.g.params()[*n].init) {
+                (None, Some(Init::Zeros)) => Ok(0.0),
+                (None, Some(Init::Ones)) => Ok(1.0),
+                (values, _) => self.port(&self.g.params()[*n], values, at),
+            },
+            Op::Const(c) => Ok(c.value()),
+            Op::Iota(axis) => Ok(at[axis.index()] as f64),
+            Op::Extent(dim) => Ok(dim.eval(self.bindings)? as f64),
+            Op::Map(MapOp::Select) => {
+                let arm = if self.value(args[0], at)? != 0.0 { args[1] } else { args[2] };
+                self.value(arm, at)
+            }
+            Op::Map(map) => {
+                let mut values = [0.0; 3];
+                for (v, arg) in values.iter_mut().zip(&args) {
+                    *v = self.value(*arg, at)?;
+                }
+                Ok((map.info().eval)(&values[..args.len()]))
+            }
+            Op::Reduce(op, axis) => {
+                let values = self.along(args[0], *axis, at)?;
+                Ok(match op.info().step {
+                    Some(step) => values.into_iter().fold(op.info().empty, step),
+                    None => first_greatest(*op, &values) as f64,
+                })
+            }
+            Op::At(axis) => {
+                let index = self.value(args[1], at)? as i64;
+                let extent = self.extent(*axis)?;
+                if !(0..extent).contains(&index) {
+                    let name = self.g.node(args[0]).name.as_ref();
+                    let of = name.map(|n| format!(" of `{n}`")).unwrap_or_default();
+                    let axis = self.g.axis(*axis).name.clone();
+                    return Err(EvalError::OutOfRange { index, axis, extent, of });
+                }
+                let before = std::mem::replace(&mut at[axis.index()], index);
+                let value = self.value(args[0], at);
+                at[axis.index()] = before;
+                value
+            }
+            Op::Concat(axis, parts) => {
+                let mut index = at[axis.index()];
+                for (part, arg) in parts.iter().zip(&args) {
+                    let n = self.extent(*part)?;
+                    if index < n {
+                        let before = std::mem::replace(&mut at[part.index()], index);
+                        let value = self.value(*arg, at);
+                        at[part.index()] = before;
+                        return value;
+                    }
+                    index -= n;
+                }
+                let (extent, axis) = (self.extent(*axis)?, self.g.axis(*axis).name.clone());
+                Err(EvalError::OutOfRange { index, axis, extent, of: String::new() })
+            }
+            Op::CumSum(axis) => {
+                let end = at[axis.index()] as usize;
+                Ok(self.along(args[0], *axis, at)?[..=end].iter().sum())
+            }
+            Op::Fused(op, axis) => self.fused(*op, *axis, &args, at),
+        }
+    }
+
+    fn fused(&self, op: FusedOp, axis: AxisId, args: &[NodeId], at: &mut Position) -> Result<f64, EvalError> {
+        let here = at[axis.index()] as usize;
+        let x = self.along(args[0], axis, at)?;
+        let weights = match op {
+            FusedOp::Norm => {
+                let sum: f64 = x.iter().sum();
+                x.iter().map(|x| x / sum).collect()
+            }
+            FusedOp::Softmax | FusedOp::Attend => softmax(&x, 0.0),
+            FusedOp::ExpNorm | FusedOp::ExpAttend => softmax(&x, f64::NAN),
+        };
+        if !op.info().reduces {
+            return Ok(weights[here]);
+        }
+        let mut sum = if weights.iter().any(|w| w.is_nan()) { f64::NAN } else { 0.0 };
+        let before = at[axis.index()];
+        for (k, w) in weights.iter().enumerate().filter(|(k, _)| x[*k] != f64::NEG_INFINITY) {
+            at[axis.index()] = k as i64;
+            sum += w * self.value(args[1], at)?;
+        }
+        at[axis.index()] = before;
+        Ok(sum)
+    }
+}
+
+/// The position of the first greatest value; NaN counts as greatest; 0 if there is none.
+fn first_greatest(op: ReduceOp, values: &[f64]) -> usize {
+    debug_assert_eq!(op, ReduceOp::ArgMax, "the only reduction by position");
+    let mut best = 0;
+    for (k, v) in values.iter().enumerate() {
+        if values[best].is_nan() {
+            break;
+        }
+        if v.is_nan() || *v > values[best] {
+            best = k;
+        }
+    }
+    best
+}
+
+/// The softmax of one row; every entry is `empty` where all scores are -inf.
+fn softmax(s: &[f64], empty: f64) -> Vec<f64> {
+    let max = s
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) });
+    if max == f64::NEG_INFINITY {
+        return vec![empty; s.len()];
+    }
+    let e: Vec<f64> = s.iter().map(|s| (s - max).exp()).collect();
+    let sum: f64 = e.iter().sum();
+    e.into_iter().map(|e| e / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, Const, DType, Dim};
+
+    fn data() -> BTreeMap<String, Array> {
+        BTreeMap::from([("x".to_owned(), Array::from_f32(vec![2, 3], vec![1., 2., 3., 4., 5., 6.]).unwrap())])
+    }
+
+    fn run(
+        build: impl FnOnce(&mut Builder, NodeId, AxisId, AxisId) -> (Vec<AxisId>, NodeId),
+    ) -> Result<Vec<f64>, EvalError> {
+        let mut b = Builder::new("m");
+        let (t, d) = (b.axis_id("t", &Dim::symbol("T")), b.axis_id("d", &Dim::symbol("D")));
+        let x = b.input("x", &[t, d], DType::F32, None);
+        let (axes, node) = build(&mut b, x, t, d);
+        b.output("y", &axes, node).unwrap();
+        let g = b.finish();
+        assert_eq!(crate::verify::verify(&g), Vec::<String>::new());
+        let bindings = Bindings::from([("T".into(), 2), ("D".into(), 3)]);
+        let (inputs, params) = (data(), BTreeMap::new());
+        eval(&g, &bindings, Data { inputs: &inputs, params: &params }).map(|out| out[0].1.to_f64_vec())
+    }
+
+    #[test]
+    fn products_sum_over_the_bound_axis() {
+        let y = run(|b, x, t, d| {
+            let s = b.axis_id("s", &Dim::symbol("T"));
+            let x2 = b.rename(x, t, s).unwrap();
+            let m = b.map(MapOp::Mul, &[x, x2]).unwrap();
+            (vec![t, s], b.reduce(ReduceOp::Sum, d, m).unwrap())
+        });
+        assert_eq!(y.unwrap(), [14., 32., 32., 77.]);
+    }
+
+    #[test]
+    fn a_guard_makes_an_index_outside_harmless() {
+        let shifted = |guarded: bool| {
+            run(move |b, x, t, d| {
+                let (i, one, three) = (b.iota(d), b.constant(Const::I64(1)), b.constant(Const::I64(2)));
+                let next = b.map(MapOp::Add, &[i, one]).unwrap();
+                let y = b.at(x, d, next).unwrap();
+                let inside = b.map(MapOp::Lt, &[i, three]).unwrap();
+                let zero = b.constant(Const::f32(0.0));
+                let y = if guarded { b.map(MapOp::Select, &[inside, y, zero]).unwrap() } else { y };
+                (vec![t, d], y)
+            })
+        };
+        assert_eq!(shifted(true).unwrap(), [2., 3., 0., 5., 6., 0.]);
+        let err = shifted(false).unwrap_err();
+        assert_eq!(err.to_string(), "index 3 is outside the axis `d` of length 3");
+    }
+
+    #[test]
+    fn replacing_several_axes_at_once_is_simultaneous() {
+        let y = run(|b, x, t, d| {
+            // A square view of x, transposed: d and e swap.
+            let e = b.axis_id("e", &Dim::symbol("D"));
+            let (it, zero) = (b.iota(e), b.constant(Const::I64(0)));
+            let row = b.at(x, t, zero).unwrap();
+            let col = b.rename(row, d, e).unwrap();
+            let ten = b.constant(Const::f32(10.0));
+            let outer = b.map(MapOp::Mul, &[row, ten]).unwrap();
+            let square = b.map(MapOp::Add, &[outer, col]).unwrap();
+            let id = b.iota(d);
+            (vec![d, e], b.at_all(square, &[(d, it), (e, id)]).unwrap())
+        });
+        assert_eq!(y.unwrap(), [11., 21., 31., 12., 22., 32., 13., 23., 33.]);
+    }
+
+    #[test]
+    fn softmax_of_nothing_is_zero_or_nan() {
+        assert_eq!(softmax(&[f64::NEG_INFINITY; 2], 0.0), [0.0, 0.0]);
+        assert!(softmax(&[f64::NEG_INFINITY; 2], f64::NAN)[0].is_nan());
+        assert_eq!(softmax(&[1000.0, 1000.0], 0.0), [0.5, 0.5]);
+    }
+}
