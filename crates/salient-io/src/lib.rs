@@ -1,1 +1,26 @@
 //! Arrays and checkpoints: bytes of others, trusted in nothing.
+//!
+//! Reads and writes the files that tensors travel in: `.npy` and `.npz` (NumPy) and `.safetensors`.
+//! Every claim of a file (lengths, shapes, offsets, counts) is checked against the bytes that are there before memory
+//! is reserved for it; a file that is not what it says is an [`IoError`] that names the file, the array and the cause,
+//! never a panic.
+//!
+//! Nothing here knows about models: which array is which parameter is decided elsewhere. Files are read into memory;
+//! none is mapped.
+
+mod arrays;
+mod data;
+mod elements;
+mod error;
+mod format;
+mod npy;
+mod npz;
+mod safetensors;
+
+pub use arrays::Arrays;
+pub use data::{DataFile, read_data, split_data};
+pub use error::{Cause, IoError};
+pub use format::{Format, decode_arrays, read_arrays};
+pub use npy::{decode_npy, encode_npy, read_npy, write_npy};
+pub use npz::{decode_npz, read_npz, write_npz};
+pub use safetensors::{decode_safetensors, read_safetensors, write_safetensors};

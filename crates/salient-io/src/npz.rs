@@ -1,0 +1,108 @@
+//! Archives of arrays of NumPy: the `.npz` format, a zip archive with one `.npy` a member.
+//!
+//! Members may be stored (`numpy.savez`) or deflated (`numpy.savez_compressed`); stored ones are written, so that equal
+//! arrays make equal files. Encrypted members and other compressions are refused.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use crate::arrays::Arrays;
+use crate::error::{Cause, IoError, check_claim};
+use crate::format::{Format, describe_start, length_of, read_file, start_of};
+use crate::npy::{decode_npy, encode_npy};
+
+/// Deflate cannot expand more than this: 258 bytes from a match of two bits.
+const MAX_EXPANSION: u64 = 1032;
+
+/// What a member's name ends with; the name of its array does not have it.
+const MEMBER_SUFFIX: &str = ".npy";
+
+/// Reads an `.npz` file.
+///
+/// # Errors
+/// The file cannot be read, is not an archive, or a member is not an array that is read.
+pub fn read_npz(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
+    read_file(path.as_ref(), decode_npz)
+}
+
+/// Reads the arrays of an `.npz` archive, in the order of its directory.
+///
+/// # Errors
+/// As [`read_npz`].
+pub fn decode_npz(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
+    let length = length_of(&mut source)?;
+    let start = start_of(&mut source)?;
+    if Format::of_start(&start) != Some(Format::Npz) {
+        return Err(Cause::NotFormat { expected: Format::Npz, found: describe_start(&start) }.into());
+    }
+    let mut archive = ZipArchive::new(source).map_err(archive_cause)?;
+    if archive.has_duplicate_names() {
+        return Err(Cause::DuplicateMember.into());
+    }
+    let mut arrays = Arrays::new();
+    for position in 0..archive.len() {
+        let member = archive.by_index(position).map_err(archive_cause)?;
+        let name = member.name().map_err(archive_cause)?.into_owned();
+        let name = name.strip_suffix(MEMBER_SUFFIX).unwrap_or(&name);
+        let size = member.size();
+        let array = check_claim("a member", size, length.saturating_mul(MAX_EXPANSION))
+            .and_then(|()| {
+                let mut bytes = Vec::new();
+                // One byte past the size that is claimed: a longer member is not cut short silently.
+                member.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(member_cause)?;
+                decode_npy(&bytes)
+            })
+            .map_err(|cause| cause.in_array(name))?;
+        arrays.insert(name, array)?;
+    }
+    Ok(arrays)
+}
+
+/// Writes an `.npz` file of stored members, in the order of the map.
+///
+/// # Errors
+/// The file cannot be written, or an array is `bf16`, which NumPy has no name for.
+pub fn write_npz(path: impl AsRef<Path>, arrays: &Arrays) -> Result<(), IoError> {
+    let path = path.as_ref();
+    File::create(path)
+        .map_err(|error| Cause::Write(error).into())
+        .and_then(|file| encode_npz(BufWriter::new(file), arrays))
+        .map_err(|error| error.in_file(path))
+}
+
+/// Writes the archive into any sink.
+fn encode_npz(sink: impl Write + Seek, arrays: &Arrays) -> Result<(), IoError> {
+    let mut archive = ZipWriter::new(sink);
+    for (name, array) in arrays.iter() {
+        let bytes = encode_npy(array).map_err(|cause| cause.in_array(name))?;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(bytes.len() as u64 > u64::from(u32::MAX));
+        archive
+            .start_file(format!("{name}{MEMBER_SUFFIX}"), options)
+            .map_err(|error| Cause::Write(io::Error::from(error)).in_array(name))?;
+        archive.write_all(&bytes).map_err(|error| Cause::Write(error).in_array(name))?;
+    }
+    let mut sink = archive.finish().map_err(|error| Cause::Write(io::Error::from(error)))?;
+    Ok(sink.flush().map_err(Cause::Write)?)
+}
+
+fn archive_cause(error: ZipError) -> Cause {
+    Cause::malformed("archive", error.to_string())
+}
+
+/// Reading a member fails on its bytes (checksum, deflate stream, end of file) far more often than on the device.
+fn member_cause(error: io::Error) -> Cause {
+    match error.kind() {
+        io::ErrorKind::InvalidData
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::Other => Cause::malformed("member", error.to_string()),
+        _ => Cause::Read(error),
+    }
+}

@@ -1,0 +1,166 @@
+//! Checkpoints of the safetensors format.
+//!
+//! Eight bytes of header length, a header in JSON (name, element type, shape and offsets of every tensor), then the
+//! elements, little-endian and row-major, without gaps (<https://huggingface.co/docs/safetensors>).
+//! The `safetensors` crate parses the header and checks that offsets neither overlap nor leave gaps; the tensors are
+//! read one after another, so that the file is never in memory as a whole beside its arrays.
+//!
+//! Eight-bit floats and below are not read.
+
+use std::borrow::Cow;
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use safetensors::{SafeTensorError, View, serialize_to_file};
+use salient_ir::array::Array;
+use salient_ir::ty::DType;
+
+use crate::arrays::Arrays;
+use crate::elements::{ByteOrder, Stored, encode};
+use crate::error::{Cause, IoError, check_claim};
+use crate::format::{Format, describe_start, length_of, read_file, start_of};
+
+/// Bytes of the header's length.
+const LENGTH_BYTES: u64 = 8;
+
+/// The limit of the format's own implementation.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// Reads a `.safetensors` file.
+///
+/// # Errors
+/// The file cannot be read, is not of the format, is truncated, or holds elements that are not read.
+pub fn read_safetensors(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
+    read_file(path.as_ref(), decode_safetensors)
+}
+
+/// Reads the arrays of a safetensors source, in the order of their bytes.
+///
+/// # Errors
+/// As [`read_safetensors`].
+pub fn decode_safetensors(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
+    let metadata = read_header(&mut source)?;
+    let mut arrays = Arrays::new();
+    for name in metadata.offset_keys() {
+        let info = metadata.info(&name).expect("a name that the header lists has its entry");
+        let array = read_tensor(&mut source, info).map_err(|cause| cause.in_array(&name))?;
+        arrays.insert(name, array)?;
+    }
+    Ok(arrays)
+}
+
+/// The header, checked against the length of the source, which is left at the first element.
+fn read_header(source: &mut (impl Read + Seek)) -> Result<Metadata, Cause> {
+    let length = length_of(source)?;
+    let start = start_of(source)?;
+    check_claim("the length of the header", LENGTH_BYTES, length)?;
+    if Format::of_start(&start).is_some_and(|format| format != Format::Safetensors) {
+        return Err(Cause::NotFormat { expected: Format::Safetensors, found: describe_start(&start) });
+    }
+    let mut bytes = [0; LENGTH_BYTES as usize];
+    source.read_exact(&mut bytes).map_err(Cause::Read)?;
+    let header_length = u64::from_le_bytes(bytes);
+    check_claim("the header", header_length, length - LENGTH_BYTES)?;
+    if header_length > MAX_HEADER {
+        return Err(Cause::malformed(
+            "header",
+            format!("{header_length} bytes long, the format allows {MAX_HEADER}"),
+        ));
+    }
+    let mut text = vec![0; header_length as usize];
+    source.read_exact(&mut text).map_err(Cause::Read)?;
+    let metadata: Metadata =
+        serde_json::from_slice(&text).map_err(|error| Cause::malformed("header", error.to_string()))?;
+    let claimed = metadata.data_len() as u64;
+    let available = length - LENGTH_BYTES - header_length;
+    check_claim("the elements", claimed, available)?;
+    if claimed < available {
+        return Err(Cause::Trailing { extra: available - claimed });
+    }
+    Ok(metadata)
+}
+
+/// The next tensor of the source. Its bytes are known to be there.
+fn read_tensor(source: &mut impl Read, info: &TensorInfo) -> Result<Array, Cause> {
+    let stored = stored_type(info.dtype)
+        .ok_or_else(|| Cause::ElementType { found: info.dtype.to_string(), format: Format::Safetensors })?;
+    let mut bytes = vec![0; info.data_offsets.1 - info.data_offsets.0];
+    source.read_exact(&mut bytes).map_err(Cause::Read)?;
+    Ok(Array::new(info.shape.clone(), stored.decode(ByteOrder::Little, &bytes)?)?)
+}
+
+/// The element types of the format that are read.
+fn stored_type(dtype: Dtype) -> Option<Stored> {
+    match dtype {
+        Dtype::F64 => Some(Stored::F64),
+        Dtype::F32 => Some(Stored::F32),
+        Dtype::F16 => Some(Stored::F16),
+        Dtype::BF16 => Some(Stored::BF16),
+        Dtype::I64 => Some(Stored::I64),
+        Dtype::I32 => Some(Stored::I32),
+        Dtype::I16 => Some(Stored::I16),
+        Dtype::I8 => Some(Stored::I8),
+        Dtype::U64 => Some(Stored::U64),
+        Dtype::U32 => Some(Stored::U32),
+        Dtype::U16 => Some(Stored::U16),
+        Dtype::U8 => Some(Stored::U8),
+        Dtype::BOOL => Some(Stored::Bool),
+        Dtype::F4
+        | Dtype::F6_E2M3
+        | Dtype::F6_E3M2
+        | Dtype::F8_E5M2
+        | Dtype::F8_E4M3
+        | Dtype::F8_E8M0
+        | Dtype::F8_E4M3FNUZ
+        | Dtype::F8_E5M2FNUZ
+        | Dtype::C64 => None,
+        // The enum of the crate is open: what a later version adds is not read either.
+        _ => None,
+    }
+}
+
+/// Writes a `.safetensors` file. An existing file is replaced only once the new one is complete.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_safetensors(path: impl AsRef<Path>, arrays: &Arrays) -> Result<(), IoError> {
+    let path = path.as_ref();
+    serialize_to_file(arrays.iter().map(|(name, array)| (name, Encoded(array))), None, path).map_err(
+        |error| {
+            let cause = match error {
+                SafeTensorError::IoError(error) => Cause::Write(error),
+                other => Cause::malformed("header", other.to_string()),
+            };
+            IoError::from(cause).in_file(path)
+        },
+    )
+}
+
+/// An array as the `safetensors` crate wants it.
+struct Encoded<'a>(&'a Array);
+
+impl View for Encoded<'_> {
+    fn dtype(&self) -> Dtype {
+        match self.0.dtype() {
+            DType::F32 => Dtype::F32,
+            DType::F16 => Dtype::F16,
+            DType::BF16 => Dtype::BF16,
+            DType::I32 => Dtype::I32,
+            DType::I64 => Dtype::I64,
+            DType::Bool => Dtype::BOOL,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(encode(self.0))
+    }
+
+    fn data_len(&self) -> usize {
+        self.0.size_in_bytes()
+    }
+}
