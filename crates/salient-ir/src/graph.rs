@@ -197,6 +197,17 @@ impl Graph {
         &self.node(id).op
     }
 
+    /// The declaration behind a node that is an input or a parameter.
+    pub fn port(&self, id: NodeId) -> Option<&Port> {
+        if let Op::Input(n) = self.op(id) {
+            self.inputs.get(*n)
+        } else if let Op::Param(n) = self.op(id) {
+            self.params.get(*n)
+        } else {
+            None
+        }
+    }
+
     /// The arguments of a node, in order.
     pub fn args(&self, id: NodeId) -> Args {
         let mut edges: SmallVec<[(u8, NodeId); 3]> = self

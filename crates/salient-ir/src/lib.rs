@@ -10,7 +10,7 @@ pub mod eval;
 pub mod graph;
 pub mod math;
 pub mod op;
-//TEXT
+pub mod text;
 pub mod ty;
 pub mod typing;
 pub mod verify;

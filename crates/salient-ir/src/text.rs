@@ -1,0 +1,391 @@
+//! The text form of a graph: a flat program of the language, one operator a line, stable and legal.
+//!
+//! Reading it back is the language front end's work, since the form is a program like any other. Names come from the
+//! source where it gave some; other lines are named after the line that uses them: `scores.1`.
+
+use crate::axis::{AxisId, AxisSet};
+use crate::graph::{Graph, Init, NodeId, Relation};
+use crate::op::{Const, MapOp, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// The program text of a graph.
+pub fn print(g: &Graph) -> String {
+    Printer::new(g).program()
+}
+
+/// The name of each node as [`print`] shows it; sources other than inputs and parameters have none.
+pub fn node_names(g: &Graph) -> Vec<Option<String>> {
+    Printer::new(g).names
+}
+
+/// An f32 as a literal of the language: shortest text that reads back the same, always with a point.
+fn literal(c: Const) -> String {
+    match c {
+        Const::F32(bits) => {
+            let x = f32::from_bits(bits);
+            if x.is_nan() {
+                "nan".to_owned()
+            } else if x.is_infinite() {
+                if x > 0.0 { "inf" } else { "-inf" }.to_owned()
+            } else {
+                format!("{x:?}")
+            }
+        }
+        Const::I32(n) => format!("i32({n})"),
+        Const::I64(n) => n.to_string(),
+        Const::Bool(b) => b.to_string(),
+    }
+}
+
+/// What an axis is replaced by in the use being printed.
+type Env = BTreeMap<AxisId, String>;
+
+struct Printer<'a> {
+    g: &'a Graph,
+    names: Vec<Option<String>>,
+    /// The order in which a node's line lists its axes.
+    order: Vec<Vec<AxisId>>,
+}
+
+/// Whether a node has a line of its own.
+fn has_line(op: &Op) -> bool {
+    match op {
+        Op::Map(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => true,
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) => false,
+    }
+}
+
+impl<'a> Printer<'a> {
+    fn new(g: &'a Graph) -> Printer<'a> {
+        let mut p = Printer { g, names: vec![None; g.len()], order: vec![Vec::new(); g.len()] };
+        p.choose_names();
+        p.choose_orders();
+        p
+    }
+
+    fn choose_names(&mut self) {
+        let g = self.g;
+        let mut taken: BTreeSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
+        let mut claim = |stem: &str, numbered: bool| {
+            let stem = if numbered { stem.split('.').next().unwrap_or(stem) } else { stem };
+            let mut name = if numbered { format!("{stem}.1") } else { stem.to_owned() };
+            let mut n = 1;
+            while !taken.insert(name.clone()) {
+                n += 1;
+                name = format!("{stem}.{n}");
+            }
+            name
+        };
+        for id in g.ids() {
+            self.names[id.index()] = g.port(id).map(|p| claim(&identifier(&p.name), false));
+        }
+        // Names of the source, then of the outputs, then of whoever uses a node first.
+        let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id))).collect();
+        for id in &lines {
+            if let Some(name) = &g.node(*id).name {
+                self.names[id.index()] = Some(claim(&identifier(name), false));
+            }
+        }
+        for out in g.outputs() {
+            if has_line(g.op(out.node)) && self.names[out.node.index()].is_none() {
+                self.names[out.node.index()] = Some(claim(&out.name, false));
+            }
+        }
+        let mut stems: Vec<Option<String>> = self.names.clone();
+        for id in g.ids().rev() {
+            if stems[id.index()].is_none() {
+                stems[id.index()] = g.users(id).iter().find_map(|u| stems[u.index()].clone());
+            }
+        }
+        for id in lines {
+            if self.names[id.index()].is_none() {
+                let stem = stems[id.index()].as_deref().unwrap_or("value").to_owned();
+                self.names[id.index()] = Some(claim(&stem, true));
+            }
+        }
+    }
+
+    fn choose_orders(&mut self) {
+        for id in self.g.ids() {
+            let node = self.g.node(id);
+            self.order[id.index()] = match self.g.port(id) {
+                Some(port) => port.axes.clone(),
+                None => node.axes.iter().collect(),
+            };
+        }
+        for out in self.g.outputs() {
+            if has_line(self.g.op(out.node)) && out.axes.len() == self.g.node(out.node).axes.len() {
+                self.order[out.node.index()] = out.axes.clone();
+            }
+        }
+    }
+
+    fn program(&self) -> String {
+        let g = self.g;
+        let mut out = format!("model {}(", g.name());
+        let port = |p: &crate::Port| format!("{}[{}]", p.dtype, self.dims(&p.axes));
+        let inputs: Vec<_> = g.inputs().iter().map(|p| format!("{}: {}", p.name, port(p))).collect();
+        let outputs: Vec<_> = g
+            .outputs()
+            .iter()
+            .map(|o| format!("{}: {}[{}]", o.name, g.node(o.node).dtype, self.dims(&o.axes)))
+            .collect();
+        let _ = writeln!(out, "{}) -> ({}) {{", inputs.join(", "), outputs.join(", "));
+        for r in g.requirements() {
+            let relation = match &r.relation {
+                Relation::Equal(a, b) => format!("{a} == {b}"),
+                Relation::Divides(a, b) => format!("({a}) % ({b}) == 0"),
+                Relation::AtMost(a, b) => format!("{a} <= {b}"),
+            };
+            let message = r.message.as_ref().map(|m| format!(", {m:?}")).unwrap_or_default();
+            let _ = writeln!(out, "    require {relation}{message}");
+        }
+        let params: BTreeMap<usize, NodeId> = g
+            .ids()
+            .filter_map(|id| if let Op::Param(n) = g.op(id) { Some((*n, id)) } else { None })
+            .collect();
+        for (n, p) in g.params().iter().enumerate() {
+            let name = match params.get(&n) {
+                Some(id) => self.names[id.index()].clone().expect("parameters are named"),
+                None => identifier(&p.name),
+            };
+            let init = match p.init {
+                None => String::new(),
+                Some(Init::Zeros) => " = zeros".to_owned(),
+                Some(Init::Ones) => " = ones".to_owned(),
+                Some(Init::Normal(s)) => format!(" = normal({})", self.scalar(s)),
+                Some(Init::Uniform(a, b)) => format!(" = uniform({}, {})", self.scalar(a), self.scalar(b)),
+            };
+            let path = if name == *p.name { String::new() } else { format!(" as {}", p.name) };
+            let _ = writeln!(out, "    param {name}: {}{init}{path}", port(p));
+        }
+        let inits = self.init_only();
+        for id in g.ids().filter(|id| has_line(g.op(*id)) && !inits.contains(id)) {
+            let mut seen = AxisSet::new();
+            let body = self.expression(id, &mut seen);
+            let name = self.names[id.index()].as_ref().expect("lines are named");
+            let _ = writeln!(out, "    let {name}{} = {body}", self.header(&self.order[id.index()], &seen));
+        }
+        let mut returned = Vec::new();
+        for o in g.outputs() {
+            let whole = self.order[o.node.index()] == o.axes && self.names[o.node.index()].is_some();
+            if whole {
+                returned.push(self.names[o.node.index()].clone().expect("just seen"));
+                continue;
+            }
+            let mut seen = AxisSet::new();
+            let body = self.usage(o.node, &Env::new(), &mut seen);
+            let name = format!("{}_out", identifier(&o.name));
+            let _ = writeln!(out, "    let {name}{} = {body}", self.header(&o.axes, &seen));
+            returned.push(name);
+        }
+        let _ = writeln!(out, "    return {}\n}}", returned.join(", "));
+        out
+    }
+
+    /// Lines that only an initialiser mentions: they are printed inside the declaration of the parameter.
+    fn init_only(&self) -> BTreeSet<NodeId> {
+        let g = self.g;
+        let mut used = vec![false; g.len()];
+        g.outputs().iter().for_each(|o| used[o.node.index()] = true);
+        for id in g.ids().rev() {
+            if used[id.index()] {
+                g.args(id).iter().for_each(|a| used[a.index()] = true);
+            }
+        }
+        g.ids().filter(|id| !used[id.index()]).collect()
+    }
+
+    fn dims(&self, axes: &[AxisId]) -> String {
+        self.g.shape(axes).iter().map(|d| d.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn axis_name(&self, axis: AxisId) -> String {
+        self.g.axis(axis).name.to_string()
+    }
+
+    /// `[i, j: T]`: the extent is written where no operand shows it.
+    fn header(&self, axes: &[AxisId], seen: &AxisSet) -> String {
+        if axes.is_empty() {
+            return String::new();
+        }
+        let list: Vec<_> = axes.iter().map(|a| self.binder(*a, seen)).collect();
+        format!("[{}]", list.join(", "))
+    }
+
+    fn binder(&self, axis: AxisId, seen: &AxisSet) -> String {
+        let name = self.axis_name(axis);
+        if seen.contains(axis) { name } else { format!("{name}: {}", self.g.extent(axis)) }
+    }
+
+    /// The right side of a node's own line.
+    fn expression(&self, id: NodeId, seen: &mut AxisSet) -> String {
+        let args = self.g.args(id);
+        let env = Env::new();
+        let list = |seen: &mut AxisSet| args.iter().map(|a| self.usage(*a, &env, seen)).collect::<Vec<_>>();
+        match self.g.op(id) {
+            Op::Map(map) => infix(*map, &list(seen)),
+            Op::Reduce(op, axis) => {
+                let body = list(seen).join(", ");
+                format!("{}[{}]({body})", op.info().name, self.binder(*axis, seen))
+            }
+            Op::CumSum(axis) => {
+                let body = list(seen).join(", ");
+                format!("cumsum[{}]({body})", self.binder(*axis, seen))
+            }
+            Op::Fused(op, axis) => {
+                let body = list(seen).join(", ");
+                format!("fused.{}[{}]({body})", op.info().name, self.binder(*axis, seen))
+            }
+            Op::Concat(axis, parts) => {
+                // The index is bound in each part on its own, with the part's extent.
+                let name = self.axis_name(*axis);
+                let mut shown = Vec::new();
+                for (arg, part) in args.iter().zip(parts) {
+                    let env = Env::from([(*part, name.clone())]);
+                    shown.push(self.usage(*arg, &env, seen));
+                }
+                seen.insert(*axis);
+                format!("concat[{name}]({})", shown.join(", "))
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) => {
+                self.usage(id, &env, seen)
+            }
+        }
+    }
+
+    /// A node as an operand, with axes replaced as `env` says.
+    fn usage(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> String {
+        let args = self.g.args(id);
+        match self.g.op(id) {
+            Op::Const(c) => literal(*c),
+            Op::Extent(dim) => match dim.as_symbol() {
+                Some(name) => name.to_string(),
+                None => format!("({dim})"),
+            },
+            Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis)),
+            Op::At(axis) => {
+                let index = self.index(args[1], env, seen);
+                let mut inner = env.clone();
+                inner.insert(*axis, index);
+                self.usage(args[0], &inner, seen)
+            }
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::Concat(..)
+            | Op::CumSum(_)
+            | Op::Fused(..) => {
+                let name = self.names[id.index()].as_ref().expect("lines and ports are named");
+                let axes = &self.order[id.index()];
+                if axes.is_empty() {
+                    return name.clone();
+                }
+                let mut shown = Vec::new();
+                for axis in axes {
+                    shown.push(env.get(axis).cloned().unwrap_or_else(|| {
+                        seen.insert(*axis);
+                        self.axis_name(*axis)
+                    }));
+                }
+                format!("{name}[{}]", shown.join(", "))
+            }
+        }
+    }
+
+    /// An integer expression in brackets, written out in place.
+    fn index(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> String {
+        if let Op::Iota(axis) = self.g.op(id) {
+            // Unlike a plain use this does not show the axis's extent: another axis is being replaced here.
+            return env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis));
+        }
+        let Op::Map(map) = self.g.op(id) else { return self.usage(id, env, seen) };
+        let args = self.g.args(id);
+        let shown: Vec<_> = args.iter().map(|a| in_parentheses(self.index(*a, env, seen))).collect();
+        infix(*map, &shown)
+    }
+
+    /// A scalar expression without axes, written out in place.
+    fn scalar(&self, id: NodeId) -> String {
+        self.index(id, &Env::new(), &mut AxisSet::new())
+    }
+}
+
+/// An operator with its printed arguments.
+fn infix(map: MapOp, args: &[String]) -> String {
+    match (map, map.info().sign, args) {
+        (MapOp::Select, _, [c, a, b]) => format!("if {c} then {a} else {b}"),
+        (_, Some(sign), [a]) => format!("{sign}{a}"),
+        (_, Some(sign), [a, b]) => format!("{a} {sign} {b}"),
+        _ => format!("{}({})", map.info().name, args.join(", ")),
+    }
+}
+
+/// The text as an operand: in parentheses if it has an operator outside every bracket.
+fn in_parentheses(text: String) -> String {
+    let mut depth = 0;
+    let compound = text.chars().any(|c| {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        c == ' ' && depth == 0
+    });
+    if compound { format!("({text})") } else { text }
+}
+
+/// A path or a name as an identifier of the language.
+fn identifier(path: &str) -> String {
+    let numbered = path.split('.').skip(1).all(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit()));
+    let text = if numbered { path.to_owned() } else { path.replace('.', "_") };
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '.' { c } else { '_' })
+        .collect();
+    if clean.starts_with(|c: char| c.is_ascii_digit()) || clean.is_empty() {
+        format!("_{clean}")
+    } else {
+        clean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, DType, Dim, ReduceOp};
+
+    #[test]
+    fn a_graph_reads_as_a_program() {
+        let mut b = Builder::new("scores");
+        let (t, d) = (b.axis_id("t", &Dim::symbol("T")), b.axis_id("d", &Dim::symbol("D")));
+        let s = b.axis_id("s", &Dim::symbol("T"));
+        let x = b.input("x", &[t, d], DType::F32, None);
+        let w = b.param("W.weight", &[d], DType::F32, None, None);
+        let xw = b.map(MapOp::Mul, &[x, w]).unwrap();
+        b.describe(xw, Some(&"scaled".into()), None);
+        let keys = b.rename(x, t, s).unwrap();
+        let product = b.map(MapOp::Mul, &[xw, keys]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, d, product).unwrap();
+        let (i, j) = (b.iota(t), b.iota(s));
+        let keep = b.map(MapOp::Le, &[j, i]).unwrap();
+        let masked = b.constant(Const::f32(f32::NEG_INFINITY));
+        let y = b.map(MapOp::Select, &[keep, sum, masked]).unwrap();
+        b.output("y", &[t, s], y).unwrap();
+        assert_eq!(
+            print(&b.finish()),
+            "model scores(x: f32[T, D]) -> (y: f32[T, T]) {
+    param W_weight: f32[D] as W.weight
+    let scaled[t, d] = x[t, d] * W_weight[d]
+    let y.1[t, d, s: T] = scaled[t, d] * x[s, d]
+    let y.2[t, s] = sum[d](y.1[t, d, s])
+    let y.3[t: T, s: T] = s <= t
+    let y[t, s] = if y.3[t, s] then y.2[t, s] else -inf
+    return y
+}
+"
+        );
+    }
+}
