@@ -1,1 +1,16 @@
 //! The vector IR: bodies of tiles, written once for any lane count.
+//!
+//! Everything that touches tensor elements in compiled code is a [`Body`]. Authors write bodies with the [`Builder`] (its
+//! module is the guide), out of the operators of [`OPS`] and the functions of [`math`]; `salient-jit` emits machine code for
+//! them, and [`eval`] runs them without any. Loops over tiles, addresses of tiles and threads are not this crate's business.
+
+mod apply;
+pub mod body;
+pub mod build;
+pub mod eval;
+pub mod math;
+pub mod text;
+pub mod verify;
+
+pub use body::{Body, Elem, OPS, Op, Place, Ty, Value};
+pub use build::{Builder, F32, I32, Int, Mask, Ptr};

@@ -1,0 +1,672 @@
+//! The builder: how authors write bodies.
+//!
+//! Handles ([`F32`], [`I32`], [`Mask`], [`Int`], [`Ptr`]) are typed names of values, so that a wrong type is an error of the
+//! Rust compiler. Operators are methods of [`Builder`], named as in the table [`OPS`](crate::OPS); memory is reached
+//! through a [`Place`], which starts at a pointer and says where, which elements, and for which lanes.
+//!
+//! ```
+//! use salient_vector::{Builder, F32};
+//!
+//! // y[i] = exp(x[i] - m) for i in 0..n, and total[0] = their sum; right for any n and any number of lanes.
+//! let mut b = Builder::new("exp_and_sum");
+//! let (x, y, total) = (b.input("x"), b.output("y"), b.output("total"));
+//! let n = b.int_param("n");
+//! let m = b.f32_param("m");
+//! let zero = b.f32(0.0);
+//! let sum = b.lanes(n, zero, |b, i, sum| {
+//!     let v = b.load::<F32>(x.at(i));
+//!     let v = b.sub(v, m);
+//!     let e = salient_vector::math::exp(b, v);
+//!     b.store(y.at(i), e);
+//!     b.add(sum, e)
+//! });
+//! let sum = b.hsum(sum);
+//! b.store(total.at_start().one(), sum);
+//! let body = b.finish();
+//! assert_eq!(body.name, "exp_and_sum");
+//! ```
+//!
+//! Places: `x.at(i)` is lanes `x[i], x[i+1], ...`; `.plus(3)` moves by elements and `.lanes(2)` by whole vectors; `.one()` is
+//! one element for all lanes (a broadcast load, or a store of lane 0); `.strided(s)` takes every `s`-th element; `.indexed(ix, s)`
+//! is a gather of `x[i + ix[lane] * s]`; `.masked(m)` touches memory only in lanes where `m` is true and loads zero elsewhere.
+//!
+//! Masks for the edge of a register tile come from [`Builder::first`]: `let edge = b.first(n); b.store(c.at(i).masked(edge), v)`.
+//! Inside [`Builder::lanes`] no such mask is needed: the emitter masks the last strip.
+//!
+//! The builder panics on misuse (a loop in a loop, a store through an input, a value used outside its loop): a wrong
+//! body is a bug of its author. It decides nothing about machines: that is the emitters' part.
+
+use crate::body::{
+    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Op, Param, Place, Section, Ty, Value,
+};
+
+/// A typed name of a value.
+pub trait Handle: Copy {
+    /// The name of `value`, whose type the caller vouches for.
+    fn from_value(value: Value) -> Self;
+    /// The value named.
+    fn value(self) -> Value;
+}
+
+/// Handles of vectors that can be loaded and stored.
+pub trait Vector: Handle {
+    /// The element that [`Builder::load`] and [`Builder::store`] use.
+    const ELEM: Elem;
+}
+
+/// Handles with arithmetic: [`F32`], [`I32`], [`Int`].
+pub trait Number: Handle {}
+
+/// Handles of vectors of numbers: [`F32`], [`I32`].
+pub trait VectorNumber: Number + Vector {}
+
+/// Handles of bits: [`Mask`], [`I32`].
+pub trait Bits: Handle {}
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name(Value);
+
+        impl Handle for $name {
+            fn from_value(value: Value) -> Self {
+                $name(value)
+            }
+            fn value(self) -> Value {
+                self.0
+            }
+        }
+
+        impl Carry for $name {
+            fn give(&self, out: &mut Vec<Value>) {
+                out.push(self.0);
+            }
+            fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
+                $name(from.next().expect("as many values come out as went in"))
+            }
+        }
+    )*};
+}
+
+handles! {
+    /// A vector of floats.
+    F32;
+    /// A vector of 32-bit integers.
+    I32;
+    /// A vector of truth values.
+    Mask;
+    /// A 64-bit integer.
+    Int;
+    /// A pointer, of either kind ([`Ty::Ptr`], [`Ty::PtrMut`]).
+    Ptr;
+}
+
+impl Vector for F32 {
+    const ELEM: Elem = Elem::F32;
+}
+impl Vector for I32 {
+    const ELEM: Elem = Elem::I32;
+}
+impl Vector for Mask {
+    const ELEM: Elem = Elem::Bool;
+}
+impl Number for F32 {}
+impl Number for I32 {}
+impl Number for Int {}
+impl VectorNumber for F32 {}
+impl VectorNumber for I32 {}
+impl Bits for Mask {}
+impl Bits for I32 {}
+
+/// What a loop can carry: handles, and tuples, arrays and vectors of what can be carried; `()` for nothing.
+pub trait Carry: Sized {
+    /// Appends its values.
+    fn give(&self, out: &mut Vec<Value>);
+    /// The same shape over the next values.
+    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self;
+}
+
+impl Carry for () {
+    fn give(&self, _: &mut Vec<Value>) {}
+    fn take(&self, _: &mut dyn Iterator<Item = Value>) -> Self {}
+}
+
+impl<T: Carry, const N: usize> Carry for [T; N] {
+    fn give(&self, out: &mut Vec<Value>) {
+        self.iter().for_each(|item| item.give(out));
+    }
+    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
+        std::array::from_fn(|at| self[at].take(from))
+    }
+}
+
+impl<T: Carry> Carry for Vec<T> {
+    fn give(&self, out: &mut Vec<Value>) {
+        self.iter().for_each(|item| item.give(out));
+    }
+    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
+        self.iter().map(|item| item.take(from)).collect()
+    }
+}
+
+macro_rules! carry_tuple {
+    ($($part:ident)*) => {
+        impl<$($part: Carry),*> Carry for ($($part,)*) {
+            #[allow(non_snake_case, reason = "one identifier per type parameter")]
+            fn give(&self, out: &mut Vec<Value>) {
+                let ($($part,)*) = self;
+                $($part.give(out);)*
+            }
+            #[allow(non_snake_case, reason = "one identifier per type parameter")]
+            fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
+                let ($($part,)*) = self;
+                ($($part.take(from),)*)
+            }
+        }
+    };
+}
+carry_tuple!(A);
+carry_tuple!(A B);
+carry_tuple!(A B C);
+carry_tuple!(A B C D);
+
+impl Ptr {
+    /// The place `index` elements after the pointer.
+    pub fn at(self, index: Int) -> Place {
+        Place { addr: Addr { index: Some(index.0), ..self.start() }, access: Access::Unit, mask: None }
+    }
+
+    /// The place at the pointer.
+    pub fn at_start(self) -> Place {
+        Place { addr: self.start(), access: Access::Unit, mask: None }
+    }
+
+    fn start(self) -> Addr {
+        Addr { base: self.0, index: None, elems: 0, lanes: 0 }
+    }
+}
+
+impl From<Ptr> for Place {
+    fn from(ptr: Ptr) -> Place {
+        ptr.at_start()
+    }
+}
+
+impl Place {
+    /// Moves by a fixed number of elements.
+    pub fn plus(mut self, elems: i32) -> Place {
+        self.addr.elems += elems;
+        self
+    }
+
+    /// Moves by a fixed number of whole vectors (`L` elements each).
+    pub fn lanes(mut self, vectors: i32) -> Place {
+        self.addr.lanes += vectors;
+        self
+    }
+
+    /// One element for all lanes: a broadcast load, or a store of lane 0.
+    pub fn one(self) -> Place {
+        Place { access: Access::One, ..self }
+    }
+
+    /// Lane `l` is at element `l * stride`.
+    pub fn strided(self, stride: Int) -> Place {
+        Place { access: Access::Strided(stride.0), ..self }
+    }
+
+    /// Lane `l` is at element `index[l] * stride`.
+    pub fn indexed(self, index: I32, stride: Int) -> Place {
+        Place { access: Access::Indexed { index: index.0, stride: stride.0 }, ..self }
+    }
+
+    /// Only lanes where `mask` is true touch memory; a load gives zero (false) in the others.
+    pub fn masked(self, mask: Mask) -> Place {
+        Place { mask: Some(mask.0), ..self }
+    }
+}
+
+/// Builds one body, front to back.
+#[derive(Debug)]
+pub struct Builder {
+    body: Body,
+    insts: Vec<Inst>,
+    in_loop: bool,
+}
+
+impl Builder {
+    /// An empty body.
+    pub fn new(name: impl Into<String>) -> Builder {
+        let body = Body { name: name.into(), params: Vec::new(), sections: Vec::new(), types: Vec::new() };
+        Builder { body, insts: Vec::new(), in_loop: false }
+    }
+
+    /// The body, verified.
+    ///
+    /// # Panics
+    /// If the body breaks a rule of the IR, with the body printed.
+    pub fn finish(mut self) -> Body {
+        self.close_straight();
+        if let Err(error) = crate::verify::verify(&self.body) {
+            panic!("{error}\n{}", self.body);
+        }
+        self.body
+    }
+
+    // Parameters.
+
+    /// A parameter: memory that nothing writes while the body runs. Where an output may be the same memory (work in
+    /// place), it is the output that must be read.
+    pub fn input(&mut self, name: impl Into<String>) -> Ptr {
+        Ptr(self.param(name, Ty::Ptr))
+    }
+
+    /// A parameter: memory that the body reads and writes. It overlaps no input.
+    pub fn output(&mut self, name: impl Into<String>) -> Ptr {
+        Ptr(self.param(name, Ty::PtrMut))
+    }
+
+    /// A parameter: a 64-bit integer.
+    pub fn int_param(&mut self, name: impl Into<String>) -> Int {
+        Int(self.param(name, Ty::Int))
+    }
+
+    /// A parameter: one float, given to every lane.
+    pub fn f32_param(&mut self, name: impl Into<String>) -> F32 {
+        F32(self.param(name, Ty::F32))
+    }
+
+    /// A parameter of any type that can be passed.
+    pub fn param(&mut self, name: impl Into<String>, ty: Ty) -> Value {
+        let value = self.fresh(ty);
+        self.body.params.push(Param { name: name.into(), value });
+        value
+    }
+
+    // Constants.
+
+    /// A float in every lane.
+    pub fn f32(&mut self, value: f32) -> F32 {
+        F32(self.constant(Const::F32(value)))
+    }
+
+    /// An integer in every lane.
+    pub fn i32(&mut self, value: i32) -> I32 {
+        I32(self.constant(Const::I32(value)))
+    }
+
+    /// A truth value in every lane.
+    pub fn mask(&mut self, value: bool) -> Mask {
+        Mask(self.constant(Const::Mask(value)))
+    }
+
+    /// A 64-bit integer.
+    pub fn int(&mut self, value: i64) -> Int {
+        Int(self.constant(Const::Int(value)))
+    }
+
+    /// Any constant.
+    pub fn constant(&mut self, value: Const) -> Value {
+        let out = self.fresh(value.ty());
+        self.insts.push(Inst::Const { out, value });
+        out
+    }
+
+    // Memory.
+
+    /// A vector from memory, of the element that the handle names.
+    pub fn load<T: Vector>(&mut self, place: impl Into<Place>) -> T {
+        T::from_value(self.load_elem(T::ELEM, place))
+    }
+
+    /// A vector from memory; its type is [`Elem::ty`].
+    pub fn load_elem(&mut self, elem: Elem, place: impl Into<Place>) -> Value {
+        let out = self.fresh(elem.ty());
+        self.insts.push(Inst::Load { out, elem, place: place.into() });
+        out
+    }
+
+    /// One element from memory as an Int: `I32` sign extended, `Bool` as 0 or 1. The access and mask of the place are not used.
+    pub fn load_int(&mut self, elem: Elem, place: impl Into<Place>) -> Int {
+        let out = self.fresh(Ty::Int);
+        self.insts.push(Inst::LoadInt { out, elem, addr: place.into().addr });
+        Int(out)
+    }
+
+    /// Writes a vector to memory.
+    pub fn store<T: Vector>(&mut self, place: impl Into<Place>, value: T) {
+        self.store_elem(T::ELEM, place, value.value());
+    }
+
+    /// Writes a vector to memory; its type is [`Elem::ty`].
+    pub fn store_elem(&mut self, elem: Elem, place: impl Into<Place>, value: Value) {
+        self.insts.push(Inst::Store { elem, place: place.into(), value });
+    }
+
+    /// The address of a place as a pointer; its unit is `elem`.
+    pub fn address(&mut self, elem: Elem, place: impl Into<Place>) -> Ptr {
+        let addr = place.into().addr;
+        let out = self.fresh(self.body.ty(addr.base));
+        self.insts.push(Inst::Address { out, elem, addr });
+        Ptr(out)
+    }
+
+    // Operators: one generic way in, and the typed names.
+
+    /// Any operator of the table on values of any type.
+    ///
+    /// # Panics
+    /// If the types do not fit.
+    pub fn op(&mut self, op: Op, args: &[Value]) -> Value {
+        let types: Vec<Ty> = args.iter().map(|&arg| self.body.ty(arg)).collect();
+        let Some(ty) = op.info().sig.result(&types) else {
+            panic!("`{}` does not take {types:?} (in body `{}`)", op.info().mnemonic, self.body.name)
+        };
+        let out = self.fresh(ty);
+        self.insts.push(Inst::Op { out, op, args: args.to_vec() });
+        out
+    }
+
+    fn op1<A: Handle, R: Handle>(&mut self, op: Op, a: A) -> R {
+        R::from_value(self.op(op, &[a.value()]))
+    }
+
+    fn op2<A: Handle, B: Handle, R: Handle>(&mut self, op: Op, a: A, b: B) -> R {
+        R::from_value(self.op(op, &[a.value(), b.value()]))
+    }
+
+    /// `a + b`.
+    pub fn add<T: Number>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub fn sub<T: Number>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Sub, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul<T: Number>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Mul, a, b)
+    }
+
+    /// `a / b`; see the table for integers.
+    pub fn div<T: VectorNumber>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Div, a, b)
+    }
+
+    /// The remainder of the division toward zero; see the table.
+    pub fn rem(&mut self, a: I32, b: I32) -> I32 {
+        self.op2(Op::Rem, a, b)
+    }
+
+    /// `a * b + c`, rounded once where the target can.
+    pub fn fma(&mut self, a: F32, b: F32, c: F32) -> F32 {
+        F32(self.op(Op::Fma, &[a.0, b.0, c.0]))
+    }
+
+    /// `-a`.
+    pub fn neg<T: Number>(&mut self, a: T) -> T {
+        self.op1(Op::Neg, a)
+    }
+
+    /// `|a|`.
+    pub fn abs<T: VectorNumber>(&mut self, a: T) -> T {
+        self.op1(Op::Abs, a)
+    }
+
+    /// `a` if `a < b`, else `b` (so: `b` where either is NaN).
+    pub fn min<T: Number>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Min, a, b)
+    }
+
+    /// `a` if `b < a`, else `b` (so: `b` where either is NaN).
+    pub fn max<T: Number>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Max, a, b)
+    }
+
+    /// The square root.
+    pub fn sqrt(&mut self, a: F32) -> F32 {
+        self.op1(Op::Sqrt, a)
+    }
+
+    /// Rounds toward -inf.
+    pub fn floor(&mut self, a: F32) -> F32 {
+        self.op1(Op::Floor, a)
+    }
+
+    /// Rounds toward +inf.
+    pub fn ceil(&mut self, a: F32) -> F32 {
+        self.op1(Op::Ceil, a)
+    }
+
+    /// Rounds to the nearest integer, ties to even.
+    pub fn nearest(&mut self, a: F32) -> F32 {
+        self.op1(Op::Nearest, a)
+    }
+
+    /// Rounds toward zero.
+    pub fn trunc(&mut self, a: F32) -> F32 {
+        self.op1(Op::Trunc, a)
+    }
+
+    /// `a = b`.
+    pub fn eq<T: VectorNumber>(&mut self, a: T, b: T) -> Mask {
+        self.op2(Op::Eq, a, b)
+    }
+
+    /// Not `a = b`.
+    pub fn ne<T: VectorNumber>(&mut self, a: T, b: T) -> Mask {
+        self.op2(Op::Ne, a, b)
+    }
+
+    /// `a < b`.
+    pub fn lt<T: VectorNumber>(&mut self, a: T, b: T) -> Mask {
+        self.op2(Op::Lt, a, b)
+    }
+
+    /// `a <= b`.
+    pub fn le<T: VectorNumber>(&mut self, a: T, b: T) -> Mask {
+        self.op2(Op::Le, a, b)
+    }
+
+    /// `a > b`, which is `b < a`.
+    pub fn gt<T: VectorNumber>(&mut self, a: T, b: T) -> Mask {
+        self.lt(b, a)
+    }
+
+    /// `a >= b`, which is `b <= a`.
+    pub fn ge<T: VectorNumber>(&mut self, a: T, b: T) -> Mask {
+        self.le(b, a)
+    }
+
+    /// `a` and `b`.
+    pub fn and<T: Bits>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::And, a, b)
+    }
+
+    /// `a` or `b`.
+    pub fn or<T: Bits>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Or, a, b)
+    }
+
+    /// Either `a` or `b`, not both.
+    pub fn xor<T: Bits>(&mut self, a: T, b: T) -> T {
+        self.op2(Op::Xor, a, b)
+    }
+
+    /// Not `a`.
+    pub fn not<T: Bits>(&mut self, a: T) -> T {
+        self.op1(Op::Not, a)
+    }
+
+    /// `a << n`, `n` modulo 32.
+    pub fn shl(&mut self, a: I32, n: Int) -> I32 {
+        self.op2(Op::Shl, a, n)
+    }
+
+    /// `a >> n` filled with the sign, `n` modulo 32.
+    pub fn shr(&mut self, a: I32, n: Int) -> I32 {
+        self.op2(Op::Shr, a, n)
+    }
+
+    /// `a >> n` filled with zeros, `n` modulo 32.
+    pub fn shru(&mut self, a: I32, n: Int) -> I32 {
+        self.op2(Op::ShrU, a, n)
+    }
+
+    /// `a` where `mask` is true, else `b`.
+    pub fn select<T: Vector>(&mut self, mask: Mask, a: T, b: T) -> T {
+        T::from_value(self.op(Op::Select, &[mask.0, a.value(), b.value()]))
+    }
+
+    /// A float rounded toward zero as an integer; MIN where it is NaN or does not fit.
+    pub fn to_i32(&mut self, a: F32) -> I32 {
+        self.op1(Op::ToI32, a)
+    }
+
+    /// An integer as the nearest float.
+    pub fn to_f32(&mut self, a: I32) -> F32 {
+        self.op1(Op::ToF32, a)
+    }
+
+    /// 1 where true, else 0.
+    pub fn mask_to_i32(&mut self, a: Mask) -> I32 {
+        self.op1(Op::ToI32, a)
+    }
+
+    /// 1.0 where true, else 0.0.
+    pub fn mask_to_f32(&mut self, a: Mask) -> F32 {
+        self.op1(Op::ToF32, a)
+    }
+
+    /// The bits of a float.
+    pub fn bits_i32(&mut self, a: F32) -> I32 {
+        self.op1(Op::BitsI32, a)
+    }
+
+    /// The float of these bits.
+    pub fn bits_f32(&mut self, a: I32) -> F32 {
+        self.op1(Op::BitsF32, a)
+    }
+
+    /// The low 32 bits of an Int in every lane.
+    pub fn splat(&mut self, a: Int) -> I32 {
+        self.op1(Op::Splat, a)
+    }
+
+    /// 0, 1, 2, ..., L - 1.
+    pub fn lane_id(&mut self) -> I32 {
+        I32(self.op(Op::LaneId, &[]))
+    }
+
+    /// The number of lanes.
+    pub fn lane_count(&mut self) -> Int {
+        Int(self.op(Op::LaneCount, &[]))
+    }
+
+    /// `base + lane`: in a loop over lanes, the index of each lane's element.
+    pub fn lane_index(&mut self, base: Int) -> I32 {
+        let base = self.splat(base);
+        let id = self.lane_id();
+        self.add(base, id)
+    }
+
+    /// True in the lanes below `n`.
+    pub fn first(&mut self, n: Int) -> Mask {
+        self.op1(Op::First, n)
+    }
+
+    /// The sum over the lanes, in every lane.
+    pub fn hsum<T: VectorNumber>(&mut self, a: T) -> T {
+        self.op1(Op::HSum, a)
+    }
+
+    /// The maximum over the lanes, in every lane.
+    pub fn hmax<T: VectorNumber>(&mut self, a: T) -> T {
+        self.op1(Op::HMax, a)
+    }
+
+    /// The minimum over the lanes, in every lane.
+    pub fn hmin<T: VectorNumber>(&mut self, a: T) -> T {
+        self.op1(Op::HMin, a)
+    }
+
+    /// Whether any lane is true, in every lane.
+    pub fn hany(&mut self, a: Mask) -> Mask {
+        self.op1(Op::HAny, a)
+    }
+
+    /// Whether all lanes are true, in every lane.
+    pub fn hall(&mut self, a: Mask) -> Mask {
+        self.op1(Op::HAll, a)
+    }
+
+    // Loops.
+
+    /// Runs `code` for the index 0, 1, 2, ... below `trip`; gives back what it carries.
+    pub fn count<C: Carry>(&mut self, trip: Int, init: C, code: impl FnOnce(&mut Builder, Int, C) -> C) -> C {
+        self.repeat(LoopKind::Count, 1, trip, init, code)
+    }
+
+    /// Runs `code` over the elements 0 .. `trip`, `L` at a time; the index is the first element of the strip. Inactive lanes of
+    /// the last strip touch no memory, and keep what is carried. Only vectors can be carried; reduce them after the loop.
+    pub fn lanes<C: Carry>(&mut self, trip: Int, init: C, code: impl FnOnce(&mut Builder, Int, C) -> C) -> C {
+        self.repeat(LoopKind::Lanes, 1, trip, init, code)
+    }
+
+    /// Either kind of loop, with a hint of how many iterations (strips) to lay out in a row.
+    pub fn repeat<C: Carry>(
+        &mut self,
+        kind: LoopKind,
+        unroll: u32,
+        trip: Int,
+        init: C,
+        code: impl FnOnce(&mut Builder, Int, C) -> C,
+    ) -> C {
+        assert!(!self.in_loop, "loops do not nest (in body `{}`)", self.body.name);
+        self.close_straight();
+        let mut inits = Vec::new();
+        init.give(&mut inits);
+        let index = self.fresh(Ty::Int);
+        let params: Vec<Value> = inits.iter().map(|&value| self.fresh(self.body.ty(value))).collect();
+
+        self.in_loop = true;
+        let next = code(self, Int(index), init.take(&mut params.iter().copied()));
+        self.in_loop = false;
+
+        let mut nexts = Vec::new();
+        next.give(&mut nexts);
+        assert_eq!(
+            nexts.len(),
+            inits.len(),
+            "a loop must give on as much as it takes (in body `{}`)",
+            self.body.name
+        );
+        let results: Vec<Value> = inits.iter().map(|&value| self.fresh(self.body.ty(value))).collect();
+        let carried = (0..inits.len())
+            .map(|at| Carried { param: params[at], init: inits[at], next: nexts[at], result: results[at] })
+            .collect();
+        let insts = std::mem::take(&mut self.insts);
+        self.body.sections.push(Section::Loop(Loop { kind, trip: trip.0, index, carried, insts, unroll }));
+        init.take(&mut results.into_iter())
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: Value) -> Ty {
+        self.body.ty(value)
+    }
+
+    fn fresh(&mut self, ty: Ty) -> Value {
+        let number = u32::try_from(self.body.types.len()).expect("a body has fewer than 2^32 values");
+        self.body.types.push(ty);
+        Value(number)
+    }
+
+    fn close_straight(&mut self) {
+        if !self.insts.is_empty() {
+            self.body.sections.push(Section::Straight(std::mem::take(&mut self.insts)));
+        }
+    }
+}
