@@ -1,0 +1,256 @@
+//! Loop programs: what a kernel is, before machine code.
+//!
+//! A kernel is loops, integers and calls of vector bodies. No statement here reads or writes a tensor's element; only
+//! bodies do. Integers are [`Dim`]s over three kinds of symbols: dimensions of the model (`T`), loop variables, which
+//! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
+//! `schedule` and of the builders of each kind of kernel, not of this module.
+
+use salient_ir::{AxisId, DType, Dim, Name, NodeId};
+use salient_vector::body::{Body, Elem};
+
+/// The symbol for the number of lanes of the target. It cannot be written in the language.
+pub const LANES: &str = "%L";
+
+/// A buffer of a program, by position in [`Program::buffers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(pub usize);
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The model's input of that position; read only.
+    Input(usize),
+    /// The model's parameter of that position; read only.
+    Param(usize),
+    /// The model's output of that position; written once, may be read afterwards.
+    Output(usize),
+    /// An intermediate tensor in the arena.
+    Temporary,
+}
+
+/// A stored tensor, row-major over its axes in order.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// Name in dumps: the node's name in the text form of the graph.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The element type in the graph.
+    pub dtype: DType,
+    /// The order of the axes, outermost first.
+    pub axes: Vec<AxisId>,
+    /// Their extents.
+    pub shape: Vec<Dim>,
+    /// The node whose value it holds; outputs that repeat another's value hold the same node.
+    pub node: NodeId,
+}
+
+impl Buffer {
+    /// The elements as they lie in memory. Integers are 32 bits wide in compiled code, whatever the graph says: wider
+    /// ones are checked and narrowed at the border.
+    pub fn elem(&self) -> Elem {
+        elem_of(self.dtype)
+    }
+
+    /// Number of elements.
+    pub fn count(&self) -> Dim {
+        self.shape.iter().fold(Dim::constant(1), |n, d| &n * d)
+    }
+}
+
+/// How values of a dtype lie in memory of compiled code.
+pub fn elem_of(dtype: DType) -> Elem {
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => Elem::F32,
+        DType::I32 | DType::I64 => Elem::I32,
+        DType::Bool => Elem::Bool,
+    }
+}
+
+/// Memory of one thread that lasts for one call of a kernel; every slot begins at a multiple of 64 bytes.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    /// Name in dumps.
+    pub name: String,
+    /// Number of 4-byte elements.
+    pub count: Dim,
+}
+
+/// Where an address begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Base {
+    /// A buffer of the program.
+    Buffer(BufferId),
+    /// A slot of the kernel's scratch memory, by position.
+    Scratch(usize),
+    /// The cell that tells the caller of an index outside its axis: see [`Check`].
+    Status,
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arg {
+    /// The address of an element: `offset` elements (of the base's own element size) from the base.
+    Address {
+        /// Where it begins.
+        base: Base,
+        /// Elements from there.
+        offset: Dim,
+    },
+    /// An integer.
+    Int(Dim),
+}
+
+/// An integer that a statement binds or compares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Int {
+    /// A polynomial.
+    Dim(Dim),
+    /// The least of them.
+    Min(Vec<Dim>),
+    /// The greatest of them.
+    Max(Vec<Dim>),
+}
+
+/// A statement of a loop program.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// Runs the block with `var` at `from`, `from + step`, … while it is less than `to`.
+    For {
+        /// The loop variable.
+        var: Name,
+        /// First value.
+        from: Dim,
+        /// One past the last value.
+        to: Dim,
+        /// Always positive.
+        step: Dim,
+        /// What is repeated.
+        block: Vec<Stmt>,
+    },
+    /// Binds a variable for the statements that follow in the block.
+    Let {
+        /// The variable.
+        var: Name,
+        /// Its value.
+        value: Int,
+    },
+    /// Binds a variable to a 32-bit integer in scratch memory.
+    Read {
+        /// The variable.
+        var: Name,
+        /// The slot.
+        scratch: usize,
+        /// The element.
+        offset: Dim,
+    },
+    /// Runs one of two blocks.
+    If {
+        /// `left < right` chooses the first.
+        left: Dim,
+        /// See `left`.
+        right: Dim,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        otherwise: Vec<Stmt>,
+    },
+    /// Calls a vector body of the kernel.
+    Call {
+        /// Position in [`Kernel::bodies`].
+        body: usize,
+        /// As many as the body has parameters.
+        args: Vec<Arg>,
+    },
+}
+
+/// The forms that a kernel can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A streaming softmax over keys.
+    Attention,
+    /// A sum of products as a register-tiled matrix product.
+    Product,
+    /// Reductions along rows.
+    Rows,
+    /// Element by element.
+    Map,
+}
+
+impl Kind {
+    /// The word in dumps.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Attention => "attention",
+            Kind::Product => "product",
+            Kind::Rows => "rows",
+            Kind::Map => "map",
+        }
+    }
+}
+
+/// A kernel: independent items of work, each one run of the block.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The name of what it computes.
+    pub name: String,
+    /// Its form.
+    pub kind: Kind,
+    /// The named nodes of the graph that it computes without storing them, and the one that it stores.
+    pub fuses: Vec<String>,
+    /// The buffers that it reads.
+    pub reads: Vec<BufferId>,
+    /// The buffers that it writes.
+    pub writes: Vec<BufferId>,
+    /// The loop variable of the items.
+    pub item: Name,
+    /// How many items there are. Items are independent of each other and write disjoint memory.
+    pub items: Dim,
+    /// Scratch memory of a thread.
+    pub scratch: Vec<Scratch>,
+    /// What is done for one item.
+    pub block: Vec<Stmt>,
+    /// The vector bodies that the block calls.
+    pub bodies: Vec<Body>,
+    /// Floating-point operations of the whole kernel, for reports; what a mask hides is not subtracted.
+    pub flops: Dim,
+}
+
+/// A check that compiled code makes: an index that leaves its axis. On failure a kernel writes `site + 1` and the index
+/// to the two 32-bit cells of the status.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The tensor that is indexed.
+    pub tensor: String,
+    /// The axis that the index leaves.
+    pub axis: Name,
+    /// Its extent.
+    pub extent: Dim,
+}
+
+/// A whole model as kernels to be run one after the other.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The model's name.
+    pub name: Name,
+    /// The dimensions that are run-time values, sorted.
+    pub symbols: Vec<Name>,
+    /// Every stored tensor: inputs, parameters, outputs, temporaries.
+    pub buffers: Vec<Buffer>,
+    /// The kernels in the order in which they run.
+    pub kernels: Vec<Kernel>,
+    /// The checks that kernels make, by site.
+    pub checks: Vec<Check>,
+}
+
+impl Program {
+    /// A buffer.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0]
+    }
+
+    /// The buffer with that role.
+    pub fn with_role(&self, role: Role) -> Option<BufferId> {
+        self.buffers.iter().position(|b| b.role == role).map(BufferId)
+    }
+}
