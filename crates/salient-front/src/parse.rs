@@ -1,0 +1,608 @@
+//! Text to syntax tree, by the grammar in `grammar/salient.pest`.
+//!
+//! Decides precedence and refuses what is too large or too deeply nested *before* anything recurses over it. Says
+//! nothing about meaning.
+
+use crate::ast::*;
+use crate::diag::Diagnostic;
+use crate::limits;
+use crate::source::{SourceFile, SourceId};
+use pest::Parser as _;
+use pest::error::{ErrorVariant, InputLocation};
+use pest::iterators::Pair;
+use pest::pratt_parser::{Assoc, Op, PrattParser};
+use pest_derive::Parser;
+use std::sync::LazyLock;
+
+#[derive(Parser)]
+#[grammar = "../../../grammar/salient.pest"]
+pub(crate) struct Grammar;
+
+type Piece<'i> = Pair<'i, Rule>;
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// Loosest first.
+static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
+    let left = |rule| Op::infix(rule, Assoc::Left);
+    PrattParser::new()
+        .op(left(Rule::or))
+        .op(left(Rule::and))
+        .op(Op::prefix(Rule::not))
+        .op(left(Rule::le) | left(Rule::ge) | left(Rule::eq) | left(Rule::ne) | left(Rule::lt) | left(Rule::gt))
+        .op(left(Rule::add) | left(Rule::sub))
+        .op(left(Rule::mul) | left(Rule::div) | left(Rule::rem) | left(Rule::matmul))
+        .op(Op::prefix(Rule::neg))
+        .op(Op::infix(Rule::pow, Assoc::Right))
+        .op(Op::postfix(Rule::call)
+            | Op::postfix(Rule::brackets)
+            | Op::postfix(Rule::transpose)
+            | Op::postfix(Rule::renamed))
+});
+
+/// The syntax tree of a file, or every syntax error in it (one for each declaration that has one).
+pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> {
+    let tokens = limits::check(source).map_err(|d| vec![d])?;
+    match Grammar::parse(Rule::file, &source.text) {
+        Ok(mut pairs) => {
+            let tree = Tree { source: source.id };
+            let file = pairs.next().expect("a file is one piece");
+            file.into_inner()
+                .filter(|p| p.as_rule() != Rule::EOI)
+                .map(|p| tree.item(p))
+                .collect::<Result<Vec<Item>>>()
+                .map(|items| File { items })
+                .map_err(|d| vec![d])
+        }
+        Err(whole) => {
+            let mut errors = item_errors(source, &tokens);
+            if errors.is_empty() {
+                errors.push(syntax_error(source, 0, &whole));
+            }
+            Err(errors)
+        }
+    }
+}
+
+/// Parses each declaration alone, so that one mistake does not hide the next.
+fn item_errors(source: &SourceFile, tokens: &limits::Tokens) -> Vec<Diagnostic> {
+    let starts = &tokens.item_starts;
+    let mut errors = Vec::new();
+    if starts.first().is_none_or(|first| *first > 0) {
+        let head = &source.text[..starts.first().copied().unwrap_or(source.text.len())];
+        if let Err(e) = Grammar::parse(Rule::file, head) {
+            errors.push(syntax_error(source, 0, &e));
+        }
+    }
+    for (n, start) in starts.iter().enumerate() {
+        let end = starts.get(n + 1).copied().unwrap_or(source.text.len());
+        if let Err(e) = Grammar::parse(Rule::lone_item, &source.text[*start..end]) {
+            errors.push(syntax_error(source, *start, &e));
+        }
+    }
+    errors
+}
+
+/// What pest expected, in the words of the language.
+fn syntax_error(source: &SourceFile, offset: usize, error: &pest::error::Error<Rule>) -> Diagnostic {
+    let at = offset
+        + match error.location {
+            InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
+        };
+    let rest = &source.text[at..];
+    let found = first_token(rest);
+    let span = Span { source: source.id, start: at as u32, end: (at + found.len()) as u32 };
+    let mut expected: Vec<&str> = match &error.variant {
+        ErrorVariant::ParsingError { positives, .. } => WORDS
+            .iter()
+            .filter(|(rules, _)| rules.iter().any(|r| positives.contains(r)))
+            .map(|(_, words)| *words)
+            .collect(),
+        ErrorVariant::CustomError { .. } => Vec::new(),
+    };
+    expected.sort_unstable();
+    expected.dedup();
+    let message = if found.is_empty() {
+        "the file ends in the middle of a declaration".to_owned()
+    } else {
+        format!("`{found}` cannot stand here")
+    };
+    let label = match expected.as_slice() {
+        [] => "unexpected".to_owned(),
+        [one] => format!("expected {one}"),
+        [init @ .., last] => format!("expected {} or {last}", init.join(", ")),
+    };
+    Diagnostic::error(span, message).saying(label).help_if(hint(found, rest))
+}
+
+fn first_token(text: &str) -> &str {
+    let Some(first) = text.chars().next() else { return "" };
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    if is_word(first) {
+        let end = text.find(|c: char| !is_word(c)).unwrap_or(text.len());
+        &text[..end]
+    } else if text.starts_with("///") {
+        "///"
+    } else {
+        ["&&", "||", "->", "=="].into_iter().find(|t| text.starts_with(t)).unwrap_or(&text[..first.len_utf8()])
+    }
+}
+
+/// Habits from other languages.
+fn hint(found: &str, rest: &str) -> Option<String> {
+    let text = match found {
+        "&&" | "&" => "write `and`",
+        "||" | "|" => "write `or`",
+        "!" if !rest.starts_with("!=") => "write `not`",
+        ";" => "statements need no `;`",
+        "^" => "a power is written `**`",
+        "?" => "a choice is written `if a then b else c`",
+        "#" => "a comment begins with `//`",
+        "///" => "documentation (`///`) stands before a declaration or a `param`; elsewhere write `//`",
+        "=" => "`==` compares; `=` defines",
+        "def" => "a function begins with `fn`",
+        "then" | "else" => "a choice between values is `if a then b else c`; between statements `if a { … } else { … }`",
+        "{" => "a choice between values is `if a then b else c`, without braces",
+        "." => "`.T` is the only thing that may follow a dot",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// What a rule that might have matched is called in a message. Rules that are not listed go without saying.
+const WORDS: &[(&[Rule], &str)] = &[
+    (&[Rule::EOI, Rule::function, Rule::import, Rule::constant, Rule::kind], "a declaration"),
+    (&[Rule::ident, Rule::target, Rule::parameter, Rule::static_param, Rule::named_result], "a name"),
+    (&[Rule::expr, Rule::choice, Rule::group, Rule::int, Rule::argument, Rule::item], "an expression"),
+    (&[Rule::add, Rule::sub, Rule::mul, Rule::div, Rule::or, Rule::le], "an operator"),
+    (&[Rule::let_stmt, Rule::assign_stmt, Rule::return_stmt], "a statement"),
+    (&[Rule::ty], "a type"),
+    (&[Rule::extent], "a dimension"),
+    (&[Rule::body], "`{`"),
+    (&[Rule::string], "a string in quotes"),
+    (&[Rule::path, Rule::segment, Rule::path_text], "a path"),
+    (&[Rule::kw_in], "`in`"),
+    (&[Rule::kw_then], "`then`"),
+    (&[Rule::kw_else], "`else`"),
+    (&[Rule::range], "a range"),
+    (&[Rule::results, Rule::named_results], "a result type"),
+];
+
+/// Pieces of the grammar to nodes of the tree. The grammar's sequences are invariants here: what it makes mandatory
+/// is taken with `expect`.
+struct Tree {
+    source: SourceId,
+}
+
+/// An expression on its way, with what its text alone says about it.
+struct Built {
+    expr: Expr,
+    depth: usize,
+    /// Whether it is a comparison without parentheses, to which another one may be chained.
+    open_compare: bool,
+}
+
+fn inner(piece: Piece<'_>) -> Inner<'_> {
+    Inner(piece.into_inner().peekable())
+}
+
+/// The pieces of a piece, taken by kind.
+struct Inner<'i>(std::iter::Peekable<pest::iterators::Pairs<'i, Rule>>);
+
+impl<'i> Inner<'i> {
+    fn next(&mut self) -> Piece<'i> {
+        self.0.next().expect("the grammar makes this piece mandatory")
+    }
+
+    fn take(&mut self, rule: Rule) -> Option<Piece<'i>> {
+        self.0.next_if(|p| p.as_rule() == rule)
+    }
+
+    fn skip(&mut self, rule: Rule) -> bool {
+        self.take(rule).is_some()
+    }
+}
+
+impl Tree {
+    fn span(&self, piece: &Piece<'_>) -> Span {
+        let span = piece.as_span();
+        Span { source: self.source, start: span.start() as u32, end: span.end() as u32 }
+    }
+
+    fn ident(&self, piece: Piece<'_>) -> Ident {
+        Ident { name: piece.as_str().to_owned(), span: self.span(&piece) }
+    }
+
+    fn docs(&self, pieces: &mut Inner<'_>) -> Vec<String> {
+        std::iter::from_fn(|| pieces.take(Rule::doc))
+            .map(|p| p.as_str().trim_start_matches('/').trim().to_owned())
+            .collect()
+    }
+
+    fn text(&self, piece: Piece<'_>) -> Text {
+        let span = self.span(&piece);
+        Text { value: inner(piece).next().as_str().to_owned(), span }
+    }
+
+    fn item(&self, piece: Piece<'_>) -> Result<Item> {
+        match piece.as_rule() {
+            Rule::import => {
+                let mut parts = inner(piece);
+                parts.skip(Rule::kw_import);
+                Ok(Item::Import(self.text(parts.next())))
+            }
+            Rule::constant => self.constant(piece).map(Item::Const),
+            _ => self.function(piece).map(Item::Function),
+        }
+    }
+
+    fn constant(&self, piece: Piece<'_>) -> Result<Const> {
+        let mut parts = inner(piece);
+        let docs = self.docs(&mut parts);
+        parts.skip(Rule::kw_const);
+        let name = self.ident(parts.next());
+        Ok(Const { docs, name, value: self.expr(parts.next())? })
+    }
+
+    fn function(&self, piece: Piece<'_>) -> Result<Function> {
+        let mut parts = inner(piece);
+        let docs = self.docs(&mut parts);
+        let kind_piece = parts.next();
+        let start = self.span(&kind_piece);
+        let kind = match inner(kind_piece).next().as_rule() {
+            Rule::kw_model => Kind::Model,
+            Rule::kw_block => Kind::Block,
+            _ => Kind::Fn,
+        };
+        let name = self.ident(parts.next());
+        let statics = match parts.take(Rule::statics) {
+            Some(list) => list.into_inner().map(|p| self.static_param(p)).collect::<Result<_>>()?,
+            None => Vec::new(),
+        };
+        let mut params = Vec::new();
+        while let Some(p) = parts.take(Rule::parameter) {
+            params.push(self.parameter(p)?);
+        }
+        let mut end = params.last().map_or(name.span, |p| p.name.span);
+        let results = match parts.take(Rule::results) {
+            Some(p) => {
+                end = self.span(&p);
+                Some(self.results(inner(p).next())?)
+            }
+            None => None,
+        };
+        let body = self.body(parts.next())?;
+        Ok(Function { docs, kind, name, statics, params, results, body, span: start.to(end) })
+    }
+
+    fn static_param(&self, piece: Piece<'_>) -> Result<Static> {
+        let piece = inner(piece).next();
+        let axis = piece.as_rule() == Rule::axis_static;
+        let mut parts = inner(piece);
+        parts.skip(Rule::kw_axis);
+        let name = self.ident(parts.next());
+        Ok(Static { name, axis, default: parts.take(Rule::expr).map(|p| self.expr(p)).transpose()? })
+    }
+
+    fn parameter(&self, piece: Piece<'_>) -> Result<Parameter> {
+        let mut parts = inner(piece);
+        let name = self.ident(parts.next());
+        let ty = parts.take(Rule::ty).map(|p| self.ty(p)).transpose()?;
+        let default = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        Ok(Parameter { name, ty, default })
+    }
+
+    fn results(&self, piece: Piece<'_>) -> Result<Results> {
+        if piece.as_rule() == Rule::ty {
+            return self.ty(piece).map(Results::One);
+        }
+        let named = |p: Piece<'_>| {
+            let mut parts = inner(p);
+            Ok((self.ident(parts.next()), self.ty(parts.next())?))
+        };
+        piece.into_inner().map(named).collect::<Result<_>>().map(Results::Named)
+    }
+
+    fn ty(&self, piece: Piece<'_>) -> Result<Type> {
+        let span = self.span(&piece);
+        let mut parts = inner(piece);
+        let name = self.ident(parts.next());
+        let extent = |p: Piece<'_>| {
+            let p = inner(p).next();
+            match p.as_rule() {
+                Rule::rest => Ok(Extent::Rest(self.span(&p))),
+                _ => self.expr(p).map(Extent::Dim),
+            }
+        };
+        let shape = match parts.take(Rule::shape) {
+            Some(list) => Some(list.into_inner().map(extent).collect::<Result<Vec<_>>>()?),
+            None => None,
+        };
+        Ok(Type { name, shape, span })
+    }
+
+    // ---- statements
+
+    fn body(&self, piece: Piece<'_>) -> Result<Vec<Stmt>> {
+        piece.into_inner().map(|p| self.stmt(p)).collect()
+    }
+
+    fn stmt(&self, piece: Piece<'_>) -> Result<Stmt> {
+        let span = self.span(&piece);
+        let rule = piece.as_rule();
+        if rule == Rule::constant {
+            return Ok(Stmt { kind: StmtKind::Const(self.constant(piece)?), span });
+        }
+        let mut parts = inner(piece);
+        let kind = match rule {
+            Rule::let_stmt => {
+                parts.skip(Rule::kw_let);
+                let targets = self.targets(&mut parts)?;
+                StmtKind::Let(targets, self.expr(parts.next())?)
+            }
+            Rule::assign_stmt => {
+                let targets = self.targets(&mut parts)?;
+                StmtKind::Assign(targets, self.expr(parts.next())?)
+            }
+            Rule::param_stmt => StmtKind::Param(self.param(parts)?),
+            Rule::state_stmt => {
+                self.docs(&mut parts);
+                parts.skip(Rule::kw_state);
+                let mut cells = Vec::new();
+                while let Some(cell) = parts.take(Rule::cell) {
+                    let mut cell = inner(cell);
+                    cells.push((self.ident(cell.next()), self.ty(cell.next())?));
+                }
+                StmtKind::State(cells)
+            }
+            Rule::require_stmt => {
+                parts.skip(Rule::kw_require);
+                let condition = self.expr(parts.next())?;
+                StmtKind::Require(condition, parts.take(Rule::string).map(|p| self.text(p)))
+            }
+            Rule::for_stmt => {
+                parts.skip(Rule::kw_for);
+                let range = self.range(parts.next())?;
+                StmtKind::For(range, self.body(parts.next())?)
+            }
+            Rule::if_stmt => {
+                parts.skip(Rule::kw_if);
+                let condition = self.expr(parts.next())?;
+                let then = self.body(parts.next())?;
+                let otherwise = if parts.skip(Rule::kw_else) {
+                    let last = parts.next();
+                    match last.as_rule() {
+                        Rule::if_stmt => vec![self.stmt(last)?],
+                        _ => self.body(last)?,
+                    }
+                } else {
+                    Vec::new()
+                };
+                StmtKind::If(condition, then, otherwise)
+            }
+            _ => {
+                parts.skip(Rule::kw_return);
+                StmtKind::Return(parts.0.map(|p| self.expr(p)).collect::<Result<_>>()?)
+            }
+        };
+        Ok(Stmt { kind, span })
+    }
+
+    fn targets(&self, parts: &mut Inner<'_>) -> Result<Vec<Target>> {
+        let mut out = Vec::new();
+        while let Some(p) = parts.take(Rule::target) {
+            let mut parts = inner(p);
+            let name = self.ident(parts.next());
+            let indices = match parts.take(Rule::indices) {
+                Some(list) => Some(list.into_inner().map(|p| self.index(p)).collect::<Result<_>>()?),
+                None => None,
+            };
+            let ty = parts.take(Rule::ty).map(|p| self.ty(p)).transpose()?;
+            out.push(Target { name, indices, ty });
+        }
+        Ok(out)
+    }
+
+    fn index(&self, piece: Piece<'_>) -> Result<Index> {
+        let mut parts = inner(piece);
+        let first = parts.next();
+        match first.as_rule() {
+            Rule::rest => Ok(Index::Rest(self.span(&first))),
+            Rule::unit => Ok(Index::Unit(self.span(&first))),
+            _ => {
+                let extent = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+                Ok(Index::Name(self.ident(first), extent))
+            }
+        }
+    }
+
+    fn param(&self, mut parts: Inner<'_>) -> Result<Param> {
+        let docs = self.docs(&mut parts);
+        parts.skip(Rule::kw_param);
+        let name = self.ident(parts.next());
+        let ty = self.ty(parts.next())?;
+        let mut init = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        let mut path = parts.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
+        // `= zeros as a.b`: the path belongs to the parameter, not to its initialiser.
+        if let Some(Expr { kind: ExprKind::As(value, own), .. }) = init {
+            init = Some(*value);
+            path = Some(own);
+        }
+        Ok(Param { docs, name, ty, init, path })
+    }
+
+    fn range(&self, piece: Piece<'_>) -> Result<Range> {
+        let mut parts = inner(piece);
+        let name = self.ident(parts.next());
+        parts.skip(Rule::kw_in);
+        Ok(Range { name, low: self.expr(parts.next())?, high: self.expr(parts.next())? })
+    }
+
+    // ---- expressions
+
+    fn expr(&self, piece: Piece<'_>) -> Result<Expr> {
+        self.built(piece).map(|b| b.expr)
+    }
+
+    fn built(&self, piece: Piece<'_>) -> Result<Built> {
+        PRECEDENCE
+            .map_primary(|p| self.primary(p))
+            .map_prefix(|op, value| {
+                let sign = match op.as_rule() {
+                    Rule::neg => UnaryOp::Neg,
+                    _ => UnaryOp::Not,
+                };
+                let (start, value) = (self.span(&op), value?);
+                let span = start.to(value.expr.span);
+                self.grown(ExprKind::Unary(sign, Box::new(value.expr)), span, value.depth)
+            })
+            .map_postfix(|value, op| self.postfix(value?, op))
+            .map_infix(|left, op, right| self.infix(left?, &op, right?))
+            .parse(piece.into_inner())
+    }
+
+    /// A node over parts of that depth.
+    fn grown(&self, kind: ExprKind, span: Span, depth: usize) -> Result<Built> {
+        if depth >= limits::MAX_OPERATORS {
+            return Err(Diagnostic::error(span, "this expression has too many operators")
+                .saying(format!("more than {} on top of each other", limits::MAX_OPERATORS))
+                .help("give parts of it names of their own with `let`"));
+        }
+        Ok(Built { expr: Expr { kind, span }, depth: depth + 1, open_compare: false })
+    }
+
+    fn infix(&self, left: Built, op: &Piece<'_>, right: Built) -> Result<Built> {
+        let span = left.expr.span.to(right.expr.span);
+        let depth = left.depth.max(right.depth);
+        let op = match op.as_rule() {
+            Rule::or => BinaryOp::Or,
+            Rule::and => BinaryOp::And,
+            Rule::add => BinaryOp::Add,
+            Rule::sub => BinaryOp::Sub,
+            Rule::mul => BinaryOp::Mul,
+            Rule::div => BinaryOp::Div,
+            Rule::rem => BinaryOp::Rem,
+            Rule::pow => BinaryOp::Pow,
+            Rule::matmul => BinaryOp::MatMul,
+            Rule::lt => return self.compare(left, CompareOp::Lt, right),
+            Rule::le => return self.compare(left, CompareOp::Le, right),
+            Rule::gt => return self.compare(left, CompareOp::Gt, right),
+            Rule::ge => return self.compare(left, CompareOp::Ge, right),
+            Rule::eq => return self.compare(left, CompareOp::Eq, right),
+            _ => return self.compare(left, CompareOp::Ne, right),
+        };
+        self.grown(ExprKind::Binary(op, Box::new(left.expr), Box::new(right.expr)), span, depth)
+    }
+
+    fn compare(&self, left: Built, op: CompareOp, right: Built) -> Result<Built> {
+        let span = left.expr.span.to(right.expr.span);
+        let depth = left.depth.max(right.depth);
+        let kind = match left.expr {
+            Expr { kind: ExprKind::Compare(first, mut rest), .. } if left.open_compare => {
+                rest.push((op, right.expr));
+                ExprKind::Compare(first, rest)
+            }
+            first => ExprKind::Compare(Box::new(first), vec![(op, right.expr)]),
+        };
+        Ok(Built { open_compare: true, ..self.grown(kind, span, depth)? })
+    }
+
+    fn postfix(&self, value: Built, op: Piece<'_>) -> Result<Built> {
+        let span = value.expr.span.to(self.span(&op));
+        let target = Box::new(value.expr);
+        let kind = match op.as_rule() {
+            Rule::call => {
+                ExprKind::Call(target, op.into_inner().map(|p| self.argument(p)).collect::<Result<_>>()?)
+            }
+            Rule::brackets => {
+                ExprKind::Brackets(target, op.into_inner().map(|p| self.bracket(p)).collect::<Result<_>>()?)
+            }
+            Rule::transpose => ExprKind::Transpose(target),
+            _ => ExprKind::As(target, self.renamed(op)?),
+        };
+        self.grown(kind, span, value.depth)
+    }
+
+    fn argument(&self, piece: Piece<'_>) -> Result<Argument> {
+        let mut parts = inner(piece);
+        let name = parts.take(Rule::named).map(|p| self.ident(inner(p).next()));
+        let value = self.expr(parts.next())?;
+        parts.skip(Rule::kw_for);
+        let each = parts.take(Rule::range).map(|p| self.range(p)).transpose()?;
+        Ok(Argument { name, value, each })
+    }
+
+    fn bracket(&self, piece: Piece<'_>) -> Result<Bracket> {
+        let span = self.span(&piece);
+        let mut parts = inner(piece);
+        if parts.skip(Rule::rest) {
+            return Ok(Bracket::Rest(span));
+        }
+        if parts.skip(Rule::unit) {
+            return Ok(Bracket::Unit(span));
+        }
+        let name = parts.take(Rule::named).map(|p| self.ident(inner(p).next()));
+        let first = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        let colon = parts.skip(Rule::colon);
+        let last = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        match (name, first, colon) {
+            (Some(name), Some(value), false) => Ok(Bracket::Named(name, value)),
+            (Some(name), _, _) => {
+                Err(Diagnostic::error(name.span.to(span), "a named argument takes a value, not a range"))
+            }
+            (None, Some(value), false) => Ok(Bracket::Value(value)),
+            (None, first, _) => Ok(Bracket::Colon(first, last, span)),
+        }
+    }
+
+    fn renamed(&self, piece: Piece<'_>) -> Result<Path> {
+        let mut parts = inner(piece);
+        parts.skip(Rule::kw_as);
+        let path = parts.next();
+        let span = self.span(&path);
+        let part = |p: Piece<'_>| match p.as_rule() {
+            Rule::hole => self.expr(inner(p).next()).map(PathPart::Hole),
+            _ => Ok(PathPart::Text(p.as_str().to_owned())),
+        };
+        let segments =
+            path.into_inner().map(|s| s.into_inner().map(part).collect()).collect::<Result<Vec<_>>>()?;
+        Ok(Path { segments, span })
+    }
+
+    fn primary(&self, piece: Piece<'_>) -> Result<Built> {
+        let span = self.span(&piece);
+        let text = piece.as_str();
+        let leaf = |kind| Ok(Built { expr: Expr { kind, span }, depth: 1, open_compare: false });
+        match piece.as_rule() {
+            Rule::group => {
+                let built = self.built(inner(piece).next())?;
+                Ok(Built { expr: Expr { span, ..built.expr }, open_compare: false, ..built })
+            }
+            Rule::choice => {
+                let mut parts = inner(piece);
+                parts.skip(Rule::kw_if);
+                let condition = self.built(parts.next())?;
+                parts.skip(Rule::kw_then);
+                let then = self.built(parts.next())?;
+                parts.skip(Rule::kw_else);
+                let otherwise = self.built(parts.next())?;
+                let depth = condition.depth.max(then.depth).max(otherwise.depth);
+                let parts = [condition, then, otherwise].map(|b| Box::new(b.expr));
+                let [condition, then, otherwise] = parts;
+                self.grown(ExprKind::If(condition, then, otherwise), span, depth)
+            }
+            Rule::int => match text.replace('_', "").parse() {
+                Ok(value) => leaf(ExprKind::Int(value)),
+                Err(_) => Err(Diagnostic::error(span, format!("`{text}` is too large for an integer"))
+                    .note("integers have 64 bits")),
+            },
+            Rule::float => {
+                let value = text.replace('_', "").parse().expect("the grammar's floats are Rust's");
+                leaf(ExprKind::Float(value))
+            }
+            Rule::truth => leaf(ExprKind::Bool(text == "true")),
+            Rule::infinity => leaf(ExprKind::Infinity),
+            Rule::string => leaf(ExprKind::Text(inner(piece).next().as_str().to_owned())),
+            _ => leaf(ExprKind::Name(text.to_owned())),
+        }
+    }
+}
