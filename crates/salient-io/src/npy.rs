@@ -96,20 +96,7 @@ pub fn decode_npy(bytes: &[u8]) -> Result<Array, Cause> {
 pub fn encode_npy(array: &Array) -> Result<Vec<u8>, Cause> {
     /// NumPy aligns the elements to this for memory mapping.
     const ALIGNMENT: usize = 64;
-    let type_text = match array.dtype() {
-        DType::F32 => "<f4",
-        DType::F16 => "<f2",
-        DType::I32 => "<i4",
-        DType::I64 => "<i8",
-        DType::Bool => "|b1",
-        DType::BF16 => return Err(Cause::CannotHold { dtype: DType::BF16, format: Format::Npy }),
-    };
-    if array.rank() > MAX_RANK {
-        return Err(Cause::malformed(
-            "shape",
-            format!("{} axes, NumPy has at most {MAX_RANK}", array.rank()),
-        ));
-    }
+    let type_text = type_text(array)?;
     let extents: String = array.shape().iter().map(|extent| format!("{extent},")).collect();
     let text = format!("{{'descr': '{type_text}', 'fortran_order': False, 'shape': ({extents}), }}");
     let before = MAGIC.len() + 4;
@@ -124,6 +111,24 @@ pub fn encode_npy(array: &Array) -> Result<Vec<u8>, Cause> {
     bytes.push(b'\n');
     bytes.extend_from_slice(&encode(array));
     Ok(bytes)
+}
+
+/// How NumPy spells the elements of an array, if an npy file can hold it.
+pub(crate) fn type_text(array: &Array) -> Result<&'static str, Cause> {
+    if array.rank() > MAX_RANK {
+        return Err(Cause::malformed(
+            "shape",
+            format!("{} axes, NumPy has at most {MAX_RANK}", array.rank()),
+        ));
+    }
+    match array.dtype() {
+        DType::F32 => Ok("<f4"),
+        DType::F16 => Ok("<f2"),
+        DType::I32 => Ok("<i4"),
+        DType::I64 => Ok("<i8"),
+        DType::Bool => Ok("|b1"),
+        DType::BF16 => Err(Cause::CannotHold { dtype: DType::BF16, format: Format::Npy }),
+    }
 }
 
 /// What a header says.

@@ -14,7 +14,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use crate::arrays::Arrays;
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start, length_of, read_file, start_of};
-use crate::npy::{decode_npy, encode_npy};
+use crate::npy::{decode_npy, encode_npy, type_text};
 
 /// Deflate cannot expand more than this: 258 bytes from a match of two bits.
 const MAX_EXPANSION: u64 = 1032;
@@ -69,6 +69,10 @@ pub fn decode_npz(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
 /// The file cannot be written, or an array is `bf16`, which NumPy has no name for.
 pub fn write_npz(path: impl AsRef<Path>, arrays: &Arrays) -> Result<(), IoError> {
     let path = path.as_ref();
+    // Before the file is created: what cannot be written must not replace what was there.
+    for (name, array) in arrays.iter() {
+        type_text(array).map_err(|cause| cause.in_array(name).in_file(path))?;
+    }
     File::create(path)
         .map_err(|error| Cause::Write(error).into())
         .and_then(|file| encode_npz(BufWriter::new(file), arrays))
@@ -96,13 +100,12 @@ fn archive_cause(error: ZipError) -> Cause {
     Cause::malformed("archive", error.to_string())
 }
 
-/// Reading a member fails on its bytes (checksum, deflate stream, end of file) far more often than on the device.
+/// Reading a member fails on its bytes (checksum, deflate stream, early end) far more often than on the device.
 fn member_cause(error: io::Error) -> Cause {
-    match error.kind() {
-        io::ErrorKind::InvalidData
-        | io::ErrorKind::InvalidInput
-        | io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::Other => Cause::malformed("member", error.to_string()),
-        _ => Cause::Read(error),
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    if [InvalidData, InvalidInput, Other, UnexpectedEof].contains(&error.kind()) {
+        Cause::malformed("member", error.to_string())
+    } else {
+        Cause::Read(error)
     }
 }
