@@ -1,0 +1,82 @@
+//! Bodies to machine code: the seam behind which the emitters stand.
+//!
+//! Loops see a body as a function of a module: its parameters in order, pointers and integers as `i64`, floats as `f32`, no
+//! result, the platform's C calling convention. Which emitter made it is told by [`lanes`] alone, on which the layout of packed
+//! panels and the steps of loops depend.
+
+pub mod cranelift;
+
+use cranelift_codegen::ir::{AbiParam, Signature, types};
+use cranelift_codegen::{CodegenError, Context};
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+use salient_vector::{Body, Ty};
+
+use crate::target::{Isa, Target};
+
+/// Who makes the machine code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emitter {
+    /// 128-bit vectors on every machine that Cranelift knows.
+    Cranelift,
+}
+
+/// The emitter for a target.
+pub fn emitter(target: &Target) -> Emitter {
+    match target.isa() {
+        Isa::Baseline | Isa::Avx2 | Isa::Avx512 => Emitter::Cranelift,
+    }
+}
+
+/// `L`, the number of lanes of a vector, for a target.
+pub fn lanes(target: &Target) -> usize {
+    match emitter(target) {
+        Emitter::Cranelift => cranelift::LANES,
+    }
+}
+
+/// The signature that a body has for its callers.
+pub fn signature(body: &Body, target: &Target) -> Signature {
+    let mut signature = Signature::new(target.cranelift().default_call_conv());
+    signature.params = body
+        .params
+        .iter()
+        .map(|param| match body.ty(param.value) {
+            Ty::Ptr | Ty::PtrMut | Ty::Int => AbiParam::new(types::I64),
+            Ty::F32 => AbiParam::new(types::F32),
+            ty @ (Ty::I32 | Ty::Mask) => unreachable!("a {ty} is not passed: the verifier refuses it"),
+        })
+        .collect();
+    signature
+}
+
+/// Compiles a verified body into a module, under a name unique there.
+pub fn define(
+    module: &mut JITModule,
+    target: &Target,
+    name: &str,
+    body: &Body,
+) -> Result<FuncId, ModuleError> {
+    let id = module.declare_function(name, Linkage::Local, &signature(body, target))?;
+    match emitter(target) {
+        Emitter::Cranelift => {
+            let mut context = Context::for_function(cranelift::emit(body, target));
+            module.define_function(id, &mut context)?;
+        }
+    }
+    Ok(id)
+}
+
+/// The assembly of a body, as `ir --stage asm` shows it.
+pub fn assembly(target: &Target, body: &Body) -> Result<String, CodegenError> {
+    match emitter(target) {
+        Emitter::Cranelift => {
+            let mut context = Context::for_function(cranelift::emit(body, target));
+            context.set_disasm(true);
+            let code = context
+                .compile(&**target.cranelift(), &mut Default::default())
+                .map_err(|error| error.inner)?;
+            Ok(code.vcode.clone().unwrap_or_default())
+        }
+    }
+}

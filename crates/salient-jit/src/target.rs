@@ -1,0 +1,204 @@
+//! The machine that code is made for: which vectors it has, and Cranelift's description of it.
+//!
+//! Detection and the user's choice (`--isa`) meet here, once. What is emitted for a target is decided in `bodies`; caches,
+//! cores and tuned block sizes are not described here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable, Flags};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
+
+/// How wide vectors are. In order: each includes those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Isa {
+    /// 128 bits, on every processor, with what else it reports (such as fused multiply-add).
+    Baseline,
+    /// 256 bits: x86-64 with AVX2 and FMA.
+    Avx2,
+    /// 512 bits: x86-64 with AVX-512 F, VL, DQ and BW, besides AVX2 and FMA.
+    Avx512,
+}
+
+impl Isa {
+    /// All, narrow to wide.
+    pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Baseline => "baseline",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// The widest that this processor and its operating system support.
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx2") && has!("fma") {
+                let wide = has!("avx512f") && has!("avx512vl") && has!("avx512dq") && has!("avx512bw");
+                return if wide { Isa::Avx512 } else { Isa::Avx2 };
+            }
+        }
+        Isa::Baseline
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the user asked for with `--isa`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IsaChoice {
+    /// The widest that the processor reports.
+    #[default]
+    Auto,
+    /// This one, or an error.
+    Only(Isa),
+}
+
+impl FromStr for IsaChoice {
+    type Err = TargetError;
+
+    fn from_str(name: &str) -> Result<IsaChoice, TargetError> {
+        if name == "auto" {
+            return Ok(IsaChoice::Auto);
+        }
+        match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
+            Some(isa) => Ok(IsaChoice::Only(isa)),
+            None => Err(TargetError::UnknownIsa(name.to_owned())),
+        }
+    }
+}
+
+/// Why there is no such target.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// `--isa` was given a name that does not exist.
+    #[error("unknown instruction set `{0}`; there are auto, baseline, avx2 and avx512")]
+    UnknownIsa(String),
+    /// The processor does not have what was asked for.
+    #[error("this processor has no {wanted}; the widest it has is {widest}")]
+    NotSupported {
+        /// Asked for.
+        wanted: Isa,
+        /// Detected.
+        widest: Isa,
+    },
+    /// Cranelift does not know this machine.
+    #[error("no code can be made for this machine: {0}")]
+    Cranelift(String),
+}
+
+/// A machine to make code for: this one, with all or some of its features.
+#[derive(Clone)]
+pub struct Target {
+    isa: Isa,
+    fma: bool,
+    cranelift: OwnedTargetIsa,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.cranelift.triple(), self.isa, if self.fma { "" } else { " without fma" })
+    }
+}
+
+impl Target {
+    /// This machine.
+    pub fn host(choice: IsaChoice) -> Result<Target, TargetError> {
+        let widest = Isa::detect();
+        let isa = match choice {
+            IsaChoice::Auto => widest,
+            IsaChoice::Only(wanted) if wanted <= widest => wanted,
+            IsaChoice::Only(wanted) => return Err(TargetError::NotSupported { wanted, widest }),
+        };
+        Target::new(isa, true)
+    }
+
+    /// The oldest processor of this machine's architecture: no detected feature is used. For tests of the portable code.
+    pub fn oldest() -> Result<Target, TargetError> {
+        Target::new(Isa::Baseline, false)
+    }
+
+    fn new(isa: Isa, native: bool) -> Result<Target, TargetError> {
+        let unknown = |error: &dyn fmt::Display| TargetError::Cranelift(error.to_string());
+        let mut flags = settings::builder();
+        let values = [
+            ("opt_level", "speed"),
+            ("is_pic", "false"),
+            ("use_colocated_libcalls", "false"),
+            // Costs about as much as compiling, and finds only our own bugs: those are for tests.
+            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ];
+        for (name, value) in values {
+            flags.set(name, value).map_err(|error| unknown(&error))?;
+        }
+        let cranelift = cranelift_native::builder_with_options(native)
+            .map_err(|error| unknown(&error))?
+            .finish(Flags::new(flags))
+            .map_err(|error| unknown(&error))?;
+        let has = |name: &str| {
+            cranelift.isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
+        };
+        // Elsewhere than on x86 fused multiply-add is part of the base.
+        let fma = !cfg!(target_arch = "x86_64") || (has("has_fma") && has("has_avx"));
+        Ok(Target { isa, fma, cranelift })
+    }
+
+    /// The vectors to be used.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Whether `fma` is one instruction that rounds once.
+    pub fn fma(&self) -> bool {
+        self.fma
+    }
+
+    /// Cranelift's description.
+    pub fn cranelift(&self) -> &OwnedTargetIsa {
+        &self.cranelift
+    }
+
+    /// An empty module for code that runs in this process. Its code lies in one reservation of addresses, so that direct
+    /// calls reach; the memory is committed as it is used, and freed by [`JITModule::free_memory`] only.
+    pub fn module(&self) -> Result<JITModule, TargetError> {
+        const RESERVED: usize = 64 << 20;
+        let memory = ArenaMemoryProvider::new_with_size(RESERVED)
+            .map_err(|error| TargetError::Cranelift(format!("no memory for code: {error}")))?;
+        let names = cranelift_module::default_libcall_names();
+        let mut builder = JITBuilder::with_isa(self.cranelift.clone(), names);
+        builder.memory_provider(Box::new(memory));
+        Ok(JITModule::new(builder))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        assert_eq!("auto".parse::<IsaChoice>().ok(), Some(IsaChoice::Auto));
+        for isa in Isa::ALL {
+            assert_eq!(isa.name().parse::<IsaChoice>().ok(), Some(IsaChoice::Only(isa)));
+        }
+        let error = "avx".parse::<IsaChoice>().expect_err("no such name");
+        assert!(error.to_string().contains("`avx`"), "{error}");
+    }
+
+    #[test]
+    fn what_the_processor_lacks_is_refused() {
+        for isa in Isa::ALL {
+            assert_eq!(Target::host(IsaChoice::Only(isa)).is_ok(), isa <= Isa::detect());
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Loops: every trip count around the number of lanes, carried values, unrolling, sections after loops.
+
+use salient_vector::body::LoopKind;
+use salient_vector::eval::{Arg, Memory};
+use salient_vector::{Body, Builder, Elem, F32, I32, Mask, math};
+
+use crate::harness::{Compiled, targets};
+
+const LENGTHS: std::ops::RangeInclusive<i64> = -2..=67;
+
+fn floats(n: i64) -> Vec<f32> {
+    (0..n).map(|i| ((i * 37 + 11) % 101) as f32 / 8.0 - 5.0).collect()
+}
+
+/// Everything that a loop over lanes may do at once: loads of each kind, carried values of each type, a reduction after it.
+fn softmax_like(unroll: u32) -> Body {
+    let mut b = Builder::new("softmax_like");
+    let (x, keep) = (b.input("x"), b.input("keep"));
+    let (y, seen, totals) = (b.output("y"), b.output("seen"), b.output("totals"));
+    let n = b.int_param("n");
+    let shift = b.f32_param("shift");
+    let init = (b.f32(0.0), b.i32(-1), b.mask(false));
+    let (sum, last, any) = b.repeat(LoopKind::Lanes, unroll, n, init, |b, i, (sum, last, any)| {
+        let v = b.load::<F32>(x.at(i));
+        let k = b.load::<Mask>(keep.at(i));
+        let v = b.sub(v, shift);
+        let e = math::exp(b, v);
+        let zero = b.f32(0.0);
+        let e = b.select(k, e, zero);
+        b.store(y.at(i), e);
+        let was = b.not(k);
+        b.store(seen.at(i), was);
+        let index = b.lane_index(i);
+        (b.add(sum, e), b.select(k, index, last), b.or(any, k))
+    });
+    let sum = b.hsum(sum);
+    let last = b.hmax(last);
+    let any = b.hany(any);
+    b.store(totals.at_start().one(), sum);
+    b.store(totals.at_start().plus(1).one(), last);
+    let any = b.mask_to_i32(any);
+    b.store(totals.at_start().plus(2).one(), any);
+    b.finish()
+}
+
+#[test]
+fn loops_over_lanes_are_right_for_every_length() {
+    for unroll in [1, 2, 3] {
+        let body = softmax_like(unroll);
+        for target in targets() {
+            let compiled = Compiled::new(&body, &target);
+            for n in LENGTHS {
+                let size = n.max(0);
+                let mut memory = Memory::default();
+                let x = memory.add_f32(&floats(size));
+                let keep = memory.add((0..size).map(|i| (i % 3 != 1) as u8 * 3).collect());
+                let y = memory.add_f32(&floats(size));
+                let seen = memory.add(vec![7; size as usize]);
+                let totals = memory.add(vec![0; 12]);
+                compiled.agrees(&[x, keep, y, seen, totals, Arg::Int(n), Arg::F32(1.25)], &memory);
+            }
+        }
+    }
+}
+
+/// A dot product with strides by a counted loop that carries a pointer, an Int and several vectors.
+fn counted(unroll: u32) -> Body {
+    let mut b = Builder::new("counted");
+    let (x, y) = (b.input("x"), b.output("y"));
+    let (n, step) = (b.int_param("n"), b.int_param("step"));
+    let (zero, none) = (b.f32(0.0), b.int(0));
+    let init = (x, none, [zero; 2]);
+    let (end, total, sums) = b.repeat(LoopKind::Count, unroll, n, init, |b, k, (at, total, [even, odd])| {
+        let one = b.load::<F32>(at.at_start().one());
+        let vector = b.load::<F32>(at.at_start().plus(1).strided(step));
+        let next = b.address(Elem::F32, at.at(step));
+        let sums = [b.fma(one, vector, odd), b.sub(even, vector)];
+        (next, b.add(total, k), sums)
+    });
+    let first = b.load::<I32>(end.at_start().one());
+    let total = b.splat(total);
+    let total = b.add(total, first);
+    b.store(y.at_start(), sums[0]);
+    b.store(y.at_start().lanes(1), sums[1]);
+    b.store(y.at_start().lanes(2), total);
+    b.finish()
+}
+
+#[test]
+fn counted_loops_carry_pointers_integers_and_vectors() {
+    for unroll in [1, 4] {
+        let body = counted(unroll);
+        for target in targets() {
+            let compiled = Compiled::new(&body, &target);
+            for n in -1..=13 {
+                for step in [1, 3] {
+                    let mut memory = Memory::default();
+                    let x = memory.add_f32(&floats(n.max(1) * step + 17 * step + 2));
+                    let y = memory.add_f32(&floats(48));
+                    compiled.agrees(&[x, y, Arg::Int(n), Arg::Int(step)], &memory);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_is_not_touched_by_a_loop_that_runs_no_times() {
+    // The broadcast does not change with the loop: an emitter that hoists it would read where there is nothing.
+    let mut b = Builder::new("scale_by_first");
+    let (x, scale, y) = (b.input("x"), b.input("scale"), b.output("y"));
+    let n = b.int_param("n");
+    b.lanes(n, (), |b, i, ()| {
+        let s = b.load::<F32>(scale.at_start().one());
+        let v = b.load::<F32>(x.at(i));
+        let v = b.mul(v, s);
+        b.store(y.at(i), v);
+    });
+    let body = b.finish();
+    for target in targets() {
+        let compiled = Compiled::new(&body, &target);
+        for n in 0..=9 {
+            let mut memory = Memory::default();
+            let x = memory.add_f32(&floats(n));
+            let scale = memory.add_f32(&floats(n.min(1)));
+            let y = memory.add_f32(&floats(n));
+            compiled.agrees(&[x, scale, y, Arg::Int(n)], &memory);
+        }
+    }
+}
