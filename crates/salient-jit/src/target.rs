@@ -177,8 +177,31 @@ impl Target {
         let names = cranelift_module::default_libcall_names();
         let mut builder = JITBuilder::with_isa(self.cranelift.clone(), names);
         builder.memory_provider(Box::new(memory));
+        for (name, function) in ROUNDING {
+            builder.symbol(name, function as *const u8);
+        }
         Ok(JITModule::new(builder))
     }
+}
+
+/// What Cranelift calls where the processor has no such instruction (x86 before SSE4.1), lane by lane.
+const ROUNDING: [(&str, extern "C" fn(f32) -> f32); 4] =
+    [("floorf", floor), ("ceilf", ceil), ("truncf", trunc), ("nearbyintf", nearest)];
+
+extern "C" fn floor(x: f32) -> f32 {
+    x.floor()
+}
+
+extern "C" fn ceil(x: f32) -> f32 {
+    x.ceil()
+}
+
+extern "C" fn trunc(x: f32) -> f32 {
+    x.trunc()
+}
+
+extern "C" fn nearest(x: f32) -> f32 {
+    x.round_ties_even()
 }
 
 #[cfg(test)]
