@@ -204,6 +204,11 @@ fn parse_header(text: &str) -> Result<Header, Cause> {
     Ok(Header { stored, order, column_major, shape })
 }
 
+/// The start of a text of others, fit to be shown on a terminal.
+fn excerpt(text: &str) -> String {
+    text.chars().take(20).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// The text of a header that is not yet read.
 struct Scan<'a> {
     rest: &'a str,
@@ -235,8 +240,7 @@ impl<'a> Scan<'a> {
     }
 
     fn wrong(&self, expected: &str) -> Cause {
-        let found: String = self.rest.chars().take(20).collect();
-        Cause::malformed("header", format!("expected {expected}, found `{}`", found.escape_debug()))
+        Cause::malformed("header", format!("expected {expected}, found `{}`", excerpt(self.rest)))
     }
 
     /// A quoted string. None of the format's has an escape.
@@ -279,7 +283,7 @@ impl<'a> Scan<'a> {
             (">", Some(stored)) => Ok((stored, ByteOrder::Big)),
             // "Not applicable": legal only where there is one byte.
             ("|", Some(stored)) if stored.size() == 1 => Ok((stored, ByteOrder::Little)),
-            _ => Err(unread(format!("`{}`", text.escape_debug()))),
+            _ => Err(unread(format!("`{}`", excerpt(text)))),
         }
     }
 
