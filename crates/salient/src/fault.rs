@@ -1,0 +1,208 @@
+//! What can be wrong with the tensors of a call, each as data and as one sentence.
+//!
+//! Says nothing about how a fault is found (that is `bind`) and nothing about the source of the model.
+
+use salient_ir::{DType, Name};
+use std::fmt;
+
+/// The two kinds of tensors that a caller gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// An input, given anew with each call.
+    Input,
+    /// A parameter, as checkpoints hold them.
+    Param,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Input => "input",
+            Side::Param => "parameter",
+        })
+    }
+}
+
+/// A tensor of a model, as messages name it: ``input `x` ``.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// Which kind.
+    pub side: Side,
+    /// The input's name or the parameter's path.
+    pub name: Name,
+}
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.side, self.name)
+    }
+}
+
+/// Where the value of a dimension came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The caller fixed it (`--set` of the command line).
+    Set,
+    /// The length of an axis of a tensor that was given.
+    Axis(Tensor, usize),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Set => f.write_str("as it was set"),
+            Source::Axis(tensor, axis) => write!(f, "from axis {axis} of {tensor}"),
+        }
+    }
+}
+
+/// One thing that is wrong with a call. Axes count from zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A tensor of the model was not given.
+    Missing {
+        /// The tensor.
+        tensor: Tensor,
+        /// Its type as declared: `f32[T, D]`.
+        declared: String,
+        /// A tensor that was given, is not of the model, and has nearly that name.
+        nearest: Option<String>,
+    },
+    /// A tensor was given that the model does not have.
+    Unknown {
+        /// The tensor.
+        tensor: Tensor,
+        /// The names that the model has on that side.
+        known: Vec<Name>,
+        /// The one of them that is nearest.
+        nearest: Option<String>,
+    },
+    /// The elements are of another type, from which nothing can be converted without loss.
+    DType {
+        /// The tensor.
+        tensor: Tensor,
+        /// As declared.
+        expected: DType,
+        /// As given.
+        found: DType,
+    },
+    /// Another number of axes.
+    Rank {
+        /// The tensor.
+        tensor: Tensor,
+        /// Its type as declared: `f32[T, D]`.
+        declared: String,
+        /// The shape that was given.
+        found: Vec<usize>,
+    },
+    /// An axis has another length.
+    Extent {
+        /// The tensor.
+        tensor: Tensor,
+        /// The axis.
+        axis: usize,
+        /// The dimension as declared: `3 * D`.
+        dim: String,
+        /// Its value.
+        expected: i64,
+        /// Where the values of its symbols came from, by symbol.
+        because: Vec<(Name, Source)>,
+        /// The length that was given.
+        found: usize,
+    },
+    /// The length of an axis cannot be what its dimension says, whatever its symbol is: 7 for `2 * T`.
+    Impossible {
+        /// The tensor.
+        tensor: Tensor,
+        /// The axis.
+        axis: usize,
+        /// The dimension as declared, with what is known of it.
+        dim: String,
+        /// The length that was given.
+        found: usize,
+    },
+    /// No tensor determines these dimensions.
+    Undetermined(Vec<Name>),
+    /// Dimensions were set that the model does not have.
+    NoSuchDimension {
+        /// What was set.
+        name: Name,
+        /// The dimensions that the model has.
+        known: Vec<Name>,
+    },
+    /// A relation between dimensions that the model requires does not hold; the sentence says which.
+    Requirement(String),
+    /// A dimension of the model has no value or a negative one; the sentence says which.
+    Dimension(String),
+    /// A parameter was to be initialised and declares no initialiser.
+    NoInitialiser {
+        /// The parameter's path.
+        path: Name,
+    },
+}
+
+/// `` `a`, `b` and `c` ``, or what to say where there is none.
+fn listed(names: &[Name]) -> String {
+    salient_front::diag::listed(names.iter().map(|n| &**n))
+}
+
+fn shape_text(shape: &[usize]) -> String {
+    let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
+    format!("[{}]", extents.join(", "))
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Missing { tensor, declared, nearest } => {
+                write!(f, "{tensor} is missing: the model needs {declared}")?;
+                match nearest {
+                    Some(name) => write!(f, " (`{name}` was given; is it meant?)"),
+                    None => Ok(()),
+                }
+            }
+            Fault::Unknown { tensor, known, nearest } => {
+                let side = tensor.side;
+                write!(f, "the model has no {tensor}; ")?;
+                match nearest {
+                    Some(name) => write!(f, "did you mean `{name}`?"),
+                    None if known.is_empty() => write!(f, "it has no {side}s"),
+                    None => write!(f, "its {side}s are {}", listed(known)),
+                }
+            }
+            Fault::DType { tensor, expected, found } => {
+                write!(f, "{tensor} has elements of type {found}, expected {expected}")
+            }
+            Fault::Rank { tensor, declared, found } => {
+                write!(f, "{tensor} has the shape {}, expected {declared}", shape_text(found))
+            }
+            Fault::Extent { tensor, axis, dim, expected, because, found } => {
+                write!(f, "{tensor}: axis {axis} has length {found}, expected ")?;
+                match because.as_slice() {
+                    [] => write!(f, "{expected}"),
+                    [(_, source)] => write!(f, "{dim} = {expected} ({source})"),
+                    several => {
+                        let from: Vec<String> = several.iter().map(|(n, s)| format!("{n} {s}")).collect();
+                        write!(f, "{dim} = {expected} ({})", from.join(", "))
+                    }
+                }
+            }
+            Fault::Impossible { tensor, axis, dim, found } => {
+                write!(f, "{tensor}: axis {axis} has length {found}, which {dim} cannot be")
+            }
+            Fault::Undetermined(names) => {
+                let (noun, it) = if names.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
+                write!(f, "no tensor determines the {noun} {}; give {it} with ", listed(names))?;
+                let flags: Vec<String> = names.iter().map(|n| format!("--set {n}=LENGTH")).collect();
+                f.write_str(&flags.join(" "))
+            }
+            Fault::NoSuchDimension { name, known } => {
+                write!(f, "the model has no dimension `{name}` to set; its dimensions are {}", listed(known))
+            }
+            Fault::Requirement(sentence) | Fault::Dimension(sentence) => f.write_str(sentence),
+            Fault::NoInitialiser { path } => {
+                write!(f, "parameter `{path}` is missing and declares no initialiser")
+            }
+        }
+    }
+}
