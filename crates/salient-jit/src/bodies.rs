@@ -6,10 +6,10 @@
 
 pub mod cranelift;
 
+use cranelift_codegen::Context;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
-use cranelift_codegen::{CodegenError, Context};
 use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+use cranelift_module::{FuncId, Linkage, Module};
 use salient_vector::{Body, Ty};
 
 use crate::target::{Isa, Target};
@@ -50,32 +50,43 @@ pub fn signature(body: &Body, target: &Target) -> Signature {
     signature
 }
 
+/// A body for which no machine code could be made: a bug of an emitter, not of the body.
+#[derive(Debug, thiserror::Error)]
+#[error("no code for body `{body}`: {why}")]
+pub struct EmitError {
+    body: String,
+    why: String,
+}
+
+impl EmitError {
+    fn new(body: &Body, why: impl std::fmt::Display) -> EmitError {
+        EmitError { body: body.name.clone(), why: why.to_string() }
+    }
+}
+
 /// Compiles a verified body into a module, under a name unique there.
-pub fn define(
-    module: &mut JITModule,
-    target: &Target,
-    name: &str,
-    body: &Body,
-) -> Result<FuncId, ModuleError> {
-    let id = module.declare_function(name, Linkage::Local, &signature(body, target))?;
+pub fn define(module: &mut JITModule, target: &Target, name: &str, body: &Body) -> Result<FuncId, EmitError> {
+    let id = module
+        .declare_function(name, Linkage::Local, &signature(body, target))
+        .map_err(|error| EmitError::new(body, error))?;
     match emitter(target) {
         Emitter::Cranelift => {
             let mut context = Context::for_function(cranelift::emit(body, target));
-            module.define_function(id, &mut context)?;
+            module.define_function(id, &mut context).map_err(|error| EmitError::new(body, error))?;
         }
     }
     Ok(id)
 }
 
 /// The assembly of a body, as `ir --stage asm` shows it.
-pub fn assembly(target: &Target, body: &Body) -> Result<String, CodegenError> {
+pub fn assembly(target: &Target, body: &Body) -> Result<String, EmitError> {
     match emitter(target) {
         Emitter::Cranelift => {
             let mut context = Context::for_function(cranelift::emit(body, target));
             context.set_disasm(true);
             let code = context
                 .compile(&**target.cranelift(), &mut Default::default())
-                .map_err(|error| error.inner)?;
+                .map_err(|error| EmitError::new(body, error.inner))?;
             Ok(code.vcode.clone().unwrap_or_default())
         }
     }

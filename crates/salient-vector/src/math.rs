@@ -1,46 +1,107 @@
 //! Elementary functions as code on the builder, each with its stated error.
 //!
-//! Bounds are in units in the last place (ulp) of the exact result, first with fused multiply-add, then without; tests hold
-//! them on a dense sample of the range. Nothing here is aware of a machine; nothing calls out of the body.
+//! Bounds are in units in the last place (ulp) of the exact result, first with fused multiply-add, then (in parentheses) without;
+//! tests hold them on a dense sample of the range. Coefficients are minimax (Remez's algorithm) in the error of the
+//! result. Nothing here is aware of a machine, and nothing calls out of the body.
 
-use crate::build::{Builder, F32};
+use crate::build::{Builder, F32, I32};
 
 /// 1.5 * 2^23: adding it rounds a float of moderate size to an integer and leaves that integer in the low mantissa bits.
 const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts; the first has few enough bits that a multiple of it by an integer below 2^9 is exact.
-const LN2_HIGH: f32 = 0.693_359_4;
-const LN2_LOW: f32 = -2.121_944_4e-4;
-/// Below this the result is under the smallest normal number.
+const LN2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+/// Below this e^x is under the smallest normal number.
 const EXP_LEAST: f32 = -87.336_54;
-/// Above this the result overflows.
+/// Above this e^x overflows.
 const EXP_MOST: f32 = 88.722_84;
+/// pi / 2 in three parts; a multiple of the first two by an integer below 2^13 is exact.
+const HALF_PI: [f32; 3] = [1.570_312_5, 4.837_513e-4, 7.549_79e-8];
+/// The angle up to which the multiples of pi / 2 can be counted.
+const ANGLE_MOST: f32 = 1.0e6;
+
+// Coefficients, from the constant up.
+
+/// e^r on |r| <= ln 2 / 2; relative error 9.2e-8, and e^0 = 1 exactly.
+const EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_45, 0.166_676_4, 0.041_898_39, 0.008_290_23];
+/// (ln(1 + f) - f + f^2 / 2) / f^3 on 1 + f in [sqrt(1/2), sqrt(2)]; relative error of the logarithm 6e-9.
+const LOG: [f32; 8] = [
+    0.333_333_3,
+    -0.250_008_23,
+    0.200_012_34,
+    -0.166_232_99,
+    0.142_015_53,
+    -0.131_605_8,
+    0.127_633_27,
+    -0.076_356_61,
+];
+/// (tanh(s) / s - 1) / s^2 in s^2 on |s| <= 0.625; relative error of the result 4.5e-9.
+const TANH: [f32; 5] = [-0.333_332_8, 0.133_314_2, -0.053_737_797, 0.020_632_546, -0.005_697_383_5];
+/// erf(s) / s - 1 in s^2 on |s| <= 1; relative error 1.2e-9.
+const ERF: [f32; 7] = [
+    0.128_379_17,
+    -0.376_126_26,
+    0.112_835_854,
+    -0.026_853_813,
+    0.005_188_327_7,
+    -8.010_193_7e-4,
+    7.853_861_5e-5,
+];
+/// ln(1 - erf(s)) on 1 <= s <= 4; relative error of erf 1.1e-9.
+const ERFC_LOG: [f32; 7] = [
+    -3.205_773_8e-4,
+    -1.127_171_6,
+    -0.638_012_23,
+    -0.103_218_18,
+    0.021_889_633,
+    -0.002_960_111_7,
+    1.876_045_6e-4,
+];
+/// (sin(r) / r - 1) / r^2 in r^2 on |r| <= pi / 4; error 3.6e-9.
+const SIN: [f32; 3] = [-0.166_666_55, 0.008_332_178, -1.951_723_5e-4];
+/// (cos(r) - 1 + r^2 / 2) / r^4 in r^2 on |r| <= pi / 4; error 1e-10.
+const COS: [f32; 3] = [0.041_666_646, -0.001_388_736_7, 2.443_838e-5];
 
 /// `e^x`, at most 2 (2.5) ulp. Results below the smallest normal number (`x < -87.33654`) are 0; overflow is +inf; NaN stays.
 pub fn exp(b: &mut Builder, x: F32) -> F32 {
+    exp_of_sum(b, x, None)
+}
+
+/// [`exp`] for `x <= 0` (or NaN), as in a softmax, where the maximum is subtracted first. It is the faster one. It is also right up
+/// to 88.72, and garbage beyond.
+pub fn exp_nonpositive(b: &mut Builder, x: F32) -> F32 {
+    exp_in_range(b, x, None)
+}
+
+/// `e^(x + low)` for a small `low`.
+fn exp_of_sum(b: &mut Builder, x: F32, low: Option<F32>) -> F32 {
     let most = b.f32(EXP_MOST);
     let infinite = b.gt(x, most);
+    // The constant comes first, so that NaN stays: both extremes give their second argument then.
     let clamped = b.min(most, x);
-    let y = exp_nonpositive(b, clamped);
+    let y = exp_in_range(b, clamped, low);
     let infinity = b.f32(f32::INFINITY);
     b.select(infinite, infinity, y)
 }
 
-/// [`exp`] for `x <= 0` (or NaN), as in a softmax, where the maximum is subtracted first. It is the faster one. Right up to 88.72, garbage beyond.
-pub fn exp_nonpositive(b: &mut Builder, x: F32) -> F32 {
-    // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, and e^x = 2^n e^r. Constants come first in `max`, so that NaN stays.
+fn exp_in_range(b: &mut Builder, x: F32, low: Option<F32>) -> F32 {
+    // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, and e^x = 2^n e^r.
     let least = b.f32(EXP_LEAST);
     let clamped = b.max(least, x);
     let log2_e = b.f32(std::f32::consts::LOG2_E);
     let round = b.f32(ROUND);
     let shifted = b.fma(clamped, log2_e, round);
     let n = b.sub(shifted, round);
-    let high = b.f32(-LN2_HIGH);
-    let low = b.f32(-LN2_LOW);
-    let r = b.fma(n, high, clamped);
-    let r = b.fma(n, low, r);
+    let mut r = clamped;
+    for part in LN2 {
+        let part = b.f32(-part);
+        r = b.fma(n, part, r);
+    }
+    if let Some(low) = low {
+        r = b.add(r, low);
+    }
     let y = polynomial(b, r, &EXP);
-    // 2^n by adding n to the exponent: the low bits of `shifted` are n, and the shift drops the rest. The result is normal, as
-    // the range was clamped to where it is.
+    // 2^n by adding n to the exponent: the low bits of `shifted` are n, and the shift drops the rest. The result is normal,
+    // as the range was clamped to where it is.
     let bits = b.bits_i32(shifted);
     let exponent_at = b.int(23);
     let exponent = b.shl(bits, exponent_at);
@@ -52,8 +113,286 @@ pub fn exp_nonpositive(b: &mut Builder, x: F32) -> F32 {
     b.select(tiny, zero, y)
 }
 
-/// e^r on |r| <= ln 2 / 2, by powers from the constant up: minimax in relative error (9.2e-8) with e^0 = 1 exactly.
-const EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_45, 0.166_676_4, 0.041_898_388, 0.008_290_23];
+/// The natural logarithm, at most 1 (1) ulp, of subnormal numbers too. -inf at zero, NaN below.
+pub fn log(b: &mut Builder, x: F32) -> F32 {
+    let (e, f) = exponent_and_fraction(b, x);
+    let square = b.mul(f, f);
+    let p = polynomial(b, f, &LOG);
+    let cube = b.mul(square, f);
+    let low = b.f32(LN2[1]);
+    let y = b.mul(e, low);
+    let y = b.fma(p, cube, y);
+    let half = b.f32(-0.5);
+    let y = b.fma(square, half, y);
+    let y = b.add(y, f);
+    let high = b.f32(LN2[0]);
+    let y = b.fma(e, high, y);
+    log_at_the_edges(b, x, y)
+}
+
+/// `x` as `2^e (1 + f)` with `1 + f` in [sqrt(1/2), sqrt(2)), for a positive finite `x`.
+fn exponent_and_fraction(b: &mut Builder, x: F32) -> (F32, F32) {
+    // A subnormal number has its exponent in its leading zeros; 2^23 times it is normal.
+    let normal = b.f32(f32::MIN_POSITIVE);
+    let subnormal = b.lt(x, normal);
+    let up = b.f32(8_388_608.0);
+    let scaled = b.mul(x, up);
+    let x = b.select(subnormal, scaled, x);
+    let bits = b.bits_i32(x);
+    let root_half = b.i32(std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32);
+    let over = b.sub(bits, root_half);
+    let exponent_at = b.int(23);
+    let e = b.shr(over, exponent_at);
+    let exponent = b.shl(e, exponent_at);
+    let fraction = b.sub(bits, exponent);
+    let fraction = b.bits_f32(fraction);
+    let one = b.f32(1.0);
+    let f = b.sub(fraction, one);
+    let e = b.to_f32(e);
+    let (zero, down) = (b.f32(0.0), b.f32(-23.0));
+    let correction = b.select(subnormal, down, zero);
+    (b.add(e, correction), f)
+}
+
+/// The logarithm `y` of `x`, where `x` may be anything.
+fn log_at_the_edges(b: &mut Builder, x: F32, y: F32) -> F32 {
+    let (zero, infinity) = (b.f32(0.0), b.f32(f32::INFINITY));
+    let (least, nan) = (b.f32(f32::NEG_INFINITY), b.f32(f32::NAN));
+    let finite = b.lt(x, infinity);
+    // +inf and NaN are their own logarithms.
+    let y = b.select(finite, y, x);
+    let nothing = b.eq(x, zero);
+    let y = b.select(nothing, least, y);
+    let negative = b.lt(x, zero);
+    b.select(negative, nan, y)
+}
+
+/// `x^y`, at most 4 ulp where |y ln x| <= 20 and 12 ulp where the result is finite and normal (without fused
+/// multiply-add: about |y ln x| ulp). As in C: `x^0` and `1^y` are 1, a negative finite `x` needs an integral `y`, NaN otherwise. Results
+/// below the smallest normal number are 0.
+pub fn pow(b: &mut Builder, x: F32, y: F32) -> F32 {
+    let (zero, one) = (b.f32(0.0), b.f32(1.0));
+    let magnitude = b.abs(x);
+    let (high, low) = log_in_two(b, magnitude);
+    // The exponent in two parts as well; the second is only of use where the first is moderate, and NaN where it is infinite.
+    let t = b.mul(y, high);
+    let minus_t = b.neg(t);
+    let rest = b.fma(y, high, minus_t);
+    let rest = b.fma(y, low, rest);
+    let moderate = b.f32(200.0);
+    let size = b.abs(t);
+    let moderate = b.lt(size, moderate);
+    let rest = b.select(moderate, rest, zero);
+    let result = exp_of_sum(b, t, Some(rest));
+    // Here t may be 0 * inf.
+    let is_one = b.eq(magnitude, one);
+    let result = b.select(is_one, one, result);
+
+    let whole = b.trunc(y);
+    let integral = b.eq(whole, y);
+    let half = b.f32(0.5);
+    let half = b.mul(y, half);
+    let half_whole = b.trunc(half);
+    let odd = b.ne(half_whole, half);
+    let odd = b.and(odd, integral);
+    let sign = b.i32(i32::MIN);
+    let bits = b.bits_i32(x);
+    let none = b.i32(0);
+    let sign_of_x = b.and(bits, sign);
+    let flip = b.select(odd, sign_of_x, none);
+    let bits = b.bits_i32(result);
+    let bits = b.xor(bits, flip);
+    let result = b.bits_f32(bits);
+    let negative = b.lt(x, zero);
+    let fractional = b.not(integral);
+    let undefined = b.and(negative, fractional);
+    let least = b.f32(f32::NEG_INFINITY);
+    let finite = b.ne(x, least);
+    let undefined = b.and(undefined, finite);
+    let nan = b.f32(f32::NAN);
+    let result = b.select(undefined, nan, result);
+    let y_is_zero = b.eq(y, zero);
+    b.select(y_is_zero, one, result)
+}
+
+/// The logarithm of `x >= 0` as a sum of a float and a small correction, about 2^-29 off in all.
+fn log_in_two(b: &mut Builder, x: F32) -> (F32, F32) {
+    let (e, f) = exponent_and_fraction(b, x);
+    let square = b.mul(f, f);
+    let minus_square = b.neg(square);
+    let square_low = b.fma(f, f, minus_square);
+    let p = polynomial(b, f, &LOG);
+    let cube = b.mul(square, f);
+    let (ln2, ln2_low) = (b.f32(LN2[0]), b.f32(LN2[1]));
+    // e ln 2 + f - f^2 / 2, each sum with its rounding error (Dekker: the first term is the larger or zero).
+    let whole = b.mul(e, ln2);
+    let sum = b.add(whole, f);
+    let back = b.sub(sum, whole);
+    let error = b.sub(f, back);
+    let minus_half = b.f32(-0.5);
+    let second = b.mul(square, minus_half);
+    let high = b.add(sum, second);
+    let back = b.sub(high, sum);
+    let second_error = b.sub(second, back);
+    let low = b.add(error, second_error);
+    let low = b.fma(square_low, minus_half, low);
+    let low = b.fma(e, ln2_low, low);
+    let low = b.fma(p, cube, low);
+    let top = b.add(high, low);
+    let back = b.sub(top, high);
+    let low = b.sub(low, back);
+    (log_at_the_edges(b, x, top), low)
+}
+
+/// The hyperbolic tangent, at most 2 (2) ulp.
+pub fn tanh(b: &mut Builder, x: F32) -> F32 {
+    let a = b.abs(x);
+    let square = b.mul(x, x);
+    let p = polynomial(b, square, &TANH);
+    let p = b.mul(p, square);
+    let small = b.fma(p, a, a);
+    // 1 - 2 / (e^2a + 1); it is 1 long before 10, and NaN stays.
+    let most = b.f32(10.0);
+    let clamped = b.min(most, a);
+    let doubled = b.add(clamped, clamped);
+    let e = exp_nonpositive(b, doubled);
+    let one = b.f32(1.0);
+    let e = b.add(e, one);
+    let two = b.f32(-2.0);
+    let fraction = b.div(two, e);
+    let large = b.add(one, fraction);
+    let limit = b.f32(0.625);
+    let is_small = b.lt(a, limit);
+    let y = b.select(is_small, small, large);
+    with_sign_of(b, y, x)
+}
+
+/// The error function, at most 1.5 (2) ulp.
+pub fn erf(b: &mut Builder, x: F32) -> F32 {
+    let a = b.abs(x);
+    let square = b.mul(x, x);
+    let p = polynomial(b, square, &ERF);
+    let small = b.fma(p, a, a);
+    // 1 - (1 - erf), which is 1 before 4; NaN stays.
+    let most = b.f32(4.0);
+    let clamped = b.min(most, a);
+    let log = polynomial(b, clamped, &ERFC_LOG);
+    let rest = exp_nonpositive(b, log);
+    let one = b.f32(1.0);
+    let large = b.sub(one, rest);
+    let is_small = b.lt(a, one);
+    let y = b.select(is_small, small, large);
+    with_sign_of(b, y, x)
+}
+
+/// `y`, which is not negative, with the sign bit of `x`.
+fn with_sign_of(b: &mut Builder, y: F32, x: F32) -> F32 {
+    let sign = b.i32(i32::MIN);
+    let bits = b.bits_i32(x);
+    let sign = b.and(bits, sign);
+    let bits = b.bits_i32(y);
+    let bits = b.or(bits, sign);
+    b.bits_f32(bits)
+}
+
+/// The sine of an angle in radians; absolute error at most 1e-7 for |x| <= 1e6 (without fused multiply-add: for
+/// |x| <= 1.2e4). NaN beyond 1e6, where neighbouring floats are a good part of a radian apart.
+pub fn sin(b: &mut Builder, x: F32) -> F32 {
+    turn(b, x, 0)
+}
+
+/// The cosine of an angle in radians; bounds as of [`sin`].
+pub fn cos(b: &mut Builder, x: F32) -> F32 {
+    turn(b, x, 1)
+}
+
+/// sin(x + quarters * pi / 2).
+fn turn(b: &mut Builder, x: F32, quarters: i32) -> F32 {
+    // x = n pi / 2 + r with |r| <= pi / 4; the quadrant n tells which of sin r and cos r, and its sign.
+    let turns = b.f32(std::f32::consts::FRAC_2_PI);
+    let round = b.f32(ROUND);
+    let shifted = b.fma(x, turns, round);
+    let n = b.sub(shifted, round);
+    let mut r = x;
+    for part in HALF_PI {
+        let part = b.f32(-part);
+        r = b.fma(n, part, r);
+    }
+    let square = b.mul(r, r);
+    let p = polynomial(b, square, &SIN);
+    let p = b.mul(p, square);
+    let sine = b.fma(p, r, r);
+    let p = polynomial(b, square, &COS);
+    let p = b.mul(p, square);
+    let half = b.f32(-0.5);
+    let p = b.add(p, half);
+    let one = b.f32(1.0);
+    let cosine = b.fma(p, square, one);
+    let quadrant = b.bits_i32(shifted);
+    let quarters = b.i32(quarters);
+    let quadrant = b.add(quadrant, quarters);
+    let (first, none) = (b.i32(1), b.i32(0));
+    let parity = b.and(quadrant, first);
+    let even = b.eq(parity, none);
+    let y = b.select(even, sine, cosine);
+    // The second bit of the quadrant, moved to where the sign is.
+    let second = b.i32(2);
+    let sign = b.and(quadrant, second);
+    let sign_at = b.int(30);
+    let sign = b.shl(sign, sign_at);
+    let bits = b.bits_i32(y);
+    let bits = b.xor(bits, sign);
+    let y = b.bits_f32(bits);
+    let a = b.abs(x);
+    let most = b.f32(ANGLE_MOST);
+    let known = b.le(a, most);
+    let nan = b.f32(f32::NAN);
+    b.select(known, y, nan)
+}
+
+/// The lesser; NaN if either is. ([`Builder::min`] is faster, and keeps NaN only in its second argument.)
+pub fn min_or_nan(b: &mut Builder, x: F32, y: F32) -> F32 {
+    let least = b.min(x, y);
+    let nan = b.ne(x, x);
+    b.select(nan, x, least)
+}
+
+/// The greater; NaN if either is. ([`Builder::max`] is faster, and keeps NaN only in its second argument.)
+pub fn max_or_nan(b: &mut Builder, x: F32, y: F32) -> F32 {
+    let most = b.max(x, y);
+    let nan = b.ne(x, x);
+    b.select(nan, x, most)
+}
+
+/// The quotient of integers rounded down. Division by zero gives 0.
+pub fn div_floor(b: &mut Builder, x: I32, y: I32) -> I32 {
+    let quotient = b.div(x, y);
+    let down = rounds_down(b, x, y);
+    let (zero, one) = (b.i32(0), b.i32(1));
+    let none = b.eq(y, zero);
+    let step = b.select(down, one, zero);
+    let quotient = b.sub(quotient, step);
+    b.select(none, zero, quotient)
+}
+
+/// The remainder of [`div_floor`], with the sign of `y`. Division by zero leaves `x`.
+pub fn rem_floor(b: &mut Builder, x: I32, y: I32) -> I32 {
+    let remainder = b.rem(x, y);
+    let down = rounds_down(b, x, y);
+    let zero = b.i32(0);
+    let step = b.select(down, y, zero);
+    b.add(remainder, step)
+}
+
+/// Whether rounding down and rounding toward zero differ: the remainder is not zero and its sign is not that of `y`.
+fn rounds_down(b: &mut Builder, x: I32, y: I32) -> crate::build::Mask {
+    let remainder = b.rem(x, y);
+    let zero = b.i32(0);
+    let inexact = b.ne(remainder, zero);
+    let signs = b.xor(remainder, y);
+    let differ = b.lt(signs, zero);
+    b.and(inexact, differ)
+}
 
 /// The polynomial with these coefficients, from the constant up, by Horner's rule.
 fn polynomial(b: &mut Builder, x: F32, coefficients: &[f32]) -> F32 {

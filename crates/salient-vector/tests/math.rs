@@ -1,7 +1,7 @@
 //! The elementary functions against double precision, run by the interpreter.
 
 use salient_vector::eval::{Arg, Machine, Memory, eval};
-use salient_vector::{Body, Builder, F32, math};
+use salient_vector::{Body, Builder, F32, I32, math};
 
 type Function = fn(&mut Builder, F32) -> F32;
 
@@ -77,4 +77,174 @@ fn exp_at_the_edges() {
     }
     assert_eq!(run(math::exp, true, &[inf, 1e30, 88.73, 89.0]), [inf; 4]);
     assert!(run(math::exp, true, &[88.72]).iter().all(|y| y.is_finite()));
+}
+
+#[test]
+fn log_keeps_its_bound() {
+    holds("log", [1.0, 1.0], math::log, f64::ln, 1e-3, 10.0);
+    holds("log", [1.0, 1.0], math::log, f64::ln, 0.9, 1.1);
+    holds("log", [1.0, 1.0], math::log, f64::ln, 1e-38, f32::MAX);
+    holds("log", [1.0, 1.0], math::log, f64::ln, 1e-45, 1e-37);
+}
+
+#[test]
+fn log_at_the_edges() {
+    let inf = f32::INFINITY;
+    assert_eq!(run(math::log, true, &[1.0, 0.0, -0.0, inf]), [0.0, -inf, -inf, inf]);
+    assert!(run(math::log, true, &[-1.0, -1e-45, -inf, f32::NAN]).iter().all(|y| y.is_nan()));
+}
+
+#[test]
+fn tanh_keeps_its_bound() {
+    holds("tanh", [2.0, 2.0], math::tanh, f64::tanh, -1.0, 1.0);
+    holds("tanh", [2.0, 2.0], math::tanh, f64::tanh, -12.0, 12.0);
+    holds("tanh", [2.0, 2.0], math::tanh, f64::tanh, -1e-3, 1e-3);
+    let inf = f32::INFINITY;
+    assert_eq!(run(math::tanh, true, &[0.0, inf, -inf, 1e30, -50.0]), [0.0, 1.0, -1.0, 1.0, -1.0]);
+    assert!(run(math::tanh, true, &[-0.0])[0].is_sign_negative());
+    assert!(run(math::tanh, true, &[f32::NAN])[0].is_nan());
+}
+
+/// The error function in double precision: its Taylor series, or the continued fraction of its complement (Lentz).
+fn erf(x: f64) -> f64 {
+    let a = x.abs();
+    let root_pi = std::f64::consts::PI.sqrt();
+    let y = if a < 3.0 {
+        let (mut term, mut sum) = (a, a);
+        for n in 1..200 {
+            term *= -a * a / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        2.0 / root_pi * sum
+    } else {
+        let fraction = (1..60).rev().fold(0.0, |below, n| f64::from(n) / 2.0 / (a + below));
+        1.0 - (-a * a).exp() / root_pi / (a + fraction)
+    };
+    y.copysign(x)
+}
+
+#[test]
+fn erf_keeps_its_bound() {
+    assert!((erf(0.5) - 0.520_499_877_813_046_5).abs() < 1e-15);
+    assert!((erf(3.5) - 0.999_999_256_901_627_7).abs() < 1e-15);
+    holds("erf", [1.5, 2.0], math::erf, erf, -1.2, 1.2);
+    holds("erf", [1.5, 2.0], math::erf, erf, -5.0, 5.0);
+    holds("erf", [1.5, 2.0], math::erf, erf, -1e-3, 1e-3);
+    let inf = f32::INFINITY;
+    assert_eq!(run(math::erf, true, &[0.0, inf, -inf, 1e30, -50.0]), [0.0, 1.0, -1.0, 1.0, -1.0]);
+    assert!(run(math::erf, true, &[f32::NAN])[0].is_nan());
+}
+
+#[test]
+fn sin_and_cos_keep_their_bounds() {
+    for (function, exact) in [(math::sin as Function, f64::sin as fn(f64) -> f64), (math::cos, f64::cos)] {
+        for (fused, most) in
+            [(true, 1.0), (true, 100.0), (true, 1.2e4), (true, 1e6), (false, 100.0), (false, 1.2e4)]
+        {
+            let x = between(-most, most);
+            let y = run(function, fused, &x);
+            let worst = x.iter().zip(y).fold(0.0_f64, |worst, (&x, y)| {
+                let error = (f64::from(y) - exact(f64::from(x))).abs();
+                assert!(!error.is_nan(), "at {x}");
+                worst.max(error)
+            });
+            println!("sin or cos to {most}, fused {fused}: {worst:.3e}");
+            assert!(worst <= 1e-7, "{worst} off up to {most}, fused {fused}");
+        }
+        let wild = run(function, true, &[f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e7]);
+        assert!(wild.iter().all(|y| y.is_nan()));
+    }
+    assert_eq!(run(math::sin, true, &[0.0]), [0.0]);
+    assert_eq!(run(math::cos, true, &[0.0]), [1.0]);
+}
+
+fn run2(function: fn(&mut Builder, F32, F32) -> F32, pairs: &[(f32, f32)]) -> Vec<f32> {
+    let mut b = Builder::new("function");
+    let (x, y, z) = (b.input("x"), b.input("y"), b.output("z"));
+    let n = b.int_param("n");
+    b.lanes(n, (), |b, i, ()| {
+        let (v, w) = (b.load::<F32>(x.at(i)), b.load::<F32>(y.at(i)));
+        let v = function(b, v, w);
+        b.store(z.at(i), v);
+    });
+    let mut memory = Memory::default();
+    let (x, y): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
+    let args = [memory.add_f32(&x), memory.add_f32(&y), memory.add_f32(&x), Arg::Int(x.len() as i64)];
+    eval(&b.finish(), Machine { lanes: 8, fused: true }, &args, &mut memory).expect("in bounds");
+    memory.f32s(args[2])
+}
+
+#[test]
+fn pow_keeps_its_bound() {
+    let points = if cfg!(debug_assertions) { 300 } else { 1500 };
+    for (most, bound) in [(20.0, 4.0), (87.0, 12.0)] {
+        let pairs: Vec<(f32, f32)> = (0..points * points)
+            .map(|at| {
+                let (i, j) = (at % points, at / points);
+                let x = (-16.0 + 32.0 * i as f32 / points as f32).exp();
+                (x, (-1.0 + 2.0 * j as f32 / points as f32) * most / x.ln().abs().max(0.01))
+            })
+            .filter(|(x, y)| (f64::from(*y) * f64::from(*x).ln()).abs() <= f64::from(most))
+            .collect();
+        let found = run2(math::pow, &pairs);
+        let worst = pairs.iter().zip(found).fold(0.0_f64, |worst, (&(x, y), z)| {
+            let want = f64::from(x).powf(f64::from(y));
+            let error = (f64::from(z) - want).abs() / ulp(want);
+            assert!(!error.is_nan(), "{x}^{y} gives {z}, not {want}");
+            worst.max(error)
+        });
+        println!("pow to e^{most}: {worst:.2} ulp");
+        assert!(worst <= bound, "{worst} ulp off where |y ln x| <= {most}");
+    }
+}
+
+#[test]
+fn pow_at_the_edges() {
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let values =
+        [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, 0.5, -0.5, 2.5, -3.0, inf, -inf, nan, 1e30, 1e-30, 1e8, -1e8];
+    let pairs: Vec<(f32, f32)> = values.iter().flat_map(|&x| values.map(|y| (x, y))).collect();
+    for (&(x, y), z) in pairs.iter().zip(run2(math::pow, &pairs)) {
+        let want = x.powf(y);
+        let close = (z - want).abs() <= 1e-6 * want.abs();
+        assert!(
+            z.to_bits() == want.to_bits() || close || (z.is_nan() && want.is_nan()),
+            "{x}^{y} = {want}, not {z}"
+        );
+    }
+}
+
+#[test]
+fn extremes_keep_nan() {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let pairs = [(1.0, 2.0), (2.0, 1.0), (-inf, inf), (nan, 1.0), (1.0, nan), (nan, nan)];
+    let (least, most) = (run2(math::min_or_nan, &pairs), run2(math::max_or_nan, &pairs));
+    assert_eq!((&least[..3], &most[..3]), (&[1.0, 1.0, -inf][..], &[2.0, 2.0, inf][..]));
+    assert!(least[3..].iter().chain(&most[3..]).all(|x| x.is_nan()));
+}
+
+#[test]
+fn integers_divide_downward() {
+    let values = [0, 1, -1, 2, -2, 3, -3, 7, -7, 100, -100, i32::MAX, i32::MIN];
+    let pairs: Vec<(i32, i32)> = values.iter().flat_map(|&x| values.map(|y| (x, y))).collect();
+    let mut b = Builder::new("divide");
+    let (x, y, q, r) = (b.input("x"), b.input("y"), b.output("q"), b.output("r"));
+    let n = b.int_param("n");
+    b.lanes(n, (), |b, i, ()| {
+        let (v, w) = (b.load::<I32>(x.at(i)), b.load::<I32>(y.at(i)));
+        let (quotient, remainder) = (math::div_floor(b, v, w), math::rem_floor(b, v, w));
+        b.store(q.at(i), quotient);
+        b.store(r.at(i), remainder);
+    });
+    let mut memory = Memory::default();
+    let (x, y): (Vec<i32>, Vec<i32>) = pairs.iter().copied().unzip();
+    let count = Arg::Int(x.len() as i64);
+    let args = [memory.add_i32(&x), memory.add_i32(&y), memory.add_i32(&x), memory.add_i32(&x), count];
+    eval(&b.finish(), Machine { lanes: 8, fused: true }, &args, &mut memory).expect("in bounds");
+    for (at, &(x, y)) in pairs.iter().enumerate() {
+        let found = (memory.i32s(args[2])[at], memory.i32s(args[3])[at]);
+        let (wide_x, wide_y) = (f64::from(x), f64::from(y));
+        let quotient = if y == 0 { 0 } else { ((wide_x / wide_y).floor() as i64) as i32 };
+        assert_eq!(found, (quotient, x.wrapping_sub(quotient.wrapping_mul(y))), "{x} by {y}");
+    }
 }

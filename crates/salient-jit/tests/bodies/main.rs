@@ -5,6 +5,7 @@
 
 mod harness;
 mod loops;
+mod math;
 mod ops;
 mod places;
 mod random;
