@@ -11,19 +11,32 @@ use crate::error::Cause;
 
 /// The types of elements that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub enum Stored {
+    /// IEEE binary64.
     F64,
+    /// IEEE binary32.
     F32,
+    /// IEEE binary16.
     F16,
+    /// The upper half of a binary32.
     BF16,
+    /// 64-bit signed integers.
     I64,
+    /// 32-bit signed integers.
     I32,
+    /// 16-bit signed integers.
     I16,
+    /// 8-bit signed integers.
     I8,
+    /// 64-bit unsigned integers.
     U64,
+    /// 32-bit unsigned integers.
     U32,
+    /// 16-bit unsigned integers.
     U16,
+    /// 8-bit unsigned integers.
     U8,
+    /// A byte that is 0 or 1.
     Bool,
 }
 
@@ -45,8 +58,27 @@ macro_rules! read {
 }
 
 impl Stored {
+    /// The name, spelled as dtypes are.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stored::F64 => "f64",
+            Stored::F32 => "f32",
+            Stored::F16 => "f16",
+            Stored::BF16 => "bf16",
+            Stored::I64 => "i64",
+            Stored::I32 => "i32",
+            Stored::I16 => "i16",
+            Stored::I8 => "i8",
+            Stored::U64 => "u64",
+            Stored::U32 => "u32",
+            Stored::U16 => "u16",
+            Stored::U8 => "u8",
+            Stored::Bool => "bool",
+        }
+    }
+
     /// Bytes of one element.
-    pub(crate) fn size(self) -> usize {
+    pub fn size(self) -> usize {
         match self {
             Stored::F64 | Stored::I64 | Stored::U64 => 8,
             Stored::F32 | Stored::I32 | Stored::U32 => 4,

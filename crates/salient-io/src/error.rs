@@ -77,7 +77,7 @@ pub enum Cause {
     },
     /// The elements are of a type that has no counterpart.
     #[error(
-        "has elements of type {found}, which {format} files are not read with; convert it to float32 first"
+        "has elements of type {found}, which are not read from {format} files; convert them to float32 first"
     )]
     ElementType {
         /// The type as the file spells it.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::arrays::Arrays;
 use crate::error::{Cause, IoError};
-use crate::{npy, npz, safetensors};
+use crate::{gguf, npy, npz, safetensors};
 
 /// The formats that arrays are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +20,13 @@ pub enum Format {
     Npz,
     /// A checkpoint of the safetensors format.
     Safetensors,
+    /// A checkpoint of the GGUF format.
+    Gguf,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 3] = [Format::Npy, Format::Npz, Format::Safetensors];
+    pub const ALL: [Format; 4] = [Format::Npy, Format::Npz, Format::Safetensors, Format::Gguf];
 
     /// The name of the format, which is also its extension.
     pub fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Format {
             Format::Npy => "npy",
             Format::Npz => "npz",
             Format::Safetensors => "safetensors",
+            Format::Gguf => "gguf",
         }
     }
 
@@ -48,6 +51,9 @@ impl Format {
         // A zip archive starts with a member, or with its end when it has none.
         if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
             return Some(Format::Npz);
+        }
+        if start.starts_with(gguf::MAGIC) {
+            return Some(Format::Gguf);
         }
         // Safetensors has no magic number: eight bytes of header length, then the header, an object of JSON.
         (start.get(8) == Some(&b'{')).then_some(Format::Safetensors)
@@ -125,6 +131,7 @@ pub fn decode_arrays(mut source: impl Read + Seek, name: &str) -> Result<Arrays,
         }
         Some(Format::Npz) => npz::decode_npz(source),
         Some(Format::Safetensors) => safetensors::decode_safetensors(source),
+        Some(Format::Gguf) => gguf::decode_gguf(source),
         None => Err(Cause::UnknownFormat.into()),
     }
 }

@@ -1,6 +1,7 @@
 //! Arrays and checkpoints: bytes of others, trusted in nothing.
 //!
-//! Reads and writes the files that tensors travel in: `.npy` and `.npz` (NumPy) and `.safetensors`.
+//! Reads and writes the files that tensors travel in: `.npy` and `.npz` (NumPy), `.safetensors`, and
+//! `.gguf` (read only).
 //! Every claim of a file (lengths, shapes, offsets, counts) is checked against the bytes that are there before memory
 //! is reserved for it; a file that is not what it says is an [`IoError`] that names the file, the array and the cause,
 //! never a panic.
@@ -9,18 +10,26 @@
 //! none is mapped.
 
 mod arrays;
+mod blocks;
 mod data;
 mod elements;
 mod error;
 mod format;
+mod gguf;
 mod npy;
 mod npz;
 mod safetensors;
 
 pub use arrays::Arrays;
+pub use blocks::BlockType;
 pub use data::{DataFile, read_data, split_data};
+pub use elements::Stored;
 pub use error::{Cause, IoError};
 pub use format::{Format, decode_arrays, read_arrays};
+pub use gguf::{
+    GgufHeader, GgufTensor, GgufValue, Storage, decode_gguf, read_gguf, read_gguf_bytes, read_gguf_header,
+    read_gguf_tensor,
+};
 pub use npy::{decode_npy, encode_npy, read_npy, write_npy};
 pub use npz::{decode_npz, read_npz, write_npz};
 pub use safetensors::{decode_safetensors, read_safetensors, write_safetensors};

@@ -92,3 +92,46 @@ pub(crate) fn small_safetensors() -> Vec<u8> {
         &[0; 16],
     )
 }
+
+/// A GGUF text: its length, then its bytes.
+pub(crate) fn gguf_text(text: &str) -> Vec<u8> {
+    let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(text.as_bytes());
+    bytes
+}
+
+/// An entry of the metadata of a GGUF file: key, number of the type, bytes of the value.
+pub(crate) fn gguf_value(key: &str, kind: u32, value: &[u8]) -> Vec<u8> {
+    [&gguf_text(key)[..], &kind.to_le_bytes(), value].concat()
+}
+
+/// An entry of the list of tensors of a GGUF file; extents innermost first, as the file has them.
+pub(crate) fn gguf_tensor(name: &str, extents: &[u64], kind: u32, offset: u64) -> Vec<u8> {
+    let mut bytes = gguf_text(name);
+    bytes.extend_from_slice(&(extents.len() as u32).to_le_bytes());
+    extents.iter().for_each(|extent| bytes.extend_from_slice(&extent.to_le_bytes()));
+    bytes.extend_from_slice(&kind.to_le_bytes());
+    bytes.extend_from_slice(&offset.to_le_bytes());
+    bytes
+}
+
+/// A GGUF file of these entries, with `data` at the default alignment after them.
+pub(crate) fn gguf_bytes(values: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"GGUF\x03\x00\x00\x00".to_vec();
+    bytes.extend_from_slice(&(tensors.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&(values.len() as u64).to_le_bytes());
+    values.iter().chain(tensors).for_each(|entry| bytes.extend_from_slice(entry));
+    bytes.resize(bytes.len().next_multiple_of(32), 0);
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+/// A GGUF file with metadata and two small tensors, one of them quantised.
+pub(crate) fn small_gguf() -> Vec<u8> {
+    let tokens = [&8u32.to_le_bytes()[..], &2u64.to_le_bytes(), &gguf_text("a"), &gguf_text("b")].concat();
+    gguf_bytes(
+        &[gguf_value("n", 4, &7u32.to_le_bytes()), gguf_value("tokens", 9, &tokens)],
+        &[gguf_tensor("w", &[2, 3], 0, 0), gguf_tensor("q", &[32], 2, 32)],
+        &[0; 32 + 18],
+    )
+}
