@@ -31,6 +31,15 @@ enum Atom {
     Floor(Box<Dim>, Box<Dim>),
 }
 
+impl Atom {
+    fn mentions(&self, symbol: &str) -> bool {
+        match self {
+            Atom::Symbol(name) => &**name == symbol,
+            Atom::Exact(a, b) | Atom::Floor(a, b) => a.mentions(symbol) || b.mentions(symbol),
+        }
+    }
+}
+
 /// Why a dimension has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DimError {
@@ -249,6 +258,70 @@ impl Dim {
         (other - self).is_nonnegative()
     }
 
+    /// Whether the symbol occurs anywhere in it.
+    pub fn mentions(&self, symbol: &str) -> bool {
+        self.terms.iter().flat_map(|(m, _)| m).any(|atom| atom.mentions(symbol))
+    }
+
+    /// `(a, b)` with `self = a * symbol + b` and the symbol in neither; `None` if it is not of that form.
+    pub fn linear_in(&self, symbol: &str) -> Option<(Dim, Dim)> {
+        let (mut slope, mut rest) = (BTreeMap::new(), BTreeMap::new());
+        for (atoms, coef) in &self.terms {
+            let (with, without): (Vec<Atom>, Vec<Atom>) =
+                atoms.iter().cloned().partition(|a| a.mentions(symbol));
+            match with.as_slice() {
+                [] => rest.insert(without, *coef),
+                [Atom::Symbol(_)] => slope.insert(without, *coef),
+                _ => return None,
+            };
+        }
+        Some((Dim::from_map(slope), Dim::from_map(rest)))
+    }
+
+    /// `(q, r)` with `self = q * by + r`, where `q` gathers the terms that `by` provably divides.
+    pub fn split_multiple(&self, by: &Dim) -> (Dim, Dim) {
+        let (mut quotient, mut rest) = (Dim::constant(0), Dim::constant(0));
+        for term in &self.terms {
+            let term = Dim { terms: vec![term.clone()] };
+            match (term.as_constant(), by.as_constant()) {
+                (Some(c), Some(b)) if b != 0 => {
+                    quotient = &quotient + &Dim::constant(c.div_euclid(b));
+                    rest = &rest + &Dim::constant(c.rem_euclid(b));
+                }
+                _ => match term.reduce_div(by) {
+                    Some(q) => quotient = &quotient + &q,
+                    None => rest = &rest + &term,
+                },
+            }
+        }
+        (quotient, rest)
+    }
+
+    /// An inclusive upper bound, where each symbol of `below` lies in `0..below[symbol]` and every other symbol stays
+    /// as it is (at least zero). Terms with a negative sign count as zero where a bounded symbol is in them.
+    pub fn upper_bound(&self, below: &BTreeMap<Name, Dim>) -> Dim {
+        let bounded = |atom: &Atom| below.keys().any(|s| atom.mentions(s));
+        let mut out = Dim::constant(0);
+        for (atoms, coef) in &self.terms {
+            let term = Dim { terms: vec![(atoms.clone(), *coef)] };
+            if !atoms.iter().any(bounded) {
+                out = &out + &term;
+            } else if *coef > 0 {
+                let most = below.iter().map(|(s, d)| (s.clone(), d - &Dim::constant(1))).collect();
+                out = &out + &term.substitute(&most);
+            }
+        }
+        out
+    }
+
+    /// `q` where it is proved that `self` is the remainder of a division by `q`: `p - q * (p // q)`.
+    pub fn remainder_of(&self) -> Option<Dim> {
+        self.terms.iter().flat_map(|(m, _)| m).find_map(|atom| match atom {
+            Atom::Floor(p, q) if *self == &**p - &(&**q * &Dim::atom(atom.clone())) => Some((**q).clone()),
+            Atom::Floor(..) | Atom::Symbol(_) | Atom::Exact(..) => None,
+        })
+    }
+
     /// The structure, for passes that turn dimensions into code: see [`DimNode`].
     pub fn to_node(&self) -> DimNode {
         let mut sum: Option<DimNode> = None;
@@ -437,6 +510,20 @@ mod tests {
         assert_eq!(err.to_string(), "D = 10 is not divisible by H = 3");
         assert!(matches!(e.eval(&bind(10, 0)), Err(DimError::ZeroDivisor(_))));
         assert!(matches!(s("Q").eval(&bind(1, 1)), Err(DimError::Unbound(_))));
+    }
+
+    #[test]
+    fn indices_split_into_multiples_and_rests() {
+        let e = s("D").exact_div(&s("H")).unwrap();
+        let index = &(&s("h") * &e) + &s("x");
+        assert_eq!(index.split_multiple(&e), (s("h"), s("x")));
+        assert_eq!(index.linear_in("h"), Some((e.clone(), s("x"))));
+        assert_eq!(index.floor_div(&s("Q")).unwrap().linear_in("h"), None);
+        let below = BTreeMap::from([("h".into(), s("H")), ("x".into(), e)]);
+        assert_eq!(index.upper_bound(&below), &s("D") - &Dim::constant(1));
+        let rest = &index - &(&s("F") * &index.floor_div(&s("F")).unwrap());
+        assert_eq!(rest.remainder_of(), Some(s("F")));
+        assert_eq!(index.remainder_of(), None);
     }
 
     #[test]

@@ -2,6 +2,21 @@
 //!
 //! Knows the graph and the vector bodies; knows neither source text nor machine code.
 
+mod attention;
+mod index;
 pub mod kernel;
+mod maker;
+mod map;
+mod masks;
+mod micro;
+mod pack;
+mod product;
+mod rows;
+mod schedule;
+mod strip;
 
-pub use kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Program, Role, Scratch, Stmt};
+pub use kernel::{
+    Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,
+};
+pub use micro::Tile;
+pub use schedule::{Options, schedule};

@@ -1,0 +1,187 @@
+//! What the builders of all kinds of kernels share: items, scratch memory, bodies.
+
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
+use crate::strip::{Scope, Stored};
+use salient_ir::{AxisId, Dim, Name, NodeId};
+use salient_vector::body::{Body, Elem};
+use std::collections::BTreeSet;
+
+/// The loop variable that numbers the items of a kernel.
+const ITEM: &str = "item";
+
+/// A constant dimension.
+pub(crate) fn n(value: i64) -> Dim {
+    Dim::constant(value)
+}
+
+/// A variable or a dimension.
+pub(crate) fn var(name: &str) -> Dim {
+    Dim::symbol(name)
+}
+
+/// `a / b`, rounded up; `b` is not zero.
+pub(crate) fn ceil_div(a: &Dim, b: &Dim) -> Dim {
+    (&(a + b) - &n(1)).floor_div(b).expect("the divisor is not zero")
+}
+
+/// The product of all.
+pub(crate) fn product<'a>(factors: impl IntoIterator<Item = &'a Dim>) -> Dim {
+    factors.into_iter().fold(n(1), |p, d| &p * d)
+}
+
+/// The distance in elements between neighbours along each axis of a row-major tensor.
+pub(crate) fn row_major(axes: &[AxisId], shape: &[Dim]) -> Vec<(AxisId, Dim)> {
+    (0..axes.len()).map(|k| (axes[k], product(&shape[k + 1..]))).collect()
+}
+
+/// A buffer as a stored value.
+pub(crate) fn stored(id: BufferId, buffer: &Buffer) -> Stored {
+    Stored {
+        base: Base::Buffer(id),
+        elem: buffer.elem(),
+        offset: n(0),
+        strides: row_major(&buffer.axes, &buffer.shape),
+    }
+}
+
+/// A `for` over a block.
+pub(crate) fn for_loop(var: &str, from: Dim, to: Dim, step: Dim, block: Vec<Stmt>) -> Stmt {
+    Stmt::For { var: var.into(), from, to, step, block }
+}
+
+/// A variable bound to a polynomial.
+pub(crate) fn let_dim(var: &str, value: Dim) -> Stmt {
+    Stmt::Let { var: var.into(), value: Int::Dim(value) }
+}
+
+/// A variable bound to the least of some.
+pub(crate) fn let_min(var: &str, of: Vec<Dim>) -> Stmt {
+    Stmt::Let { var: var.into(), value: Int::Min(of) }
+}
+
+/// An address.
+pub(crate) fn address(base: Base, offset: Dim) -> Arg {
+    Arg::Address { base, offset }
+}
+
+/// A kernel under construction.
+pub(crate) struct Maker<'s, 'g> {
+    pub(crate) scope: &'s mut Scope<'g>,
+    name: String,
+    kind: Kind,
+    scratch: Vec<Scratch>,
+    bodies: Vec<Body>,
+    taken: BTreeSet<String>,
+    outer: Vec<(String, Dim)>,
+}
+
+impl<'s, 'g> Maker<'s, 'g> {
+    /// Begins a kernel; nothing is known yet of any loop variable.
+    pub(crate) fn new(scope: &'s mut Scope<'g>, name: &str, kind: Kind) -> Maker<'s, 'g> {
+        scope.ranges = Ranges::default();
+        scope.reads.clear();
+        scope.inlined.clear();
+        Maker {
+            scope,
+            name: name.to_owned(),
+            kind,
+            scratch: Vec::new(),
+            bodies: Vec::new(),
+            taken: BTreeSet::from([ITEM.to_owned()]),
+            outer: Vec::new(),
+        }
+    }
+
+    /// A loop variable of that name, or of that name with strokes where it is taken; it lies in `0..extent`.
+    pub(crate) fn variable(&mut self, name: &str, extent: &Dim) -> String {
+        let mut name = name.to_lowercase();
+        while !self.taken.insert(name.clone()) {
+            name.push('\'');
+        }
+        self.scope.ranges.insert(&name, extent);
+        name
+    }
+
+    /// A variable that items are split over, outermost first.
+    pub(crate) fn outer(&mut self, name: &str, count: &Dim) -> Dim {
+        let name = self.variable(name, count);
+        self.outer.push((name.clone(), count.clone()));
+        var(&name)
+    }
+
+    /// Variables for axes over which items are split.
+    pub(crate) fn outer_axes(&mut self, axes: impl IntoIterator<Item = AxisId>, env: &mut Env) {
+        for axis in axes {
+            let (name, extent) =
+                (self.scope.graph.axis(axis).name.clone(), self.scope.graph.extent(axis).clone());
+            let v = self.outer(&name, &extent);
+            env.insert(axis, Bound::Poly(v));
+        }
+    }
+
+    /// A slot of scratch memory of so many elements.
+    pub(crate) fn scratch(&mut self, name: &str, count: Dim) -> Base {
+        self.scratch.push(Scratch { name: name.to_owned(), count });
+        Base::Scratch(self.scratch.len() - 1)
+    }
+
+    /// A scratch slot as the stored value of a node.
+    pub(crate) fn scratch_value(base: Base, offset: Dim, strides: Vec<(AxisId, Dim)>) -> Stored {
+        Stored { base, elem: Elem::F32, offset, strides }
+    }
+
+    /// Adds a body and gives the statement that calls it.
+    pub(crate) fn call(&mut self, body: Body, args: Vec<Arg>) -> Stmt {
+        assert_eq!(body.params.len(), args.len(), "one argument for each parameter of `{}`", body.name);
+        let at = self.bodies.iter().position(|b| *b == body).unwrap_or_else(|| {
+            self.bodies.push(body);
+            self.bodies.len() - 1
+        });
+        Stmt::Call { body: at, args }
+    }
+
+    /// The kernel that runs `block` for each item and stores `root` in `writes`.
+    pub(crate) fn finish(self, block: Vec<Stmt>, root: NodeId, writes: BufferId, flops: Dim) -> Kernel {
+        let items = product(self.outer.iter().map(|(_, count)| count));
+        let mut stmts = Vec::new();
+        let mut rest = ITEM.to_owned();
+        for (at, (name, count)) in self.outer.iter().enumerate().rev() {
+            if at == 0 {
+                stmts.push(let_dim(name, var(&rest)));
+                break;
+            }
+            let next = format!("{ITEM}.{at}");
+            let quotient = var(&rest).floor_div(count).unwrap_or_else(|| n(0));
+            stmts.push(let_dim(&next, quotient));
+            stmts.push(let_dim(name, &var(&rest) - &(count * &var(&next))));
+            rest = next;
+        }
+        stmts.extend(block);
+        let g = self.scope.graph;
+        let names = self.scope.names;
+        let mut fused: Vec<NodeId> =
+            self.scope.inlined.iter().copied().filter(|id| g.node(*id).name.is_some()).collect();
+        fused.retain(|id| *id != root);
+        let mut fuses: Vec<String> = fused.iter().filter_map(|id| names[id.index()].clone()).collect();
+        fuses.extend(names[root.index()].clone());
+        Kernel {
+            name: self.name,
+            kind: self.kind,
+            fuses,
+            reads: self.scope.reads.iter().copied().filter(|id| *id != writes).collect(),
+            writes: vec![writes],
+            item: ITEM.into(),
+            items,
+            scratch: self.scratch,
+            block: stmts,
+            bodies: self.bodies,
+            flops,
+        }
+    }
+
+    /// The name of an axis, as a loop variable would have it.
+    pub(crate) fn axis_name(&self, axis: AxisId) -> Name {
+        self.scope.graph.axis(axis).name.clone()
+    }
+}

@@ -1,0 +1,57 @@
+//! Kernels that compute a tensor element by element.
+
+use crate::index::{Bound, Env};
+use crate::kernel::{Buffer, BufferId, Kernel, Kind};
+use crate::maker::{Maker, ceil_div, let_min, n, product, stored, var};
+use crate::strip::{LANE, Scope, Strip, Visit};
+use salient_ir::{Dim, NodeId};
+use salient_vector::Builder;
+
+/// Elements of the innermost axis that one item computes.
+const CHUNK: i64 = 4096;
+
+/// The kernel that stores `node` in `buffer`, row by row of the buffer's layout.
+pub(crate) fn map(scope: &mut Scope<'_>, node: NodeId, id: BufferId, buffer: &Buffer) -> Kernel {
+    let mut m = Maker::new(scope, &buffer.name, Kind::Map);
+    let mut env = Env::new();
+    let one = n(1);
+    let (rows, width) = match buffer.axes.split_last() {
+        Some((last, rows)) => {
+            env.insert(*last, Bound::Poly(var(LANE)));
+            (rows, buffer.shape.last().expect("as many extents as axes").clone())
+        }
+        None => (&buffer.axes[..], one),
+    };
+    m.scope.ranges.insert(LANE, &width);
+    m.outer_axes(rows.iter().copied(), &mut env);
+    let chunk = m.outer("chunk", &ceil_div(&width, &n(CHUNK)));
+    let origin = &chunk * &n(CHUNK);
+    let count = m.variable("count", &n(CHUNK + 1));
+    let block = vec![let_min(&count, vec![n(CHUNK), &width - &origin])];
+    let call = strip(&mut m, node, id, buffer, &env, origin, &var(&count));
+    m.finish([block, vec![call]].concat(), node, id, product(&buffer.shape))
+}
+
+/// The call that stores `count` elements of `node` along the lanes from `origin` on.
+pub(crate) fn strip(
+    m: &mut Maker<'_, '_>,
+    node: NodeId,
+    id: BufferId,
+    buffer: &Buffer,
+    env: &Env,
+    origin: Dim,
+    count: &Dim,
+) -> crate::kernel::Stmt {
+    let target = stored(id, buffer);
+    let mut b = Builder::new(format!("{}.strip", buffer.name));
+    let mut s = Strip::new(m.scope, Visit::Lanes, origin, &[target.base]);
+    let trip = s.integer(&mut b, count);
+    b.lanes(trip, (), |b, index, ()| {
+        s.enter(index);
+        let value = s.value(b, node, env, None);
+        let place = s.place(b, &target, env);
+        b.store_elem(target.elem, place, value);
+    });
+    let args = s.finish();
+    m.call(b.finish(), args)
+}

@@ -1,0 +1,114 @@
+//! Operands of a product brought into the form that the register tile reads: rows, and panels of columns.
+//!
+//! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
+
+use crate::index::{Bound, Env};
+use crate::kernel::{Base, Stmt};
+use crate::maker::{Maker, for_loop, n, var};
+use crate::strip::{LANE, Scope, Stored, Strip, Visit};
+use salient_ir::{AxisId, Dim, NodeId, Op};
+use salient_vector::{Builder, F32};
+
+/// A range of one axis.
+#[derive(Clone)]
+pub(crate) struct Span {
+    /// The axis; `None` where the operand has none, and the range is one position.
+    pub(crate) axis: Option<AxisId>,
+    pub(crate) from: Dim,
+    pub(crate) count: Dim,
+}
+
+/// Where an operand goes.
+#[derive(Clone)]
+pub(crate) struct Packed {
+    pub(crate) base: Base,
+    /// Elements from the base to the first position of both spans.
+    pub(crate) offset: Dim,
+    /// Elements between neighbours along the outer and along the inner span.
+    pub(crate) outer: Dim,
+    pub(crate) inner: Dim,
+}
+
+/// Packs `node` over `outer` and `inner`; the strip runs along whichever of the two its memory is contiguous in,
+/// else along `inner`.
+pub(crate) fn pack(
+    m: &mut Maker<'_, '_>,
+    label: &str,
+    node: NodeId,
+    env: &Env,
+    outer: &Span,
+    inner: &Span,
+    to: &Packed,
+) -> Stmt {
+    let along_outer = inner.axis.is_none()
+        || (slope(m.scope, node, env, inner.axis) != Some(n(1))
+            && slope(m.scope, node, env, outer.axis) == Some(n(1)));
+    let (fixed, run, fixed_stride, run_stride) =
+        if along_outer { (inner, outer, &to.inner, &to.outer) } else { (outer, inner, &to.outer, &to.inner) };
+    let g = m.scope.graph;
+    let mut env = env.clone();
+    let each = match fixed.axis {
+        Some(axis) => {
+            let name = m.axis_name(axis);
+            let v = m.variable(&name, &g.extent(axis).clone());
+            env.insert(axis, Bound::Poly(var(&v)));
+            v
+        }
+        None => m.variable("only", &n(1)),
+    };
+    if let Some(axis) = run.axis {
+        m.scope.ranges.insert(LANE, g.extent(axis));
+        env.insert(axis, Bound::Poly(var(LANE)));
+    }
+    let start = &to.offset + &(&(&var(&each) - &fixed.from) * fixed_stride);
+    let mut b = Builder::new(label);
+    let mut s = Strip::new(m.scope, Visit::Lanes, run.from.clone(), &[to.base]);
+    let trip = s.integer(&mut b, &run.count);
+    let target = s.pointer(&mut b, to.base, &start);
+    let stride = s.integer(&mut b, run_stride);
+    let unit = run_stride.as_constant() == Some(1);
+    b.lanes(trip, (), |b, index, ()| {
+        s.enter(index);
+        let v = s.f32(b, node, &env);
+        if unit {
+            b.store::<F32>(target.at(index), v);
+        } else {
+            let at = b.mul(index, stride);
+            b.store::<F32>(target.at(at).strided(stride), v);
+        }
+    });
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    for_loop(&each, fixed.from.clone(), &fixed.from + &fixed.count, n(1), vec![call])
+}
+
+/// The distance in memory between neighbours of `node` along an axis, where one stored tensor decides it.
+fn slope(scope: &Scope<'_>, node: NodeId, env: &Env, axis: Option<AxisId>) -> Option<Dim> {
+    let mut env = env.clone();
+    env.insert(axis?, Bound::Poly(var(LANE)));
+    let address = leaf(scope, node, &env)?;
+    address.linear_in(LANE).map(|(slope, _)| slope)
+}
+
+/// The address of the one stored tensor with axes that an expression reads.
+fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env) -> Option<Dim> {
+    let g = scope.graph;
+    if let Some(Stored { strides, offset, .. }) = scope.stored.get(&node) {
+        let mut at = offset.clone();
+        for (axis, stride) in strides {
+            match env.get(axis)? {
+                Bound::Poly(d) => at = &at + &(d * stride),
+                Bound::Vector(_) => return None,
+            }
+        }
+        return Some(at);
+    }
+    let args = g.args(node);
+    if let Op::At(axis) = g.op(node) {
+        let mut inner = env.clone();
+        let index = scope.ranges.evaluate(g, args[1], env)?;
+        inner.insert(*axis, Bound::Poly(index));
+        return leaf(scope, args[0], &inner);
+    }
+    args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env))
+}

@@ -1,0 +1,158 @@
+//! Kernels of matrix products: packed operands, register tiles, any expression before and after.
+
+use crate::index::{Bound, Env};
+use crate::kernel::{Base, Kernel, Kind, Stmt};
+use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, var};
+use crate::micro::{Start, Tile, tile};
+use crate::pack::{Packed, Span, pack};
+use crate::rows::Target;
+use crate::strip::{LANE, Scope};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+
+/// Rows that one item computes.
+const ROWS: i64 = 64;
+
+/// A sum of products, its axes by role.
+#[derive(Clone, Debug)]
+pub(crate) struct Contraction {
+    /// The node that is the sum.
+    pub(crate) node: NodeId,
+    pub(crate) left: NodeId,
+    pub(crate) right: NodeId,
+    /// The axis summed over.
+    pub(crate) depth: AxisId,
+    /// An axis of the left operand alone.
+    pub(crate) row: AxisId,
+    /// An axis of the right operand alone.
+    pub(crate) column: AxisId,
+}
+
+/// The operands and the bound axis of a node that is a sum of f32 products over an axis of both.
+pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId, AxisId)> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(node) else { return None };
+    let factors = g.args(node)[0];
+    if g.op(factors) != &Op::Map(MapOp::Mul) || g.node(factors).dtype != DType::F32 {
+        return None;
+    }
+    let (a, b) = (g.args(factors)[0], g.args(factors)[1]);
+    (g.node(a).axes.contains(depth) && g.node(b).axes.contains(depth)).then_some((a, b, depth))
+}
+
+/// The node as a matrix product, if each operand has an axis that the other lacks. `order` is the layout of the result:
+/// rows and columns are taken from its inner end, and columns hold the innermost axis where they can.
+pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<Contraction> {
+    let (a, b, depth) = sum_of_products(g, node)?;
+    let own = |x: NodeId, y: NodeId| {
+        order.iter().rposition(|k| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k))
+    };
+    let (of_a, of_b) = (own(a, b)?, own(b, a)?);
+    let ((left, row), (right, column)) =
+        if of_a < of_b { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
+    Some(Contraction { node, left, right, depth, row: order[row], column: order[column] })
+}
+
+/// The calls of register tiles over rows `from..to` of one panel.
+#[expect(clippy::too_many_arguments, reason = "a product has this many operands, each with an address")]
+pub(crate) fn tiles(
+    m: &mut Maker<'_, '_>,
+    shape: Tile,
+    start: Start,
+    (from, to): (&Dim, &Dim),
+    (left, left_row): (Base, &Dim),
+    (panel, panel_at): (Base, &Dim),
+    depth: &Dim,
+    (dest, dest_at, dest_row): (Base, &Dim, &Dim),
+    factor: Option<Base>,
+) -> Vec<Stmt> {
+    let rows = n(shape.rows as i64);
+    let call = |m: &mut Maker<'_, '_>, count: usize, row: &Dim| {
+        let local = row - from;
+        let mut args = vec![
+            address(left, &local * left_row),
+            crate::kernel::Arg::Int(left_row.clone()),
+            crate::kernel::Arg::Int(n(1)),
+            address(panel, panel_at.clone()),
+            crate::kernel::Arg::Int(depth.clone()),
+            address(dest, &(&local * dest_row) + dest_at),
+            crate::kernel::Arg::Int(dest_row.clone()),
+        ];
+        args.extend(factor.map(|f| address(f, local)));
+        m.call(tile(count, shape.vectors, start), args)
+    };
+    let row = m.variable("row", to);
+    let whole = if shape.rows == 1 {
+        to.clone()
+    } else {
+        from + &(&rows * &(to - from).floor_div(&rows).expect("a tile has rows"))
+    };
+    let main = call(m, shape.rows, &var(&row));
+    let mut out = vec![for_loop(&row, from.clone(), whole.clone(), rows, vec![main])];
+    if shape.rows > 1 {
+        let rest = m.variable("row", to);
+        let single = call(m, 1, &var(&rest));
+        out.push(for_loop(&rest, whole, to.clone(), n(1), vec![single]));
+    }
+    out
+}
+
+/// The kernel that stores `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`.
+pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction, shape: Tile) -> Kernel {
+    let g = scope.graph;
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
+    let mut env = Env::new();
+    m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != c.row && *a != c.column), &mut env);
+    let (rows, columns, depth) =
+        (g.extent(c.row).clone(), g.extent(c.column).clone(), g.extent(c.depth).clone());
+    let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+    let block = m.outer("block", &ceil_div(&rows, &n(ROWS)));
+    let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
+    let (column, edge) = (m.variable("column", &columns), m.variable("edge", &(&columns + &n(1))));
+    let left = m.scratch("left", &n(ROWS) * &depth);
+    let panel = m.scratch("panel", &depth * &width);
+    let sums = m.scratch("sums", &n(ROWS) * &width);
+
+    let mut stmts =
+        vec![let_dim(&first, &block * &n(ROWS)), let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)])];
+    let (first, last) = (var(&first), var(&last));
+    let over_rows = Span { axis: Some(c.row), from: first.clone(), count: &last - &first };
+    let over_depth = Span { axis: Some(c.depth), from: n(0), count: depth.clone() };
+    let to = Packed { base: left, offset: n(0), outer: depth.clone(), inner: n(1) };
+    stmts.push(pack(&mut m, "pack_left", c.left, &env, &over_rows, &over_depth, &to));
+
+    let mut inner = vec![let_min(&edge, vec![columns.clone(), &var(&column) + &width])];
+    let at = var(&column);
+    let over_columns = Span { axis: Some(c.column), from: at.clone(), count: &var(&edge) - &at };
+    let to = Packed { base: panel, offset: n(0), outer: width.clone(), inner: n(1) };
+    inner.push(pack(&mut m, "pack_right", c.right, &env, &over_depth, &over_columns, &to));
+    inner.extend(tiles(
+        &mut m,
+        shape,
+        Start::Zero,
+        (&first, &last),
+        (left, &depth),
+        (panel, &n(0)),
+        &depth,
+        (sums, &n(0), &width),
+        None,
+    ));
+    // The rows of sums go out through whatever follows the product.
+    let offset = &n(0) - &(&(&first * &width) + &at);
+    let held = Maker::scratch_value(sums, offset, vec![(c.row, width.clone()), (c.column, n(1))]);
+    let before = m.scope.stored.insert(c.node, held);
+    let row_name = m.axis_name(c.row);
+    let row = m.variable(&row_name, &rows);
+    env.insert(c.row, Bound::Poly(var(&row)));
+    env.insert(c.column, Bound::Poly(var(LANE)));
+    m.scope.ranges.insert(LANE, &columns);
+    let count = &var(&edge) - &at;
+    let store = crate::map::strip(&mut m, target.node, target.id, target.buffer, &env, at, &count);
+    match before {
+        Some(stored) => m.scope.stored.insert(c.node, stored),
+        None => m.scope.stored.remove(&c.node),
+    };
+    m.scope.inlined.insert(c.node);
+    inner.push(for_loop(&row, first, last, n(1), vec![store]));
+    stmts.push(for_loop(&column, n(0), columns, width, inner));
+    let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
+    m.finish(stmts, target.node, target.id, flops)
+}

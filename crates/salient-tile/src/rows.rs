@@ -1,0 +1,301 @@
+//! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
+
+use crate::index::{Bound, Env};
+use crate::kernel::{Buffer, BufferId, Kernel, Kind};
+use crate::maker::{Maker, n, product, stored, var};
+use crate::strip::{LANE, Scope, Strip, Visit};
+use salient_ir::{AxisId, DType, FusedOp, NodeId, ReduceOp};
+use salient_vector::body::Value;
+use salient_vector::build::Handle;
+use salient_vector::{Builder, F32, I32, Int, Mask, math};
+
+/// What a row kernel stores, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'b> {
+    pub(crate) node: NodeId,
+    pub(crate) id: BufferId,
+    pub(crate) buffer: &'b Buffer,
+}
+
+/// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes.
+fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) -> (Maker<'s, 'g>, Env) {
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Rows);
+    let extent = m.scope.graph.extent(along).clone();
+    m.scope.ranges.insert(LANE, &extent);
+    let mut env = Env::from([(along, Bound::Poly(var(LANE)))]);
+    m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != along), &mut env);
+    (m, env)
+}
+
+/// The kernel that stores the reduction of `x` along `axis`.
+pub(crate) fn reduce(
+    scope: &mut Scope<'_>,
+    target: Target<'_>,
+    op: ReduceOp,
+    axis: AxisId,
+    x: NodeId,
+) -> Kernel {
+    let (mut m, env) = begin(scope, target, axis);
+    let extent = m.scope.graph.extent(axis).clone();
+    let dtype = m.scope.graph.node(x).dtype;
+    let out = stored(target.id, target.buffer);
+    let mut b = Builder::new(format!("{}.{}", target.buffer.name, op.info().name));
+    // There is no product across lanes: it is taken one by one.
+    let visit = if op == ReduceOp::Prod { Visit::Single } else { Visit::Lanes };
+    let mut s = Strip::new(m.scope, visit, n(0), &[out.base]);
+    let trip = s.integer(&mut b, &extent);
+    let row = Row { trip, x, env: &env };
+    let result = match dtype {
+        DType::Bool => row.truths(&mut b, &mut s, op).value(),
+        DType::F32 | DType::F16 | DType::BF16 => row.floats(&mut b, &mut s, op),
+        DType::I32 | DType::I64 => row.integers(&mut b, &mut s, op).value(),
+    };
+    s.leave();
+    let place = s.place(&mut b, &out, &env).one();
+    b.store_elem(out.elem, place, result);
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &extent)
+}
+
+/// One row of a reduction.
+struct Row<'e> {
+    trip: Int,
+    x: NodeId,
+    env: &'e Env,
+}
+
+impl Row<'_> {
+    fn truths(&self, b: &mut Builder, s: &mut Strip<'_, '_>, op: ReduceOp) -> Mask {
+        let all = op == ReduceOp::All;
+        let start = b.mask(all);
+        let out = b.lanes(self.trip, start, |b, index, acc| {
+            s.enter(index);
+            let v = Mask::from_value(s.value(b, self.x, self.env, None));
+            if all { b.and(acc, v) } else { b.or(acc, v) }
+        });
+        if all { b.hall(out) } else { b.hany(out) }
+    }
+
+    fn floats(&self, b: &mut Builder, s: &mut Strip<'_, '_>, op: ReduceOp) -> Value {
+        let start = b.f32(op.info().empty as f32);
+        match op {
+            ReduceOp::Prod => {
+                let out = b.count(self.trip, start, |b, index, acc| {
+                    s.enter(index);
+                    let v = s.f32(b, self.x, self.env);
+                    b.mul(acc, v)
+                });
+                out.value()
+            }
+            ReduceOp::Max | ReduceOp::Min => {
+                let greatest = op == ReduceOp::Max;
+                let clean = b.mask(false);
+                // The vector operators lose a NaN; whether there was one is carried beside.
+                let (out, nan) = b.lanes(self.trip, (start, clean), |b, index, (acc, nan)| {
+                    s.enter(index);
+                    let v = s.f32(b, self.x, self.env);
+                    let bad = b.ne(v, v);
+                    let acc = if greatest { b.max(v, acc) } else { b.min(v, acc) };
+                    (acc, b.or(nan, bad))
+                });
+                let out = if greatest { b.hmax(out) } else { b.hmin(out) };
+                let (nan, value) = (b.hany(nan), b.f32(f32::NAN));
+                b.select(nan, value, out).value()
+            }
+            ReduceOp::ArgMax => self.argmax(b, s).value(),
+            ReduceOp::Sum | ReduceOp::Any | ReduceOp::All => {
+                let out = b.lanes(self.trip, start, |b, index, acc| {
+                    s.enter(index);
+                    let v = s.f32(b, self.x, self.env);
+                    b.add(acc, v)
+                });
+                b.hsum(out).value()
+            }
+        }
+    }
+
+    /// The first position of the greatest value; a NaN counts as greatest.
+    fn argmax(&self, b: &mut Builder, s: &mut Strip<'_, '_>) -> I32 {
+        let (low, none, clean) = (b.f32(f32::NEG_INFINITY), b.i32(i32::MAX), b.mask(false));
+        let start = ((low, none), (clean, none));
+        let ((best, at), (nan, nan_at)) =
+            b.lanes(self.trip, start, |b, index, ((best, at), (nan, nan_at))| {
+                s.enter(index);
+                let v = s.f32(b, self.x, self.env);
+                let here = b.lane_index(index);
+                let better = b.lt(best, v);
+                let first = b.eq(at, none);
+                let same = b.eq(best, v);
+                let start = b.and(first, same);
+                let take = b.or(better, start);
+                let bad = b.ne(v, v);
+                let nan_here = b.select(bad, here, none);
+                let best = b.select(take, v, best);
+                ((best, b.select(take, here, at)), (b.or(nan, bad), b.min(nan_at, nan_here)))
+            });
+        let most = b.hmax(best);
+        let is_most = b.eq(best, most);
+        let at = b.select(is_most, at, none);
+        let at = b.hmin(at);
+        let (nan, nan_at) = (b.hany(nan), b.hmin(nan_at));
+        let at = b.select(nan, nan_at, at);
+        // Nothing was seen on an empty axis.
+        let (unseen, zero) = (b.eq(at, none), b.i32(0));
+        b.select(unseen, zero, at)
+    }
+
+    fn integers(&self, b: &mut Builder, s: &mut Strip<'_, '_>, op: ReduceOp) -> I32 {
+        let value =
+            |b: &mut Builder, s: &mut Strip<'_, '_>| I32::from_value(s.value(b, self.x, self.env, None));
+        match op {
+            ReduceOp::Prod => {
+                let start = b.i32(1);
+                b.count(self.trip, start, |b, index, acc| {
+                    s.enter(index);
+                    let v = value(b, s);
+                    b.mul(acc, v)
+                })
+            }
+            ReduceOp::Max | ReduceOp::Min => {
+                let greatest = op == ReduceOp::Max;
+                let start = b.i32(if greatest { i32::MIN } else { i32::MAX });
+                let out = b.lanes(self.trip, start, |b, index, acc| {
+                    s.enter(index);
+                    let v = value(b, s);
+                    if greatest { b.max(acc, v) } else { b.min(acc, v) }
+                });
+                if greatest { b.hmax(out) } else { b.hmin(out) }
+            }
+            ReduceOp::ArgMax => {
+                let (start, none) = (b.i32(i32::MIN), b.i32(i32::MAX));
+                let (best, at) = b.lanes(self.trip, (start, none), |b, index, (best, at)| {
+                    s.enter(index);
+                    let v = value(b, s);
+                    let here = b.lane_index(index);
+                    let better = b.lt(best, v);
+                    let first = b.eq(at, none);
+                    let take = b.or(better, first);
+                    (b.select(take, v, best), b.select(take, here, at))
+                });
+                let most = b.hmax(best);
+                let is_most = b.eq(best, most);
+                let at = b.select(is_most, at, none);
+                let at = b.hmin(at);
+                let (unseen, zero) = (b.eq(at, none), b.i32(0));
+                b.select(unseen, zero, at)
+            }
+            ReduceOp::Sum | ReduceOp::Any | ReduceOp::All => {
+                let start = b.i32(0);
+                let out = b.lanes(self.trip, start, |b, index, acc| {
+                    s.enter(index);
+                    let v = value(b, s);
+                    b.add(acc, v)
+                });
+                b.hsum(out)
+            }
+        }
+    }
+}
+
+/// The kernel that stores a normalised row: `norm`, `softmax` or `exp_norm` of `x` along `axis`.
+pub(crate) fn normalise(
+    scope: &mut Scope<'_>,
+    target: Target<'_>,
+    op: FusedOp,
+    axis: AxisId,
+    x: NodeId,
+) -> Kernel {
+    let (mut m, env) = begin(scope, target, axis);
+    let extent = m.scope.graph.extent(axis).clone();
+    let out = stored(target.id, target.buffer);
+    let mut b = Builder::new(format!("{}.{}", target.buffer.name, op.info().name));
+    let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
+    let trip = s.integer(&mut b, &extent);
+    let zero = b.f32(0.0);
+    let sum = match op {
+        FusedOp::Norm => b.lanes(trip, zero, |b, index, sum| {
+            s.enter(index);
+            let v = s.f32(b, x, &env);
+            let place = s.place(b, &out, &env);
+            b.store(place, v);
+            b.add(sum, v)
+        }),
+        FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::Attend | FusedOp::ExpAttend => {
+            let low = b.f32(f32::NEG_INFINITY);
+            let max = b.lanes(trip, low, |b, index, max| {
+                s.enter(index);
+                let v = s.f32(b, x, &env);
+                let place = s.place(b, &out, &env);
+                b.store(place, v);
+                b.max(v, max)
+            });
+            let max = b.hmax(max);
+            let (empty, zero) = (b.eq(max, low), b.f32(0.0));
+            let shift = b.select(empty, zero, max);
+            b.lanes(trip, zero, |b, index, sum| {
+                s.enter(index);
+                let place = s.place(b, &out, &env);
+                let v = b.load::<F32>(place);
+                let v = b.sub(v, shift);
+                let e = math::exp_nonpositive(b, v);
+                b.store(place, e);
+                b.add(sum, e)
+            })
+        }
+    };
+    s.leave();
+    let sum = b.hsum(sum);
+    // All scores -inf: a softmax is zeros, the others divide zero by zero.
+    let divisor = if op == FusedOp::Softmax {
+        let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
+        b.select(nothing, one, sum)
+    } else {
+        sum
+    };
+    b.lanes(trip, (), |b, index, ()| {
+        s.enter(index);
+        let place = s.place(b, &out, &env);
+        let v = b.load::<F32>(place);
+        let v = b.div(v, divisor);
+        b.store(place, v);
+    });
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &n(5))
+}
+
+/// The kernel that stores the running sum of `x` along `axis`.
+pub(crate) fn cumulate(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, x: NodeId) -> Kernel {
+    let (mut m, env) = begin(scope, target, axis);
+    let extent = m.scope.graph.extent(axis).clone();
+    let float = m.scope.graph.node(x).dtype.is_float();
+    let out = stored(target.id, target.buffer);
+    let mut b = Builder::new(format!("{}.cumsum", target.buffer.name));
+    let mut s = Strip::new(m.scope, Visit::Single, n(0), &[out.base]);
+    let trip = s.integer(&mut b, &extent);
+    if float {
+        let zero = b.f32(0.0);
+        b.count(trip, zero, |b, index, sum| {
+            s.enter(index);
+            let v = s.f32(b, x, &env);
+            let sum = b.add(sum, v);
+            let place = s.place(b, &out, &env);
+            b.store(place, sum);
+            sum
+        });
+    } else {
+        let zero = b.i32(0);
+        b.count(trip, zero, |b, index, sum| {
+            s.enter(index);
+            let v = I32::from_value(s.value(b, x, &env, None));
+            let sum = b.add(sum, v);
+            let place = s.place(b, &out, &env);
+            b.store(place, sum);
+            sum
+        });
+    }
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    m.finish(vec![call], target.node, target.id, product(&target.buffer.shape))
+}

@@ -1,0 +1,436 @@
+//! A graph cut into kernels: what is stored, in which layout, and which kernel computes it.
+//!
+//! Reductions and fused operators are stored, because a strip cannot compute them on the way; everything else is computed
+//! where it is needed. Two exceptions save a pass over memory: what follows a product or an attention element by element
+//! belongs to its kernel, and products inside the scores of an attention are never stored.
+
+use crate::attention::{attend, attention, query_axis};
+use crate::index::Ranges;
+use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
+use crate::maker::stored;
+use crate::map::map;
+use crate::micro::Tile;
+use crate::product::{Contraction, contraction, product, sum_of_products};
+use crate::rows::{Target, cumulate, normalise, reduce};
+use crate::strip::{Scope, Stored};
+use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a graph is cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether element-wise operators join the kernels around them. Without, each is a kernel of its own.
+    pub fuse: bool,
+    /// The register tile of products.
+    pub tile: Tile,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { fuse: true, tile: Tile::default() }
+    }
+}
+
+/// The kernel that a stored node gets.
+#[derive(Clone, Debug)]
+enum Form {
+    /// Inputs and parameters are stored already.
+    Source,
+    /// An expression of stored nodes.
+    Map,
+    /// A row-wise kernel of the node itself.
+    Rows,
+    /// An expression of the product of that node.
+    Product(NodeId),
+    /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
+    Attention(NodeId, Option<AxisId>),
+}
+
+/// The program of a graph.
+pub fn schedule(g: &Graph, options: Options) -> Program {
+    let names = text::node_names(g);
+    let forms = Planner { g, options, forms: BTreeMap::new() }.plan();
+    let mut out = Assembler::new(g, &names);
+    let mut scope = Scope {
+        graph: g,
+        stored: BTreeMap::new(),
+        ranges: Ranges::default(),
+        reads: BTreeSet::new(),
+        inlined: BTreeSet::new(),
+        checks: Vec::new(),
+        names: &names,
+    };
+    for (node, form) in &forms {
+        let Form::Source = form else { continue };
+        if let Some((id, at)) = out.source(*node) {
+            scope.stored.insert(*node, at);
+            out.homes.insert(*node, id);
+        }
+    }
+    for (node, form) in &forms {
+        if let Form::Source = form {
+            continue;
+        }
+        let id = out.home(*node, form);
+        let buffer = out.buffers[id.0].clone();
+        let target = Target { node: *node, id, buffer: &buffer };
+        let kernel = compute(&mut scope, form, target, options);
+        scope.stored.insert(*node, stored(id, &buffer));
+        out.kernels.push(kernel);
+    }
+    for k in 0..g.outputs().len() {
+        if out.with_role(Role::Output(k)).is_none() {
+            let id = out.output(k);
+            let buffer = out.buffers[id.0].clone();
+            out.kernels.push(map(&mut scope, g.outputs()[k].node, id, &buffer));
+        }
+    }
+    let dims = g.ids().filter_map(|id| if let Op::Extent(d) = g.op(id) { Some(d.symbols()) } else { None });
+    let symbols: BTreeSet<_> = dims.flatten().chain(g.symbols()).chain(axis_symbols(g)).collect();
+    Program {
+        name: g.name().clone(),
+        symbols: symbols.into_iter().collect(),
+        buffers: out.buffers,
+        kernels: out.kernels,
+        checks: scope.checks,
+    }
+}
+
+/// Symbols in the extents of axes that a live node has or binds.
+fn axis_symbols(g: &Graph) -> BTreeSet<salient_ir::Name> {
+    let mut axes = AxisSet::new();
+    for id in g.ids() {
+        axes = axes.union(&g.node(id).axes);
+        match g.op(id) {
+            Op::Reduce(_, a) | Op::At(a) | Op::CumSum(a) | Op::Fused(_, a) | Op::Iota(a) => axes.insert(*a),
+            Op::Concat(a, parts) => {
+                axes.insert(*a);
+                parts.iter().for_each(|p| axes.insert(*p));
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) => {}
+        }
+    }
+    axes.iter().flat_map(|a| g.extent(a).symbols()).collect()
+}
+
+fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, options: Options) -> Kernel {
+    let g = scope.graph;
+    let order = &target.buffer.axes;
+    match form {
+        Form::Source => unreachable!("sources have no kernel"),
+        Form::Map => map(scope, target.node, target.id, target.buffer),
+        Form::Product(node) => {
+            let c: Contraction = contraction(g, *node, order).expect("planned as a product");
+            product(scope, target, &c, options.tile)
+        }
+        Form::Attention(node, query) => {
+            let a = attention(g, *node, *query, order).expect("planned as an attention");
+            attend(scope, target, *node, &a, options.tile)
+        }
+        Form::Rows => {
+            let args = g.args(target.node);
+            match *g.op(target.node) {
+                Op::Reduce(op, axis) => reduce(scope, target, op, axis, args[0]),
+                Op::CumSum(axis) => cumulate(scope, target, axis, args[0]),
+                Op::Fused(op, axis) => normalise(scope, target, op, axis, args[0]),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
+                    unreachable!("sources have no rows")
+                }
+                Op::Map(_) | Op::At(_) | Op::Concat(..) => unreachable!("computed element by element"),
+            }
+        }
+    }
+}
+
+/// Decides which nodes are stored and by which kernel.
+struct Planner<'g> {
+    g: &'g Graph,
+    options: Options,
+    forms: BTreeMap<NodeId, Form>,
+}
+
+/// Whether a strip cannot compute the node on the way.
+fn is_anchor(op: &Op) -> bool {
+    match op {
+        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
+        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
+    }
+}
+
+impl Planner<'_> {
+    fn plan(mut self) -> BTreeMap<NodeId, Form> {
+        let mut work: Vec<NodeId> = self.g.outputs().iter().map(|o| o.node).collect();
+        if !self.options.fuse {
+            work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
+        }
+        // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
+        work.sort_unstable();
+        while let Some(id) = work.pop() {
+            if self.forms.contains_key(&id) {
+                continue;
+            }
+            let (form, operands) = self.form(id);
+            self.forms.insert(id, form);
+            let mut seen = BTreeSet::new();
+            for operand in operands {
+                self.frontier(operand, &mut seen, &mut work);
+            }
+            work.sort_unstable();
+            work.dedup();
+        }
+        self.forms
+    }
+
+    /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
+    /// inside a product.
+    fn is_whole_operator(&self, id: NodeId) -> bool {
+        let g = self.g;
+        let node = g.node(id);
+        let users = g.users(id);
+        let inside_product = !users.is_empty() && users.iter().all(|u| contraction_of(g, *u).is_some());
+        matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int() && !inside_product
+    }
+
+    /// Anchors that the expression of `id` reads.
+    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut Vec<NodeId>) {
+        if !seen.insert(id) {
+            return;
+        }
+        let stored_alone = !self.options.fuse && self.is_whole_operator(id);
+        if is_anchor(self.g.op(id)) || stored_alone {
+            work.push(id);
+        } else {
+            self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
+        }
+    }
+
+    /// The kernel for a node, and the nodes whose expressions it evaluates.
+    fn form(&self, id: NodeId) -> (Form, Vec<NodeId>) {
+        let g = self.g;
+        match g.op(id) {
+            Op::Input(_) | Op::Param(_) => (Form::Source, Vec::new()),
+            Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) => {
+                self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec()))
+            }
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {
+                (Form::Map, g.args(id).to_vec())
+            }
+            Op::Map(_) => {
+                let mut inline = Vec::new();
+                self.elementwise(id, &mut inline);
+                let anchors = inline
+                    .iter()
+                    .copied()
+                    .filter(|a| self.is_output(*a).not_then(|| self.joins(*a, id, &inline)));
+                let found = if self.options.fuse {
+                    anchors.into_iter().find_map(|a| self.anchor_form(a, id).map(|f| (a, f)))
+                } else {
+                    None
+                };
+                match found {
+                    Some((anchor, (form, mut operands))) => {
+                        operands.extend(inline.into_iter().filter(|x| *x != anchor && is_anchor(g.op(*x))));
+                        operands.extend(self.views(id));
+                        (form, operands)
+                    }
+                    None => (Form::Map, g.args(id).to_vec()),
+                }
+            }
+        }
+    }
+
+    /// Nodes that `id` reads element by element, with the same indices: through scalar operators only.
+    fn elementwise(&self, id: NodeId, out: &mut Vec<NodeId>) {
+        for arg in self.g.args(id) {
+            if out.contains(&arg) {
+                continue;
+            }
+            match self.g.op(arg) {
+                Op::Map(_) => {
+                    out.push(arg);
+                    self.elementwise(arg, out);
+                }
+                Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
+                Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
+            }
+        }
+    }
+
+    /// Views and concatenations among the element-wise operands of `id`.
+    fn views(&self, id: NodeId) -> Vec<NodeId> {
+        let g = self.g;
+        let mut inline = vec![id];
+        self.elementwise(id, &mut inline);
+        let inner = inline.iter().filter(|x| matches!(g.op(**x), Op::Map(_)));
+        inner.flat_map(|x| g.args(*x)).filter(|a| matches!(g.op(*a), Op::At(_) | Op::Concat(..))).collect()
+    }
+
+    fn is_output(&self, id: NodeId) -> Flag {
+        Flag(self.g.outputs().iter().any(|o| o.node == id))
+    }
+
+    /// Whether every use of `anchor` ends in `root`, through nodes of `inline`.
+    fn joins(&self, anchor: NodeId, root: NodeId, inline: &[NodeId]) -> bool {
+        let users = self.g.users(anchor);
+        !users.is_empty()
+            && users.iter().all(|u| {
+                *u == root
+                    || inline.contains(u)
+                        && matches!(self.g.op(*u), Op::Map(_))
+                        && !self.is_output(*u).0
+                        && self.joins(*u, root, inline)
+            })
+    }
+
+    /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
+    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(Form, Vec<NodeId>)> {
+        let g = self.g;
+        if g.node(anchor).axes != g.node(root).axes {
+            return None;
+        }
+        let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
+        if contraction(g, anchor, &order).is_some() {
+            let (a, b, _) = sum_of_products(g, anchor)?;
+            return Some((Form::Product(anchor), vec![a, b]));
+        }
+        let is_stored =
+            |id: NodeId| self.forms.contains_key(&id) || is_anchor(g.op(id)) && !self.only_for(id, anchor);
+        let (query, inside) = query_axis(g, anchor, &is_stored)?;
+        let mut operands = vec![g.args(anchor)[1]];
+        self.around(g.args(anchor)[0], &inside, &mut operands);
+        Some((Form::Attention(anchor, query), operands))
+    }
+
+    /// Whether every use of `id` ends in `root`.
+    fn only_for(&self, id: NodeId, root: NodeId) -> bool {
+        let users = self.g.users(id);
+        !self.is_output(id).0
+            && !users.is_empty()
+            && users.iter().all(|u| *u == root || !is_anchor(self.g.op(*u)) && self.only_for(*u, root))
+    }
+
+    /// The operands of an expression, with those of the products inside it in place of the products.
+    fn around(&self, id: NodeId, inside: &[NodeId], out: &mut Vec<NodeId>) {
+        if inside.contains(&id) {
+            if let Some((a, b, _)) = sum_of_products(self.g, id) {
+                out.extend([a, b]);
+            }
+        } else if is_anchor(self.g.op(id)) {
+            out.push(id);
+        } else {
+            self.g.args(id).iter().for_each(|a| self.around(*a, inside, out));
+        }
+    }
+}
+
+/// A truth value with the one combinator that reads well where it is used.
+struct Flag(bool);
+
+impl Flag {
+    fn not_then(&self, other: impl FnOnce() -> bool) -> bool {
+        !self.0 && other()
+    }
+}
+
+fn contraction_of(g: &Graph, id: NodeId) -> Option<Contraction> {
+    let order: Vec<AxisId> = g.node(id).axes.iter().collect();
+    contraction(g, id, &order)
+}
+
+/// The buffers and kernels so far.
+struct Assembler<'g> {
+    g: &'g Graph,
+    names: &'g [Option<String>],
+    buffers: Vec<Buffer>,
+    kernels: Vec<Kernel>,
+    homes: BTreeMap<NodeId, BufferId>,
+}
+
+impl<'g> Assembler<'g> {
+    fn new(g: &'g Graph, names: &'g [Option<String>]) -> Assembler<'g> {
+        Assembler { g, names, buffers: Vec::new(), kernels: Vec::new(), homes: BTreeMap::new() }
+    }
+
+    fn with_role(&self, role: Role) -> Option<BufferId> {
+        self.buffers.iter().position(|b| b.role == role).map(BufferId)
+    }
+
+    fn push(&mut self, name: String, role: Role, node: NodeId, axes: Vec<AxisId>) -> BufferId {
+        let shape = self.g.shape(&axes);
+        let dtype = self.g.node(node).dtype;
+        self.buffers.push(Buffer { name, role, dtype, axes, shape, node });
+        BufferId(self.buffers.len() - 1)
+    }
+
+    /// The buffer of an input or a parameter.
+    fn source(&mut self, node: NodeId) -> Option<(BufferId, Stored)> {
+        let role = match self.g.op(node) {
+            Op::Input(n) => Role::Input(*n),
+            Op::Param(n) => Role::Param(*n),
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => return None,
+            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return None,
+        };
+        let port = self.g.port(node)?;
+        let id = self.push(port.name.to_string(), role, node, port.axes.clone());
+        Some((id, stored(id, &self.buffers[id.0])))
+    }
+
+    fn output(&mut self, k: usize) -> BufferId {
+        let out = &self.g.outputs()[k];
+        self.push(out.name.to_string(), Role::Output(k), out.node, out.axes.clone())
+    }
+
+    /// Where a node is stored: in an output that is nothing but it, else in a temporary.
+    fn home(&mut self, node: NodeId, form: &Form) -> BufferId {
+        let own = self.g.node(node).axes.len();
+        let fits = |axes: &[AxisId]| axes.len() == own || matches!(form, Form::Map);
+        let direct = (0..self.g.outputs().len()).find(|k| {
+            let out = &self.g.outputs()[*k];
+            out.node == node && fits(&out.axes)
+        });
+        let id = match direct {
+            Some(k) => self.output(k),
+            None => {
+                let name =
+                    self.names[node.index()].clone().unwrap_or_else(|| format!("value.{}", node.index()));
+                self.push(name, Role::Temporary, node, self.layout(node))
+            }
+        };
+        self.homes.insert(node, id);
+        id
+    }
+
+    /// The order of the axes of a temporary: as they are numbered, but two axes that a reader merges into one lie side by
+    /// side at the inner end, so that the merged axis is contiguous.
+    fn layout(&self, node: NodeId) -> Vec<AxisId> {
+        let g = self.g;
+        let mut order: Vec<AxisId> = g.node(node).axes.iter().collect();
+        let (mut quotient, mut remainder) = (None, None);
+        let mut views = g.users(node);
+        while let Some(id) = views.pop() {
+            let Op::At(axis) = g.op(id) else { continue };
+            let index = g.op(g.args(id)[1]);
+            if *index == Op::Map(MapOp::IntDiv) {
+                quotient = Some(*axis);
+            } else if *index == Op::Map(MapOp::Mod) {
+                remainder = Some(*axis);
+            }
+            views.extend(g.users(id));
+        }
+        for axis in quotient.into_iter().chain(remainder) {
+            if let Some(at) = order.iter().position(|a| *a == axis) {
+                let axis = order.remove(at);
+                order.push(axis);
+            }
+        }
+        // A row-wise kernel runs along the axis that it binds.
+        if let Op::Fused(FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm, axis) | Op::CumSum(axis) =
+            g.op(node)
+            && let Some(at) = order.iter().position(|a| a == axis)
+        {
+            let axis = order.remove(at);
+            order.push(axis);
+        }
+        order
+    }
+}

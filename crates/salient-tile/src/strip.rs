@@ -1,0 +1,435 @@
+//! Expressions along a strip: a node of the graph as code of a vector body.
+//!
+//! One axis runs along the lanes, every other is fixed by loop variables of the kernel. Whatever is stored is read where
+//! its layout puts it; everything else is computed in place. Reductions are not computed here: they are stored, or
+//! the kernel that asks holds them as a stored value of its own.
+
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Arg, Base, BufferId, Check};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_vector::body::{Const, Elem, Value};
+use salient_vector::build::Handle;
+use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The symbol of the position along the lanes: an absolute index of the lane axis.
+pub(crate) const LANE: &str = "%lane";
+
+/// Where the value of a node lies: element `offset + sum of index * stride` from the base.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) base: Base,
+    pub(crate) elem: Elem,
+    pub(crate) offset: Dim,
+    pub(crate) strides: Vec<(AxisId, Dim)>,
+}
+
+/// What the expressions of one kernel are made of.
+pub(crate) struct Scope<'g> {
+    pub(crate) graph: &'g Graph,
+    pub(crate) stored: BTreeMap<NodeId, Stored>,
+    pub(crate) ranges: Ranges,
+    /// Buffers read so far.
+    pub(crate) reads: BTreeSet<BufferId>,
+    /// Nodes that were computed in place so far.
+    pub(crate) inlined: BTreeSet<NodeId>,
+    /// The program's checks so far.
+    pub(crate) checks: Vec<Check>,
+    /// Names of nodes in dumps.
+    pub(crate) names: &'g [Option<String>],
+}
+
+/// How the positions of a strip are visited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visit {
+    /// Vector by vector, in a loop over lanes.
+    Lanes,
+    /// One by one, in a counting loop; every lane holds the same value.
+    Single,
+}
+
+/// One vector body under construction, with the arguments that calls must pass.
+pub(crate) struct Strip<'s, 'g> {
+    pub(crate) scope: &'s mut Scope<'g>,
+    visit: Visit,
+    /// The index of the lane axis at which the strip begins.
+    origin: Dim,
+    /// Bases that the body writes: reads of them go through the same kind of pointer.
+    written: Vec<Base>,
+    args: Vec<Arg>,
+    pointers: Vec<(Base, Dim, Ptr)>,
+    integers: Vec<(Dim, Int)>,
+    /// The position within the strip, inside a loop.
+    index: Option<Int>,
+    /// What the current loop has computed.
+    memo: Vec<(NodeId, Env, Option<Value>, Value)>,
+}
+
+impl<'s, 'g> Strip<'s, 'g> {
+    /// A body whose strip begins at `origin` of the lane axis and which writes the given bases.
+    pub(crate) fn new(
+        scope: &'s mut Scope<'g>,
+        visit: Visit,
+        origin: Dim,
+        written: &[Base],
+    ) -> Strip<'s, 'g> {
+        Strip {
+            scope,
+            visit,
+            origin,
+            written: written.to_vec(),
+            args: Vec::new(),
+            pointers: Vec::new(),
+            integers: Vec::new(),
+            index: None,
+            memo: Vec::new(),
+        }
+    }
+
+    /// The arguments, in the order of the body's parameters.
+    pub(crate) fn finish(self) -> Vec<Arg> {
+        self.args
+    }
+
+    /// Begins a loop: values of an earlier one are out of sight.
+    pub(crate) fn enter(&mut self, index: Int) {
+        self.index = Some(index);
+        self.memo.clear();
+    }
+
+    /// Leaves a loop.
+    pub(crate) fn leave(&mut self) {
+        self.index = None;
+        self.memo.clear();
+    }
+
+    /// The integer as a value of the body.
+    pub(crate) fn integer(&mut self, b: &mut Builder, d: &Dim) -> Int {
+        if let Some(n) = d.as_constant() {
+            return b.int(n);
+        }
+        if let Some((_, int)) = self.integers.iter().find(|(known, _)| known == d) {
+            return *int;
+        }
+        let int = b.int_param(format!("n{}", self.integers.len()));
+        self.integers.push((d.clone(), int));
+        self.args.push(Arg::Int(d.clone()));
+        int
+    }
+
+    /// A pointer to an element of a base.
+    pub(crate) fn pointer(&mut self, b: &mut Builder, base: Base, offset: &Dim) -> Ptr {
+        if let Some((_, _, ptr)) = self.pointers.iter().find(|(k, o, _)| *k == base && o == offset) {
+            return *ptr;
+        }
+        let n = self.pointers.len();
+        let ptr =
+            if self.written.contains(&base) { b.output(format!("w{n}")) } else { b.input(format!("r{n}")) };
+        if let Base::Buffer(id) = base
+            && !self.written.contains(&base)
+        {
+            self.scope.reads.insert(id);
+        }
+        self.pointers.push((base, offset.clone(), ptr));
+        self.args.push(Arg::Address { base, offset: offset.clone() });
+        ptr
+    }
+
+    /// The place of a stored element, the lane axis running along the strip.
+    pub(crate) fn place(&mut self, b: &mut Builder, stored: &Stored, env: &Env) -> Place {
+        let mut fixed = stored.offset.clone();
+        let mut vector: Option<I32> = None;
+        for (axis, stride) in &stored.strides {
+            match env.get(axis).expect("every axis of a stored node is bound") {
+                Bound::Poly(d) => fixed = &fixed + &(d * stride),
+                Bound::Vector(index) => {
+                    let stride = self.integer(b, stride);
+                    let stride = b.splat(stride);
+                    let part = b.mul(*index, stride);
+                    vector = Some(vector.map_or(part, |sum| b.add(sum, part)));
+                }
+            }
+        }
+        let Some((slope, rest)) = fixed.linear_in(LANE) else {
+            // The position along the lanes is under a quotient: every lane has an address of its own.
+            let mut at = self.vector(b, &fixed);
+            if let Some(v) = vector {
+                at = b.add(at, v);
+            }
+            let (ptr, one) = (self.pointer(b, stored.base, &Dim::constant(0)), b.int(1));
+            return ptr.at_start().indexed(at, one);
+        };
+        let ptr = self.pointer(b, stored.base, &(&rest + &(&slope * &self.origin)));
+        if let Some(v) = vector {
+            let along = self.steps(b, &slope);
+            let (at, one) = (b.add(v, along), b.int(1));
+            return ptr.at_start().indexed(at, one);
+        }
+        match (slope.as_constant(), self.index) {
+            (Some(0), _) | (_, None) => ptr.at_start().one(),
+            (Some(1), Some(index)) if self.visit == Visit::Lanes => ptr.at(index),
+            (_, Some(index)) => {
+                let stride = self.integer(b, &slope);
+                let at = b.mul(index, stride);
+                match self.visit {
+                    Visit::Lanes => ptr.at(at).strided(stride),
+                    Visit::Single => ptr.at(at).one(),
+                }
+            }
+        }
+    }
+
+    /// `slope * (position in the strip)` for each lane.
+    fn steps(&mut self, b: &mut Builder, slope: &Dim) -> I32 {
+        let slope = self.integer(b, slope);
+        let slope = b.splat(slope);
+        let position = self.position(b);
+        b.mul(position, slope)
+    }
+
+    /// The position within the strip of each lane.
+    fn position(&mut self, b: &mut Builder) -> I32 {
+        match (self.index, self.visit) {
+            (Some(index), Visit::Lanes) => b.lane_index(index),
+            (Some(index), Visit::Single) => b.splat(index),
+            (None, _) => b.i32(0),
+        }
+    }
+
+    /// A polynomial for each lane.
+    pub(crate) fn vector(&mut self, b: &mut Builder, d: &Dim) -> I32 {
+        if let Some((slope, rest)) = d.linear_in(LANE) {
+            let base = self.integer(b, &(&rest + &(&slope * &self.origin)));
+            let base = b.splat(base);
+            if slope.as_constant() == Some(0) {
+                return base;
+            }
+            let along = if slope.as_constant() == Some(1) { self.position(b) } else { self.steps(b, &slope) };
+            return b.add(base, along);
+        }
+        self.vector_node(b, &d.to_node())
+    }
+
+    fn vector_node(&mut self, b: &mut Builder, node: &salient_ir::DimNode) -> I32 {
+        use salient_ir::DimNode;
+        match node {
+            DimNode::Constant(n) => {
+                let n = b.int(*n);
+                b.splat(n)
+            }
+            DimNode::Symbol(name) => self.vector(b, &Dim::symbol(name)),
+            DimNode::Add(x, y) => {
+                let (x, y) = (self.vector_node(b, x), self.vector_node(b, y));
+                b.add(x, y)
+            }
+            DimNode::Mul(x, y) => {
+                let (x, y) = (self.vector_node(b, x), self.vector_node(b, y));
+                b.mul(x, y)
+            }
+            DimNode::Div(x, y) => {
+                let (x, y) = (self.vector_node(b, x), self.vector_node(b, y));
+                math::div_floor(b, x, y)
+            }
+        }
+    }
+
+    /// The value of a node for each lane. `guard` says in which lanes the value is used; nothing is read elsewhere
+    /// unless it is certain to lie inside its axes.
+    pub(crate) fn value(&mut self, b: &mut Builder, id: NodeId, env: &Env, guard: Option<Mask>) -> Value {
+        let free = &self.scope.graph.node(id).axes;
+        let mut relevant: Env = env.clone();
+        relevant.retain(|axis, _| free.contains(*axis));
+        let key = guard.map(Handle::value);
+        let known = self.memo.iter().find(|(n, e, g, _)| *n == id && *g == key && *e == relevant);
+        if let Some((.., value)) = known {
+            return *value;
+        }
+        let value = self.compute(b, id, &relevant, guard);
+        self.memo.push((id, relevant, key, value));
+        value
+    }
+
+    /// [`Strip::value`] of an f32 node.
+    pub(crate) fn f32(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> F32 {
+        debug_assert_eq!(self.scope.graph.node(id).dtype, DType::F32);
+        F32::from_value(self.value(b, id, env, None))
+    }
+
+    fn compute(&mut self, b: &mut Builder, id: NodeId, env: &Env, guard: Option<Mask>) -> Value {
+        let g = self.scope.graph;
+        if let Some(stored) = self.scope.stored.get(&id).cloned() {
+            let place = self.place(b, &stored, env);
+            let place = guard.map_or(place, |m| place.masked(m));
+            return b.load_elem(stored.elem, place);
+        }
+        if g.node(id).name.is_some() {
+            self.scope.inlined.insert(id);
+        }
+        if g.node(id).dtype.is_int()
+            && let Some(d) = self.scope.ranges.evaluate(g, id, env)
+        {
+            return self.vector(b, &d).value();
+        }
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Const(c) => b.constant(match c.dtype() {
+                DType::F32 | DType::F16 | DType::BF16 => Const::F32(c.value() as f32),
+                DType::I32 | DType::I64 => Const::I32(c.value() as i32),
+                DType::Bool => Const::Mask(c.value() != 0.0),
+            }),
+            Op::Iota(axis) => match env.get(axis).expect("the axis of an index is bound") {
+                Bound::Poly(d) => self.vector(b, &d.clone()).value(),
+                Bound::Vector(v) => v.value(),
+            },
+            Op::Extent(dim) => self.vector(b, dim).value(),
+            Op::Map(MapOp::Select) => {
+                let cond = Mask::from_value(self.value(b, args[0], env, guard));
+                let yes = if self.needs_guard(args[1]) { Some(both(b, guard, cond)) } else { guard };
+                let no = if self.needs_guard(args[2]) {
+                    let not = b.not(cond);
+                    Some(both(b, guard, not))
+                } else {
+                    guard
+                };
+                let yes = self.value(b, args[1], env, yes);
+                let no = self.value(b, args[2], env, no);
+                b.op(salient_vector::Op::Select, &[cond.value(), yes, no])
+            }
+            Op::Map(map) => {
+                let values: Vec<Value> = args.iter().map(|a| self.value(b, *a, env, guard)).collect();
+                scalar(b, *map, g.node(args[0]).dtype, &values)
+            }
+            Op::At(axis) => {
+                let extent = g.extent(*axis).clone();
+                let mut inner = env.clone();
+                let poly = self.scope.ranges.evaluate(g, args[1], env);
+                if let Some(d) = poly.filter(|d| self.scope.ranges.inside(d, &extent)) {
+                    inner.insert(*axis, Bound::Poly(d));
+                    return self.value(b, args[0], &inner, guard);
+                }
+                let index = I32::from_value(self.value(b, args[1], env, guard));
+                let inside = self.in_range(b, index, &Dim::constant(0), &extent);
+                let not_inside = b.not(inside);
+                let outside = both(b, guard, not_inside);
+                self.report(b, args[0], *axis, index, outside);
+                // The index is data, or may leave the axis where the guard excludes it: either way lanes that are not
+                // used read nothing.
+                inner.insert(*axis, Bound::Vector(index));
+                let guard = both(b, guard, inside);
+                self.value(b, args[0], &inner, Some(guard))
+            }
+            Op::Concat(axis, parts) => {
+                let index = match env.get(axis).expect("the axis of a concatenation is bound") {
+                    Bound::Poly(d) => self.vector(b, &d.clone()),
+                    Bound::Vector(v) => *v,
+                };
+                let mut from = Dim::constant(0);
+                let mut out: Option<Value> = None;
+                for (part, arg) in parts.iter().zip(&args) {
+                    let extent = g.extent(*part).clone();
+                    let within = self.in_range(b, index, &from, &(&from + &extent));
+                    let start = self.vector(b, &from);
+                    let own = b.sub(index, start);
+                    let mut inner = env.clone();
+                    inner.insert(*part, Bound::Vector(own));
+                    let used = both(b, guard, within);
+                    let value = self.value(b, *arg, &inner, Some(used));
+                    out = Some(match out {
+                        None => value,
+                        Some(rest) => b.op(salient_vector::Op::Select, &[within.value(), value, rest]),
+                    });
+                    from = &from + &extent;
+                }
+                out.expect("a concatenation has parts")
+            }
+            Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+                unreachable!("{:?} is stored before it is read", g.op(id))
+            }
+        }
+    }
+
+    /// Whether evaluating the node where it is not used could read outside a tensor.
+    fn needs_guard(&self, id: NodeId) -> bool {
+        let g = self.scope.graph;
+        if self.scope.stored.contains_key(&id) {
+            return false;
+        }
+        matches!(g.op(id), Op::At(_)) || g.args(id).iter().any(|a| self.needs_guard(*a))
+    }
+
+    fn in_range(&mut self, b: &mut Builder, index: I32, from: &Dim, to: &Dim) -> Mask {
+        let (from, to) = (self.vector(b, from), self.vector(b, to));
+        let (low, high) = (b.le(from, index), b.lt(index, to));
+        b.and(low, high)
+    }
+
+    /// Notes an index that leaves its axis in lanes where it is used.
+    fn report(&mut self, b: &mut Builder, tensor: NodeId, axis: AxisId, index: I32, outside: Mask) {
+        let g = self.scope.graph;
+        let name = self.scope.names[tensor.index()].clone().unwrap_or_else(|| "a tensor".to_owned());
+        self.scope.checks.push(Check {
+            tensor: name,
+            axis: g.axis(axis).name.clone(),
+            extent: g.extent(axis).clone(),
+        });
+        let site = i32::try_from(self.scope.checks.len()).expect("fewer than 2^31 checks");
+        self.written.push(Base::Status);
+        let cell = self.pointer(b, Base::Status, &Dim::constant(0));
+        let (site, nowhere, one) = (b.i32(site), b.i32(0), b.int(1));
+        b.store(cell.at_start().indexed(nowhere, one).masked(outside), site);
+        b.store(cell.at_start().plus(1).indexed(nowhere, one).masked(outside), index);
+    }
+}
+
+fn both(b: &mut Builder, guard: Option<Mask>, mask: Mask) -> Mask {
+    guard.map_or(mask, |g| b.and(g, mask))
+}
+
+/// A scalar operator of the graph as vector code. `dtype` is that of the first argument.
+fn scalar(b: &mut Builder, op: MapOp, dtype: DType, args: &[Value]) -> Value {
+    use salient_vector::Op as V;
+    let f = |n: usize| F32::from_value(args[n]);
+    let i = |n: usize| I32::from_value(args[n]);
+    match op {
+        MapOp::Neg => b.op(V::Neg, args),
+        MapOp::Recip => {
+            let one = b.f32(1.0);
+            b.div(one, f(0)).value()
+        }
+        MapOp::Abs => b.op(V::Abs, args),
+        MapOp::Floor => b.op(V::Floor, args),
+        MapOp::Exp => math::exp(b, f(0)).value(),
+        MapOp::Log => math::log(b, f(0)).value(),
+        MapOp::Sqrt => b.op(V::Sqrt, args),
+        MapOp::Tanh => math::tanh(b, f(0)).value(),
+        MapOp::Erf => math::erf(b, f(0)).value(),
+        MapOp::Sin => math::sin(b, f(0)).value(),
+        MapOp::Cos => math::cos(b, f(0)).value(),
+        MapOp::Pow => math::pow(b, f(0), f(1)).value(),
+        MapOp::Not => b.op(V::Not, args),
+        MapOp::ToF32 if dtype.is_float() => args[0],
+        MapOp::ToF32 => b.op(V::ToF32, args),
+        MapOp::ToI32 | MapOp::ToI64 if dtype.is_int() => args[0],
+        MapOp::ToI32 | MapOp::ToI64 => b.op(V::ToI32, args),
+        MapOp::Add => b.op(V::Add, args),
+        MapOp::Sub => b.op(V::Sub, args),
+        MapOp::Mul => b.op(V::Mul, args),
+        MapOp::Div => b.op(V::Div, args),
+        MapOp::Min if dtype.is_float() => math::min_or_nan(b, f(0), f(1)).value(),
+        MapOp::Max if dtype.is_float() => math::max_or_nan(b, f(0), f(1)).value(),
+        MapOp::Min | MapOp::Max => b.op(if op == MapOp::Min { V::Min } else { V::Max }, args),
+        MapOp::IntDiv => math::div_floor(b, i(0), i(1)).value(),
+        MapOp::Mod => math::rem_floor(b, i(0), i(1)).value(),
+        MapOp::Eq | MapOp::Ne if dtype == DType::Bool => {
+            let differ = b.op(V::Xor, args);
+            if op == MapOp::Ne { differ } else { b.op(V::Not, &[differ]) }
+        }
+        MapOp::Eq => b.op(V::Eq, args),
+        MapOp::Ne => b.op(V::Ne, args),
+        MapOp::Lt => b.op(V::Lt, args),
+        MapOp::Le => b.op(V::Le, args),
+        MapOp::And => b.op(V::And, args),
+        MapOp::Or => b.op(V::Or, args),
+        MapOp::Select => unreachable!("select decides which of its arms is read"),
+    }
+}
