@@ -115,6 +115,18 @@ pub enum Cause {
     /// Two arrays of one name.
     #[error("is there twice")]
     Duplicate,
+    /// An index of shards names a file that does not hold the tensor.
+    #[error("is not in `{shard}`, where the index places it")]
+    Missing {
+        /// The file that the index names.
+        shard: String,
+    },
+    /// A shard holds a tensor that its index places elsewhere or nowhere.
+    #[error("is in `{shard}`, where the index does not place it")]
+    Unlisted {
+        /// The file that holds the tensor.
+        shard: String,
+    },
     /// An archive has two members of one name; which, its directory does not keep.
     #[error("has two members of one name")]
     DuplicateMember,

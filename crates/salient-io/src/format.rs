@@ -1,6 +1,7 @@
 //! Which format a file is of, and reading one whatever it is.
 //!
-//! The first bytes decide, not the extension: files get renamed.
+//! The first bytes decide, not the extension: files get renamed. Only the index of a sharded checkpoint, which is JSON
+//! like any other, is known by its name.
 
 use std::fmt;
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 use crate::arrays::Arrays;
 use crate::error::{Cause, IoError};
-use crate::{gguf, npy, npz, safetensors};
+use crate::{gguf, npy, npz, safetensors, sharded};
 
 /// The formats that arrays are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,9 @@ pub(crate) fn describe_start(start: &[u8]) -> String {
 /// The file cannot be read, is of no known format, or is not what it claims to be.
 pub fn read_arrays(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
     let path = path.as_ref();
+    if path.to_string_lossy().ends_with(sharded::SUFFIX) {
+        return sharded::read_sharded_safetensors(path);
+    }
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     read_file(path, |source| decode_arrays(source, &stem))
 }

@@ -1,7 +1,7 @@
 //! Arrays and checkpoints: bytes of others, trusted in nothing.
 //!
-//! Reads and writes the files that tensors travel in: `.npy` and `.npz` (NumPy), `.safetensors`, and
-//! `.gguf` (read only).
+//! Reads and writes the files that tensors travel in: `.npy` and `.npz` (NumPy), `.safetensors` (also in
+//! shards with an index), and `.gguf` (read only).
 //! Every claim of a file (lengths, shapes, offsets, counts) is checked against the bytes that are there before memory
 //! is reserved for it; a file that is not what it says is an [`IoError`] that names the file, the array and the cause,
 //! never a panic.
@@ -19,6 +19,7 @@ mod gguf;
 mod npy;
 mod npz;
 mod safetensors;
+mod sharded;
 
 pub use arrays::Arrays;
 pub use blocks::BlockType;
@@ -33,3 +34,4 @@ pub use gguf::{
 pub use npy::{decode_npy, encode_npy, read_npy, write_npy};
 pub use npz::{decode_npz, read_npz, write_npz};
 pub use safetensors::{decode_safetensors, read_safetensors, write_safetensors};
+pub use sharded::read_sharded_safetensors;

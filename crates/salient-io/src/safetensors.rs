@@ -25,7 +25,7 @@ use crate::format::{Format, describe_start, length_of, read_file, start_of};
 const LENGTH_BYTES: u64 = 8;
 
 /// The limit of the format's own implementation.
-const MAX_HEADER: u64 = 100_000_000;
+pub(crate) const MAX_HEADER: u64 = 100_000_000;
 
 /// Reads a `.safetensors` file.
 ///

@@ -1,0 +1,75 @@
+//! Checkpoints of several safetensors files with an index: `NAME.safetensors.index.json`.
+//!
+//! The index is an object of JSON whose `weight_map` names, for every tensor, the file beside it that holds it. Index and
+//! files must agree: a tensor that is not where the index says, or that the index does not know, is an error.
+//! Files of other folders are not followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek};
+use std::path::{Component, Path};
+
+use crate::arrays::Arrays;
+use crate::error::{Cause, IoError};
+use crate::format::{length_of, read_file};
+use crate::safetensors::{MAX_HEADER, read_safetensors};
+
+/// What the name of an index ends with.
+pub(crate) const SUFFIX: &str = ".safetensors.index.json";
+
+/// Reads every tensor of a checkpoint from the path of its index: shard by shard, in the order of their names.
+///
+/// # Errors
+/// The index or a shard cannot be read or is malformed, or they disagree.
+pub fn read_sharded_safetensors(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
+    let path = path.as_ref();
+    let index = read_file(path, |source| read_index(source).map_err(IoError::from))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let shards: BTreeSet<&str> = index.values().map(String::as_str).collect();
+    let mut arrays = Arrays::new();
+    for shard in shards {
+        for (name, array) in read_safetensors(folder.join(shard))? {
+            if index.get(&name).is_none_or(|place| place != shard) {
+                let cause = Cause::Unlisted { shard: shard.to_owned() };
+                return Err(cause.in_array(name).in_file(path));
+            }
+            arrays.insert(name, array).map_err(|error| error.in_file(path))?;
+        }
+    }
+    for (name, shard) in &index {
+        if arrays.get(name).is_none() {
+            return Err(Cause::Missing { shard: shard.clone() }.in_array(name).in_file(path));
+        }
+    }
+    Ok(arrays)
+}
+
+/// The tensors of an index and the names of their files.
+fn read_index(mut source: impl Read + Seek) -> Result<BTreeMap<String, String>, Cause> {
+    let malformed = |problem: String| Cause::malformed("index", problem);
+    let length = length_of(&mut source)?;
+    if length > MAX_HEADER {
+        return Err(malformed(format!("{length} bytes long, at most {MAX_HEADER} are read")));
+    }
+    let mut text = Vec::new();
+    source.read_to_end(&mut text).map_err(Cause::Read)?;
+    let index: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
+    let map = index
+        .get("weight_map")
+        .and_then(serde_json::Value::as_object)
+        .ok_or_else(|| malformed("it has no object `weight_map`".to_owned()))?;
+    map.iter()
+        .map(|(name, shard)| {
+            let shard = shard.as_str().filter(|shard| is_plain_name(shard));
+            let shard = shard.ok_or_else(|| malformed(format!("`{name}` is in no file of this folder")))?;
+            Ok((name.clone(), shard.to_owned()))
+        })
+        .collect()
+}
+
+/// Whether a path is the name of a file and nothing else, so that it cannot lead out of its folder.
+fn is_plain_name(path: &str) -> bool {
+    let mut components = Path::new(path).components();
+    matches!((components.next(), components.next()), (Some(Component::Normal(name)), None) if name == path)
+        && !path.contains('\\')
+}
