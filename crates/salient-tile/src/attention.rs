@@ -10,7 +10,7 @@ use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Base, Kernel, Kind, LANES, Stmt};
 use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product, stored, var};
 use crate::masks::key_range;
-use crate::micro::{Start, Tile};
+use crate::micro::{Start, Tile, Zeros};
 use crate::pack::{Packed, Span, pack};
 use crate::product::{sum_of_products, tiles};
 use crate::rows::Target;
@@ -268,7 +268,7 @@ pub(crate) fn attend(
         block.extend(tiles(
             &mut m,
             shape,
-            Start::Zero,
+            (Start::Zero, Zeros::Multiply),
             (&first, &last),
             (*queries, depth),
             (*panel, &n(0)),
@@ -284,28 +284,7 @@ pub(crate) fn attend(
         m.scope.inlined.insert(s.node);
     }
 
-    // Element by element: scores to weights, unmasked where the whole tile is kept.
-    m.scope.ranges.insert(LANE, &keys);
-    let masked = softmax_step(&mut m, a.score, &env, &row, &first, &from, &here, state);
-    let masked = vec![for_loop(&row, first.clone(), last.clone(), one.clone(), vec![masked])];
-    match range.unmasked.filter(|_| !range.all_ends.is_empty() || !range.all_begins.is_empty()) {
-        None => tile_stmts.extend(masked),
-        Some(plain) => {
-            let plain = softmax_step(&mut m, plain, &env, &row, &first, &from, &here, state);
-            let mut block = vec![for_loop(&row, first.clone(), last.clone(), one.clone(), vec![plain])];
-            let conditions = range
-                .all_ends
-                .iter()
-                .map(|e| (&upto - &one, e.clone()))
-                .chain(range.all_begins.iter().map(|b| (b - &one, from.clone())));
-            for (left, right) in conditions {
-                block = vec![Stmt::If { left, right, then: block, otherwise: masked.clone() }];
-            }
-            tile_stmts.extend(block);
-        }
-    }
-
-    // The values of the tile, panel by panel, and the product with the weights.
+    // The values of the tile, panel by panel.
     let panel_var = m.variable("panel", &panels);
     let wide_at = &var(&panel_var) * &panel_width;
     let edge = m.variable("edge", &(&wide + &one));
@@ -313,20 +292,65 @@ pub(crate) fn attend(
     let over_keys = Span { axis: Some(a.key), from: from.clone(), count: here.clone() };
     let over_width = Span { axis: a.width, from: wide_at.clone(), count: &var(&edge) - &wide_at };
     let to = Packed { base: values, offset: panel_at.clone(), outer: panel_width.clone(), inner: n(1) };
-    let mut block = vec![let_min(&edge, vec![wide.clone(), &wide_at + &panel_width])];
-    block.push(pack(&mut m, "pack_value", a.value, &env, &over_keys, &over_width, &to));
-    block.extend(tiles(
-        &mut m,
-        shape,
-        Start::Scaled,
-        (&first, &last),
-        (state.weights, &n(KEYS)),
-        (values, &panel_at),
-        &here,
-        (state.context, &wide_at, &context_width),
-        Some(state.factor),
-    ));
-    tile_stmts.push(for_loop(&panel_var, n(0), panels, one.clone(), block));
+    let pack_panel = vec![
+        let_min(&edge, vec![wide.clone(), &wide_at + &panel_width]),
+        pack(&mut m, "pack_value", a.value, &env, &over_keys, &over_width, &to),
+    ];
+    let over_panels = |block: Vec<Stmt>| for_loop(&panel_var, n(0), panels.clone(), n(1), block);
+    tile_stmts.push(over_panels(pack_panel));
+
+    // Element by element: scores to weights, unmasked where the whole tile is kept.
+    m.scope.ranges.insert(LANE, &keys);
+    let each_row = |block: Stmt| for_loop(&row, first.clone(), last.clone(), n(1), vec![block]);
+    let step = |m: &mut Maker<'_, '_>, score| softmax_step(m, score, &env, &row, &first, &from, &here, state);
+    let mut masked = vec![each_row(step(&mut m, a.score))];
+    // A masked key adds nothing even where its value is NaN or infinite, which a weight of zero alone does not ensure.
+    let watch = may_be_masked(g, a.score, &m.scope.stored).then(|| m.scratch("wild", n(1)));
+    if let Some(wild) = watch {
+        let cells = &here * &panel_width;
+        masked.push(over_panels(vec![find_wild(&mut m, values, &panel_at, &cells, wild)]));
+        tile_stmts.push(fill(&mut m, wild, &n(1), 0.0));
+    }
+    match range.unmasked.filter(|_| !range.all_ends.is_empty() || !range.all_begins.is_empty()) {
+        None => tile_stmts.extend(masked),
+        Some(plain) => {
+            let mut block = vec![each_row(step(&mut m, plain))];
+            let ends = range.all_ends.iter().map(|e| (&upto - &one, e.clone()));
+            let begins = range.all_begins.iter().map(|b| (b - &one, from.clone()));
+            for (left, right) in ends.chain(begins) {
+                block = vec![Stmt::If { left, right, then: block, otherwise: masked.clone() }];
+            }
+            tile_stmts.extend(block);
+        }
+    }
+
+    // The product of the weights with the values.
+    let weigh = |m: &mut Maker<'_, '_>, zeros: Zeros| {
+        let block = tiles(
+            m,
+            shape,
+            (Start::Scaled, zeros),
+            (&first, &last),
+            (state.weights, &n(KEYS)),
+            (values, &panel_at),
+            &here,
+            (state.context, &wide_at, &context_width),
+            Some(state.factor),
+        );
+        over_panels(block)
+    };
+    let plain = weigh(&mut m, Zeros::Multiply);
+    match watch {
+        None => tile_stmts.push(plain),
+        Some(wild) => {
+            let Base::Scratch(slot) = wild else { unreachable!("a slot of scratch memory") };
+            let found = m.variable("wild", &n(2));
+            tile_stmts.push(Stmt::Read { var: found.as_str().into(), scratch: slot, offset: n(0) });
+            let skip = weigh(&mut m, Zeros::Skip);
+            let (left, right) = (n(0), var(&found));
+            tile_stmts.push(Stmt::If { left, right, then: vec![skip], otherwise: vec![plain] });
+        }
+    }
     stmts.push(for_loop(&key, var(&begin), var(&end), n(KEYS), tile_stmts));
 
     for s in &scores {
@@ -339,6 +363,39 @@ pub(crate) fn attend(
         target.buffer.axes.iter().filter(|x| a.width != Some(**x)).map(|x| g.extent(*x).clone()).collect();
     let flops = &(&product(&outer) * &keys) * &(&depths * &n(2));
     m.finish(stmts, target.node, target.id, flops)
+}
+
+/// Whether a score can be -inf: where the constant occurs in it, or a stored tensor that could hold one.
+fn may_be_masked(
+    g: &Graph,
+    id: NodeId,
+    stored: &std::collections::BTreeMap<NodeId, crate::strip::Stored>,
+) -> bool {
+    if let Some(at) = stored.get(&id) {
+        return g.node(id).dtype.is_float() && matches!(at.base, Base::Buffer(_));
+    }
+    *g.op(id) == Op::Const(salient_ir::Const::f32(f32::NEG_INFINITY))
+        || g.args(id).iter().any(|a| may_be_masked(g, *a, stored))
+}
+
+/// Sets the flag where one of so many packed values is NaN or infinite.
+fn find_wild(m: &mut Maker<'_, '_>, values: Base, at: &Dim, count: &Dim, flag: Base) -> Stmt {
+    let mut b = Builder::new("find_wild");
+    let x = b.input("x");
+    let trip = b.int_param("n");
+    let flag_at = b.output("flag");
+    let clean = b.mask(false);
+    let wild = b.lanes(trip, clean, |b, index, wild| {
+        let v = b.load::<F32>(x.at(index));
+        let (gone, zero) = (b.sub(v, v), b.f32(0.0));
+        let bad = b.ne(gone, zero);
+        b.or(wild, bad)
+    });
+    let wild = b.hany(wild);
+    let one = b.i32(1);
+    b.store(flag_at.at_start().one().masked(wild), one);
+    let args = vec![address(values, at.clone()), crate::kernel::Arg::Int(count.clone()), address(flag, n(0))];
+    m.call(b.finish(), args)
 }
 
 /// Sets so many elements at the start of a slot.

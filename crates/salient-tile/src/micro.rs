@@ -27,13 +27,23 @@ pub(crate) enum Start {
     Scaled,
 }
 
+/// Whether a factor of zero on the left says that the right is not to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zeros {
+    /// Zero times NaN or infinity is NaN, as arithmetic has it.
+    Multiply,
+    /// Zero means absent: what stands on the right adds nothing, whatever it is.
+    Skip,
+}
+
 /// `c[r][x] = start + sum over k of a[r][k] * panel[k][x]` for `rows` rows and `vectors * L` columns.
 ///
 /// Parameters: `a`, `a_row` (elements between rows), `a_step` (elements between neighbours in a row), `panel` (rows of
 /// `vectors * L` elements), `k`, `c`, `c_row`, and for [`Start::Scaled`] `factor` (one for each row, contiguous).
-pub(crate) fn tile(rows: usize, vectors: usize, start: Start) -> Body {
+pub(crate) fn tile(rows: usize, vectors: usize, start: Start, zeros: Zeros) -> Body {
     let suffix = if start == Start::Scaled { "_scaled" } else { "" };
-    let mut b = Builder::new(format!("tile_{rows}x{vectors}{suffix}"));
+    let skip = if zeros == Zeros::Skip { "_skip" } else { "" };
+    let mut b = Builder::new(format!("tile_{rows}x{vectors}{suffix}{skip}"));
     let a = b.input("a");
     let a_row = b.int_param("a_row");
     let a_step = b.int_param("a_step");
@@ -76,9 +86,14 @@ pub(crate) fn tile(rows: usize, vectors: usize, start: Start) -> Body {
             (0..vectors).map(|v| b.load::<F32>(panel.at(at_panel).lanes(v as i32))).collect();
         for (r, row) in row_a.iter().enumerate() {
             let left = b.load::<F32>(row.at(at_a).one());
+            let present = (zeros == Zeros::Skip).then(|| {
+                let zero = b.f32(0.0);
+                b.ne(left, zero)
+            });
             for (v, column) in columns.iter().enumerate() {
                 let sum = &mut sums[r * vectors + v];
-                *sum = b.fma(*column, left, *sum);
+                let next = b.fma(*column, left, *sum);
+                *sum = present.map_or(next, |m| b.select(m, next, *sum));
             }
         }
         sums

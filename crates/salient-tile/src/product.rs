@@ -3,7 +3,7 @@
 use crate::index::{Bound, Env};
 use crate::kernel::{Base, Kernel, Kind, Stmt};
 use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, var};
-use crate::micro::{Start, Tile, tile};
+use crate::micro::{Start, Tile, Zeros, tile};
 use crate::pack::{Packed, Span, pack};
 use crate::rows::Target;
 use crate::strip::{LANE, Scope};
@@ -56,7 +56,7 @@ pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<C
 pub(crate) fn tiles(
     m: &mut Maker<'_, '_>,
     shape: Tile,
-    start: Start,
+    (start, zeros): (Start, Zeros),
     (from, to): (&Dim, &Dim),
     (left, left_row): (Base, &Dim),
     (panel, panel_at): (Base, &Dim),
@@ -77,7 +77,7 @@ pub(crate) fn tiles(
             crate::kernel::Arg::Int(dest_row.clone()),
         ];
         args.extend(factor.map(|f| address(f, local)));
-        m.call(tile(count, shape.vectors, start), args)
+        m.call(tile(count, shape.vectors, start, zeros), args)
     };
     let row = m.variable("row", to);
     let whole = if shape.rows == 1 {
@@ -127,7 +127,7 @@ pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction
     inner.extend(tiles(
         &mut m,
         shape,
-        Start::Zero,
+        (Start::Zero, Zeros::Multiply),
         (&first, &last),
         (left, &depth),
         (panel, &n(0)),
