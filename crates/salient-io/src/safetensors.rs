@@ -7,12 +7,12 @@
 //!
 //! Eight-bit floats and below are not read.
 
-use std::borrow::Cow;
-use std::io::{Read, Seek};
+use std::cmp::Reverse;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
-use safetensors::{SafeTensorError, View, serialize_to_file};
 use salient_ir::array::Array;
 use salient_ir::ty::DType;
 
@@ -111,48 +111,50 @@ fn stored_type(dtype: Dtype) -> Option<Stored> {
     TYPES.iter().find(|(known, _)| *known == dtype).map(|&(_, stored)| stored)
 }
 
-/// Writes a `.safetensors` file. An existing file is replaced only once the new one is complete.
+/// Writes a `.safetensors` file: wider elements first, so that all are aligned, else in the order of the map.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_safetensors(path: impl AsRef<Path>, arrays: &Arrays) -> Result<(), IoError> {
     let path = path.as_ref();
-    serialize_to_file(arrays.iter().map(|(name, array)| (name, Encoded(array))), None, path).map_err(
-        |error| {
-            let cause = if let SafeTensorError::IoError(error) = error {
-                Cause::Write(error)
-            } else {
-                Cause::malformed("header", error.to_string())
-            };
-            IoError::from(cause).in_file(path)
-        },
-    )
+    File::create(path)
+        .map_err(Cause::Write)
+        .and_then(|file| encode_safetensors(BufWriter::new(file), arrays))
+        .map_err(|cause| IoError::from(cause).in_file(path))
 }
 
-/// An array as the `safetensors` crate wants it.
-struct Encoded<'a>(&'a Array);
-
-impl View for Encoded<'_> {
-    fn dtype(&self) -> Dtype {
-        match self.0.dtype() {
-            DType::F32 => Dtype::F32,
-            DType::F16 => Dtype::F16,
-            DType::BF16 => Dtype::BF16,
-            DType::I32 => Dtype::I32,
-            DType::I64 => Dtype::I64,
-            DType::Bool => Dtype::BOOL,
-        }
+/// Writes the checkpoint into any sink.
+fn encode_safetensors(mut sink: impl Write, arrays: &Arrays) -> Result<(), Cause> {
+    let mut order: Vec<(&str, &Array)> = arrays.iter().collect();
+    order.sort_by_key(|(_, array)| Reverse(array.dtype().size()));
+    let mut end = 0;
+    let infos = order.iter().map(|(name, array)| {
+        let start = end;
+        end += array.size_in_bytes();
+        let (dtype, shape) = (dtype_of(array.dtype()), array.shape().to_vec());
+        ((*name).to_owned(), TensorInfo { dtype, shape, data_offsets: (start, end) })
+    });
+    let malformed = |problem: String| Cause::malformed("header", problem);
+    let metadata = Metadata::new(None, infos.collect()).map_err(|error| malformed(error.to_string()))?;
+    let mut header = serde_json::to_vec(&metadata).map_err(|error| malformed(error.to_string()))?;
+    // Spaces after the object keep the elements aligned in a mapped file.
+    header.resize(header.len().next_multiple_of(LENGTH_BYTES as usize), b' ');
+    let mut write = |bytes: &[u8]| sink.write_all(bytes).map_err(Cause::Write);
+    write(&(header.len() as u64).to_le_bytes())?;
+    write(&header)?;
+    for (_, array) in order {
+        write(&encode(array))?;
     }
+    sink.flush().map_err(Cause::Write)
+}
 
-    fn shape(&self) -> &[usize] {
-        self.0.shape()
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Owned(encode(self.0))
-    }
-
-    fn data_len(&self) -> usize {
-        self.0.size_in_bytes()
+fn dtype_of(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F32 => Dtype::F32,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::Bool => Dtype::BOOL,
     }
 }

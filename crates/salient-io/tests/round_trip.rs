@@ -179,3 +179,22 @@ fn names_of_data_files_must_say_what_they_are() {
         assert_eq!(error.to_string(), format!("array `{name}`: the name must start with in., param., out."));
     }
 }
+
+/// The crate of the format reads what is written, and its elements are aligned.
+#[test]
+fn safetensors_agrees_with_another_reader() {
+    let path = scratch("theirs.safetensors");
+    let arrays = sample_arrays(true);
+    write_safetensors(&path, &arrays).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let theirs = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(theirs.len(), arrays.len());
+    for (name, tensor) in theirs.iter() {
+        let ours = arrays.get(name).unwrap();
+        assert_eq!(tensor.shape(), ours.shape());
+        assert_eq!(tensor.data().len(), ours.size_in_bytes());
+        let start = tensor.data().as_ptr().addr() - bytes.as_ptr().addr();
+        assert!(start.is_multiple_of(ours.dtype().size()), "{name} at {start}");
+    }
+    assert_eq!(theirs.tensor("ids").unwrap().data()[..8], i64::MIN.to_le_bytes());
+}
