@@ -1,1 +1,88 @@
 //! A graph to a cheaper equal graph, by equality saturation.
+//!
+//! [`optimise`] is the whole of it: canonical axes, sharing up to renaming, normal forms, saturation, extraction, and
+//! back to a graph, with a report of what happened. Which kernels the result becomes is not decided here.
+
+mod axes;
+mod certificate;
+mod cost;
+mod extract;
+mod facts;
+mod lang;
+mod normalise;
+pub mod rules;
+mod saturate;
+mod share;
+mod tidy;
+
+pub use certificate::{Certificate, Miss};
+pub use facts::Property;
+pub use saturate::{Fp, Limits, Stop};
+
+use salient_ir::Graph;
+
+/// How to optimise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Freedom with floats.
+    pub fp: Fp,
+    /// When to stop looking.
+    pub limits: Limits,
+}
+
+/// What optimising did.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How often each rule changed something, in the order of the tables; rules that did nothing are left out.
+    pub rules: Vec<(&'static str, usize)>,
+    /// Rounds of saturation.
+    pub iterations: usize,
+    /// E-nodes at the end.
+    pub nodes: usize,
+    /// Classes at the end.
+    pub classes: usize,
+    /// Why saturation ended.
+    pub stop: Stop,
+    /// How each fused operator came about.
+    pub certificates: Vec<Certificate>,
+    /// Sums of weighted values that stayed apart from their weights.
+    pub misses: Vec<Miss>,
+}
+
+/// A graph with the report of how it came about.
+#[derive(Clone, Debug)]
+pub struct Optimised {
+    /// The graph: the same inputs, parameters, outputs and requirements, over canonical axes.
+    pub graph: Graph,
+    /// What happened.
+    pub report: Report,
+}
+
+/// The best equal graph that the rules and the limits reach. The same graph gives the same result on every run, and
+/// graphs that spell the same mathematics differently give the same graph where the rules can see it.
+pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
+    optimise_with(rules::rows(), graph, options)
+}
+
+/// As [`optimise`], with the given rules: for tests of single rules and families.
+pub fn optimise_with<'a>(
+    rows: impl Iterator<Item = &'a rules::Row>,
+    graph: &Graph,
+    options: &Options,
+) -> Optimised {
+    let source = share::share(&axes::canonicalise(graph));
+    let rules = saturate::rule_set(rows, options.fp);
+    let mut classes = normalise::Classes::new(facts::Known::of(&source));
+    let ids = normalise::insert(&source, &mut classes, options.fp);
+    let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
+    let (stop, iterations) = saturate::saturate(&mut classes, &rules, options.limits);
+    let choice = extract::extract(&classes, &source, &roots);
+    let (graph, class_of) = tidy::rebuild(&source, &classes, &choice, &roots);
+    let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, &rules);
+    let mut counts = vec![0; rules.len()];
+    classes.analysis.applied.iter().for_each(|a| counts[a.rule] += 1);
+    let rules = rules.iter().zip(counts).filter(|(_, n)| *n > 0).map(|(r, n)| (r.row.name, n)).collect();
+    let (nodes, classes) = (classes.total_size(), classes.number_of_classes());
+    let report = Report { rules, iterations, nodes, classes, stop, certificates, misses };
+    Optimised { graph, report }
+}

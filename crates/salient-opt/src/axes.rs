@@ -1,0 +1,448 @@
+//! Canonical axes: the first pass. Every tensor function gets one spelling of its indices.
+//!
+//! A rename such as `k[b, h, j, e]` of a `k` declared over `t` is pushed down to the inputs, where it vanishes into the
+//! choice of the input's own axis names; bound axes get the lowest name that is free, so that equal sums are equal
+//! nodes. What is then computed twice under two names (a layer norm read as queries and as keys) is the business of
+//! [`share`](crate::share). Views that are more than renames stay where they are, except at inputs and in integer
+//! expressions, into which they are composed.
+
+use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, Init, MapOp, NodeId, Op, Port, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What each free axis of a node is replaced by: nodes of the new graph, by axis of the old.
+type Subst = Vec<(AxisId, NodeId)>;
+
+/// The same model over canonical axes. Names and places of nodes are kept.
+pub(crate) fn canonicalise(g: &Graph) -> Graph {
+    // A first run finds how inputs are read and which axes occur; the second is built on that.
+    let mut survey = Renamer::new(g, &Plan::default());
+    survey.run();
+    let plan = survey.plan();
+    let mut renamer = Renamer::new(g, &plan);
+    renamer.run();
+    renamer.b.finish()
+}
+
+/// What the first run finds for the second.
+#[derive(Default)]
+struct Plan {
+    /// Canonical axes in the order in which they are created: (name, extent).
+    axes: Vec<(String, Dim)>,
+    /// The ranks of the axes over which each port is declared; inputs, then parameters.
+    ports: Vec<Option<Vec<usize>>>,
+}
+
+/// Canonical names: the extent in lower case, and a number from the second axis of an extent on.
+struct Names {
+    stems: BTreeMap<Dim, String>,
+}
+
+impl Names {
+    /// One stem for each extent, clear of the names of ports; sorted extents make the choice repeat.
+    fn new(g: &Graph) -> Names {
+        let mut taken: BTreeSet<String> =
+            g.inputs().iter().chain(g.params()).map(|p| p.name.to_string()).collect();
+        let extents: BTreeSet<&Dim> = g.axes().map(|(_, a)| &a.extent).collect();
+        let mut stems = BTreeMap::new();
+        for extent in extents {
+            let mut stem = String::new();
+            for c in extent.to_string().chars() {
+                if c.is_ascii_alphanumeric() {
+                    stem.push(c.to_ascii_lowercase());
+                } else if !stem.is_empty() && !stem.ends_with('_') {
+                    stem.push('_');
+                }
+            }
+            let mut stem = stem.trim_end_matches('_').to_owned();
+            if !stem.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                stem.insert(0, 'n');
+            }
+            while !taken.insert(stem.clone()) {
+                stem.push('_');
+            }
+            stems.insert(extent.clone(), stem);
+        }
+        Names { stems }
+    }
+
+    fn name(&self, extent: &Dim, rank: usize) -> String {
+        let stem = &self.stems[extent];
+        if rank == 0 { stem.clone() } else { format!("{stem}.{rank}") }
+    }
+}
+
+struct Renamer<'a> {
+    g: &'a Graph,
+    b: Builder,
+    names: Names,
+    /// The rank of each canonical axis among those of its extent.
+    ranks: HashMap<AxisId, usize>,
+    memo: HashMap<(NodeId, Subst), NodeId>,
+    /// Which nodes are cheap functions of indices and stored values: see [`Renamer::is_transparent`].
+    transparent: Vec<bool>,
+    /// The new nodes of inputs and parameters, and the best way seen of naming their axes.
+    ports: Vec<NodeId>,
+    reads: Vec<Option<Vec<usize>>>,
+}
+
+impl<'a> Renamer<'a> {
+    fn new(g: &'a Graph, plan: &Plan) -> Renamer<'a> {
+        let mut r = Renamer {
+            g,
+            b: Builder::new(g.name()),
+            names: Names::new(g),
+            ranks: HashMap::new(),
+            memo: HashMap::new(),
+            transparent: transparent(g),
+            ports: Vec::new(),
+            reads: vec![None; g.inputs().len() + g.params().len()],
+        };
+        for (name, extent) in &plan.axes {
+            r.b.axis_id(name, extent);
+        }
+        for requirement in g.requirements() {
+            r.b.require(requirement.clone());
+        }
+        for (n, port) in g.inputs().iter().enumerate() {
+            let axes = r.port_axes(port, plan.ports.get(n));
+            let id = r.b.input(&port.name, &axes, port.dtype, port.origin);
+            r.ports.push(id);
+        }
+        for (n, port) in g.params().iter().enumerate() {
+            let axes = r.port_axes(port, plan.ports.get(g.inputs().len() + n));
+            let init = port.init.map(|init| match init {
+                Init::Zeros => Init::Zeros,
+                Init::Ones => Init::Ones,
+                Init::Normal(s) => Init::Normal(r.transform(s, &Vec::new())),
+                Init::Uniform(a, b) => {
+                    Init::Uniform(r.transform(a, &Vec::new()), r.transform(b, &Vec::new()))
+                }
+            });
+            let id = r.b.param(&port.name, &axes, port.dtype, init, port.origin);
+            r.ports.push(id);
+        }
+        r
+    }
+
+    /// The canonical axis of that extent and rank.
+    fn axis(&mut self, extent: &Dim, rank: usize) -> AxisId {
+        let id = self.b.axis_id(&self.names.name(extent, rank), extent);
+        self.ranks.insert(id, rank);
+        id
+    }
+
+    /// The first canonical axis of that extent that is not in `avoid`.
+    fn lowest(&mut self, extent: &Dim, avoid: &AxisSet) -> AxisId {
+        let mut rank = 0;
+        loop {
+            let axis = self.axis(extent, rank);
+            if !avoid.contains(axis) {
+                return axis;
+            }
+            rank += 1;
+        }
+    }
+
+    fn port_axes(&mut self, port: &Port, planned: Option<&Option<Vec<usize>>>) -> Vec<AxisId> {
+        let mut out = Vec::new();
+        let mut used = AxisSet::new();
+        for (n, axis) in port.axes.iter().enumerate() {
+            let extent = self.g.extent(*axis);
+            let axis = match planned {
+                Some(Some(ranks)) => self.axis(extent, ranks[n]),
+                Some(None) | None => self.lowest(extent, &used),
+            };
+            used.insert(axis);
+            out.push(axis);
+        }
+        out
+    }
+
+    fn run(&mut self) {
+        for out in self.g.outputs() {
+            let mut used = AxisSet::new();
+            let mut axes = Vec::new();
+            for axis in &out.axes {
+                let new = self.lowest(self.g.extent(*axis), &used);
+                used.insert(new);
+                axes.push(new);
+            }
+            let free = &self.g.node(out.node).axes;
+            let mut subst = Subst::new();
+            for (old, new) in out.axes.iter().zip(&axes).filter(|(old, _)| free.contains(**old)) {
+                subst.push((*old, self.b.iota(*new)));
+            }
+            subst.sort();
+            let node = self.transform(out.node, &subst);
+            self.b.output(&out.name, &axes, node).expect("the same axes as before, renamed");
+        }
+    }
+
+    /// Axes in an order that no spelling can change: as the outputs list them, then the ports, then by name.
+    fn plan(&self) -> Plan {
+        let mut order: Vec<AxisId> = Vec::new();
+        let mut push = |axis: AxisId| {
+            if !order.contains(&axis) {
+                order.push(axis);
+            }
+        };
+        self.b.outputs().iter().flat_map(|o| &o.axes).for_each(|a| push(*a));
+        for (n, port) in self.g.inputs().iter().chain(self.g.params()).enumerate() {
+            if let Some(ranks) = &self.reads[n] {
+                for (axis, rank) in port.axes.iter().zip(ranks) {
+                    let extent = self.g.extent(*axis);
+                    let name = self.names.name(extent, *rank);
+                    let known = self.b.axes().find(|(_, a)| *a.name == *name && a.extent == *extent);
+                    push(known.expect("an axis that was read with").0);
+                }
+            }
+        }
+        let mut rest: Vec<_> = self.b.axes().collect();
+        rest.sort_by(|(_, a), (_, b)| a.cmp(b));
+        rest.into_iter().for_each(|(id, _)| push(id));
+        let axes = order.into_iter().map(|id| {
+            let axis = self.b.axis(id);
+            (axis.name.to_string(), axis.extent.clone())
+        });
+        Plan { axes: axes.collect(), ports: self.reads.clone() }
+    }
+
+    /// The node with its free axes replaced; `subst` lists exactly those, sorted.
+    fn transform(&mut self, id: NodeId, subst: &Subst) -> NodeId {
+        let key = (id, subst.clone());
+        if let Some(new) = self.memo.get(&key) {
+            return *new;
+        }
+        let new = self.rebuild(id, subst);
+        let node = self.g.node(id);
+        self.b.describe(new, node.name.as_ref(), node.origin);
+        self.memo.insert(key, new);
+        new
+    }
+
+    fn rebuild(&mut self, id: NodeId, subst: &Subst) -> NodeId {
+        let g = self.g;
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Input(n) => self.read(*n, &g.inputs()[*n].axes, subst),
+            Op::Param(n) => self.read(g.inputs().len() + n, &g.params()[*n].axes, subst),
+            Op::Const(c) => self.b.constant(*c),
+            Op::Iota(axis) => lookup(subst, *axis),
+            Op::Extent(dim) => self.b.extent_of(dim),
+            Op::Map(map) => {
+                let args: Vec<NodeId> = args.iter().map(|a| self.inner(*a, subst, None)).collect();
+                self.add(Op::Map(*map), &args)
+            }
+            Op::Reduce(op, axis) => self.reduce(*op, *axis, args[0], subst),
+            Op::At(axis) => self.at(*axis, args[0], args[1], subst),
+            Op::Concat(axis, parts) => self.keeping(*axis, subst, id, |r, bound| {
+                let mut new_parts = smallvec::SmallVec::new();
+                let mut new_args = Vec::new();
+                for (part, arg) in parts.iter().zip(&args) {
+                    let others = r.image(*arg, subst, Some(*part));
+                    let new = r.lowest(g.extent(*part), &others);
+                    let iota = r.b.iota(new);
+                    new_parts.push(new);
+                    new_args.push(r.inner(*arg, subst, Some((*part, iota))));
+                }
+                r.add(Op::Concat(bound, new_parts), &new_args)
+            }),
+            Op::CumSum(axis) => self.keeping(*axis, subst, id, |r, bound| {
+                let iota = r.b.iota(bound);
+                let arg = r.inner(args[0], subst, Some((*axis, iota)));
+                r.add(Op::CumSum(bound), &[arg])
+            }),
+            Op::Fused(op, axis) => {
+                let build = |r: &mut Renamer<'a>, bound: AxisId| {
+                    let iota = r.b.iota(bound);
+                    let args: Vec<NodeId> =
+                        args.iter().map(|a| r.inner(*a, subst, Some((*axis, iota)))).collect();
+                    r.add(Op::Fused(*op, bound), &args)
+                };
+                if op.info().reduces {
+                    let mut others = AxisSet::new();
+                    for arg in &args {
+                        others = others.union(&self.image(*arg, subst, Some(*axis)));
+                    }
+                    let bound = self.lowest(g.extent(*axis), &others);
+                    build(self, bound)
+                } else {
+                    self.keeping(*axis, subst, id, build)
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, op: Op, args: &[NodeId]) -> NodeId {
+        self.b.add(op, args).expect("renaming axes keeps types")
+    }
+
+    fn reduce(&mut self, op: ReduceOp, axis: AxisId, x: NodeId, subst: &Subst) -> NodeId {
+        let others = self.image(x, subst, Some(axis));
+        let bound = self.lowest(self.g.extent(axis), &others);
+        let iota = self.b.iota(bound);
+        let x = self.inner(x, subst, Some((axis, iota)));
+        self.add(Op::Reduce(op, bound), &[x])
+    }
+
+    fn at(&mut self, axis: AxisId, x: NodeId, index: NodeId, subst: &Subst) -> NodeId {
+        let index = self.inner(index, subst, None);
+        let renames = match self.b.op(index) {
+            Op::Iota(to) => self.b.extent(*to) == self.g.extent(axis),
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(_)
+            | Op::Fused(..) => false,
+        };
+        if renames || self.transparent[x.index()] {
+            return self.inner(x, subst, Some((axis, index)));
+        }
+        let others = self.image(x, subst, Some(axis));
+        let bound = self.lowest(self.g.extent(axis), &others);
+        let iota = self.b.iota(bound);
+        let x = self.inner(x, subst, Some((axis, iota)));
+        self.b.at(x, bound, index).expect("an index stays an integer")
+    }
+
+    /// Builds a node that keeps the axis it works along, under the name that `subst` asks for where that is possible.
+    fn keeping(
+        &mut self,
+        axis: AxisId,
+        subst: &Subst,
+        id: NodeId,
+        build: impl FnOnce(&mut Renamer<'a>, AxisId) -> NodeId,
+    ) -> NodeId {
+        let others = self.image(id, subst, Some(axis));
+        let wanted = lookup(subst, axis);
+        if let Op::Iota(to) = *self.b.op(wanted)
+            && self.b.extent(to) == self.g.extent(axis)
+            && !others.contains(to)
+        {
+            return build(self, to);
+        }
+        let bound = self.lowest(self.g.extent(axis), &others);
+        let node = build(self, bound);
+        self.b.at(node, bound, wanted).expect("an index stays an integer")
+    }
+
+    /// An argument under the substitution of its user, with one axis bound anew.
+    fn inner(&mut self, arg: NodeId, subst: &Subst, bound: Option<(AxisId, NodeId)>) -> NodeId {
+        let free = self.g.node(arg).axes.clone();
+        let mut inner: Subst = subst
+            .iter()
+            .copied()
+            .filter(|(a, _)| free.contains(*a) && bound.is_none_or(|(b, _)| b != *a))
+            .collect();
+        inner.extend(bound.filter(|(b, _)| free.contains(*b)));
+        inner.sort();
+        self.transform(arg, &inner)
+    }
+
+    /// The new axes on which the node's free axes other than `except` will depend.
+    fn image(&self, id: NodeId, subst: &Subst, except: Option<AxisId>) -> AxisSet {
+        let free = &self.g.node(id).axes;
+        let mut out = AxisSet::new();
+        for (axis, index) in subst {
+            if free.contains(*axis) && Some(*axis) != except {
+                out = out.union(&self.b.node(*index).axes);
+            }
+        }
+        out
+    }
+
+    /// An input or a parameter at the given indices.
+    fn read(&mut self, port: usize, declared: &[AxisId], subst: &Subst) -> NodeId {
+        let new = self.ports[port];
+        let axes = self.b.port(new).expect("a port").axes.clone();
+        let with: Vec<(AxisId, NodeId)> =
+            axes.into_iter().zip(declared.iter().map(|a| lookup(subst, *a))).collect();
+        self.note_read(port, &with);
+        self.b.at_all(new, &with).expect("an index stays an integer")
+    }
+
+    /// Remembers the lowest way of reading a port by plain indices, all different: it names the port's axes.
+    fn note_read(&mut self, port: usize, with: &[(AxisId, NodeId)]) {
+        let mut ranks = Vec::new();
+        let mut seen = AxisSet::new();
+        for (axis, index) in with {
+            let Op::Iota(to) = *self.b.op(*index) else { return };
+            if seen.contains(to) || self.b.extent(to) != self.b.extent(*axis) {
+                return;
+            }
+            seen.insert(to);
+            ranks.push(self.ranks[&to]);
+        }
+        let best = &mut self.reads[port];
+        if best.as_ref().is_none_or(|b| ranks < *b) {
+            *best = Some(ranks);
+        }
+    }
+}
+
+fn lookup(subst: &Subst, axis: AxisId) -> NodeId {
+    let at = subst.binary_search_by_key(&axis, |(a, _)| *a).expect("every free axis is replaced");
+    subst[at].1
+}
+
+/// Nodes through which any index may be substituted without computing more: stored tensors, and integer or boolean
+/// expressions over them.
+fn transparent(g: &Graph) -> Vec<bool> {
+    let mut out: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let args = g.args(id);
+        let inside = args.iter().all(|a| out[a.index()]);
+        out.push(match g.op(id) {
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => true,
+            Op::At(_) => inside,
+            Op::Map(MapOp::Select) => inside && !g.node(id).dtype.is_float(),
+            Op::Map(_) => inside && !g.node(id).dtype.is_float(),
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::DType;
+
+    /// Scores over the given index names; the order of the factors as asked for.
+    fn scores(names: [&str; 3], swapped: bool) -> Graph {
+        let mut b = Builder::new("m");
+        let (big, e_extent) = (Dim::symbol("T"), Dim::symbol("E"));
+        let (t, d) = (b.axis_id("t", &big), b.axis_id("d", &e_extent));
+        let [i, j, e] =
+            [(names[0], &big), (names[1], &big), (names[2], &e_extent)].map(|(n, x)| b.axis_id(n, x));
+        let x = b.input("x", &[t, d], DType::F32, None);
+        let index = [i, j, e].map(|a| b.iota(a));
+        let q = b.at_all(x, &[(t, index[0]), (d, index[2])]).unwrap();
+        let k = b.at_all(x, &[(t, index[1]), (d, index[2])]).unwrap();
+        let product = b.map(MapOp::Mul, &if swapped { [k, q] } else { [q, k] }).unwrap();
+        let s = b.reduce(ReduceOp::Sum, e, product).unwrap();
+        b.output("s", &[i, j], s).unwrap();
+        b.finish()
+    }
+
+    #[test]
+    fn names_of_indices_do_not_matter() {
+        let expected = "model m(x: f32[T, E]) -> (s: f32[T, T]) {
+    let s.1[t, t.1: T, e] = x[t, e] * x[t.1, e]
+    let s[t, t.1] = sum[e](s.1[t, t.1, e])
+    return s
+}
+";
+        for names in [["i", "j", "e"], ["t", "s", "d"], ["j", "t", "x"], ["t.1", "t", "d"]] {
+            assert_eq!(salient_ir::text::print(&canonicalise(&scores(names, false))), expected);
+        }
+        // The port is named after its lowest reading, whichever comes first.
+        let swapped = salient_ir::text::print(&canonicalise(&scores(["i", "j", "e"], true)));
+        assert!(swapped.contains("= x[t.1, e] * x[t, e]"), "{swapped}");
+    }
+}

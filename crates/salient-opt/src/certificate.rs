@@ -1,0 +1,190 @@
+//! The fusion certificate: for every fused operator the rules that led to it, for every region that looks like
+//! attention and stayed unfused the condition that was not proved.
+//!
+//! Recorded while the rules run, class by class; it explains, it is not a proof object.
+
+use crate::normalise::Classes;
+use crate::rules::{Kind, Rule};
+use egg::Id;
+use salient_ir::{FusedOp, Graph, MapOp, Name, NodeId, Op, Origin, ReduceOp};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// How one fused operator of the result came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// The node in the optimised graph.
+    pub node: NodeId,
+    /// What it is.
+    pub op: FusedOp,
+    /// The source's name for its value.
+    pub name: Option<Name>,
+    /// Where that was written.
+    pub origin: Option<Origin>,
+    /// The rules, in the order in which they were used.
+    pub rules: Vec<&'static str>,
+    /// Rules that would have led further, each with the condition that was not proved.
+    pub not_proved: Vec<(&'static str, String)>,
+}
+
+/// A sum of weighted values that is not one pass over the keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Miss {
+    /// The sum in the optimised graph.
+    pub node: NodeId,
+    /// The source's name for its value.
+    pub name: Option<Name>,
+    /// Where that was written.
+    pub origin: Option<Origin>,
+    /// The rules that matched in the region, each with the condition that was not proved.
+    pub not_proved: Vec<(&'static str, String)>,
+}
+
+/// Certificates and misses of an optimised graph, by node.
+pub(crate) fn certify(
+    g: &Graph,
+    class_of: &HashMap<NodeId, Id>,
+    classes: &Classes,
+    rules: &[Rule],
+) -> (Vec<Certificate>, Vec<Miss>) {
+    let record = Record::new(classes, rules);
+    let mut certificates = Vec::new();
+    let mut misses = Vec::new();
+    for id in g.ids() {
+        let Some(class) = class_of.get(&id) else { continue };
+        let node = g.node(id);
+        match node.op {
+            Op::Fused(op, _) => {
+                let below = record.below(*class);
+                certificates.push(Certificate {
+                    node: id,
+                    op,
+                    name: node.name.clone(),
+                    origin: node.origin,
+                    rules: record.chain(&below),
+                    not_proved: record.not_proved(&[*class].into_iter().collect()),
+                });
+            }
+            Op::Reduce(ReduceOp::Sum, axis) if is_weighted_sum(g, id, axis) => {
+                let mut region = record.below(*class);
+                for n in weights(g, id) {
+                    region.extend(class_of.get(&n).map(|c| classes.find(*c)));
+                }
+                misses.push(Miss {
+                    node: id,
+                    name: node.name.clone(),
+                    origin: node.origin,
+                    not_proved: record.not_proved(&region),
+                });
+            }
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(_) => {}
+        }
+    }
+    (certificates, misses)
+}
+
+/// What the rules did, by class as classes are now.
+struct Record<'a> {
+    classes: &'a Classes,
+    rules: &'a [Rule],
+    /// For each class the uses of rules on it: position in the record.
+    by_class: HashMap<Id, Vec<usize>>,
+}
+
+impl<'a> Record<'a> {
+    fn new(classes: &'a Classes, rules: &'a [Rule]) -> Record<'a> {
+        let mut by_class: HashMap<Id, Vec<usize>> = HashMap::new();
+        for (n, used) in classes.analysis.applied.iter().enumerate() {
+            by_class.entry(classes.find(used.class)).or_default().push(n);
+        }
+        Record { classes, rules, by_class }
+    }
+
+    /// The class and every class inside the left sides that led to it.
+    fn below(&self, class: Id) -> BTreeSet<Id> {
+        let mut seen = BTreeSet::new();
+        let mut stack = vec![self.classes.find(class)];
+        while let Some(class) = stack.pop() {
+            if !seen.insert(class) {
+                continue;
+            }
+            for used in self.by_class.get(&class).into_iter().flatten() {
+                let inside = &self.classes.analysis.applied[*used].inside;
+                stack.extend(inside.iter().map(|c| self.classes.find(*c)));
+            }
+        }
+        seen
+    }
+
+    /// The directed rules used on these classes, each once, in order.
+    fn chain(&self, region: &BTreeSet<Id>) -> Vec<&'static str> {
+        let mut used: Vec<usize> =
+            region.iter().flat_map(|c| self.by_class.get(c).into_iter().flatten()).copied().collect();
+        used.sort_unstable();
+        let mut names = Vec::new();
+        for n in used {
+            let row = &self.rules[self.classes.analysis.applied[n].rule].row;
+            if row.kind == Kind::Directed && !names.contains(&row.name) {
+                names.push(row.name);
+            }
+        }
+        names
+    }
+
+    /// Guards that refused directed rules on these classes and never came to be known.
+    fn not_proved(&self, region: &BTreeSet<Id>) -> Vec<(&'static str, String)> {
+        let used: HashSet<(usize, Id)> =
+            self.classes.analysis.applied.iter().map(|a| (a.rule, self.classes.find(a.class))).collect();
+        let refused: BTreeSet<(usize, usize)> = self
+            .classes
+            .analysis
+            .refused
+            .iter()
+            .filter(|r| region.contains(&self.classes.find(r.class)))
+            .filter(|r| !used.contains(&(r.rule, self.classes.find(r.class))))
+            .map(|r| (r.rule, r.guard))
+            .collect();
+        refused
+            .into_iter()
+            .map(|(rule, guard)| (&self.rules[rule].row, guard))
+            .filter(|(row, _)| {
+                row.kind == Kind::Directed
+                    && (row.name.starts_with("softmax/") || row.name.starts_with("attention/"))
+            })
+            .map(|(row, guard)| (row.name, row.when[guard].text()))
+            .collect()
+    }
+}
+
+/// Whether it is a sum over `axis` of a product in which an exponential that depends on the axis is a factor.
+fn is_weighted_sum(g: &Graph, id: NodeId, axis: salient_ir::AxisId) -> bool {
+    let product = g.args(id)[0];
+    let factors: Vec<NodeId> = weights(g, id);
+    let along = |n: &NodeId| g.node(*n).axes.contains(axis);
+    matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div))
+        && factors.iter().any(|n| {
+            along(n)
+                && matches!(g.op(*n), Op::Map(MapOp::Exp) | Op::Fused(FusedOp::Softmax | FusedOp::ExpNorm, _))
+        })
+}
+
+/// What the summed product is made of: its elementwise factors, quotients and masks, down to what is none of these.
+fn weights(g: &Graph, sum: NodeId) -> Vec<NodeId> {
+    let mut out = Vec::new();
+    let mut stack = vec![g.args(sum)[0]];
+    while let Some(id) = stack.pop() {
+        out.push(id);
+        if matches!(g.op(id), Op::Map(MapOp::Mul | MapOp::Div | MapOp::Select | MapOp::Sub | MapOp::Add)) {
+            stack.extend(g.args(id));
+        }
+    }
+    out
+}

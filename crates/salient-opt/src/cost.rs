@@ -1,0 +1,81 @@
+//! What a term costs: a rough, exact count in integers, good enough to rank equal programs.
+//!
+//! Every term is charged for the points it is computed at; a fused operator for its whole pass. Extents that are not
+//! known are taken at a nominal size. Whether a value is stored or recomputed is decided after extraction.
+
+use crate::facts::Known;
+use crate::lang::{Tag, Term};
+use crate::normalise::Classes;
+use salient_ir::{AxisSet, Bindings, Dim, FusedOp, MapOp};
+
+/// The size at which an unknown dimension is counted.
+const NOMINAL: i64 = 128;
+
+/// The nominal number of positions along each axis.
+pub(crate) fn nominal_extents(known: &Known) -> Vec<u64> {
+    let size = |dim: &Dim| {
+        let bindings: Bindings = dim.symbols().into_iter().map(|s| (s, NOMINAL)).collect();
+        // A quotient may not come out even at the nominal size; then it is counted at a fraction of it.
+        dim.eval(&bindings).unwrap_or(NOMINAL / 8).max(1).unsigned_abs()
+    };
+    known.extents.iter().map(size).collect()
+}
+
+/// What a term costs by itself, its children being there already. Never zero, so that cost grows from child to parent.
+pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
+    let points = |axes: &AxisSet| axes.iter().fold(1u64, |n, a| n.saturating_mul(extents[a.index()]));
+    let child = |n: usize| &classes[term.children[n]].data;
+    let all = || {
+        term.children.iter().fold(AxisSet::new(), |axes, c| {
+            let data = &classes[*c].data;
+            let named: AxisSet = data.axis.into_iter().collect();
+            axes.union(&data.axes).union(&named)
+        })
+    };
+    match term.tag {
+        Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) | Tag::Iota => 1,
+        Tag::Map(op) => points(&all()).saturating_mul(weight(op)),
+        Tag::Reduce(_) | Tag::CumSum => points(&all()),
+        // A view: cheap, but never free.
+        Tag::At => 1 + points(&child(2).axes) / 64,
+        Tag::Concat => points(&all()) / 4 + 1,
+        Tag::Fused(op) => {
+            let scores = points(&child(1).axes);
+            match op {
+                FusedOp::Norm => scores.saturating_mul(3),
+                FusedOp::Softmax | FusedOp::ExpNorm => scores.saturating_mul(8),
+                FusedOp::Attend | FusedOp::ExpAttend => {
+                    points(&all()).saturating_add(scores.saturating_mul(6))
+                }
+            }
+        }
+    }
+}
+
+/// Additions to which one application is equivalent.
+fn weight(op: MapOp) -> u64 {
+    match op {
+        MapOp::Neg
+        | MapOp::Abs
+        | MapOp::Floor
+        | MapOp::Not
+        | MapOp::ToF32
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Add
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Min
+        | MapOp::Max
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or
+        | MapOp::Select => 1,
+        MapOp::Recip | MapOp::Div | MapOp::Sqrt | MapOp::IntDiv | MapOp::Mod => 4,
+        MapOp::Exp | MapOp::Log | MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos => 10,
+        MapOp::Pow => 30,
+    }
+}

@@ -1,0 +1,326 @@
+//! From a graph to terms, in normal forms that need no search.
+//!
+//! Differences become sums and quotients products (unless the source must be kept to the bit), comparisons of affine
+//! indices get one form whatever they were written as, negations sink into comparisons, and a masked value stands in
+//! the first arm of its `select`. What needs a proof or a choice is the rules' business.
+
+use crate::facts::affine::Affine;
+use crate::facts::{Known, Property};
+use crate::lang::{Tag, Term};
+use crate::saturate::Fp;
+use egg::{EGraph, Id};
+use salient_ir::{AxisId, Const, DType, Dim, Graph, MapOp, NodeId, Op};
+use std::collections::HashMap;
+
+/// An e-graph over our terms.
+pub(crate) type Classes = EGraph<Term, Known>;
+
+/// Every node of the graph as a class; the result gives the class of each node.
+pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp) -> Vec<Id> {
+    let mut n = Normaliser { classes, fp, axes: HashMap::new() };
+    let mut ids: Vec<Id> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let args: Vec<Id> = g.args(id).iter().map(|a| ids[a.index()]).collect();
+        let class = n.node(g, id, &args);
+        let class = n.classes.find(class);
+        // The name is kept by the class and does not feed any other fact, so it may be written directly.
+        if g.node(id).name.is_some() || g.node(id).origin.is_some() {
+            let source = u32::try_from(id.index()).expect("fewer than 2^32 nodes");
+            n.classes[class].data.source.get_or_insert(source);
+        }
+        ids.push(class);
+    }
+    ids
+}
+
+struct Normaliser<'a> {
+    classes: &'a mut Classes,
+    fp: Fp,
+    axes: HashMap<AxisId, Id>,
+}
+
+impl Normaliser<'_> {
+    fn node(&mut self, g: &Graph, id: NodeId, args: &[Id]) -> Id {
+        let position = |n: usize| u32::try_from(n).expect("fewer than 2^32 ports");
+        match g.op(id) {
+            Op::Input(n) => self.add(Tag::Input(position(*n)), &[]),
+            Op::Param(n) => self.add(Tag::Param(position(*n)), &[]),
+            Op::Const(c) => self.literal(*c),
+            Op::Iota(axis) => self.along(Tag::Iota, *axis, &[]),
+            Op::Extent(dim) => self.extent(dim),
+            Op::Map(op) => self.map(*op, args),
+            Op::Reduce(op, axis) => self.along(Tag::Reduce(*op), *axis, args),
+            Op::At(axis) => self.along(Tag::At, *axis, args),
+            Op::Concat(axis, parts) => {
+                let mut children = vec![self.axis(*axis)];
+                children.extend(parts.iter().map(|p| self.axis(*p)));
+                children.extend(args);
+                self.add(Tag::Concat, &children)
+            }
+            Op::CumSum(axis) => self.along(Tag::CumSum, *axis, args),
+            Op::Fused(op, axis) => self.along(Tag::Fused(*op), *axis, args),
+        }
+    }
+
+    fn add(&mut self, tag: Tag, children: &[Id]) -> Id {
+        self.classes.add(Term::new(tag, children))
+    }
+
+    fn axis(&mut self, axis: AxisId) -> Id {
+        let classes = &mut *self.classes;
+        *self.axes.entry(axis).or_insert_with(|| classes.add(Term::new(Tag::Axis(axis), &[])))
+    }
+
+    fn along(&mut self, tag: Tag, axis: AxisId, args: &[Id]) -> Id {
+        let mut children = vec![self.axis(axis)];
+        children.extend(args);
+        self.add(tag, &children)
+    }
+
+    fn literal(&mut self, c: Const) -> Id {
+        self.add(Tag::Const(c), &[])
+    }
+
+    fn extent(&mut self, dim: &Dim) -> Id {
+        match dim.as_constant() {
+            Some(n) => self.literal(Const::I64(n)),
+            None => {
+                let at = self.classes.analysis.dim(dim);
+                self.add(Tag::Extent(at), &[])
+            }
+        }
+    }
+
+    fn constant(&self, id: Id) -> Option<Const> {
+        self.classes[id].data.constant
+    }
+
+    fn is_float(&self, id: Id) -> bool {
+        self.classes[id].data.dtype == DType::F32
+    }
+
+    fn map(&mut self, op: MapOp, args: &[Id]) -> Id {
+        let plain = |n: &mut Self| n.add(Tag::Map(op), args);
+        match op {
+            MapOp::Sub if self.is_float(args[0]) => {
+                let negative = self.map(MapOp::Neg, &args[1..]);
+                self.map(MapOp::Add, &[args[0], negative])
+            }
+            MapOp::Neg if self.is_float(args[0]) => {
+                let minus_one = self.literal(Const::f32(-1.0));
+                self.map(MapOp::Mul, &[args[0], minus_one])
+            }
+            MapOp::Div if self.fp == Fp::Default => {
+                let recip = self.add(Tag::Map(MapOp::Recip), &args[1..]);
+                self.map(MapOp::Mul, &[args[0], recip])
+            }
+            MapOp::Pow => self.pow(args),
+            // A truth value as a number is a choice between two numbers.
+            MapOp::ToF32 if self.classes[args[0]].data.dtype == DType::Bool => {
+                let (one, zero) = (self.literal(Const::f32(1.0)), self.literal(Const::f32(0.0)));
+                self.select(args[0], one, zero)
+            }
+            MapOp::Add | MapOp::Mul if self.chooses_literal(op, args).is_some() => {
+                let (c, yes, no) = self.chooses_literal(op, args).expect("just seen");
+                let (yes, no) = (self.literal(yes), self.literal(no));
+                self.select(c, yes, no)
+            }
+            MapOp::Add | MapOp::Mul | MapOp::Min | MapOp::Max | MapOp::And | MapOp::Or => {
+                // A literal stands second.
+                if self.constant(args[0]).is_some() && self.constant(args[1]).is_none() {
+                    self.add(Tag::Map(op), &[args[1], args[0]])
+                } else {
+                    plain(self)
+                }
+            }
+            MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => self.compare(op, args[0], args[1]),
+            MapOp::Not => self.not(args[0]),
+            MapOp::Select => self.select(args[0], args[1], args[2]),
+            MapOp::Recip
+            | MapOp::Abs
+            | MapOp::Floor
+            | MapOp::Exp
+            | MapOp::Log
+            | MapOp::Sqrt
+            | MapOp::Tanh
+            | MapOp::Erf
+            | MapOp::Sin
+            | MapOp::Cos
+            | MapOp::ToF32
+            | MapOp::ToI32
+            | MapOp::ToI64
+            | MapOp::IntDiv
+            | MapOp::Mod
+            | MapOp::Neg
+            | MapOp::Sub
+            | MapOp::Div => plain(self),
+        }
+    }
+
+    /// An operator on a literal and a choice between two literals: the choice that it amounts to.
+    fn chooses_literal(&self, op: MapOp, args: &[Id]) -> Option<(Id, Const, Const)> {
+        let (choice, c) = match (self.constant(args[0]), self.constant(args[1])) {
+            (None, Some(c)) => (self.written(args[0]), c),
+            (Some(c), None) => (self.written(args[1]), c),
+            (None, None) | (Some(_), Some(_)) => return None,
+        };
+        if choice.tag != Tag::Map(MapOp::Select) || c.dtype() != DType::F32 {
+            return None;
+        }
+        let apply = |id: Id| {
+            let x = (op.info().eval)(&[self.constant(id)?.value(), c.value()]);
+            (!x.is_nan()).then(|| Const::f32(x as f32))
+        };
+        Some((choice.children[0], apply(choice.children[1])?, apply(choice.children[2])?))
+    }
+
+    /// Small powers by what they abbreviate.
+    fn pow(&mut self, args: &[Id]) -> Id {
+        let exponent = match self.constant(args[1]) {
+            Some(Const::F32(bits)) if self.fp == Fp::Default => Some(f32::from_bits(bits)),
+            Some(Const::F32(_) | Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => None,
+        };
+        // The root of a negative number is NaN either way; the root of -0 differs in its sign only.
+        let root = |n: &mut Self| n.add(Tag::Map(MapOp::Sqrt), &args[..1]);
+        match exponent {
+            Some(1.0) => args[0],
+            Some(2.0) => self.add(Tag::Map(MapOp::Mul), &[args[0], args[0]]),
+            Some(0.5) => root(self),
+            Some(-0.5) => {
+                let root = root(self);
+                self.add(Tag::Map(MapOp::Recip), &[root])
+            }
+            Some(-1.0) => self.add(Tag::Map(MapOp::Recip), &args[..1]),
+            Some(_) | None => self.add(Tag::Map(MapOp::Pow), args),
+        }
+    }
+
+    /// Comparisons of affine values become `0 <= difference` with every term on the side where it is positive.
+    fn compare(&mut self, op: MapOp, a: Id, b: Id) -> Id {
+        let gap = |n: &Self, a: Id, b: Id, by: i64| {
+            let mut gap = n.classes[b].data.affine.as_ref()?.plus(n.classes[a].data.affine.as_ref()?, -1)?;
+            gap.offset = &gap.offset + &Dim::constant(by);
+            Some(gap)
+        };
+        let by = if op == MapOp::Lt { -1 } else { 0 };
+        let Some(mut gap) = gap(self, a, b, by) else {
+            // A literal stands second where the order is free.
+            let swap = op.info().commutative && self.constant(a).is_some() && self.constant(b).is_none();
+            let (a, b) = if swap { (b, a) } else { (a, b) };
+            return self.add(Tag::Map(op), &[a, b]);
+        };
+        let order = if matches!(op, MapOp::Eq | MapOp::Ne) {
+            // Both signs mean the same: the first axis is the positive one.
+            if gap.terms.first().is_some_and(|(_, c)| *c < 0) {
+                gap = Affine::dim(Dim::constant(0)).plus(&gap, -1).unwrap_or(gap);
+            }
+            op
+        } else {
+            MapOp::Le
+        };
+        let below =
+            self.sum_of(gap.terms.iter().filter(|(_, c)| *c < 0).map(|(a, c)| (*a, -c)), &Dim::constant(0));
+        let above = self.sum_of(gap.terms.iter().filter(|(_, c)| *c > 0).copied(), &gap.offset);
+        self.add(Tag::Map(order), &[below, above])
+    }
+
+    fn sum_of(&mut self, terms: impl Iterator<Item = (AxisId, i64)>, offset: &Dim) -> Id {
+        let mut sum: Option<Id> = None;
+        for (axis, c) in terms {
+            let mut term = self.along(Tag::Iota, axis, &[]);
+            if c != 1 {
+                let c = self.literal(Const::I64(c));
+                term = self.add(Tag::Map(MapOp::Mul), &[term, c]);
+            }
+            sum = Some(match sum {
+                None => term,
+                Some(sum) => self.add(Tag::Map(MapOp::Add), &[sum, term]),
+            });
+        }
+        match sum {
+            Some(sum) if offset.as_constant() == Some(0) => sum,
+            Some(sum) => {
+                let offset = self.extent(offset);
+                self.add(Tag::Map(MapOp::Add), &[sum, offset])
+            }
+            None => self.extent(offset),
+        }
+    }
+
+    /// The term of a class as it was inserted: classes have one until the rules run.
+    fn written(&self, id: Id) -> Term {
+        self.classes[id].nodes[0].clone()
+    }
+
+    fn not(&mut self, x: Id) -> Id {
+        let term = self.written(x);
+        let child = |n: usize| term.children[n];
+        let Tag::Map(op) = term.tag else { return self.add(Tag::Map(MapOp::Not), &[x]) };
+        let integers = || !self.is_float(term.children[0]);
+        match op {
+            MapOp::Not => child(0),
+            MapOp::Le if integers() => self.compare(MapOp::Lt, child(1), child(0)),
+            MapOp::Lt if integers() => self.compare(MapOp::Le, child(1), child(0)),
+            MapOp::Eq => self.compare(MapOp::Ne, child(0), child(1)),
+            MapOp::Ne => self.compare(MapOp::Eq, child(0), child(1)),
+            MapOp::And | MapOp::Or => {
+                let (a, b) = (self.not(child(0)), self.not(child(1)));
+                let dual = if op == MapOp::And { MapOp::Or } else { MapOp::And };
+                self.map(dual, &[a, b])
+            }
+            MapOp::Le
+            | MapOp::Lt
+            | MapOp::Neg
+            | MapOp::Recip
+            | MapOp::Abs
+            | MapOp::Floor
+            | MapOp::Exp
+            | MapOp::Log
+            | MapOp::Sqrt
+            | MapOp::Tanh
+            | MapOp::Erf
+            | MapOp::Sin
+            | MapOp::Cos
+            | MapOp::ToF32
+            | MapOp::ToI32
+            | MapOp::ToI64
+            | MapOp::Add
+            | MapOp::Sub
+            | MapOp::Mul
+            | MapOp::Div
+            | MapOp::Pow
+            | MapOp::Min
+            | MapOp::Max
+            | MapOp::IntDiv
+            | MapOp::Mod
+            | MapOp::Select => self.add(Tag::Map(MapOp::Not), &[x]),
+        }
+    }
+
+    /// What masks (-inf, zero, a literal) stands in the second arm, what is masked in the first.
+    fn select(&mut self, c: Id, yes: Id, no: Id) -> Id {
+        let masks = |n: &Self, id: Id| n.constant(id).is_some();
+        if masks(self, yes) && !masks(self, no) && !self.guards_itself(c, yes, no) {
+            let c = self.not(c);
+            return self.add(Tag::Map(MapOp::Select), &[c, no, yes]);
+        }
+        // Between two literals the greater is what is let through: an additive mask is `select(keep, 0, -inf)`.
+        if let (Some(a), Some(b)) = (self.constant(yes), self.constant(no))
+            && a.value() < b.value()
+        {
+            let c = self.not(c);
+            return self.add(Tag::Map(MapOp::Select), &[c, no, yes]);
+        }
+        self.add(Tag::Map(MapOp::Select), &[c, yes, no])
+    }
+
+    /// `if z == 0 then 1 else z`: the idiom that guards a division keeps its form.
+    fn guards_itself(&self, c: Id, yes: Id, no: Id) -> bool {
+        let term = self.written(c);
+        let one = self.constant(yes).is_some_and(|c| c.value() == 1.0);
+        term.tag == Tag::Map(MapOp::Eq)
+            && term.children[0] == no
+            && one
+            && !self.classes[no].data.has(Property::Unit)
+    }
+}

@@ -1,0 +1,207 @@
+//! The rules, as tables: one file a family, one row a rule.
+//!
+//! `README.md` beside this file is their law. A row says nothing about how it is searched or recorded
+//! ([`saturate`](crate::saturate)); the tests instantiate every row on random and hostile data.
+
+mod attention;
+mod masks;
+mod softmax;
+mod sums;
+
+use crate::facts::witness::Witnesses;
+use crate::facts::{Facts, Property};
+use crate::lang::{self, Term};
+use crate::normalise::Classes;
+use egg::{Pattern, Subst, Var};
+use salient_ir::{AxisId, Const, DType};
+
+/// Every family, in the order in which their rules are tried.
+pub const FAMILIES: &[(&str, &[Row])] = &[
+    ("sums", sums::ROWS),
+    ("masks", masks::ROWS),
+    ("softmax", softmax::ROWS),
+    ("attention", attention::ROWS),
+];
+
+/// Every row of every family.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
+}
+
+/// A rule: where the left side is found and every guard says yes, the right side equals it.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// `family/what`.
+    pub name: &'static str,
+    /// The left side, in the text of [`lang::pattern`].
+    pub left: &'static str,
+    /// The right side.
+    pub right: &'static str,
+    /// What must be known; a guard that does not know says no.
+    pub when: &'static [Guard],
+    /// In what sense the sides are equal.
+    pub holds: Holds,
+    /// Whether the left side stays worth extracting.
+    pub kind: Kind,
+    /// The variables: type and the axes they may depend on, `f32[i, j]`. `@j` is the axis `j`.
+    pub vars: &'static [(&'static str, &'static str)],
+    /// The mathematics, in one line.
+    pub why: &'static str,
+}
+
+/// In what sense the two sides of a rule are equal, under the contract of the default mode (inputs finite, overflow
+/// ignored, extents at least one).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holds {
+    /// Bit for bit, up to the sign of zero.
+    Exactly,
+    /// In real arithmetic; floats may round differently.
+    Rounding,
+    /// As `Rounding`, and the right side may be a number where the left is NaN or infinite.
+    Refining,
+}
+
+impl Holds {
+    /// The word for it in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Holds::Exactly => "exactly",
+            Holds::Rounding => "rounding",
+            Holds::Refining => "refining",
+        }
+    }
+}
+
+/// Whether a rule leaves both of its sides to be chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The right side is the normal form: the left one is not extracted again.
+    Directed,
+    /// Either side may be chosen.
+    Both,
+}
+
+/// What must be known of a match. Variables are named as in the sides of the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The value does not depend on the axis.
+    Free(&'static str, &'static str),
+    /// The value depends on the axis.
+    Along(&'static str, &'static str),
+    /// The value depends on no axis.
+    Scalar(&'static str),
+    /// The value depends on some axis.
+    Tensor(&'static str),
+    /// Every element has the property.
+    Is(&'static str, Property),
+    /// Every row along the axis has an element that is not masked: a finite one among finite ones and -inf.
+    KeepsKey(&'static str, &'static str),
+    /// The mask lets a key through in every row along the axis.
+    LetsThrough(&'static str, &'static str),
+    /// A literal at or below -1e4, and finite: a stand-in for -inf.
+    Sentinel(&'static str),
+}
+
+impl Guard {
+    /// The variable that it is about, and the axis if it names one.
+    fn names(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
+                (x, Some(a))
+            }
+            Guard::Scalar(x) | Guard::Tensor(x) | Guard::Is(x, _) | Guard::Sentinel(x) => (x, None),
+        }
+    }
+
+    /// Whether it is known to hold of a value with these facts, along the axis that the guard names.
+    fn holds(self, x: &Facts, axis: Option<AxisId>) -> bool {
+        let along = |w: &Witnesses| axis.is_some_and(|a| w.any_along(a));
+        match self {
+            Guard::Free(..) => axis.is_some_and(|a| !x.axes.contains(a)),
+            Guard::Along(..) => axis.is_some_and(|a| x.axes.contains(a)),
+            Guard::Scalar(_) => x.axes.is_empty(),
+            Guard::Tensor(_) => !x.axes.is_empty(),
+            Guard::Is(_, property) => x.has(property),
+            Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
+            Guard::LetsThrough(..) => along(&x.true_at),
+            Guard::Sentinel(_) => match x.constant {
+                Some(c @ Const::F32(_)) => (f64::MIN..=-1e4).contains(&c.value()),
+                Some(Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => false,
+            },
+        }
+    }
+
+    /// The guard in words, for documents and for saying why something did not fuse.
+    pub fn text(self) -> String {
+        match self {
+            Guard::Free(x, a) => format!("{x} does not depend on {a}"),
+            Guard::Along(x, a) => format!("{x} depends on {a}"),
+            Guard::Scalar(x) => format!("{x} is a scalar"),
+            Guard::Tensor(x) => format!("{x} is not a scalar"),
+            Guard::Is(x, Property::Finite) => format!("{x} is finite"),
+            Guard::Is(x, Property::Score) => format!("{x} is finite or -inf"),
+            Guard::Is(x, Property::NonNegative) => format!("{x} is at least zero"),
+            Guard::Is(x, Property::Positive) => format!("{x} is above zero"),
+            Guard::Is(x, Property::Unit) => format!("{x} is zero or one"),
+            Guard::KeepsKey(s, a) => format!("every row of {s} along {a} keeps a key"),
+            Guard::LetsThrough(m, a) => format!("{m} lets a key through in every row along {a}"),
+            Guard::Sentinel(x) => format!("{x} is a finite literal at or below -1e4"),
+        }
+    }
+}
+
+/// A row made ready to be searched.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its row.
+    pub row: Row,
+    /// The left side.
+    pub left: Pattern<Term>,
+    /// The right side.
+    pub right: Pattern<Term>,
+    /// The variables of each guard.
+    guards: Vec<(Guard, Var, Option<Var>)>,
+}
+
+impl Rule {
+    /// Parses a row.
+    ///
+    /// # Panics
+    /// If a side does not parse, or the right side or a guard has a variable that the left side does not bind.
+    pub fn new(row: &Row) -> Rule {
+        let (left, right) = (lang::pattern(row.left), lang::pattern(row.right));
+        let bound: Vec<Var> = left.vars();
+        let check = |var: Var| {
+            assert!(bound.contains(&var), "{}: {var} is not bound on the left", row.name);
+            var
+        };
+        for var in right.vars() {
+            check(var);
+        }
+        let guards = row.when.iter().map(|guard| {
+            let (x, axis) = guard.names();
+            (*guard, check(lang::variable(x)), axis.map(|a| check(lang::variable(a))))
+        });
+        let guards = guards.collect();
+        Rule { row: *row, left, right, guards }
+    }
+
+    /// The position of the first guard that does not know that it holds for the match.
+    pub fn refused_by(&self, classes: &Classes, subst: &Subst) -> Option<usize> {
+        self.guards.iter().position(|(guard, x, axis)| {
+            let axis = axis.and_then(|a| classes[subst[a]].data.axis);
+            !guard.holds(&classes[subst[*x]].data, axis)
+        })
+    }
+}
+
+/// The element type and the axes in the declaration of a variable, `f32[i, j]`.
+///
+/// # Panics
+/// If the text is no such declaration.
+pub fn declared(text: &str) -> (DType, Vec<&str>) {
+    let (dtype, rest) = text.split_once('[').unwrap_or_else(|| panic!("`{text}` is no declaration"));
+    let dtype = DType::from_name(dtype).unwrap_or_else(|| panic!("`{dtype}` is no type"));
+    let axes = rest.trim_end_matches(']').split(',').map(str::trim).filter(|a| !a.is_empty()).collect();
+    (dtype, axes)
+}

@@ -1,0 +1,191 @@
+//! From chosen terms back to a graph that reads well: quotients, differences and negatives return, conjunctions get one
+//! order, factors stand before scalars. Changes no value beyond the rounding of a quotient.
+
+use crate::extract::Choice;
+use crate::lang::Tag;
+use crate::normalise::Classes;
+use egg::Id;
+use salient_ir::{Builder, Const, Graph, MapOp, NodeId, Op};
+use std::collections::HashMap;
+
+/// The graph of the chosen terms. `roots` are the classes of the outputs of `g`, whose axes, ports and names it has.
+/// The second result gives the class of each node of the graph that has one.
+pub(crate) fn rebuild(
+    g: &Graph,
+    classes: &Classes,
+    choice: &Choice,
+    roots: &[Id],
+) -> (Graph, HashMap<NodeId, Id>) {
+    let mut t = Tidy { g, classes, choice, b: Builder::like(g), nodes: HashMap::new() };
+    let built: Vec<NodeId> = roots.iter().map(|r| t.build(*r)).collect();
+    for (out, node) in g.outputs().iter().zip(&built) {
+        t.b.output(&out.name, &out.axes, *node).expect("equal terms have the same axes, or fewer");
+    }
+    let before = t.b.clone();
+    let after = t.b.finish();
+    // Finishing drops what no output needs and numbers the rest anew, in the same order.
+    let live = live(&before, &built);
+    let class_of: HashMap<NodeId, Id> = t.nodes.into_iter().map(|(class, node)| (node, class)).collect();
+    let kept = before.ids().filter(|id| live[id.index()]);
+    let classes = after.ids().zip(kept).filter_map(|(new, old)| Some((new, *class_of.get(&old)?)));
+    let classes = classes.collect();
+    (after, classes)
+}
+
+fn live(g: &Graph, roots: &[NodeId]) -> Vec<bool> {
+    let mut live = vec![false; g.len()];
+    let inits = g.params().iter().filter_map(|p| p.init).flat_map(|init| match init {
+        salient_ir::Init::Zeros | salient_ir::Init::Ones => vec![],
+        salient_ir::Init::Normal(s) => vec![s],
+        salient_ir::Init::Uniform(a, b) => vec![a, b],
+    });
+    inits.chain(roots.iter().copied()).for_each(|r| live[r.index()] = true);
+    for id in g.ids().rev() {
+        if live[id.index()] {
+            g.args(id).iter().for_each(|a| live[a.index()] = true);
+        }
+    }
+    live
+}
+
+struct Tidy<'a> {
+    g: &'a Graph,
+    classes: &'a Classes,
+    choice: &'a Choice,
+    b: Builder,
+    nodes: HashMap<Id, NodeId>,
+}
+
+impl Tidy<'_> {
+    fn tag(&self, class: Id) -> Tag {
+        self.choice[&self.classes.find(class)].0.tag
+    }
+
+    fn child(&self, class: Id, n: usize) -> Id {
+        self.classes.find(self.choice[&self.classes.find(class)].0.children[n])
+    }
+
+    /// The node of a class; what it needs is built first. With a stack of its own: models are deep.
+    fn build(&mut self, root: Id) -> NodeId {
+        let mut stack = vec![self.classes.find(root)];
+        while let Some(class) = stack.last().copied() {
+            if self.nodes.contains_key(&class) {
+                stack.pop();
+                continue;
+            }
+            let (op, args) = self.operation(class);
+            let missing: Vec<Id> = args.iter().copied().filter(|a| !self.nodes.contains_key(a)).collect();
+            if !missing.is_empty() {
+                stack.extend(missing.into_iter().rev());
+                continue;
+            }
+            let args: Vec<NodeId> = args.iter().map(|a| self.nodes[a]).collect();
+            let node = self.add(op, args);
+            if let Some(source) = self.classes[class].data.source {
+                let id = self.g.ids().nth(source as usize).expect("a node of the source");
+                let source = self.g.node(id);
+                self.b.describe(node, source.name.as_ref(), source.origin);
+            }
+            self.nodes.insert(class, node);
+            stack.pop();
+        }
+        self.nodes[&self.classes.find(root)]
+    }
+
+    fn add(&mut self, op: Op, mut args: Vec<NodeId>) -> NodeId {
+        let add = |b: &mut Builder, op: &Op, args: &[NodeId]| {
+            b.add(op.clone(), args).expect("equal terms have the same type")
+        };
+        if let Op::Map(map) = op
+            && map.info().commutative
+        {
+            // The argument with more axes first; a chain is folded from the left.
+            args.sort_by_key(|a| std::cmp::Reverse(self.b.node(*a).axes.len()));
+            let first = args[0];
+            return args[1..].iter().fold(first, |x, y| add(&mut self.b, &op, &[x, *y]));
+        }
+        add(&mut self.b, &op, &args)
+    }
+
+    /// What a class does and to which classes, in the form that reads best. A conjunction has all its parts at once.
+    fn operation(&self, class: Id) -> (Op, Vec<Id>) {
+        let (term, _) = &self.choice[&class];
+        let child = |n: usize| self.classes.find(term.children[n]);
+        let axis =
+            |n: usize| self.classes[term.children[n]].data.axis.expect("an axis stands where one belongs");
+        let values = |from: usize| (from..term.children.len()).map(child).collect::<Vec<_>>();
+        match term.tag {
+            Tag::Axis(_) => unreachable!("an axis is no value"),
+            Tag::Input(n) => (Op::Input(n as usize), vec![]),
+            Tag::Param(n) => (Op::Param(n as usize), vec![]),
+            Tag::Const(c) => (Op::Const(c), vec![]),
+            Tag::Extent(n) => (Op::Extent(self.classes.analysis.dims[n as usize].clone()), vec![]),
+            Tag::Iota => (Op::Iota(axis(0)), vec![]),
+            Tag::Map(MapOp::Mul) => self.product(child(0), child(1)),
+            Tag::Map(MapOp::Add) => self.sum(child(0), child(1)),
+            Tag::Map(op @ (MapOp::And | MapOp::Or)) => {
+                let mut parts = Vec::new();
+                self.flatten(op, class, &mut parts);
+                parts.sort_by_key(|p| self.choice[p].1);
+                parts.dedup();
+                (Op::Map(op), parts)
+            }
+            Tag::Map(op) => (Op::Map(op), values(0)),
+            Tag::Reduce(op) => (Op::Reduce(op, axis(0)), values(1)),
+            Tag::At => (Op::At(axis(0)), values(1)),
+            Tag::Concat => {
+                let count = (term.children.len() - 1) / 2;
+                (Op::Concat(axis(0), (1..=count).map(axis).collect()), values(1 + count))
+            }
+            Tag::CumSum => (Op::CumSum(axis(0)), values(1)),
+            Tag::Fused(op) => (Op::Fused(op, axis(0)), values(1)),
+        }
+    }
+
+    fn is_minus_one(&self, class: Id) -> bool {
+        self.tag(class) == Tag::Const(Const::f32(-1.0))
+    }
+
+    /// The class of which this one is the negative.
+    fn negated(&self, class: Id) -> Option<Id> {
+        if self.tag(class) != Tag::Map(MapOp::Mul) {
+            return None;
+        }
+        let (x, y) = (self.child(class, 0), self.child(class, 1));
+        if self.is_minus_one(y) { Some(x) } else { self.is_minus_one(x).then_some(y) }
+    }
+
+    fn product(&self, x: Id, y: Id) -> (Op, Vec<Id>) {
+        let recip = |c: Id| self.tag(c) == Tag::Map(MapOp::Recip);
+        if self.is_minus_one(y) {
+            (Op::Map(MapOp::Neg), vec![x])
+        } else if self.is_minus_one(x) {
+            (Op::Map(MapOp::Neg), vec![y])
+        } else if recip(y) {
+            (Op::Map(MapOp::Div), vec![x, self.child(y, 0)])
+        } else if recip(x) {
+            (Op::Map(MapOp::Div), vec![y, self.child(x, 0)])
+        } else {
+            (Op::Map(MapOp::Mul), vec![x, y])
+        }
+    }
+
+    fn sum(&self, x: Id, y: Id) -> (Op, Vec<Id>) {
+        if let Some(z) = self.negated(y) {
+            (Op::Map(MapOp::Sub), vec![x, z])
+        } else if let Some(z) = self.negated(x) {
+            (Op::Map(MapOp::Sub), vec![y, z])
+        } else {
+            (Op::Map(MapOp::Add), vec![x, y])
+        }
+    }
+
+    fn flatten(&self, op: MapOp, class: Id, parts: &mut Vec<Id>) {
+        if self.tag(class) == Tag::Map(op) {
+            self.flatten(op, self.child(class, 0), parts);
+            self.flatten(op, self.child(class, 1), parts);
+        } else {
+            parts.push(class);
+        }
+    }
+}
