@@ -10,6 +10,7 @@ pub mod build;
 pub mod eval;
 pub mod math;
 pub mod text;
+pub mod tile;
 pub mod verify;
 
 pub use body::{Body, Elem, OPS, Op, Place, Ty, Value};

@@ -9,3 +9,4 @@ mod math;
 mod ops;
 mod places;
 mod random;
+mod tiles;

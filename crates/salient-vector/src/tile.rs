@@ -1,0 +1,160 @@
+//! The register tile: the innermost body of every product.
+//!
+//! A tile of `rows` x `vectors * L` results lives in registers while the inner index runs:
+//! `C[r, j] = sum over k of A[r, k] * B[k, j]`. `B` is a packed panel: `vectors * L` consecutive elements for each `k`. Panels, blocks
+//! for the caches and the loops over tiles are made by the callers; so is the choice of shape, by target and by problem.
+
+use crate::body::{Body, Elem, LoopKind};
+use crate::build::{Builder, F32, Int, Ptr};
+
+/// How the left operand lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Left {
+    /// Packed: `rows` consecutive elements for each `k`.
+    Packed,
+    /// As it is: row `r` starts `r * a_row` elements on, and `k` moves by `a_step` elements.
+    Strided,
+}
+
+/// What happens to the results in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Into {
+    /// They are overwritten.
+    Set,
+    /// The tile is added to them.
+    Add,
+}
+
+/// How many of the tile's columns exist in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Columns {
+    /// All.
+    All,
+    /// The first `columns`, a parameter: at the right edge. The panel is padded to its full width all the same.
+    First,
+}
+
+/// A tile's shape and surroundings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tile {
+    /// Rows of `A` and `C`.
+    pub rows: usize,
+    /// Columns of `B` and `C`, in vectors.
+    pub vectors: usize,
+    /// The left operand.
+    pub left: Left,
+    /// The results.
+    pub into: Into,
+    /// The right edge.
+    pub columns: Columns,
+    /// How many steps of the inner index to lay out in a row.
+    pub unroll: u32,
+}
+
+/// The body of a tile. Parameters, in order: `a`, `b` (inputs), `c` (output), `k` (the inner extent), then for a strided `A` `a_row` and
+/// `a_step`, then `c_row` (elements between rows of `C`), then for [`Columns::First`] `columns`.
+///
+/// # Panics
+/// If the tile has no rows or no vectors.
+pub fn product_tile(tile: &Tile) -> Body {
+    assert!(tile.rows > 0 && tile.vectors > 0, "{tile:?} holds nothing");
+    let mut b = Builder::new(format!("tile_{}x{}", tile.rows, tile.vectors));
+    let (a, panel, c) = (b.input("a"), b.input("b"), b.output("c"));
+    let k = b.int_param("k");
+    let strides = match tile.left {
+        Left::Packed => None,
+        Left::Strided => Some((b.int_param("a_row"), b.int_param("a_step"))),
+    };
+    let c_row = b.int_param("c_row");
+    let columns = match tile.columns {
+        Columns::All => None,
+        Columns::First => Some(b.int_param("columns")),
+    };
+    let sums = inner_loop(&mut b, tile, a, panel, k, strides);
+    let edges = columns.map(|columns| edges(&mut b, tile.vectors, columns));
+
+    let mut row = c;
+    for (r, sums) in sums.chunks(tile.vectors).enumerate() {
+        if r > 0 {
+            row = b.address(Elem::F32, row.at(c_row));
+        }
+        for (v, &sum) in sums.iter().enumerate() {
+            let mut place = row.at_start().lanes(v as i32);
+            if let Some(edges) = &edges {
+                place = place.masked(edges[v]);
+            }
+            let value = match tile.into {
+                Into::Set => sum,
+                Into::Add => {
+                    let old = b.load::<F32>(place);
+                    b.add(old, sum)
+                }
+            };
+            b.store(place, value);
+        }
+    }
+    b.finish()
+}
+
+/// The sums, row by row.
+fn inner_loop(
+    b: &mut Builder,
+    tile: &Tile,
+    a: Ptr,
+    panel: Ptr,
+    k: Int,
+    strides: Option<(Int, Int)>,
+) -> Vec<F32> {
+    // Where row r starts, for rows after the first.
+    let rows: Vec<Int> = match strides {
+        None => Vec::new(),
+        Some((a_row, _)) => {
+            let mut rows = vec![a_row];
+            while rows.len() + 1 < tile.rows {
+                let next = b.add(rows[rows.len() - 1], a_row);
+                rows.push(next);
+            }
+            rows
+        }
+    };
+    let zero = b.f32(0.0);
+    let init = (a, panel, vec![zero; tile.rows * tile.vectors]);
+    let (_, _, sums) = b.repeat(LoopKind::Count, tile.unroll, k, init, |b, _, (a, panel, mut sums)| {
+        let right: Vec<F32> =
+            (0..tile.vectors).map(|v| b.load::<F32>(panel.at_start().lanes(v as i32))).collect();
+        for r in 0..tile.rows {
+            // Each broadcast stands next to its uses: no allocator of registers moves it there.
+            let place = match (strides, r) {
+                (None, _) => a.at_start().plus(r as i32),
+                (Some(_), 0) => a.at_start(),
+                (Some(_), _) => a.at(rows[r - 1]),
+            };
+            let left = b.load::<F32>(place.one());
+            for (v, &right) in right.iter().enumerate() {
+                let sum = &mut sums[r * tile.vectors + v];
+                *sum = b.fma(right, left, *sum);
+            }
+        }
+        let next_a = match strides {
+            None => a.at_start().plus(tile.rows as i32),
+            Some((_, a_step)) => a.at(a_step),
+        };
+        let next_a = b.address(Elem::F32, next_a);
+        let next_panel = b.address(Elem::F32, panel.at_start().lanes(tile.vectors as i32));
+        (next_a, next_panel, sums)
+    });
+    sums
+}
+
+/// For each vector of a row, the mask of its columns that exist.
+fn edges(b: &mut Builder, vectors: usize, columns: Int) -> Vec<crate::build::Mask> {
+    let lanes = b.lane_count();
+    let mut left = columns;
+    (0..vectors)
+        .map(|_| {
+            let mask = b.first(left);
+            left = b.sub(left, lanes);
+            mask
+        })
+        .collect()
+}
