@@ -1,0 +1,319 @@
+//! Syntax tree to graph: functions are inlined, loops unrolled, dimensions bound, operators checked and built.
+//!
+//! One walk does all of it, because what a name means here (an axis, a dimension, a tensor) depends on values that only
+//! the walk knows. The pieces: [`stmt`] (statements, parameters), [`expr`] (expressions), [`call`] (functions and
+//! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`align`]
+//! (broadcasting, products), [`arith`] (element types, constants). Optimises nothing.
+
+mod align;
+mod arith;
+mod axis_call;
+mod call;
+mod expr;
+mod index;
+mod stmt;
+mod unify;
+
+use crate::ast::{Function, Results};
+use crate::diag::Diagnostic;
+use crate::program::Program;
+use crate::source::{Sources, Span};
+use crate::value::{Slot, Tensor, Value};
+use salient_ir::{AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, TypeError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Functions in functions, at most.
+const MAX_CALLS: usize = 64;
+/// Expressions in expressions over all functions, at most. The walk runs on a stack of its own: see [`STACK`].
+const MAX_DEPTH: usize = 2000;
+/// Bytes of stack for the walk; only what is used is ever touched.
+const STACK: usize = 256 << 20;
+/// Nodes of a graph, at most: a loop that unrolls without end is refused.
+const MAX_NODES: usize = 1 << 20;
+
+/// What the caller decides instead of the source: values of dimensions and of parameters in brackets.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Name and value, as on the command line: `T` and `128`.
+    pub set: Vec<(String, String)>,
+}
+
+/// A model as a graph, with what is worth saying about it.
+#[derive(Debug)]
+pub struct Lowered {
+    /// The graph, verified.
+    pub graph: Graph,
+    /// Warnings.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Why an expression has no value.
+pub(crate) enum Fail {
+    /// For a reason yet to be reported.
+    Report(Box<Diagnostic>),
+    /// For a reason that has been reported.
+    Reported,
+}
+
+impl From<Diagnostic> for Fail {
+    fn from(d: Diagnostic) -> Fail {
+        Fail::Report(Box::new(d))
+    }
+}
+
+pub(crate) type Eval<T> = Result<T, Fail>;
+
+/// A name's value in a function.
+#[derive(Clone)]
+struct Var<'a> {
+    value: Value<'a>,
+    span: Span,
+}
+
+/// An index in scope.
+#[derive(Clone)]
+struct Bound {
+    name: String,
+    /// None while nothing says how long it is.
+    axis: Option<AxisId>,
+    /// What says how long it is.
+    from: Span,
+}
+
+/// A function at work.
+struct Frame<'a> {
+    decl: Option<&'a Function>,
+    library: bool,
+    scopes: Vec<BTreeMap<String, Var<'a>>>,
+    indices: Vec<Bound>,
+    /// The path under which parameters are declared here.
+    path: Vec<String>,
+    /// Axes of the caller that arguments carry along.
+    riding: AxisSet,
+    /// Where it was called.
+    call: Option<Span>,
+    results: Option<Vec<(Value<'a>, Span)>>,
+}
+
+/// A declared parameter.
+struct Weight {
+    node: Option<NodeId>,
+    pos: Vec<Slot>,
+    dims: Vec<Dim>,
+    dtype: DType,
+    span: Span,
+    call: Option<Span>,
+    /// Whether its path was written at the declaration, so that sharing it is meant.
+    explicit: bool,
+}
+
+struct Lowerer<'a, 's> {
+    sources: &'s Sources,
+    program: &'s Program<'a>,
+    settings: &'s Settings,
+    b: Builder,
+    frames: Vec<Frame<'a>>,
+    constants: BTreeMap<String, Var<'a>>,
+    weights: BTreeMap<String, Weight>,
+    /// Dimensions of the model that stay symbolic.
+    symbols: BTreeSet<String>,
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    depth: usize,
+    /// Above zero while an expression is tried for its shape only: what fails then is no one's mistake yet.
+    trials: usize,
+}
+
+/// Lowers a model. Runs on a thread with a stack of its own, so that no input overflows the caller's.
+pub(crate) fn lower<'a>(
+    sources: &Sources,
+    program: &Program<'a>,
+    model: &'a Function,
+    settings: &Settings,
+) -> Result<Lowered, Vec<Diagnostic>> {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(STACK)
+            .spawn_scoped(scope, || {
+                let mut lowerer = Lowerer {
+                    sources,
+                    program,
+                    settings,
+                    b: Builder::new(&model.name.name),
+                    frames: Vec::new(),
+                    constants: BTreeMap::new(),
+                    weights: BTreeMap::new(),
+                    symbols: BTreeSet::new(),
+                    errors: Vec::new(),
+                    warnings: Vec::new(),
+                    depth: 0,
+                    trials: 0,
+                };
+                lowerer.constants();
+                lowerer.model(model);
+                lowerer.finish()
+            })
+            .map_err(|e| vec![Diagnostic::placeless(format!("no thread could be started: {e}"))])?
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+impl<'a> Lowerer<'a, '_> {
+    fn finish(self) -> Result<Lowered, Vec<Diagnostic>> {
+        if !self.errors.is_empty() {
+            return Err(self.errors);
+        }
+        let graph = self.b.finish();
+        let faults = salient_ir::verify::verify(&graph);
+        assert!(faults.is_empty(), "lowering made a graph that is not well-formed: {faults:?}");
+        Ok(Lowered { graph, warnings: self.warnings })
+    }
+
+    fn frame(&mut self) -> &mut Frame<'a> {
+        self.frames.last_mut().expect("a function is at work")
+    }
+
+    fn here(&self) -> &Frame<'a> {
+        self.frames.last().expect("a function is at work")
+    }
+
+    fn lookup(&self, name: &str) -> Option<&Var<'a>> {
+        let frame = self.here();
+        frame.scopes.iter().rev().find_map(|s| s.get(name)).or_else(|| self.constants.get(name))
+    }
+
+    fn define(&mut self, name: &str, value: Value<'a>, span: Span) {
+        let scope = self.frame().scopes.last_mut().expect("a function has a scope");
+        scope.insert(name.to_owned(), Var { value, span });
+    }
+
+    /// Reports a failure, with the calls that led to it.
+    fn report(&mut self, fail: Fail) {
+        let Fail::Report(mut d) = fail else { return };
+        if self.trials > 0 {
+            return;
+        }
+        for n in (0..self.frames.len()).rev() {
+            let Some(call) = self.frames[n].call else { continue };
+            let name = self.frames[n].decl.map_or("", |f| f.name.name.as_str());
+            // A mistake inside the library is the caller's: it is shown where the caller made it.
+            let inner = self.frames[n].library && !self.frames[n - 1].library;
+            if inner && let Some((place, words)) = d.primary.replace((call, format!("in this call of `{name}`"))) {
+                d.secondary.insert(0, (place, words));
+            } else if !self.frames[n].library && d.secondary.len() < 4 {
+                *d = d.also(call, format!("in this call of `{name}`"));
+            }
+        }
+        let known = |o: &Diagnostic| o.message == d.message && o.primary.as_ref().map(|p| p.0) == d.primary.as_ref().map(|p| p.0);
+        if !self.errors.iter().any(known) {
+            self.errors.push(*d);
+        }
+    }
+
+    fn warn(&mut self, d: Diagnostic) {
+        if self.trials == 0 && !self.warnings.contains(&d) {
+            self.warnings.push(d);
+        }
+    }
+
+    /// Runs `f`; what it reports is dropped. For finding out a shape.
+    fn trial<T>(&mut self, f: impl FnOnce(&mut Self) -> Eval<T>) -> Option<T> {
+        self.trials += 1;
+        let out = f(self).ok();
+        self.trials -= 1;
+        out
+    }
+
+    /// Gives every node made since `before` the place that made it.
+    fn locate(&mut self, before: usize, span: Span) {
+        if self.here().library {
+            return;
+        }
+        let made = self.b.len() - before;
+        let ids: Vec<NodeId> = self.b.ids().rev().take(made).collect();
+        for id in ids {
+            self.b.describe(id, None, Some(span.origin()));
+        }
+    }
+
+    /// Gives a tensor's node the name of the definition that made it; the library's own names stay its own.
+    fn christen(&mut self, tensor: &Tensor, name: &str, span: Span) {
+        if !self.here().library {
+            self.b.describe(tensor.node, Some(&Name::from(name)), Some(span.origin()));
+        }
+    }
+
+    // ---- axes
+
+    fn extent(&self, slot: &Slot) -> Dim {
+        slot.axis.map_or(Dim::constant(1), |a| self.b.extent(a).clone())
+    }
+
+    /// The shape of a tensor as text: `f32[T, D]`, and the free indices of an indexed expression.
+    fn shape_text(&self, t: &Tensor) -> String {
+        let dims: Vec<_> = t.pos.iter().map(|s| self.extent(s).to_string()).collect();
+        let by_name: Vec<_> = t.named.iter().filter_map(|s| s.label.as_deref()).collect();
+        let dtype = self.b.node(t.node).dtype;
+        let shape = if dims.is_empty() { dtype.to_string() } else { format!("{dtype}[{}]", dims.join(", ")) };
+        match by_name.as_slice() {
+            [] => shape,
+            names => format!("{shape} for each {}", names.join(", ")),
+        }
+    }
+
+    fn dtype(&self, t: &Tensor) -> DType {
+        self.b.node(t.node).dtype
+    }
+
+    fn describe(&self, value: &Value<'a>) -> String {
+        match value {
+            Value::Tensor(t) => self.shape_text(t),
+            other => other.describe(),
+        }
+    }
+
+    /// The axis for a stored tensor's dimension: named after the dimension, in lower case.
+    fn axis_for(&mut self, dim: &Dim, avoid: &AxisSet) -> AxisId {
+        let stem = dim.symbols().iter().next().map_or("n".to_owned(), |s| s.to_lowercase());
+        let axis = self.b.axis_id(&stem, dim);
+        if avoid.contains(axis) { self.b.fresh_axis(axis, avoid) } else { axis }
+    }
+
+    /// Slots for a stored tensor of that shape, and the node's axes in order.
+    fn stored_axes(&mut self, dims: &[Dim]) -> (Vec<Slot>, Vec<AxisId>) {
+        let mut used = AxisSet::new();
+        let mut slots = Vec::new();
+        let mut axes = Vec::new();
+        for dim in dims {
+            let axis = self.axis_for(dim, &used);
+            used.insert(axis);
+            axes.push(axis);
+            let label = Some(self.b.axis(axis).name.clone());
+            let unit = dim.as_constant() == Some(1);
+            slots.push(if unit { Slot::UNIT } else { Slot { axis: Some(axis), label } });
+        }
+        (slots, axes)
+    }
+
+    /// The axes of a stored tensor's node are all there; those of extent one are read at 0 once and for all.
+    fn without_units(&mut self, node: NodeId, axes: &[AxisId]) -> NodeId {
+        let zero = self.b.extent_of(&Dim::constant(0));
+        let ones: Vec<_> =
+            axes.iter().copied().filter(|a| self.b.extent(*a).as_constant() == Some(1)).map(|a| (a, zero)).collect();
+        self.b.at_all(node, &ones).expect("a literal is an index")
+    }
+}
+
+/// A typing error of the graph at a place. What lowering checks itself it says better.
+fn typing(span: Span) -> impl Fn(TypeError) -> Fail {
+    move |e| Diagnostic::error(span, e.to_string()).into()
+}
+
+/// The names that a function declares for its results.
+fn result_names(f: &Function) -> Option<Vec<&str>> {
+    match &f.results {
+        Some(Results::Named(list)) => Some(list.iter().map(|(n, _)| n.name.as_str()).collect()),
+        Some(Results::One(_)) | None => None,
+    }
+}

@@ -1,0 +1,351 @@
+//! Scalar operators on values: element types meet, constants fold, dimensions stay exact.
+//!
+//! Shapes are the business of [`super::align`].
+
+use super::{Eval, Lowerer, typing};
+use crate::ast::{BinaryOp, CompareOp};
+use crate::diag::Diagnostic;
+use crate::source::Span;
+use crate::value::{Tensor, Value, promote};
+use salient_ir::{Const, DType, Dim, MapOp, Name, NodeId, Op, Typing};
+
+impl<'a> Lowerer<'a, '_> {
+    /// The value as a tensor: what is known when compiling becomes a literal.
+    pub(super) fn tensor(&mut self, value: Value<'a>, span: Span) -> Eval<Tensor> {
+        match value {
+            Value::Tensor(t) => Ok(t),
+            Value::Int(dim) => {
+                let node = self.b.extent_of(&dim);
+                Ok(Tensor { index: true, ..Tensor::scalar(node) })
+            }
+            Value::Float(x) => Ok(Tensor::scalar(self.b.constant(Const::f32(x as f32)))),
+            Value::Bool(x) => Ok(Tensor::scalar(self.b.constant(Const::Bool(x)))),
+            Value::Poison => Err(super::Fail::Reported),
+            other @ (Value::Text(_) | Value::Function(_) | Value::Many(_)) => {
+                Err(Diagnostic::error(span, format!("a tensor was expected, found {}", other.describe())).into())
+            }
+        }
+    }
+
+    /// The value with elements of that type.
+    pub(super) fn cast(&mut self, value: Value<'a>, to: DType, span: Span) -> Eval<Tensor> {
+        match (&value, to) {
+            (Value::Int(d), DType::F32) if d.as_constant().is_some() => {
+                let n = d.as_constant().unwrap_or_default();
+                return Ok(Tensor::scalar(self.b.constant(Const::f32(n as f32))));
+            }
+            (Value::Int(d), DType::I32) if d.as_constant().is_some() => {
+                return match i32::try_from(d.as_constant().unwrap_or_default()) {
+                    Ok(n) => Ok(Tensor::scalar(self.b.constant(Const::I32(n)))),
+                    Err(_) => Err(Diagnostic::error(span, format!("{d} is too large for i32")).into()),
+                };
+            }
+            _ => {}
+        }
+        let t = self.tensor(value, span)?;
+        let from = self.dtype(&t);
+        let op = match to {
+            same if same == from => return Ok(t),
+            DType::F32 | DType::F16 | DType::BF16 => MapOp::ToF32,
+            DType::I32 => MapOp::ToI32,
+            DType::I64 => MapOp::ToI64,
+            DType::Bool => {
+                return Err(Diagnostic::error(span, format!("a truth value was expected, found {}", self.shape_text(&t)))
+                    .help("compare it: `x != 0`")
+                    .into());
+            }
+        };
+        let node = self.map_node(op, &[t.node], span)?;
+        Ok(Tensor { node, index: t.index && to.is_int(), floored: t.floored && to.is_int(), ..t })
+    }
+
+    /// A cast that the text does not ask for.
+    fn promoted(&mut self, value: Value<'a>, to: DType, span: Span) -> Eval<Tensor> {
+        if let Value::Tensor(t) = &value
+            && t.floored
+            && to == DType::F32
+        {
+            return Err(Diagnostic::error(span, "this integer quotient is rounded down, but used as a number")
+                .saying("`/` between indices rounds down")
+                .help("write `f32(…)` around the quotient if rounding is meant, around its dividend if not")
+                .into());
+        }
+        self.cast(value, to, span)
+    }
+
+    /// A node for a scalar operator; of literals, the literal that it gives.
+    pub(super) fn map_node(&mut self, op: MapOp, args: &[NodeId], span: Span) -> Eval<NodeId> {
+        let known: Option<Vec<Const>> = args
+            .iter()
+            .map(|a| match self.b.op(*a) {
+                Op::Const(c) => Some(*c),
+                _ => None,
+            })
+            .collect();
+        let node = self.b.map(op, args).map_err(typing(span))?;
+        let Some(known) = known else { return Ok(node) };
+        let values: Vec<f64> = known.iter().map(|c| c.value()).collect();
+        let out = (op.info().eval)(&values);
+        Ok(match self.b.node(node).dtype {
+            DType::F32 | DType::F16 | DType::BF16 => self.b.constant(Const::f32(out as f32)),
+            DType::Bool => self.b.constant(Const::Bool(out != 0.0)),
+            // Integers beyond 2^53 are not exact in f64: left to the graph.
+            DType::I32 | DType::I64 if !out.is_finite() || out.abs() > 2f64.powi(53) => node,
+            DType::I32 => self.b.constant(Const::I32(out as i32)),
+            DType::I64 => self.b.constant(Const::I64(out as i64)),
+        })
+    }
+
+    /// A scalar operator on values with their places: types meet, shapes are broadcast.
+    pub(super) fn map(&mut self, op: MapOp, args: Vec<(Value<'a>, Span)>, span: Span) -> Eval<Value<'a>> {
+        let info = op.info();
+        if args.len() != info.arity {
+            let message = format!("`{}` takes {} arguments, found {}", info.name, info.arity, args.len());
+            return Err(Diagnostic::error(span, message).into());
+        }
+        if args.iter().any(|(v, _)| matches!(v, Value::Poison)) {
+            return Err(super::Fail::Reported);
+        }
+        if let Some(folded) = fold(op, &args) {
+            return Ok(folded);
+        }
+        let target = self.element_type(info.typing, &args);
+        let mut tensors = Vec::new();
+        for (n, (value, place)) in args.into_iter().enumerate() {
+            let tensor = match info.typing {
+                Typing::Select if n == 0 => self.cast(value, DType::Bool, place)?,
+                Typing::Logic => self.cast(value, DType::Bool, place)?,
+                Typing::Cast(_) => self.tensor(value, place)?,
+                _ => self.promoted(value, target, place)?,
+            };
+            tensors.push((tensor, place));
+        }
+        let arithmetic = matches!(info.typing, Typing::Arithmetic | Typing::Integer);
+        let index = arithmetic && tensors.iter().all(|(t, _)| t.index);
+        let floored = arithmetic && (op == MapOp::IntDiv || tensors.iter().any(|(t, _)| t.floored));
+        let what = info.sign.unwrap_or(info.name).trim();
+        let (pos, named, nodes) = self.broadcast(&tensors, what, span)?;
+        let node = self.map_node(op, &nodes, span)?;
+        Ok(Value::Tensor(Tensor { node, pos, named, index, floored }))
+    }
+
+    /// The element type that the operator works in.
+    fn element_type(&self, typing: Typing, args: &[(Value<'a>, Span)]) -> DType {
+        let operands = if typing == Typing::Select { &args[1..] } else { args };
+        let strong = operands.iter().filter_map(|(v, _)| match v {
+            Value::Tensor(t) => Some(self.dtype(t)),
+            Value::Float(_) => Some(DType::F32),
+            Value::Bool(_) => Some(DType::Bool),
+            _ => None,
+        });
+        let joined = strong.reduce(promote);
+        let any_int = operands.iter().any(|(v, _)| matches!(v, Value::Int(_)));
+        match (typing, joined) {
+            (Typing::Float, _) => DType::F32,
+            (_, None) => DType::I64,
+            // An integer literal takes the type of the other operand, unless that is a truth value.
+            (_, Some(DType::Bool)) if any_int => DType::I64,
+            (_, Some(d)) => d,
+        }
+    }
+
+    /// `a OP b` as written between operands.
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        a: (Value<'a>, Span),
+        b: (Value<'a>, Span),
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        match (op, &a.0, &b.0) {
+            (_, Value::Poison, _) | (_, _, Value::Poison) => Err(super::Fail::Reported),
+            (BinaryOp::Add, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x + y)),
+            (BinaryOp::Sub, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x - y)),
+            (BinaryOp::Mul, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x * y)),
+            (BinaryOp::Div, Value::Int(x), Value::Int(y)) => match x.exact_div(y) {
+                Some(q) => Ok(Value::Int(q)),
+                None => Err(self.not_divisible(x, y, a.1, b.1, span)),
+            },
+            (BinaryOp::Div, _, _) => self.divide(a, b, span),
+            (BinaryOp::Rem, _, _) => {
+                for (value, place) in [&a, &b] {
+                    let float = match value {
+                        Value::Tensor(t) => self.dtype(t) == DType::F32,
+                        Value::Float(_) => true,
+                        _ => false,
+                    };
+                    if float {
+                        return Err(Diagnostic::error(*place, "`%` takes integers")
+                            .saying(format!("this is {}", self.describe(value)))
+                            .into());
+                    }
+                }
+                self.map(MapOp::Mod, vec![a, b], span)
+            }
+            (BinaryOp::Pow, _, _) => self.power(a, b, span),
+            (BinaryOp::MatMul, _, _) => {
+                let x = self.tensor(a.0, a.1)?;
+                let y = self.tensor(b.0, b.1)?;
+                self.product((x, a.1), (y, b.1), span).map(Value::Tensor)
+            }
+            (BinaryOp::Or, _, _) => self.map(MapOp::Or, vec![a, b], span),
+            (BinaryOp::And, _, _) => self.map(MapOp::And, vec![a, b], span),
+            (BinaryOp::Add, _, _) => self.map(MapOp::Add, vec![a, b], span),
+            (BinaryOp::Sub, _, _) => self.map(MapOp::Sub, vec![a, b], span),
+            (BinaryOp::Mul, _, _) => self.map(MapOp::Mul, vec![a, b], span),
+        }
+    }
+
+    fn not_divisible(&self, x: &Dim, y: &Dim, left: Span, right: Span, span: Span) -> super::Fail {
+        if y.as_constant() == Some(0) {
+            return Diagnostic::error(right, "this divides by zero").into();
+        }
+        let text = |d: &Dim, place: Span| self.arithmetic_text(d, place);
+        Diagnostic::error(span, format!("{} is not divisible by {}", text(x, left), text(y, right)))
+            .saying("`/` between integers must come out even")
+            .help("write a number with a point, as `1.0 / 2`, for a quotient that need not be an integer")
+            .into()
+    }
+
+    /// `D = 10` where the text says `D`, `10` where it says `10`.
+    pub(super) fn arithmetic_text(&self, d: &Dim, place: Span) -> String {
+        let named = self.here().scopes.iter().rev().find_map(|s| {
+            s.iter().find(|(name, var)| {
+                matches!(&var.value, Value::Int(v) if v == d)
+                    && place.end - place.start == name.len() as u32
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            })
+        });
+        match named {
+            Some((name, _)) if *name != d.to_string() => format!("{name} = {d}"),
+            _ => d.to_string(),
+        }
+    }
+
+    fn divide(&mut self, a: (Value<'a>, Span), b: (Value<'a>, Span), span: Span) -> Eval<Value<'a>> {
+        let integers = |v: &Value<'a>| match v {
+            Value::Tensor(t) => self.dtype(t).is_int(),
+            Value::Int(_) => true,
+            _ => false,
+        };
+        if !(integers(&a.0) && integers(&b.0)) {
+            return self.map(MapOp::Div, vec![a, b], span);
+        }
+        let of_indices = |v: &Value<'a>| !matches!(v, Value::Tensor(t) if !t.index);
+        if of_indices(&a.0) && of_indices(&b.0) {
+            return self.map(MapOp::IntDiv, vec![a, b], span);
+        }
+        let culprit = if of_indices(&a.0) { &b } else { &a };
+        Err(Diagnostic::error(span, "`/` does not divide integer tensors")
+            .also(culprit.1, format!("this is {}", self.describe(&culprit.0)))
+            .help("write `f32(x) / y` for the quotient, `int_div(x, y)` for the quotient rounded down")
+            .into())
+    }
+
+    /// `x ** n`: a small power of an integer exponent is a product.
+    fn power(&mut self, a: (Value<'a>, Span), b: (Value<'a>, Span), span: Span) -> Eval<Value<'a>> {
+        let whole = match &b.0 {
+            Value::Int(n) => n.as_constant(),
+            Value::Float(x) if x.fract() == 0.0 && x.abs() < 64.0 => Some(*x as i64),
+            _ => None,
+        };
+        match (&a.0, whole) {
+            (Value::Int(base), Some(n @ 0..=63)) if matches!(b.0, Value::Int(_)) => {
+                Ok(Value::Int((0..n).fold(Dim::constant(1), |p, _| &p * base)))
+            }
+            (Value::Tensor(_), Some(n @ 2..=4)) => {
+                let mut out = a.clone();
+                for _ in 1..n {
+                    let product = self.map(MapOp::Mul, vec![out, a.clone()], span)?;
+                    out = (product, span);
+                }
+                Ok(out.0)
+            }
+            (Value::Tensor(_), Some(1)) => Ok(a.0),
+            _ => self.map(MapOp::Pow, vec![a, b], span),
+        }
+    }
+
+    /// A comparison; `a > b` is `b < a`.
+    pub(super) fn compare(
+        &mut self,
+        op: CompareOp,
+        a: (Value<'a>, Span),
+        b: (Value<'a>, Span),
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        if let (Value::Int(x), Value::Int(y)) = (&a.0, &b.0)
+            && let Some(known) = compare_dims(op, x, y)
+        {
+            return Ok(Value::Bool(known));
+        }
+        match op {
+            CompareOp::Lt => self.map(MapOp::Lt, vec![a, b], span),
+            CompareOp::Le => self.map(MapOp::Le, vec![a, b], span),
+            CompareOp::Gt => self.map(MapOp::Lt, vec![b, a], span),
+            CompareOp::Ge => self.map(MapOp::Le, vec![b, a], span),
+            CompareOp::Eq => self.map(MapOp::Eq, vec![a, b], span),
+            CompareOp::Ne => self.map(MapOp::Ne, vec![a, b], span),
+        }
+    }
+
+    /// The index along an axis, as a value with a free index.
+    pub(super) fn index_value(&mut self, axis: salient_ir::AxisId, name: &str) -> Tensor {
+        let node = self.b.iota(axis);
+        let slot = crate::value::Slot { axis: Some(axis), label: Some(Name::from(name)) };
+        Tensor { node, pos: Vec::new(), named: vec![slot], index: true, floored: false }
+    }
+}
+
+/// The comparison of two dimensions, where it is known.
+pub(super) fn compare_dims(op: CompareOp, x: &Dim, y: &Dim) -> Option<bool> {
+    let (a, b) = match (x.as_constant(), y.as_constant()) {
+        (Some(a), Some(b)) => (a, b),
+        _ if x == y => (0, 0),
+        _ => return None,
+    };
+    Some(match op {
+        CompareOp::Lt => a < b,
+        CompareOp::Le => a <= b,
+        CompareOp::Gt => a > b,
+        CompareOp::Ge => a >= b,
+        CompareOp::Eq => a == b,
+        CompareOp::Ne => a != b,
+    })
+}
+
+/// The result where every argument is known when compiling.
+fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
+    let mut values = Vec::new();
+    for (value, _) in args {
+        values.push(match value {
+            Value::Int(d) => d.as_constant()? as f64,
+            Value::Float(x) => *x,
+            Value::Bool(b) => f64::from(u8::from(*b)),
+            _ => return None,
+        });
+    }
+    let all = |f: fn(&Value<'a>) -> bool| args.iter().all(|(v, _)| f(v));
+    let ints = all(|v| matches!(v, Value::Int(_)));
+    let bools = all(|v| matches!(v, Value::Bool(_)));
+    let numbers = !args.iter().any(|(v, _)| matches!(v, Value::Bool(_)));
+    let out = (op.info().eval)(&values);
+    let int = || (out.is_finite() && out.abs() <= 2f64.powi(53)).then(|| Value::Int(Dim::constant(out as i64)));
+    match op.info().typing {
+        Typing::Float if numbers => Some(Value::Float(out)),
+        Typing::Arithmetic if ints => int(),
+        Typing::Arithmetic if numbers => Some(Value::Float(out)),
+        Typing::Integer if ints => int(),
+        Typing::Compare if numbers || bools => Some(Value::Bool(out != 0.0)),
+        Typing::Logic if bools => Some(Value::Bool(out != 0.0)),
+        Typing::Cast(DType::F32) => Some(Value::Float(out)),
+        Typing::Cast(DType::I64) => int(),
+        Typing::Float
+        | Typing::Arithmetic
+        | Typing::Integer
+        | Typing::Compare
+        | Typing::Logic
+        | Typing::Select
+        | Typing::Cast(_) => None,
+    }
+}

@@ -1,0 +1,417 @@
+//! Calls along an axis: reductions, running sums, concatenation, and functions with an `axis` in their brackets.
+//!
+//! `sum[j](…)` binds `j` in its argument. Without brackets the last axis is meant.
+
+use super::call::{Given, match_parameters};
+use super::index::Wanted;
+use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
+use crate::ast::{Argument, Expr, Function};
+use crate::diag::{Diagnostic, counted, did_you_mean, listed};
+use crate::source::Span;
+use crate::value::{Slot, StaticArg, StaticValue, Tensor, Value};
+use salient_ir::{AxisId, AxisSet, DType, Dim, FusedOp, MapOp, Name, Op, ReduceOp};
+use std::collections::BTreeMap;
+
+/// The axes that a call names, after its arguments are evaluated.
+struct Along<'a> {
+    given: Vec<Given<'a>>,
+    bound: Vec<Bound>,
+}
+
+impl<'a> Lowerer<'a, '_> {
+    /// Evaluates arguments with the indices of the brackets bound.
+    fn along(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument]) -> Eval<Along<'a>> {
+        let wanted: Vec<Wanted> = statics
+            .iter()
+            .filter_map(|s| match &s.value {
+                StaticValue::Axis(name, extent) => Some((name.clone(), extent.clone(), s.span)),
+                StaticValue::Value(_) => None,
+            })
+            .collect();
+        let bodies: Vec<&'a Expr> = args.iter().map(|a| &a.value).collect();
+        let depth = self.here().indices.len();
+        self.bind(&wanted, &bodies);
+        let given = self.arguments(args);
+        let bound = self.frame().indices.split_off(depth);
+        Ok(Along { given: given?, bound })
+    }
+
+    fn only_argument(&mut self, mut along: Along<'a>, name: &str, span: Span) -> Eval<(Tensor, Span, Vec<Bound>)> {
+        if along.given.len() != 1 {
+            let n = along.given.len();
+            return Err(Diagnostic::error(span, format!("`{name}` takes one tensor, found {n}")).into());
+        }
+        let arg = along.given.remove(0);
+        Ok((self.tensor(arg.value, arg.span)?, arg.span, along.bound))
+    }
+
+    /// Takes the slot of a named index out of a tensor.
+    fn take_slot(&mut self, t: &mut Tensor, bound: &Bound, place: Span) -> Eval<Option<Slot>> {
+        let found = |s: &Slot| s.is_called(&bound.name) || (s.axis.is_some() && s.axis == bound.axis);
+        if let Some(at) = t.named.iter().position(found) {
+            return Ok(Some(t.named.remove(at)));
+        }
+        if let Some(at) = t.pos.iter().position(found) {
+            return Ok(Some(t.pos.remove(at)));
+        }
+        if bound.axis.is_some() {
+            return Ok(None);
+        }
+        let labels: Vec<&str> = t.slots().filter_map(|s| s.label.as_deref()).collect();
+        Err(Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
+            .also(place, format!("this is {}, its axes are {}", self.shape_text(t), listed(labels.iter().copied())))
+            .help_if(did_you_mean(&bound.name, labels))
+            .into())
+    }
+
+    fn last_slot(&mut self, t: &mut Tensor, name: &str, place: Span) -> Eval<Slot> {
+        t.pos.pop().ok_or_else(|| {
+            let d = Diagnostic::error(place, format!("`{name}` needs an axis"));
+            let shape = self.shape_text(t);
+            if t.named.is_empty() {
+                d.saying(format!("this is {shape}")).into()
+            } else {
+                d.saying(format!("this is {shape}")).help(format!("name the index: `{name}[j](…)`")).into()
+            }
+        })
+    }
+
+    /// A reduction; without an operator, the mean.
+    pub(super) fn reduction(
+        &mut self,
+        op: Option<ReduceOp>,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let name = op.map_or("mean", |o| o.info().name);
+        let along = self.along(statics, args)?;
+        let (mut t, place, bound) = self.only_argument(along, name, span)?;
+        let dtype = self.dtype(&t);
+        t = match (op, dtype) {
+            (Some(ReduceOp::Sum | ReduceOp::Prod), DType::Bool) => self.cast(Value::Tensor(t), DType::I64, place)?,
+            (None, DType::Bool | DType::I32 | DType::I64) => self.cast(Value::Tensor(t), DType::F32, place)?,
+            (Some(ReduceOp::Any | ReduceOp::All), DType::F32 | DType::I32 | DType::I64) => {
+                return Err(Diagnostic::error(place, format!("`{name}` takes truth values"))
+                    .saying(format!("this is {}", self.shape_text(&t)))
+                    .help("compare first: `x != 0`")
+                    .into());
+            }
+            _ => t,
+        };
+        t.index = false;
+        let mut count = Dim::constant(1);
+        if bound.is_empty() {
+            let slot = self.last_slot(&mut t, name, place)?;
+            count = self.extent(&slot);
+            self.reduce_slot(&mut t, op, slot.axis, span)?;
+        }
+        for index in bound.iter().rev() {
+            let slot = self.take_slot(&mut t, index, place)?;
+            let axis = match slot {
+                Some(slot) => slot.axis,
+                // The argument does not depend on the index: it counts as often as there are positions.
+                None => index.axis,
+            };
+            count = &count * &axis.map_or(Dim::constant(1), |a| self.b.extent(a).clone());
+            self.reduce_slot(&mut t, op, axis, span)?;
+        }
+        if op.is_some() {
+            return Ok(Value::Tensor(t));
+        }
+        self.map(MapOp::Div, vec![(Value::Tensor(t), span), (Value::Int(count), span)], span)
+    }
+
+    fn reduce_slot(&mut self, t: &mut Tensor, op: Option<ReduceOp>, axis: Option<AxisId>, span: Span) -> Eval<()> {
+        let op = op.unwrap_or(ReduceOp::Sum);
+        let axis = match axis {
+            Some(axis) => axis,
+            None if op == ReduceOp::ArgMax => self.b.axis_id("n", &Dim::constant(1)),
+            None => return Ok(()),
+        };
+        t.node = self.b.reduce(op, axis, t.node).map_err(typing(span))?;
+        Ok(())
+    }
+
+    /// The axis of a call that keeps it, with the tensor's slots unchanged.
+    fn kept_axis(&mut self, t: &Tensor, bound: &[Bound], name: &str, place: Span) -> Eval<Option<AxisId>> {
+        let mut scratch = t.clone();
+        match bound {
+            [] => Ok(self.last_slot(&mut scratch, name, place)?.axis),
+            [index] => Ok(match self.take_slot(&mut scratch, index, place)? {
+                Some(slot) => slot.axis,
+                None => index.axis,
+            }),
+            more => Err(Diagnostic::error(more[1].from, format!("`{name}` goes along one axis")).into()),
+        }
+    }
+
+    pub(super) fn running_sum(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+        let along = self.along(statics, args)?;
+        let (mut t, place, bound) = self.only_argument(along, "cumsum", span)?;
+        if self.dtype(&t) == DType::Bool {
+            t = self.cast(Value::Tensor(t), DType::I64, place)?;
+        }
+        let Some(axis) = self.kept_axis(&t, &bound, "cumsum", place)? else { return Ok(Value::Tensor(t)) };
+        if !t.slots().any(|s| s.axis == Some(axis)) {
+            t.named.push(Slot { axis: Some(axis), label: Some(Name::from(bound[0].name.as_str())) });
+        }
+        t.index = false;
+        t.node = self.b.add(Op::CumSum(axis), &[t.node]).map_err(typing(span))?;
+        Ok(Value::Tensor(t))
+    }
+
+    /// An operator that only rewriting makes, as dumps call it.
+    pub(super) fn fused(
+        &mut self,
+        op: FusedOp,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let info = op.info();
+        let along = self.along(statics, args)?;
+        if along.given.len() != info.arity || along.bound.len() > 1 {
+            let message = format!("`fused.{}` takes one axis and {}", info.name, counted(info.arity, "tensor", "tensors"));
+            return Err(Diagnostic::error(span, message).into());
+        }
+        let mut operands = Vec::new();
+        for g in along.given {
+            operands.push((self.cast(g.value, DType::F32, g.span)?, g.span));
+        }
+        let place = operands[0].1;
+        let (pos, named, nodes) = self.broadcast(&operands, info.name, span)?;
+        let mut t = Tensor { pos, named, ..Tensor::scalar(nodes[0]) };
+        let axis = match along.bound.first() {
+            None => self.last_slot(&mut t, info.name, place)?.axis,
+            Some(bound) => {
+                let slot = self.take_slot(&mut t, bound, place)?;
+                if !info.reduces {
+                    let kept = slot.clone().unwrap_or(Slot { axis: bound.axis, label: None });
+                    t.named.push(Slot { label: Some(Name::from(bound.name.as_str())), ..kept });
+                }
+                slot.map_or(bound.axis, |s| s.axis)
+            }
+        };
+        let axis = axis.unwrap_or_else(|| self.b.axis_id("n", &Dim::constant(1)));
+        t.node = self.b.add(Op::Fused(op, axis), &nodes).map_err(typing(span))?;
+        Ok(Value::Tensor(t))
+    }
+
+    /// The parts one after the other along an axis; a part without the axis is one position long.
+    pub(super) fn concat(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+        // Each part binds the index with its own extent.
+        let mut parts: Vec<(Tensor, Slot, usize, Span)> = Vec::new();
+        let mut label = None;
+        for arg in args {
+            let along = self.along(statics, std::slice::from_ref(arg))?;
+            for g in along.given {
+                let mut t = self.tensor(g.value, g.span)?;
+                let rank = t.pos.len();
+                let (slot, from_right) = match along.bound.first() {
+                    None => (self.last_slot(&mut t, "concat", g.span)?, 0),
+                    Some(bound) => {
+                        label = Some(bound.name.clone());
+                        let at = t.pos.iter().position(|s| s.is_called(&bound.name));
+                        let named = t.named.iter().any(|s| s.is_called(&bound.name));
+                        let slot = match (at, named) {
+                            (None, false) => Slot::UNIT,
+                            _ => self.take_slot(&mut t, bound, g.span)?.unwrap_or(Slot::UNIT),
+                        };
+                        (slot, at.map_or(usize::MAX, |at| rank - 1 - at))
+                    }
+                };
+                parts.push((t, slot, from_right, g.span));
+            }
+        }
+        let Some(first) = parts.first() else {
+            return Err(Diagnostic::error(span, "`concat` needs at least one part").into());
+        };
+        let from_right = parts.iter().map(|p| p.2).find(|r| *r != usize::MAX).unwrap_or(usize::MAX);
+        if let Some(name) = &label
+            && parts.iter().all(|p| p.1 == Slot::UNIT && p.2 == usize::MAX)
+        {
+            return Err(Diagnostic::error(span, format!("no part has an axis called `{name}`"))
+                .also(first.3, format!("this is {}", self.shape_text(&first.0)))
+                .into());
+        }
+        let dtypes: Vec<DType> = parts.iter().map(|p| self.dtype(&p.0)).collect();
+        let dtype = dtypes.iter().copied().reduce(crate::value::promote).expect("at least one part");
+        let mut total = Dim::constant(0);
+        let (mut operands, mut lengths) = (Vec::new(), Vec::new());
+        for (t, slot, _, place) in parts.clone() {
+            let extent = self.extent(&slot);
+            total = &total + &extent;
+            // A part's own axis moves out of the way of everything that its other axes may be renamed to.
+            let avoid: AxisSet = parts.iter().flat_map(|p| p.0.slots()).filter_map(|s| s.axis).collect();
+            let stem = slot.label.clone().or_else(|| slot.axis.map(|a| self.b.axis(a).name.clone()));
+            let mut own = slot.axis.unwrap_or_else(|| self.b.axis_id(stem.as_deref().unwrap_or("n"), &extent));
+            let mut t = self.cast(Value::Tensor(t), dtype, place)?;
+            if avoid.contains(own) {
+                let aside = self.b.fresh_axis(own, &avoid);
+                t.node = self.moved(t.node, &[(own, aside)]);
+                own = aside;
+            }
+            operands.push((t, place));
+            lengths.push(own);
+        }
+        let (mut pos, mut named, nodes) = self.broadcast(&operands, "concat", span)?;
+        let name = label.clone().or_else(|| parts[0].1.label.as_deref().map(str::to_owned));
+        let stem = match &label {
+            Some(l) => l.clone(),
+            None => parts[0].1.axis.map_or("n".to_owned(), |a| self.b.axis(a).name.split('.').next().unwrap_or("n").to_owned()),
+        };
+        let mut axis = self.b.axis_id(&stem, &total);
+        let used: AxisSet = pos.iter().chain(&named).filter_map(|s| s.axis).collect();
+        if used.contains(axis) {
+            axis = self.b.fresh_axis(axis, &used);
+        }
+        let node = self.b.add(Op::Concat(axis, lengths.into()), &nodes).map_err(typing(span))?;
+        let slot = Slot { axis: Some(axis), label: name.as_deref().map(Name::from) };
+        if from_right == usize::MAX {
+            named.push(slot);
+        } else {
+            let at = pos.len() - from_right.min(pos.len());
+            pos.insert(at, slot);
+        }
+        Ok(Value::Tensor(Tensor { pos, named, ..Tensor::scalar(node) }))
+    }
+
+    // ---- functions with an axis in brackets
+
+    /// Inside such a function the arguments are functions of the axis; all their other axes ride along.
+    pub(super) fn call_along(
+        &mut self,
+        f: &'a Function,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let name = &f.name.name;
+        let along = self.along(statics, args)?;
+        let mut bound = along.bound.into_iter();
+        let mut given = along.given;
+        let mut operands = Vec::new();
+        let mut which = Vec::new();
+        for (n, g) in given.iter().enumerate() {
+            if let Value::Tensor(t) = &g.value {
+                operands.push((t.clone(), g.span));
+                which.push(n);
+            }
+        }
+        let Some(place) = operands.first().map(|o| o.1) else {
+            return Err(Diagnostic::error(span, format!("`{name}` needs a tensor")).into());
+        };
+        let (mut pos, mut named, nodes) = self.broadcast(&operands, name, span)?;
+        // The axis parameters in order, each with the caller's axis.
+        let mut axes: Vec<(AxisId, Name)> = Vec::new();
+        for param in f.statics.iter().filter(|s| s.axis) {
+            let label = Name::from(param.name.name.as_str());
+            let index = bound.next();
+            let found = match &index {
+                None => pos.iter().rposition(|s| !axes.iter().any(|(a, _)| Some(*a) == s.axis)).map(|at| &mut pos[at]),
+                Some(b) => {
+                    let is = |s: &&mut Slot| s.is_called(&b.name) || (s.axis.is_some() && s.axis == b.axis);
+                    named.iter_mut().chain(&mut pos).find(is)
+                }
+            };
+            let Some(slot) = found else {
+                let mut whole = Tensor { pos: pos.clone(), named: named.clone(), ..Tensor::scalar(nodes[0]) };
+                return Err(match index {
+                    Some(b) => match self.take_slot(&mut whole, &Bound { axis: None, ..b }, place) {
+                        Err(fail) => fail,
+                        Ok(_) => unreachable!("the axis was not found a line above"),
+                    },
+                    None => match self.last_slot(&mut whole, name, place) {
+                        Err(fail) => fail,
+                        Ok(_) => Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into(),
+                    },
+                });
+            };
+            let axis = match slot.axis {
+                Some(axis) => axis,
+                None => {
+                    let axis = self.b.axis_id(&label, &Dim::constant(1));
+                    slot.axis = Some(axis);
+                    axis
+                }
+            };
+            axes.push((axis, label));
+        }
+        let inner: Vec<Slot> = pos
+            .iter()
+            .chain(&named)
+            .filter(|s| s.axis.is_some())
+            .map(|s| Slot {
+                axis: s.axis,
+                label: axes.iter().find(|(a, _)| Some(*a) == s.axis).map(|(_, label)| label.clone()),
+            })
+            .collect();
+        for (n, node) in which.iter().zip(&nodes) {
+            let index = matches!(&given[*n].value, Value::Tensor(t) if t.index);
+            given[*n].value =
+                Value::Tensor(Tensor { node: *node, pos: Vec::new(), named: inner.clone(), index, floored: false });
+        }
+        let riding = self.here().riding.iter().chain(inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis));
+        let frame = Frame {
+            decl: Some(f),
+            library: self.program.is_library(f),
+            scopes: vec![BTreeMap::new()],
+            indices: axes
+                .iter()
+                .map(|(axis, label)| Bound { name: label.to_string(), axis: Some(*axis), from: span })
+                .collect(),
+            path: self.here().path.clone(),
+            riding: riding.collect(),
+            call: Some(span),
+            results: None,
+        };
+        self.frames.push(frame);
+        let errors = self.errors.len();
+        let out = self.entered_along(f, statics, given, span);
+        if let Err(fail) = out {
+            self.report(fail);
+            self.frames.pop();
+            return Err(Fail::Reported);
+        }
+        let frame = self.frames.pop().expect("pushed above");
+        if self.errors.len() > errors {
+            return Err(Fail::Reported);
+        }
+        let mut values: Vec<Value<'a>> = Vec::new();
+        for (value, _) in frame.results.unwrap_or_default() {
+            values.push(match value {
+                Value::Tensor(t) => {
+                    let gone = |s: &&Slot| {
+                        axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis)
+                    };
+                    let keep = |list: &[Slot]| list.iter().filter(|s| !gone(s)).cloned().collect::<Vec<_>>();
+                    let mut kept = keep(&pos);
+                    kept.extend(t.pos.iter().cloned());
+                    Value::Tensor(Tensor { pos: kept, named: keep(&named), ..t })
+                }
+                other => other,
+            });
+        }
+        Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
+    }
+
+    fn entered_along(
+        &mut self,
+        f: &'a Function,
+        statics: &[StaticArg<'a>],
+        given: Vec<Given<'a>>,
+        span: Span,
+    ) -> Eval<()> {
+        if let Some(ty) = f.params.iter().filter_map(|p| p.ty.as_ref()).find(|t| t.shape.is_some()) {
+            return Err(Diagnostic::error(ty.span, "a function along an axis takes tensors of any shape")
+                .help("leave the shape out; inside, the argument is a function of the axis")
+                .into());
+        }
+        self.bind_statics(f, statics.to_vec(), span)?;
+        let matched = match_parameters(f, given, span)?;
+        self.bind_parameters(f, matched, span)?;
+        self.body(&f.body);
+        self.check_results(f)
+    }
+}

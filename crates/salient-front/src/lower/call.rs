@@ -1,0 +1,402 @@
+//! Calls: functions and blocks are inlined, operators by name are built.
+//!
+//! Calls that bind an axis are in [`super::axis_call`]; types of arguments in [`super::unify`].
+
+use super::{Eval, Fail, Frame, Lowerer};
+use crate::ast::{Argument, Bracket, Expr, ExprKind, Function, Kind, Parameter, Path, PathPart};
+use crate::diag::{Diagnostic, counted, did_you_mean};
+use crate::source::Span;
+use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
+use salient_ir::{AxisSet, MapOp, Typing};
+use std::collections::BTreeMap;
+
+/// An evaluated argument.
+pub(super) struct Given<'a> {
+    pub(super) name: Option<String>,
+    pub(super) value: Value<'a>,
+    pub(super) span: Span,
+}
+
+impl<'a> Lowerer<'a, '_> {
+    /// `target(args) as path`.
+    pub(super) fn call(
+        &mut self,
+        target: &'a Expr,
+        args: &'a [Argument],
+        path: Option<&'a Path>,
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let function = self.called(target)?;
+        match function.callee {
+            Callee::Builtin(b) => {
+                if let Some(path) = path {
+                    return Err(no_parameters(b.name(), path.span));
+                }
+                self.builtin(b, &function.statics, args, span)
+            }
+            Callee::Declared(f) => {
+                if let Some(path) = path
+                    && f.kind == Kind::Fn
+                {
+                    return Err(no_parameters(&f.name.name, path.span));
+                }
+                if f.kind == Kind::Model {
+                    return Err(Diagnostic::error(span, format!("`{}` is a model, which nothing can call", f.name.name))
+                        .also(f.name.span, "declared here")
+                        .help("make it a `block`")
+                        .into());
+                }
+                if let Some(frame) = self.frames.iter().find(|x| x.decl.is_some_and(|d| std::ptr::eq(d, f))) {
+                    let inner = frame.call.unwrap_or(span);
+                    return Err(Diagnostic::error(span, format!("`{}` calls itself", f.name.name))
+                        .also(inner, "it is at work since this call")
+                        .help("functions are inlined; repeat with `for`")
+                        .into());
+                }
+                if self.frames.len() >= super::MAX_CALLS {
+                    return Err(Diagnostic::error(span, format!("more than {} functions inside each other", super::MAX_CALLS)).into());
+                }
+                if f.statics.iter().any(|s| s.axis) {
+                    self.call_along(f, &function.statics, args, span)
+                } else {
+                    self.call_declared(f, function.statics, args, path, span)
+                }
+            }
+        }
+    }
+
+    fn called(&mut self, target: &'a Expr) -> Eval<FunctionValue<'a>> {
+        if let Some(callee) = self.callee(target) {
+            return Ok(FunctionValue { callee, statics: Vec::new() });
+        }
+        match self.expr(target)? {
+            Value::Function(f) => Ok(f),
+            other => {
+                let found = self.describe(&other);
+                let d = Diagnostic::error(target.span, "this is no function").saying(format!("this is {found}"));
+                Err(d.help("`x * (…)` multiplies; `x[…]` reads a tensor").into())
+            }
+        }
+    }
+
+    /// What stands in the brackets of a call.
+    pub(super) fn statics(&mut self, callee: &Callee<'a>, items: &'a [Bracket]) -> Eval<Vec<StaticArg<'a>>> {
+        let mut out = Vec::new();
+        for (n, item) in items.iter().enumerate() {
+            let (name, span) = match item {
+                Bracket::Named(name, value) => (Some(name.name.clone()), name.span.to(value.span)),
+                Bracket::Value(value) => (None, value.span),
+                Bracket::Colon(_, _, span) | Bracket::Rest(span) | Bracket::Unit(span) => (None, *span),
+            };
+            let axis = match callee {
+                Callee::Builtin(_) => true,
+                Callee::Declared(f) => match &name {
+                    Some(name) => f.statics.iter().any(|s| s.axis && s.name.name == *name),
+                    None => f.statics.get(n).is_some_and(|s| s.axis),
+                },
+            };
+            let value = match item {
+                Bracket::Value(Expr { kind: ExprKind::Name(index), .. })
+                | Bracket::Named(_, Expr { kind: ExprKind::Name(index), .. })
+                    if axis =>
+                {
+                    StaticValue::Axis(index.clone(), None)
+                }
+                Bracket::Colon(Some(Expr { kind: ExprKind::Name(index), .. }), Some(extent), _) if axis => {
+                    StaticValue::Axis(index.clone(), Some(self.dimension(extent)?))
+                }
+                Bracket::Value(value) | Bracket::Named(_, value) if !axis => StaticValue::Value(self.expr(value)?),
+                _ => {
+                    let what = if axis { "the name of an index" } else { "a value" };
+                    return Err(Diagnostic::error(span, format!("the brackets of `{}` hold {what} here", callee.name())).into());
+                }
+            };
+            out.push(StaticArg { name, value, span });
+        }
+        Ok(out)
+    }
+
+    /// The arguments in parentheses, evaluated; `x for l in 0..L` gives one for each.
+    pub(super) fn arguments(&mut self, args: &'a [Argument]) -> Eval<Vec<Given<'a>>> {
+        let mut out = Vec::new();
+        for arg in args {
+            let name = arg.name.as_ref().map(|n| n.name.clone());
+            let Some(range) = &arg.each else {
+                out.push(Given { name, value: self.expr(&arg.value)?, span: arg.value.span });
+                continue;
+            };
+            let (low, high) = self.bounds(range)?;
+            for n in low..high {
+                self.frame().scopes.push(BTreeMap::new());
+                self.define(&range.name.name, Value::Int(n.into()), range.name.span);
+                let value = self.expr(&arg.value);
+                self.frame().scopes.pop();
+                out.push(Given { name: None, value: value?, span: arg.value.span });
+            }
+        }
+        if out.iter().any(|g| matches!(g.value, Value::Poison)) {
+            return Err(Fail::Reported);
+        }
+        Ok(out)
+    }
+
+    fn builtin(&mut self, b: Builtin, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+        match b {
+            Builtin::Map(op) => {
+                let given = self.plain_arguments(b, statics, args, span)?;
+                self.apply(op, given, span)
+            }
+            Builtin::Where => {
+                let given = self.plain_arguments(b, statics, args, span)?;
+                self.apply(MapOp::Select, given, span)
+            }
+            Builtin::Extreme(_, op) if statics.is_empty() && args.len() > 1 => {
+                let given = self.plain_arguments(b, statics, args, span)?;
+                let mut given = given.into_iter();
+                let mut out = given.next().expect("more than one argument");
+                for next in given {
+                    out = (self.map(op, vec![out, next], span)?, span);
+                }
+                Ok(out.0)
+            }
+            Builtin::Extreme(op, _) | Builtin::Reduce(op) => self.reduction(Some(op), statics, args, span),
+            Builtin::Mean => self.reduction(None, statics, args, span),
+            Builtin::CumSum => self.running_sum(statics, args, span),
+            Builtin::Concat => self.concat(statics, args, span),
+            Builtin::Fused(op) => self.fused(op, statics, args, span),
+        }
+    }
+
+    /// Arguments of an operator that binds nothing and has no named parameters.
+    fn plain_arguments(
+        &mut self,
+        b: Builtin,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Vec<(Value<'a>, Span)>> {
+        if let Some(first) = statics.first() {
+            return Err(Diagnostic::error(first.span, format!("`{}` takes nothing in brackets", b.name())).into());
+        }
+        let given = self.arguments(args)?;
+        if let Some(named) = given.iter().find(|g| g.name.is_some()) {
+            return Err(Diagnostic::error(named.span, format!("`{}` has no named parameters", b.name())).into());
+        }
+        if given.is_empty() {
+            return Err(Diagnostic::error(span, format!("`{}` needs an argument", b.name())).into());
+        }
+        Ok(given.into_iter().map(|g| (g.value, g.span)).collect())
+    }
+
+    /// A scalar operator called by name.
+    fn apply(&mut self, op: MapOp, args: Vec<(Value<'a>, Span)>, span: Span) -> Eval<Value<'a>> {
+        if let (Typing::Cast(to), [(Value::Tensor(_), place)]) = (op.info().typing, args.as_slice()) {
+            let place = *place;
+            let value = args.into_iter().next().expect("one argument").0;
+            let t = self.cast(value, to, place)?;
+            return Ok(Value::Tensor(Tensor { floored: false, ..t }));
+        }
+        if let (Typing::Cast(to), [(Value::Int(d), place)]) = (op.info().typing, args.as_slice())
+            && (to == salient_ir::DType::I32 || d.as_constant().is_none())
+        {
+            let (value, place) = (Value::Int(d.clone()), *place);
+            return self.cast(value, to, place).map(Value::Tensor);
+        }
+        self.map(op, args, span)
+    }
+
+    // ---- declared functions
+
+    fn call_declared(
+        &mut self,
+        f: &'a Function,
+        statics: Vec<StaticArg<'a>>,
+        args: &'a [Argument],
+        path: Option<&'a Path>,
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let mut given = self.arguments(args)?;
+        let mut frame_path = self.here().path.clone();
+        if let Some(path) = path {
+            frame_path.extend(self.path(path)?);
+        }
+        let carried: Vec<Slot> =
+            given.iter().flat_map(|g| if let Value::Tensor(t) = &g.value { t.named.clone() } else { Vec::new() }).collect();
+        // Inside, the caller's free indices have no names.
+        for g in &mut given {
+            if let Value::Tensor(t) = &mut g.value {
+                t.named.iter_mut().for_each(|s| s.label = None);
+            }
+        }
+        let riding: AxisSet =
+            self.here().riding.iter().chain(carried.iter().filter_map(|s| s.axis)).collect();
+        self.frames.push(Frame {
+            decl: Some(f),
+            library: self.program.is_library(f),
+            scopes: vec![BTreeMap::new()],
+            indices: Vec::new(),
+            path: frame_path,
+            riding,
+            call: Some(span),
+            results: None,
+        });
+        let errors = self.errors.len();
+        let out = self.entered(f, statics, given, span);
+        // What is wrong inside is reported from inside, where the names are known.
+        if let Err(fail) = out {
+            let from_call = matches!(&fail, Fail::Report(d) if d.primary.as_ref().is_some_and(|p| p.0 == span));
+            if from_call && self.trials == 0 {
+                self.frames.pop();
+                return Err(fail);
+            }
+            self.report(fail);
+            self.frames.pop();
+            return Err(Fail::Reported);
+        }
+        let frame = self.frames.pop().expect("pushed above");
+        if self.errors.len() > errors {
+            return Err(Fail::Reported);
+        }
+        let results = frame.results.unwrap_or_default();
+        let mut values: Vec<Value<'a>> = results.into_iter().map(|(v, _)| restored(v, &carried)).collect();
+        Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
+    }
+
+    fn entered(
+        &mut self,
+        f: &'a Function,
+        statics: Vec<StaticArg<'a>>,
+        given: Vec<Given<'a>>,
+        span: Span,
+    ) -> Eval<()> {
+        self.bind_statics(f, statics, span)?;
+        let matched = match_parameters(f, given, span)?;
+        self.bind_parameters(f, matched, span)?;
+        self.body(&f.body);
+        self.check_results(f)
+    }
+
+    /// The brackets of a call become names of the function.
+    pub(super) fn bind_statics(&mut self, f: &'a Function, statics: Vec<StaticArg<'a>>, span: Span) -> Eval<()> {
+        let name = &f.name.name;
+        for (n, arg) in statics.into_iter().enumerate() {
+            let param = match &arg.name {
+                Some(wanted) => f.statics.iter().find(|s| s.name.name == *wanted),
+                None => f.statics.get(n),
+            };
+            let Some(param) = param else {
+                let names = f.statics.iter().map(|s| s.name.name.as_str());
+                let d = match &arg.name {
+                    Some(wanted) => Diagnostic::error(arg.span, format!("`{name}` has no parameter `{wanted}` in brackets"))
+                        .help_if(did_you_mean(wanted, names)),
+                    None => Diagnostic::error(
+                        arg.span,
+                        format!("`{name}` takes {} in brackets", counted(f.statics.len(), "parameter", "parameters")),
+                    ),
+                };
+                return Err(d.also(f.span, "declared here").into());
+            };
+            if self.here().scopes[0].contains_key(&param.name.name) {
+                return Err(Diagnostic::error(arg.span, format!("`{}` is given twice", param.name.name))
+                    .also(span, format!("in this call of `{name}`"))
+                    .into());
+            }
+            match arg.value {
+                StaticValue::Value(Value::Tensor(t)) if !t.pos.is_empty() || !t.named.is_empty() => {
+                    return Err(Diagnostic::error(arg.span, "brackets hold what is known when compiling")
+                        .saying(format!("this is {}", self.shape_text(&t)))
+                        .help("tensors go into parentheses")
+                        .into());
+                }
+                StaticValue::Value(value) => self.define(&param.name.name, value, arg.span),
+                StaticValue::Axis(..) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A path's segments, with the values of its holes.
+    pub(super) fn path(&mut self, path: &'a Path) -> Eval<Vec<String>> {
+        let mut out = Vec::new();
+        for segment in &path.segments {
+            let mut text = String::new();
+            for part in segment {
+                match part {
+                    PathPart::Text(t) => text.push_str(t),
+                    PathPart::Hole(e) => {
+                        let dim = self.dimension(e)?;
+                        let Some(n) = dim.as_constant() else {
+                            return Err(Diagnostic::error(e.span, "a path needs a number here")
+                                .saying(format!("{dim} is not known when compiling"))
+                                .into());
+                        };
+                        text.push_str(&n.to_string());
+                    }
+                }
+            }
+            out.push(text);
+        }
+        Ok(out)
+    }
+}
+
+/// Arguments by parameter: by name where one is said, else in order.
+pub(super) fn match_parameters<'a>(
+    f: &'a Function,
+    given: Vec<Given<'a>>,
+    span: Span,
+) -> Eval<Vec<(&'a Parameter, Option<Given<'a>>)>> {
+    let name = &f.name.name;
+    let mut out: Vec<(&Parameter, Option<Given<'a>>)> = f.params.iter().map(|p| (p, None)).collect();
+    let count = given.len();
+    for (n, arg) in given.into_iter().enumerate() {
+        let at = match &arg.name {
+            Some(wanted) => out.iter().position(|(p, _)| p.name.name == *wanted),
+            None => (n < out.len()).then_some(n),
+        };
+        let Some(at) = at else {
+            let names = f.params.iter().map(|p| p.name.name.as_str());
+            let d = match &arg.name {
+                Some(wanted) => Diagnostic::error(arg.span, format!("`{name}` has no parameter `{wanted}`"))
+                    .help_if(did_you_mean(wanted, names)),
+                None => Diagnostic::error(
+                    span,
+                    format!("`{name}` takes {}, found {count}", counted(f.params.len(), "argument", "arguments")),
+                ),
+            };
+            return Err(d.also(f.span, "declared here").into());
+        };
+        if out[at].1.is_some() {
+            return Err(Diagnostic::error(arg.span, format!("`{}` is given twice", out[at].0.name.name)).into());
+        }
+        out[at].1 = Some(arg);
+    }
+    let missing = out.iter().find(|(p, g)| g.is_none() && p.default.is_none());
+    match missing {
+        Some((p, _)) => Err(Diagnostic::error(span, format!("`{name}` needs a value for `{}`", p.name.name))
+            .also(p.name.span, "declared here")
+            .into()),
+        None => Ok(out),
+    }
+}
+
+/// A result with the caller's names for the axes that rode along.
+fn restored<'a>(value: Value<'a>, carried: &[Slot]) -> Value<'a> {
+    match value {
+        Value::Tensor(mut t) => {
+            for slot in &mut t.named {
+                if let Some(original) = carried.iter().find(|c| c.axis == slot.axis) {
+                    slot.label = original.label.clone();
+                }
+            }
+            Value::Tensor(t)
+        }
+        other => other,
+    }
+}
+
+fn no_parameters(name: &str, span: Span) -> Fail {
+    Diagnostic::error(span, format!("`{name}` has no parameters to name"))
+        .help("`as` stands behind the call of a block")
+        .into()
+}

@@ -1,0 +1,213 @@
+//! Expressions.
+//!
+//! Calls are in [`super::call`], brackets in [`super::index`], operators in [`super::arith`].
+
+use super::{Eval, Fail, Lowerer};
+use crate::ast::{Expr, ExprKind, UnaryOp};
+use crate::diag::{Diagnostic, did_you_mean};
+use crate::source::Span;
+use crate::value::{Builtin, Callee, FunctionValue, Value};
+use salient_ir::{Dim, MapOp};
+
+impl<'a> Lowerer<'a, '_> {
+    /// An expression that stands for itself: a definition's right side, a result. Its free indices become axes.
+    pub(super) fn root(&mut self, e: &'a Expr) -> Eval<Value<'a>> {
+        let free = self.free_indices(e);
+        let depth = self.here().indices.len();
+        self.bind(&free, &[e]);
+        let value = self.expr(e);
+        self.frame().indices.truncate(depth);
+        Ok(match value? {
+            Value::Tensor(t) => Value::Tensor(self.settle(t)),
+            Value::Many(values) => Value::Many(
+                values
+                    .into_iter()
+                    .map(|v| match v {
+                        Value::Tensor(t) => Value::Tensor(self.settle(t)),
+                        other => other,
+                    })
+                    .collect(),
+            ),
+            other => other,
+        })
+    }
+
+    /// Any expression.
+    pub(super) fn expr(&mut self, e: &'a Expr) -> Eval<Value<'a>> {
+        if self.depth >= super::MAX_DEPTH || self.b.len() > super::MAX_NODES {
+            return Err(Diagnostic::error(e.span, "this program is too large")
+                .note(format!("at most {} operators, {} expressions inside each other", super::MAX_NODES, super::MAX_DEPTH))
+                .into());
+        }
+        self.depth += 1;
+        let before = self.b.len();
+        let out = self.expr_here(e);
+        self.depth -= 1;
+        self.locate(before, e.span);
+        out
+    }
+
+    fn expr_here(&mut self, e: &'a Expr) -> Eval<Value<'a>> {
+        match &e.kind {
+            ExprKind::Int(n) => Ok(Value::Int(Dim::constant(*n))),
+            ExprKind::Float(x) => Ok(Value::Float(*x)),
+            ExprKind::Bool(b) => Ok(Value::Bool(*b)),
+            ExprKind::Infinity => Ok(Value::Float(f64::INFINITY)),
+            ExprKind::Text(text) => Ok(Value::Text(text.clone())),
+            ExprKind::Name(name) => self.name(name, e.span),
+            ExprKind::Unary(op, x) => {
+                let value = self.expr(x)?;
+                match (op, &value) {
+                    (UnaryOp::Neg, Value::Int(d)) => Ok(Value::Int(&Dim::constant(0) - d)),
+                    (UnaryOp::Neg, _) => self.map(MapOp::Neg, vec![(value, x.span)], e.span),
+                    (UnaryOp::Not, _) => self.map(MapOp::Not, vec![(value, x.span)], e.span),
+                }
+            }
+            ExprKind::Binary(op, x, y) => {
+                let a = self.expr(x)?;
+                let b = self.expr(y)?;
+                self.binary(*op, (a, x.span), (b, y.span), e.span)
+            }
+            ExprKind::Compare(first, rest) => {
+                let mut left = (self.expr(first)?, first.span);
+                let mut all: Option<Value<'a>> = None;
+                for (op, y) in rest {
+                    let right = (self.expr(y)?, y.span);
+                    let holds = self.compare(*op, left.clone(), right.clone(), left.1.to(y.span))?;
+                    all = Some(match all {
+                        None => holds,
+                        Some(before) => self.map(MapOp::And, vec![(before, e.span), (holds, e.span)], e.span)?,
+                    });
+                    left = right;
+                }
+                Ok(all.unwrap_or(Value::Bool(true)))
+            }
+            ExprKind::If(c, x, y) => {
+                let condition = self.expr(c)?;
+                if let Value::Bool(known) = condition {
+                    return self.expr(if known { x } else { y });
+                }
+                let a = self.expr(x)?;
+                let b = self.expr(y)?;
+                self.map(MapOp::Select, vec![(condition, c.span), (a, x.span), (b, y.span)], e.span)
+            }
+            ExprKind::Call(target, args) => self.call(target, args, None, e.span),
+            ExprKind::As(call, path) => match &call.kind {
+                ExprKind::Call(target, args) => self.call(target, args, Some(path), e.span),
+                _ => Err(Diagnostic::error(path.span, "`as` names the parameters of a block's call")
+                    .also(call.span, "this is no call")
+                    .into()),
+            },
+            ExprKind::Transpose(x) => {
+                let value = self.expr(x)?;
+                let t = self.tensor(value, x.span)?;
+                self.transposed(t, e.span).map(Value::Tensor)
+            }
+            ExprKind::Brackets(target, items) => {
+                if let Some(callee) = self.callee(target) {
+                    let statics = self.statics(&callee, items)?;
+                    return Ok(Value::Function(FunctionValue { callee, statics }));
+                }
+                let value = self.expr(target)?;
+                if let Value::Function(f) = &value {
+                    return Err(Diagnostic::error(e.span, format!("`{}` has its brackets already", f.callee.name())).into());
+                }
+                let t = self.tensor(value, target.span)?;
+                self.read(t, items, target.span, e.span).map(Value::Tensor)
+            }
+        }
+    }
+
+    /// What a name means here: an index, a definition, a function, in this order.
+    fn name(&mut self, name: &str, span: Span) -> Eval<Value<'a>> {
+        if self.bound(name).is_some() {
+            return self.index_named(name, span);
+        }
+        if let Some(var) = self.lookup(name) {
+            return match &var.value {
+                Value::Poison => Err(Fail::Reported),
+                value => Ok(value.clone()),
+            };
+        }
+        if let Some(f) = self.program.function(name) {
+            return Ok(Value::Function(FunctionValue { callee: Callee::Declared(f), statics: Vec::new() }));
+        }
+        if let Some(b) = Builtin::from_name(name) {
+            return Ok(Value::Function(FunctionValue { callee: Callee::Builtin(b), statics: Vec::new() }));
+        }
+        if name == "nan" {
+            return Ok(Value::Float(f64::NAN));
+        }
+        Err(self.unknown(name, span))
+    }
+
+    /// The function that a name (and nothing else) stands for.
+    pub(super) fn callee(&self, target: &Expr) -> Option<Callee<'a>> {
+        let ExprKind::Name(name) = &target.kind else { return None };
+        if self.bound(name).is_some() {
+            return None;
+        }
+        match self.lookup(name).map(|v| &v.value) {
+            Some(Value::Function(f)) if f.statics.is_empty() => return Some(f.callee),
+            Some(_) => return None,
+            None => {}
+        }
+        let declared = self.program.function(name).map(Callee::Declared);
+        declared.or_else(|| Builtin::from_name(name).map(Callee::Builtin))
+    }
+
+    fn unknown(&self, name: &str, span: Span) -> Fail {
+        let upper = name.starts_with(|c: char| c.is_ascii_uppercase());
+        let what = if upper { "a dimension or value" } else { "a value" };
+        let frame = self.here();
+        let mut candidates: Vec<&str> = frame.scopes.iter().flat_map(|s| s.keys()).map(String::as_str).collect();
+        candidates.extend(frame.indices.iter().map(|b| b.name.as_str()));
+        candidates.extend(self.constants.keys().map(String::as_str));
+        self.program.function_names().for_each(|n| candidates.push(n));
+        Builtin::names().for_each(|n| candidates.push(n));
+        let help = did_you_mean(name, candidates).or_else(|| habit(name)).or_else(|| {
+            upper.then(|| format!("a dimension comes from a parameter's type or from brackets: `[{name}]`"))
+        });
+        Diagnostic::error(span, format!("`{name}` is not known"))
+            .saying(format!("{what} of this name is not in scope"))
+            .help_if(help)
+            .into()
+    }
+
+    /// An expression that must be an integer known when compiling.
+    pub(super) fn dimension(&mut self, e: &'a Expr) -> Eval<Dim> {
+        match self.expr(e)? {
+            Value::Int(d) => Ok(d),
+            Value::Poison => Err(Fail::Reported),
+            other => {
+                let found = self.describe(&other);
+                Err(Diagnostic::error(e.span, "a dimension was expected").saying(format!("this is {found}")).into())
+            }
+        }
+    }
+}
+
+/// Names of other systems.
+fn habit(name: &str) -> Option<String> {
+    let text = match name {
+        "True" => "write `true`",
+        "False" => "write `false`",
+        "None" | "null" => "there is no null value; leave the argument out",
+        "matmul" | "dot" | "mm" | "bmm" => "write `x @ y`",
+        "transpose" | "permute" => "write `x.T`, or an indexed definition with the indices in another order",
+        "reshape" | "view" | "split" => "write an indexed definition: `let y[b, h: H, t, e: E] = x[b, t, h * E + e]`",
+        "einsum" => "write an indexed definition: `let y[i, j] = sum[k](a[i, k] * b[k, j])`",
+        "cat" | "concatenate" => "write `concat[axis](a, b)`",
+        "masked_fill" => "write `if keep then s else -inf`",
+        "tril" | "triu" => "a mask is a comparison of indices: `let keep[i: T, j: T] = j <= i`",
+        "arange" => "an index is a value: `let t[i: T] = i`",
+        "float" => "write `f32(x)`",
+        "int" => "write `i64(x)`",
+        "bool" => "a comparison gives a truth value: `x != 0`",
+        "shape" => "the dimensions in a parameter's type are names: `x: f32[T, D]`",
+        "gelu" => "`gelu_erf` or `gelu_tanh`: the two differ",
+        "rope" => "`rope_interleaved` or `rope_half`: the two differ",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}

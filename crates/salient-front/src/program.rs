@@ -1,0 +1,136 @@
+//! The declarations of a compilation: which name means which function or constant.
+//!
+//! Knows nothing of values or shapes.
+
+use crate::ast::{Const, File, Function, Item, Kind};
+use crate::diag::{Diagnostic, did_you_mean, listed};
+use crate::parse::parse;
+use crate::source::{SourceId, Sources};
+use crate::value::Builtin;
+use std::collections::BTreeMap;
+
+/// Every file of a compilation, parsed. The library's come first.
+pub(crate) struct Parsed {
+    files: Vec<(SourceId, bool, File)>,
+}
+
+/// The names of a compilation.
+pub(crate) struct Program<'a> {
+    functions: BTreeMap<&'a str, &'a Function>,
+    /// The constants, in the order of their declaration.
+    pub(crate) constants: Vec<&'a Const>,
+    library: u32,
+}
+
+/// Parses the library and every file that the caller added.
+pub(crate) fn read(sources: &Sources) -> Result<Parsed, Vec<Diagnostic>> {
+    let library = sources.files().len() - sources.user_files().len();
+    let mut errors = Vec::new();
+    let mut files = Vec::new();
+    for (n, file) in sources.files().iter().enumerate() {
+        match parse(file) {
+            Ok(tree) => files.push((file.id, n < library, tree)),
+            Err(found) => errors.extend(found),
+        }
+    }
+    if errors.is_empty() { Ok(Parsed { files }) } else { Err(errors) }
+}
+
+/// Collects the declarations; two of one name are an error, but a user's may stand in for the library's.
+pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    let mut functions: BTreeMap<&str, (&Function, bool)> = BTreeMap::new();
+    let mut constants: Vec<&Const> = Vec::new();
+    let mut library_files = 0;
+    for (_, library, file) in &parsed.files {
+        library_files += u32::from(*library);
+        for item in &file.items {
+            match item {
+                Item::Import(_) => {}
+                Item::Const(c) => {
+                    if let Some(first) = constants.iter().find(|o| o.name.name == c.name.name) {
+                        errors.push(twice(&c.name.name, c.name.span, first.name.span));
+                    }
+                    constants.push(c);
+                }
+                Item::Function(f) => {
+                    let name = f.name.name.as_str();
+                    if Builtin::from_name(name).is_some() {
+                        errors.push(
+                            Diagnostic::error(f.name.span, format!("`{name}` is an operator of the language"))
+                                .saying("this name is taken")
+                                .help("choose another name"),
+                        );
+                    }
+                    match functions.get(name) {
+                        Some((first, from_library)) if *from_library == *library => {
+                            errors.push(twice(name, f.name.span, first.name.span));
+                        }
+                        _ => {
+                            functions.insert(name, (f, *library));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let functions = functions.into_iter().map(|(name, (f, _))| (name, f)).collect();
+    Ok(Program { functions, constants, library: library_files })
+}
+
+fn twice(name: &str, second: crate::Span, first: crate::Span) -> Diagnostic {
+    Diagnostic::error(second, format!("`{name}` is declared twice"))
+        .saying("here again")
+        .also(first, "first declared here")
+}
+
+impl<'a> Program<'a> {
+    /// The function of that name.
+    pub(crate) fn function(&self, name: &str) -> Option<&'a Function> {
+        self.functions.get(name).copied()
+    }
+
+    /// Every function's name, sorted.
+    pub(crate) fn function_names(&self) -> impl Iterator<Item = &'a str> {
+        self.functions.keys().copied()
+    }
+
+    /// Whether the function is the library's.
+    pub(crate) fn is_library(&self, f: &Function) -> bool {
+        f.name.span.source.0 < self.library
+    }
+
+    /// The user's functions, in the order of their declaration.
+    pub(crate) fn user_functions(&self) -> Vec<&'a Function> {
+        let mut out: Vec<_> = self.functions.values().copied().filter(|f| !self.is_library(f)).collect();
+        out.sort_by_key(|f| f.span);
+        out
+    }
+
+    /// The model to compile: the one of that name, or the only one.
+    pub(crate) fn model(&self, name: Option<&str>) -> Result<&'a Function, Diagnostic> {
+        let mut models = self.user_functions();
+        models.retain(|f| f.kind == Kind::Model);
+        let names: Vec<&str> = models.iter().map(|f| f.name.name.as_str()).collect();
+        let Some(wanted) = name else {
+            return match models.as_slice() {
+                [one] => Ok(one),
+                [] => Err(Diagnostic::placeless("there is no model here")
+                    .help("a model is an entry point: `model NAME(x: f32[T, D]) { … }`")),
+                _ => Err(Diagnostic::placeless(format!("there are several models: {}", listed(names.iter().copied())))
+                    .help("say which one with --model NAME")),
+            };
+        };
+        match models.iter().find(|f| f.name.name == wanted) {
+            Some(f) => Ok(f),
+            None => Err(Diagnostic::placeless(format!(
+                "there is no model `{wanted}`; the models here are {}",
+                listed(names.iter().copied())
+            ))
+            .help_if(did_you_mean(wanted, names.iter().copied()))),
+        }
+    }
+}

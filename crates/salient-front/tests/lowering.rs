@@ -1,0 +1,53 @@
+//! What programs mean: the graphs that they become.
+
+use salient_front::{Settings, Sources, compile, render};
+use std::path::Path;
+
+fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The graph of a program in text form; the messages if it is refused.
+fn graph(text: &str) -> String {
+    let mut sources = Sources::new();
+    sources.add("test.attn", text);
+    match compile(&sources, None, &Settings::default()) {
+        Ok(lowered) => {
+            assert!(lowered.warnings.is_empty(), "{}", render(&lowered.warnings, &sources, false));
+            salient_ir::text::print(&lowered.graph)
+        }
+        Err(errors) => panic!("{}", render(&errors, &sources, false)),
+    }
+}
+
+#[test]
+fn examples_become_graphs() {
+    for name in [
+        "001_single_query",
+        "001_simple_attention",
+        "001_self_attention_v1",
+        "001_self_attention_v2",
+        "001_causal_two_ways",
+        "004_single_head",
+        "003_fused_operator",
+        "001_causal_attention",
+    ] {
+        let printed = graph(&example(&format!("seeds/{name}.attn")));
+        insta::assert_snapshot!(name, printed);
+    }
+}
+
+/// `parse(print(g)) = g`: the text form is a program, and it means the same graph.
+#[test]
+fn printed_graphs_read_back() {
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seeds")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".attn") {
+            continue;
+        }
+        let first = graph(&example(&format!("seeds/{name}")));
+        let second = graph(&first);
+        assert_eq!(first, second, "{name}");
+    }
+}
