@@ -137,37 +137,47 @@ fn the_verifier_names_the_broken_rule() {
         ("the pointer stored through is ptr, not mut ptr", broken(|body| body.types[3] = Ty::Ptr)),
         (
             "the value stored is f32, not i32",
-            broken(|body| match &mut straight(body, 2)[1] {
-                Inst::Store { elem, .. } => *elem = Elem::I32,
-                other => panic!("{other:?}"),
+            broken(|body| {
+                let Inst::Store { elem, .. } = &mut straight(body, 2)[1] else {
+                    panic!("another instruction")
+                };
+                *elem = Elem::I32;
             }),
         ),
         (
             "the index is f32, not int",
-            broken(|body| match &mut straight(body, 2)[2] {
-                Inst::LoadInt { addr, .. } => addr.index = Some(Value(15)),
-                other => panic!("{other:?}"),
+            broken(|body| {
+                let Inst::LoadInt { addr, .. } = &mut straight(body, 2)[2] else {
+                    panic!("another instruction")
+                };
+                addr.index = Some(Value(15));
             }),
         ),
         (
             "a float is not loaded as an int",
-            broken(|body| match &mut straight(body, 2)[2] {
-                Inst::LoadInt { elem, .. } => *elem = Elem::F32,
-                other => panic!("{other:?}"),
+            broken(|body| {
+                let Inst::LoadInt { elem, .. } = &mut straight(body, 2)[2] else {
+                    panic!("another instruction")
+                };
+                *elem = Elem::F32;
             }),
         ),
         (
             "the base of an address is not a pointer",
-            broken(|body| match &mut straight(body, 2)[3] {
-                Inst::Address { addr, .. } => addr.base = Value(4),
-                other => panic!("{other:?}"),
+            broken(|body| {
+                let Inst::Address { addr, .. } = &mut straight(body, 2)[3] else {
+                    panic!("another instruction")
+                };
+                addr.base = Value(4);
             }),
         ),
         (
             "the mask is f32, not mask",
-            broken(|body| match &mut repeat(body, 3).insts[1] {
-                Inst::Load { place, .. } => place.mask = Some(Value(6)),
-                other => panic!("{other:?}"),
+            broken(|body| {
+                let Inst::Load { place, .. } = &mut repeat(body, 3).insts[1] else {
+                    panic!("another instruction")
+                };
+                place.mask = Some(Value(6));
             }),
         ),
         ("the trip count is f32, not int", broken(|body| repeat(body, 1).trip = Value(6))),
