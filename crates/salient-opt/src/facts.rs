@@ -174,8 +174,8 @@ pub struct Known {
     pub applied: Vec<Application>,
     /// The matches that guards refused.
     pub refused: HashSet<Refusal>,
-    /// Left sides of directed rules that were used: not to be extracted.
-    pub retired: HashSet<Term>,
+    /// Left sides of directed rules that matched, with the term at the root of the right side: not to be extracted.
+    pub retired: HashSet<(Term, Option<Term>)>,
 }
 
 impl Known {

@@ -169,7 +169,8 @@ impl Normaliser<'_> {
         }
         let apply = |id: Id| {
             let x = (op.info().eval)(&[self.constant(id)?.value(), c.value()]);
-            (!x.is_nan()).then(|| Const::f32(x as f32))
+            // Adding zero makes -0 into 0: the arms of a mask are compared with literals.
+            (!x.is_nan()).then(|| Const::f32(x as f32 + 0.0))
         };
         Some((choice.children[0], apply(choice.children[1])?, apply(choice.children[2])?))
     }

@@ -3,11 +3,12 @@
 //! The loop is our own because it records what egg does not: which rule changed which class, which guard refused, and
 //! which left sides have a normal form and are not to be extracted again.
 
-use crate::facts::{Application, Known, Refusal};
+use crate::facts::{Application, Refusal};
 use crate::lang::Term;
 use crate::normalise::Classes;
 use crate::rules::{Holds, Kind, Row, Rule};
-use egg::{Applier, ENodeOrVar, Id, Language, PatternAst, SearchMatches, Searcher, Subst, Symbol};
+use egg::{ENodeOrVar, Id, Language, PatternAst, Searcher, Subst};
+use std::collections::HashSet;
 
 /// How much freedom with floats the rules have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,16 +56,10 @@ pub(crate) fn saturate(classes: &mut Classes, rules: &[Rule], limits: Limits) ->
     classes.rebuild();
     for round in 0..limits.iterations {
         let before = (classes.total_size(), classes.number_of_classes(), classes.analysis.applied.len());
-        let found: Vec<Vec<SearchMatches<'_, Term>>> = rules.iter().map(|r| r.left.search(classes)).collect();
-        let found: Vec<Vec<(Id, Vec<Subst>)>> = found
-            .into_iter()
-            .map(|matches| matches.into_iter().map(|m| (m.eclass, m.substs)).collect())
-            .collect();
+        let found: Vec<Vec<Match>> = rules.iter().map(|rule| search(classes, rule)).collect();
         for (n, (rule, matches)) in rules.iter().zip(found).enumerate() {
-            for (class, substs) in matches {
-                for subst in substs {
-                    apply(classes, n, rule, class, &subst);
-                }
+            for found in matches {
+                apply(classes, n, rule, found);
             }
             if classes.total_size() > limits.nodes {
                 classes.rebuild();
@@ -80,47 +75,79 @@ pub(crate) fn saturate(classes: &mut Classes, rules: &[Rule], limits: Limits) ->
     (Stop::Iterations, limits.iterations)
 }
 
+/// A place where the left side of a rule was found.
+struct Match {
+    class: Id,
+    subst: Subst,
+    /// The term at the root of the instance of the left side.
+    left: Term,
+    /// The classes of the terms below it, variables not counted.
+    inside: Vec<Id>,
+}
+
+/// Every match of a rule. The e-graph must be clean: instances are looked up in it.
+fn search(classes: &Classes, rule: &Rule) -> Vec<Match> {
+    let mut out = Vec::new();
+    for found in rule.left.search(classes) {
+        for subst in found.substs {
+            let mut inside = Vec::new();
+            let (left, _) = instance(&rule.left.ast, &subst, |term| {
+                let id = classes.lookup(term.clone()).expect("what was matched is in the e-graph");
+                inside.extend((!term.children.is_empty()).then_some(id));
+                id
+            });
+            inside.pop();
+            let left = left.expect("the left side of a rule is no variable");
+            out.push(Match { class: found.eclass, subst, left, inside });
+        }
+    }
+    out
+}
+
 /// One match of one rule.
-fn apply(classes: &mut Classes, n: usize, rule: &Rule, class: Id, subst: &Subst) {
-    if let Some(guard) = rule.refused_by(classes, subst) {
+fn apply(classes: &mut Classes, n: usize, rule: &Rule, found: Match) {
+    let Match { class, subst, left, inside } = found;
+    if let Some(guard) = rule.refused_by(classes, &subst) {
         classes.analysis.refused.insert(Refusal { rule: n, guard, class });
         return;
     }
-    let changed = rule.right.apply_one(classes, class, subst, None, Symbol::from("rule"));
-    if changed.is_empty() {
-        return;
-    }
-    let (root, inside) = interior(classes, &rule.left.ast, subst);
+    let (right, id) = instance(&rule.right.ast, &subst, |term| classes.add(term.clone()));
+    // A rule retires its left side even where another rule has made the sides equal before.
     if rule.row.kind == Kind::Directed {
-        classes.analysis.retired.insert(root);
+        classes.analysis.retired.insert((left, right));
     }
-    classes.analysis.applied.push(Application { rule: n, class, inside });
+    if classes.union(class, id) {
+        classes.analysis.applied.push(Application { rule: n, class, inside });
+    }
 }
 
-/// The term at the root of a matched left side, and the classes of the terms below it (variables not counted).
-fn interior(classes: &Classes, pattern: &PatternAst<Term>, subst: &Subst) -> (Term, Vec<Id>) {
+/// The term at the root of an instance of a pattern (none if the pattern is a variable) and its class; `add` gives the
+/// class of each term.
+fn instance(
+    pattern: &PatternAst<Term>,
+    subst: &Subst,
+    mut add: impl FnMut(&Term) -> Id,
+) -> (Option<Term>, Id) {
     let mut ids: Vec<Id> = Vec::with_capacity(pattern.len());
-    let mut inside = Vec::new();
     let mut root = None;
     for node in pattern.iter() {
         let id = match node {
             ENodeOrVar::Var(v) => subst[*v],
             ENodeOrVar::ENode(term) => {
                 let term = term.clone().map_children(|c| ids[usize::from(c)]);
-                let id = classes.lookup(term.clone());
-                inside.extend(id.filter(|_| !term.children.is_empty()));
+                let id = add(&term);
                 root = Some(term);
-                id.unwrap_or_else(|| Id::from(usize::MAX))
+                id
             }
         };
         ids.push(id);
     }
-    inside.pop();
-    (root.expect("a pattern has a root"), inside)
+    (root, *ids.last().expect("a pattern has a root"))
 }
 
-/// Left sides of directed rules, over the classes as they are now.
-pub(crate) fn retired(classes: &Classes) -> std::collections::HashSet<Term> {
-    let known: &Known = &classes.analysis;
-    known.retired.iter().map(|t| t.clone().map_children(|c| classes.find(c))).collect()
+/// Left sides of directed rules, over the classes as they are now: without those that have become their right side.
+pub(crate) fn retired(classes: &Classes) -> HashSet<Term> {
+    let now = |t: &Term| t.clone().map_children(|c| classes.find(c));
+    let sides = classes.analysis.retired.iter();
+    sides.filter(|(l, r)| r.as_ref().map(now) != Some(now(l))).map(|(l, _)| now(l)).collect()
 }
