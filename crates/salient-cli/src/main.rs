@@ -1,2 +1,50 @@
-//! The command line.
-fn main() {}
+//! The command line: `salient run`, `check`, `ir`, `fmt`.
+//!
+//! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
+//! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
+
+mod arrays;
+mod check;
+mod failure;
+mod ir;
+mod options;
+mod report;
+mod run;
+mod terminal;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A compiler for attention: plain tensor math to fused native code.
+#[derive(Parser)]
+#[command(name = "salient", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compile a model and run it on arrays.
+    Run(Box<run::Args>),
+    /// Find what is wrong with a source file, without running it.
+    Check(check::Args),
+    /// Print a form of a model on its way to machine code.
+    Ir(ir::Args),
+}
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(terminal::report_bug));
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Ir(args) => ir::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::error(&failure.message);
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -51,7 +51,9 @@ pub(crate) fn bind(
 ) -> Result<Bindings, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut given = Vec::new();
-    for (side, ports, shapes) in [(Side::Input, graph.inputs(), inputs), (Side::Param, graph.params(), params)] {
+    for (side, ports, shapes) in
+        [(Side::Input, graph.inputs(), inputs), (Side::Param, graph.params(), params)]
+    {
         let may_be_absent = absent_params && side == Side::Param;
         names(graph, side, ports, shapes, may_be_absent, &mut faults);
         for port in ports {
@@ -76,7 +78,8 @@ pub(crate) fn bind(
         if wanted.contains(name) {
             known.add(name.clone(), *value, Source::Set);
         } else {
-            faults.push(Fault::NoSuchDimension { name: name.clone(), known: wanted.iter().cloned().collect() });
+            faults
+                .push(Fault::NoSuchDimension { name: name.clone(), known: wanted.iter().cloned().collect() });
         }
     }
     known.solve(&given);
@@ -123,12 +126,8 @@ fn names(
 
 /// Relations that the model requires, and extents that come out negative or not at all.
 fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
-    let mut faults: Vec<Fault> = graph
-        .requirements()
-        .iter()
-        .filter_map(|r| r.check(bindings).err())
-        .map(Fault::Requirement)
-        .collect();
+    let mut faults: Vec<Fault> =
+        graph.requirements().iter().filter_map(|r| r.check(bindings).err()).map(Fault::Requirement).collect();
     let live: BTreeSet<_> = graph
         .ids()
         .flat_map(|id| graph.node(id).axes.iter().collect::<Vec<_>>())
@@ -354,7 +353,8 @@ mod tests {
     #[test]
     fn every_fault_is_reported_at_once() {
         let g = graph(&[("query", &[s("T")]), ("keys", &[s("T"), s("D")]), ("v", &[Dim::constant(3)])], &[]);
-        let found = bound(&g, &[("qeury", &[4]), ("keys", &[4]), ("v", &[2]), ("zzzzzzzz", &[])], &[("Q", 1)]);
+        let found =
+            bound(&g, &[("qeury", &[4]), ("keys", &[4]), ("v", &[2]), ("zzzzzzzz", &[])], &[("Q", 1)]);
         let expected = [
             "input `query` is missing: the model needs f32[T] (`qeury` was given; is it meant?)",
             "the model has no input `qeury`; did you mean `query`?",

@@ -5,13 +5,15 @@
 use salient_ir::{DType, Name};
 use std::fmt;
 
-/// The two kinds of tensors that a caller gives.
+/// What a tensor of a call is to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// An input, given anew with each call.
     Input,
     /// A parameter, as checkpoints hold them.
     Param,
+    /// A result, whose memory the caller gives.
+    Output,
 }
 
 impl fmt::Display for Side {
@@ -19,6 +21,7 @@ impl fmt::Display for Side {
         f.write_str(match self {
             Side::Input => "input",
             Side::Param => "parameter",
+            Side::Output => "output",
         })
     }
 }
@@ -28,7 +31,7 @@ impl fmt::Display for Side {
 pub struct Tensor {
     /// Which kind.
     pub side: Side,
-    /// The input's name or the parameter's path.
+    /// The name of the input or output, or the parameter's path.
     pub name: Name,
 }
 
@@ -92,6 +95,15 @@ pub enum Fault {
         tensor: Tensor,
         /// Its type as declared: `f32[T, D]`.
         declared: String,
+        /// The shape that was given.
+        found: Vec<usize>,
+    },
+    /// Another shape than the session was made for.
+    Shape {
+        /// The tensor.
+        tensor: Tensor,
+        /// The session's shape.
+        expected: Vec<usize>,
         /// The shape that was given.
         found: Vec<usize>,
     },
@@ -175,6 +187,10 @@ impl fmt::Display for Fault {
             }
             Fault::Rank { tensor, declared, found } => {
                 write!(f, "{tensor} has the shape {}, expected {declared}", shape_text(found))
+            }
+            Fault::Shape { tensor, expected, found } => {
+                let (expected, found) = (shape_text(expected), shape_text(found));
+                write!(f, "{tensor} has the shape {found}, expected {expected}")
             }
             Fault::Extent { tensor, axis, dim, expected, because, found } => {
                 write!(f, "{tensor}: axis {axis} has length {found}, expected ")?;

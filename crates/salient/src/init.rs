@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Why a parameter cannot be initialised.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum InitError {
+pub(crate) enum InitError {
     /// A bound of the initialiser has no value.
     #[error(transparent)]
     Bound(#[from] EvalError),
@@ -32,7 +32,8 @@ pub(crate) fn initial(
     let mut shape = Vec::with_capacity(port.axes.len());
     for dim in graph.shape(&port.axes) {
         let extent = dim.eval(bindings).map_err(EvalError::Dim)?;
-        shape.push(usize::try_from(extent).map_err(|_| EvalError::NegativeExtent(port.name.clone(), extent))?);
+        shape
+            .push(usize::try_from(extent).map_err(|_| EvalError::NegativeExtent(port.name.clone(), extent))?);
     }
     let count = salient_ir::array::element_count(&shape, port.dtype)?;
     let bound = |node: NodeId| scalar(graph, bindings, node);

@@ -1,8 +1,35 @@
 //! The public face: compile a model, look at every stage, run it.
+//!
+//! Source text becomes a [`Model`] once; a [`Session`] binds it to dimensions and weights; running a session takes
+//! borrowed inputs and writes memory of the caller.
+//!
+//! The stages themselves are in the crates below; nothing is decided here about graphs, kernels or code.
 
-pub mod compare;
 mod bind;
-mod init;
+pub mod compare;
+mod engine;
+mod error;
 pub mod fault;
+mod init;
+mod model;
+mod options;
+mod pipeline;
+mod session;
+mod sources;
+mod stage;
+mod weights;
 
-pub use fault::{Fault, Side};
+pub use error::{Error, Rejected};
+pub use fault::Fault;
+pub use model::Model;
+pub use options::Options;
+pub use pipeline::{fuse, lower, models, print_stage, schedule};
+pub use salient_front::diag::{listed, nearest};
+pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
+pub use salient_io::{Arrays, DataFile, IoError, read_arrays, read_data, read_npy, write_npy, write_npz};
+pub use salient_ir::array::Array;
+pub use salient_ir::{Bindings, DType, Graph};
+pub use session::Session;
+pub use sources::{read_source, read_sources};
+pub use stage::{Engine, Stage};
+pub use weights::Weights;

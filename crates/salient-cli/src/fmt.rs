@@ -1,0 +1,37 @@
+//! `salient fmt`: source files in the one layout.
+
+use crate::failure::{Failure, Outcome};
+use crate::terminal;
+use salient::{format_source, read_source};
+use std::path::PathBuf;
+
+/// Arguments of `salient fmt`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The source files, rewritten in place
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Change nothing; fail if a file is not in the layout
+    #[arg(long)]
+    check: bool,
+}
+
+/// Formats each file; one that does not parse is left as it is.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut unformatted = Vec::new();
+    for path in &args.files {
+        let text = read_source(path)?;
+        let formatted = format_source(&path.display().to_string(), &text)?;
+        if formatted == text {
+            continue;
+        }
+        if args.check {
+            unformatted.push(format!("{} is not formatted", path.display()));
+        } else {
+            std::fs::write(path, formatted)
+                .map_err(|e| Failure::call(format!("{}: cannot be written: {e}", path.display())))?;
+            terminal::note(&format!("formatted {}\n", path.display()));
+        }
+    }
+    if unformatted.is_empty() { Ok(()) } else { Err(Failure::model(unformatted.join("\n"))) }
+}

@@ -1,0 +1,25 @@
+//! `salient ir`: a form of a model on its way to machine code.
+
+use crate::failure::Outcome;
+use crate::options::{Compile, stage};
+use crate::terminal;
+use salient::{Stage, print_stage, read_sources};
+use std::path::PathBuf;
+
+/// Arguments of `salient ir`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The source file
+    file: PathBuf,
+    /// Which form
+    #[arg(long, value_parser = stage(), default_value = "fused")]
+    stage: Stage,
+    #[command(flatten)]
+    compile: Compile,
+}
+
+/// Prints the stage on standard output.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let sources = read_sources(&args.file)?;
+    terminal::print(&print_stage(&sources, args.stage, &args.compile.options())?)
+}

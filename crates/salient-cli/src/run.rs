@@ -1,0 +1,134 @@
+//! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
+
+use crate::arrays::Sources;
+use crate::failure::{Failure, Outcome};
+use crate::options::{Compile, engine, pair};
+use crate::report::{Checked, Report};
+use crate::terminal;
+use salient::compare::{Tolerance, compare};
+use salient::{Arrays, Engine, Model, Options, Weights, nearest, read_sources, write_npy, write_npz};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Arguments of `salient run`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The source file
+    file: PathBuf,
+    #[command(flatten)]
+    compile: Compile,
+    #[command(flatten)]
+    arrays: Sources,
+    /// Draw the parameters that no file gives from their initialisers, with this seed
+    #[arg(long, value_name = "SEED")]
+    init: Option<u64>,
+    /// Write an output to a .npy file; may be given several times
+    #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
+    output: Vec<(String, String)>,
+    /// Write every output to a .npz file
+    #[arg(long, value_name = "FILE")]
+    outputs: Option<PathBuf>,
+    /// Deviation that a comparison allows, relative to the expected element
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().rtol, value_parser = deviation)]
+    rtol: f64,
+    /// Deviation that a comparison allows, absolute
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().atol, value_parser = deviation)]
+    atol: f64,
+    /// What runs the model
+    #[arg(long, value_parser = engine(), default_value = Engine::default().name())]
+    engine: Engine,
+    /// Threads; as many as the machine has if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Show how long each part took, in milliseconds
+    #[arg(long, alias = "timings")]
+    time: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn deviation(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if x >= 0.0 => Ok(x),
+        Ok(_) | Err(_) => Err("expected a number that is not negative".to_owned()),
+    }
+}
+
+/// Runs the model once.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let options =
+        Options { engine: args.engine, threads: args.threads.map(usize::from), ..args.compile.options() };
+    let sources = read_sources(&args.file)?;
+    let model = Model::from_sources(&sources, &options)?;
+    let mut times = model.timings().to_vec();
+    let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));
+    terminal::note(&model.warnings(terminal::stderr_colour()));
+
+    let before = Instant::now();
+    let given = args.arrays.read()?;
+    timed("read arrays", before);
+    check_names(args, &model, given.expected.as_ref())?;
+
+    let before = Instant::now();
+    let mut weights = Weights::from(&given.weights);
+    if let Some(seed) = args.init {
+        weights = weights.or_seeded(seed);
+    }
+    let mut session = model.session(&given.inputs, weights)?;
+    timed("bind", before);
+    let before = Instant::now();
+    let outputs = session.call(&given.inputs)?;
+    timed("run", before);
+
+    write(args, &outputs)?;
+    let tolerance = Tolerance { rtol: args.rtol, atol: args.atol };
+    let checked = given.expected.as_ref().map(|expected| check(&outputs, expected, tolerance));
+    let report = Report {
+        model: model.graph().name(),
+        engine: args.engine,
+        dimensions: session.dimensions(),
+        outputs: &outputs,
+        excerpts: args.output.is_empty() && args.outputs.is_none() && checked.is_none(),
+        checked: checked.as_deref(),
+        tolerance,
+        times: args.time.then_some(times.as_slice()),
+    };
+    terminal::print(&if args.json { report.json() } else { report.text(terminal::stdout_colour()) })?;
+    let wrong: Vec<String> = checked.iter().flatten().filter_map(Checked::complaint).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::model(wrong.join("\n"))) }
+}
+
+/// Outputs that flags and expectations name must be there before anything runs.
+fn check_names(args: &Args, model: &Model, expected: Option<&Arrays>) -> Outcome {
+    let known: Vec<&str> = model.graph().outputs().iter().map(|o| &*o.name).collect();
+    let wanted = args.output.iter().map(|(name, _)| name.as_str());
+    let expected = expected.into_iter().flat_map(Arrays::names);
+    let unknown: Vec<String> = wanted
+        .chain(expected)
+        .filter(|name| !known.contains(name))
+        .map(|name| match nearest(name, known.iter().copied()) {
+            Some(near) => format!("the model has no output `{name}`; did you mean `{near}`?"),
+            None => format!(
+                "the model has no output `{name}`; its outputs are {}",
+                salient::listed(known.iter().copied())
+            ),
+        })
+        .collect();
+    if unknown.is_empty() { Ok(()) } else { Err(Failure::call(unknown.join("\n"))) }
+}
+
+fn write(args: &Args, outputs: &Arrays) -> Outcome {
+    for (name, path) in &args.output {
+        write_npy(path, outputs.get(name).expect("names were checked"))?;
+    }
+    if let Some(path) = &args.outputs {
+        write_npz(path, outputs)?;
+    }
+    Ok(())
+}
+
+fn check(outputs: &Arrays, expected: &Arrays, tolerance: Tolerance) -> Vec<Checked> {
+    let pairs = expected.iter().filter_map(|(name, e)| outputs.get(name).map(|o| (name, o, e)));
+    pairs.map(|(name, o, e)| Checked { name: name.to_owned(), result: compare(o, e, tolerance) }).collect()
+}

@@ -1,0 +1,132 @@
+//! A model that is ready to run, for any dimensions.
+//!
+//! Ties the stages together; binding dimensions and weights is [`Session`]'s work.
+
+use crate::engine::Code;
+use crate::error::{Error, Rejected};
+use crate::options::Options;
+use crate::pipeline::lower;
+use crate::session::Session;
+use crate::sources::read_sources;
+use crate::weights::Weights;
+use salient_front::{Lowered, Sources};
+use salient_io::Arrays;
+use salient_ir::{Bindings, Graph};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A compiled model. Immutable: any number of threads may make sessions of it and run them at once.
+#[derive(Debug)]
+pub struct Model {
+    graph: Graph,
+    code: Code,
+    warnings: Option<Box<Rejected>>,
+    timings: Vec<(&'static str, Duration)>,
+}
+
+impl Model {
+    /// Compiles source text.
+    ///
+    /// ```
+    /// use salient::{Array, Arrays, Model, Options, Weights};
+    ///
+    /// let source = "model double(x: f32[T]) -> (y: f32[T]) { return x + x }";
+    /// let model = Model::compile(source, &Options::default())?;
+    ///
+    /// let mut inputs = Arrays::new();
+    /// inputs.insert("x", Array::from_f32(vec![3], vec![1.0, 2.0, 3.0]).unwrap())?;
+    /// let outputs = model.run(&inputs, Weights::none())?;
+    /// assert_eq!(outputs.get("y").unwrap().as_f32(), Some([2.0, 4.0, 6.0].as_slice()));
+    /// # Ok::<(), salient::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Source`] if the source is refused, [`Error::Code`] if no code can be made for it on this machine.
+    pub fn compile(source: &str, options: &Options) -> Result<Model, Error> {
+        let mut sources = Sources::new();
+        sources.add("source", source);
+        Model::from_sources(&sources, options)
+    }
+
+    /// Compiles a file and what it imports.
+    ///
+    /// # Errors
+    /// As [`read_sources`] and [`Model::compile`].
+    pub fn from_file(path: impl AsRef<Path>, options: &Options) -> Result<Model, Error> {
+        Model::from_sources(&read_sources(path)?, options)
+    }
+
+    /// Compiles source files that have been read.
+    ///
+    /// # Errors
+    /// As [`Model::compile`].
+    pub fn from_sources(sources: &Sources, options: &Options) -> Result<Model, Error> {
+        let before = Instant::now();
+        let Lowered { graph, warnings } = lower(sources, options)?;
+        let lowered = ("source to graph", before.elapsed());
+        let mut model = Model::from_graph(graph, options)?;
+        model.timings.insert(0, lowered);
+        if !warnings.is_empty() {
+            model.warnings = Some(Box::new(Rejected { diagnostics: warnings, sources: sources.clone() }));
+        }
+        Ok(model)
+    }
+
+    /// Makes a graph ready to run.
+    ///
+    /// # Errors
+    /// [`Error::Code`] if no code can be made for it on this machine.
+    pub fn from_graph(graph: Graph, options: &Options) -> Result<Model, Error> {
+        let mut timings = Vec::new();
+        let code = Code::new(&graph, options, &mut timings)?;
+        Ok(Model { graph, code, warnings: None, timings })
+    }
+
+    /// The model as written: its inputs, parameters and outputs with their types.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What the source should be told, rendered with excerpts; empty if there is nothing.
+    pub fn warnings(&self, colour: bool) -> String {
+        self.warnings.as_ref().map_or_else(String::new, |w| w.render(colour))
+    }
+
+    /// How long each step of compiling took, in order.
+    pub fn timings(&self) -> &[(&'static str, Duration)] {
+        &self.timings
+    }
+
+    pub(crate) fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// Binds the model to weights and to the dimensions that the shapes of `inputs` and of the weights give.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with everything that is wrong with names, shapes and dtypes.
+    pub fn session<'a>(&'a self, inputs: &Arrays, weights: Weights<'a>) -> Result<Session<'a>, Error> {
+        Session::new(self, inputs, weights, &Bindings::new())
+    }
+
+    /// As [`Model::session`], with values for dimensions that no tensor determines (or must agree with).
+    ///
+    /// # Errors
+    /// As [`Model::session`].
+    pub fn session_with<'a>(
+        &'a self,
+        inputs: &Arrays,
+        weights: Weights<'a>,
+        dimensions: &Bindings,
+    ) -> Result<Session<'a>, Error> {
+        Session::new(self, inputs, weights, dimensions)
+    }
+
+    /// Runs the model once: a session for a single call.
+    ///
+    /// # Errors
+    /// As [`Model::session`] and [`Session::run`].
+    pub fn run(&self, inputs: &Arrays, weights: Weights<'_>) -> Result<Arrays, Error> {
+        self.session(inputs, weights)?.call(inputs)
+    }
+}

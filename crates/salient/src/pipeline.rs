@@ -1,0 +1,74 @@
+//! The stages one after the other: source, graph, fused graph, kernels, code.
+//!
+//! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
+//! below; which of them a model needs, by its engine.
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::stage::{Engine, Stage};
+use salient_front::{Lowered, Settings, Sources, parse};
+use salient_ir::{Graph, text};
+use salient_tile::Program;
+use std::borrow::Cow;
+
+/// The models of the source, in order; those of imported files come after.
+///
+/// # Errors
+/// [`Error::Source`] if a file does not parse.
+pub fn models(sources: &Sources) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    let mut faults = Vec::new();
+    for file in sources.user_files() {
+        match parse(file) {
+            Ok(tree) => names.extend(tree.models().map(|m| m.name.name.clone())),
+            Err(found) => faults.extend(found),
+        }
+    }
+    if faults.is_empty() { Ok(names) } else { Err(Error::source(faults, sources.clone())) }
+}
+
+/// Source to graph, with warnings.
+///
+/// # Errors
+/// [`Error::Source`] with every mistake that could be told apart.
+pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
+    let settings = Settings { set: options.set.clone() };
+    salient_front::compile(sources, options.model.as_deref(), &settings)
+        .map_err(|faults| Error::source(faults, sources.clone()))
+}
+
+/// Graph to fused graph; an engine that does not rewrite keeps it as written.
+pub fn fuse<'a>(graph: &'a Graph, options: &Options) -> Cow<'a, Graph> {
+    match options.engine {
+        Engine::Jit => Cow::Owned(salient_opt::optimise(graph, &salient_opt::Options::default()).graph),
+        Engine::Unfused | Engine::Oracle => Cow::Borrowed(graph),
+    }
+}
+
+/// Fused graph to kernels; unfused, every operator is a kernel of its own.
+pub fn schedule(fused: &Graph, options: &Options) -> Program {
+    let fuse = match options.engine {
+        Engine::Jit => true,
+        Engine::Unfused | Engine::Oracle => false,
+    };
+    salient_tile::schedule(fused, salient_tile::Options { fuse, ..Default::default() })
+}
+
+/// A stage of a model as text.
+///
+/// # Errors
+/// As [`lower`], and [`Error::Code`] for the stages that need code.
+pub fn print_stage(sources: &Sources, stage: Stage, options: &Options) -> Result<String, Error> {
+    if stage == Stage::Source {
+        return Ok(sources.user_files().iter().map(|f| f.text.as_str()).collect());
+    }
+    let graph = lower(sources, options)?.graph;
+    if stage == Stage::Graph {
+        return Ok(text::print(&graph));
+    }
+    let fused = fuse(&graph, options);
+    if stage == Stage::Fused {
+        return Ok(text::print(&fused));
+    }
+    Err(Error::Code(format!("the stage {stage} cannot be printed yet")))
+}
