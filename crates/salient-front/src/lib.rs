@@ -2,6 +2,7 @@
 
 pub mod ast;
 pub mod diag;
+mod format;
 mod library;
 pub mod limits;
 mod lower;
@@ -11,6 +12,7 @@ pub mod source;
 mod value;
 
 pub use diag::{Diagnostic, Severity, render};
+pub use format::format;
 pub use lower::{Lowered, Settings};
 pub use parse::parse;
 pub use source::{SourceFile, SourceId, Sources, Span};

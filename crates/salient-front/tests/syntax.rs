@@ -108,3 +108,49 @@ fn a_huge_file_is_refused() {
     let message = refused(&"// ten megabytes of nothing\n".repeat(10 << 20 >> 5));
     assert!(message.contains("a source file may have 1048576"), "{message}");
 }
+
+fn formatted(text: &str) -> String {
+    let mut sources = Sources::new();
+    let id = sources.add("test.attn", text);
+    salient_front::format(sources.file(id)).unwrap_or_else(|e| panic!("{}", render(&e, &sources, false)))
+}
+
+#[test]
+fn formatting_is_stable_and_keeps_comments() {
+    let untidy = "// head\nimport   \"a.attn\"\nconst C=30.0   // a constant\n/// Documented.\nfn f [axis j](x:f32[..,I] ,y=-1)->f32[ .. ]
+{ // first
+let a   =  x  **2*-( y )// trailing
+
+
+   // own line
+let b[h:H,t] = sum[e: T]( a[ h , 0:3, .. ])
+    +a.T [1:]
+  if true {return a}
+  else{ let c=b  return   c as x.{ l }.y }
+}
+model m(x: f32[T]) -> (
+a: f32[T],
+  b: f32[T],
+) {
+return foo(bar(
+x,
+)), if not a then -1 else - x
+}
+";
+    let once = formatted(untidy);
+    insta::assert_snapshot!("formatted", once);
+    assert_eq!(formatted(&once), once);
+}
+
+#[test]
+fn examples_are_formatted() {
+    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seeds");
+    let library = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/std");
+    for entry in [seeds, library].iter().flat_map(|d| std::fs::read_dir(d).unwrap()) {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "attn") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(formatted(&text), text, "{}", path.display());
+        }
+    }
+}
