@@ -388,7 +388,12 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
     let mut f = Facts::new(dtype, axes);
     f.constant = fold(op, dtype, args);
     match dtype {
-        DType::F32 => float(op, args, known, &mut f),
+        DType::F32 => {
+            float(op, args, known, &mut f);
+            let square = op == MapOp::Mul && egraph.find(ids[0]) == egraph.find(ids[1]);
+            f.properties =
+                f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
+        }
         DType::I32 | DType::I64 => f.affine = integer(op, args),
         DType::Bool => truth(egraph, op, args, ids, &mut f),
         DType::F16 | DType::BF16 => unreachable!("storage types are widened where they are read"),

@@ -13,6 +13,8 @@ mod normalise;
 pub mod rules;
 mod saturate;
 mod share;
+#[cfg(test)]
+mod soundness;
 mod tidy;
 
 pub use certificate::{Certificate, Miss};

@@ -162,9 +162,7 @@ const CAUSAL: &[Spelling] = &[
         let s = masked(p, &causal(p), &(&p.q * &p.k).sum(p.e));
         attend(p, p.m.softmax(p.j, &(&s / &p.m.sqrt_of(p.e))))
     }),
-    ("by hand, without the maximum", |p| {
-        attend(p, p.m.exp_over_sum(p.j, &masked(p, &causal(p), &score(p))))
-    }),
+    ("by hand, without the maximum", |p| attend(p, p.m.exp_over_sum(p.j, &masked(p, &causal(p), &score(p))))),
     ("by hand, with the maximum", |p| {
         attend(p, p.m.shifted_exp_over_sum(p.j, &masked(p, &causal(p), &score(p))))
     }),
