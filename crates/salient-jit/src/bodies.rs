@@ -91,3 +91,10 @@ pub fn assembly(target: &Target, body: &Body) -> Result<String, EmitError> {
         }
     }
 }
+
+/// The body in Cranelift's IR, as `ir --stage clif` shows it.
+pub fn text(target: &Target, body: &Body) -> Result<String, EmitError> {
+    match emitter(target) {
+        Emitter::Cranelift => Ok(cranelift::emit(body, target).display().to_string()),
+    }
+}

@@ -8,6 +8,7 @@ pub mod kernel;
 mod maker;
 mod map;
 mod masks;
+pub mod memory;
 mod micro;
 mod pack;
 mod product;

@@ -1,0 +1,144 @@
+//! Registers for machine code, by regalloc2's backtracking allocator (its fast one spills inner loops to pieces).
+
+use regalloc2::{Block, Function, Inst, InstRange, MachineEnv, Operand, Output, PReg, PRegSet, RegClass, VReg};
+
+use super::Wide;
+use super::code::{Code, INT, Kind, MASK, VECTOR};
+
+/// Which numbers of general registers are free to use, in the encoding of x86. Not rsp (4), nor rbp (5), which holds the frame.
+const CALLER_SAVED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+/// Those that the function must save first.
+pub(super) const CALLEE_SAVED: [usize; 5] = [3, 12, 13, 14, 15];
+
+/// Assigns registers.
+///
+/// # Panics
+/// If the code is not in SSA form, or an instruction needs more registers than there are.
+pub(super) fn allocate(code: &Code, wide: Wide) -> Output {
+    let flat = Flat::new(code, wide);
+    let environment = environment(wide);
+    let options = regalloc2::RegallocOptions { validate_ssa: cfg!(debug_assertions), ..Default::default() };
+    let output = regalloc2::run(&flat, &environment, &options)
+        .unwrap_or_else(|error| panic!("registers cannot be assigned: {error:?}"));
+    if cfg!(debug_assertions) {
+        let mut checker = regalloc2::checker::Checker::new(&flat, &environment);
+        checker.prepare(&output);
+        if let Err(errors) = checker.run() {
+            panic!("registers were assigned wrongly: {errors:?}");
+        }
+    }
+    output
+}
+
+fn environment(wide: Wide) -> MachineEnv {
+    let set = |class: RegClass, numbers: &mut dyn Iterator<Item = usize>| -> PRegSet {
+        numbers.map(|number| PReg::new(number, class)).collect()
+    };
+    let vectors = match wide {
+        Wide::Avx2 => 16,
+        Wide::Avx512 => 32,
+    };
+    // k0 as an operand means "no mask", so it is left out.
+    let masks = match wide {
+        Wide::Avx2 => 0..0,
+        Wide::Avx512 => 1..8,
+    };
+    let mut preferred = [PRegSet::empty(); 3];
+    preferred[INT as usize] = set(INT, &mut CALLER_SAVED.into_iter());
+    preferred[VECTOR as usize] = set(VECTOR, &mut (0..vectors));
+    preferred[MASK as usize] = set(MASK, &mut masks.into_iter());
+    let mut others = [PRegSet::empty(); 3];
+    others[INT as usize] = set(INT, &mut CALLEE_SAVED.into_iter());
+    MachineEnv {
+        preferred_regs_by_class: preferred,
+        non_preferred_regs_by_class: others,
+        scratch_by_class: [None; 3],
+        fixed_stack_slots: Vec::new(),
+    }
+}
+
+/// The code as the allocator reads it: instructions in one row.
+struct Flat<'a> {
+    code: &'a Code,
+    wide: Wide,
+    insts: Vec<&'a super::code::Inst>,
+    ranges: Vec<InstRange>,
+}
+
+impl<'a> Flat<'a> {
+    fn new(code: &'a Code, wide: Wide) -> Flat<'a> {
+        let mut insts = Vec::new();
+        let ranges = code
+            .blocks
+            .iter()
+            .map(|block| {
+                let start = Inst::new(insts.len());
+                insts.extend(&block.insts);
+                InstRange::new(start, Inst::new(insts.len()))
+            })
+            .collect();
+        Flat { code, wide, insts, ranges }
+    }
+}
+
+impl Function for Flat<'_> {
+    fn num_insts(&self) -> usize {
+        self.insts.len()
+    }
+
+    fn num_blocks(&self) -> usize {
+        self.code.blocks.len()
+    }
+
+    fn entry_block(&self) -> Block {
+        Block::new(0)
+    }
+
+    fn block_insns(&self, block: Block) -> InstRange {
+        self.ranges[block.index()]
+    }
+
+    fn block_succs(&self, block: Block) -> &[Block] {
+        &self.code.blocks[block.index()].succs
+    }
+
+    fn block_preds(&self, block: Block) -> &[Block] {
+        &self.code.blocks[block.index()].preds
+    }
+
+    fn block_params(&self, block: Block) -> &[VReg] {
+        &self.code.blocks[block.index()].params
+    }
+
+    fn is_ret(&self, inst: Inst) -> bool {
+        matches!(self.insts[inst.index()].kind, Kind::Return)
+    }
+
+    fn is_branch(&self, inst: Inst) -> bool {
+        matches!(self.insts[inst.index()].kind, Kind::Jump { .. } | Kind::Branch { .. })
+    }
+
+    fn branch_blockparams(&self, _: Block, inst: Inst, _: usize) -> &[VReg] {
+        match &self.insts[inst.index()].kind {
+            Kind::Jump { args } => args,
+            Kind::Branch { .. } | Kind::Entry | Kind::Machine { .. } | Kind::Return => &[],
+        }
+    }
+
+    fn inst_operands(&self, inst: Inst) -> &[Operand] {
+        &self.insts[inst.index()].registers
+    }
+
+    fn inst_clobbers(&self, _: Inst) -> PRegSet {
+        PRegSet::empty()
+    }
+
+    fn num_vregs(&self) -> usize {
+        self.code.registers
+    }
+
+    fn spillslot_size(&self, class: RegClass) -> usize {
+        // In units of eight bytes.
+        if class == VECTOR { self.wide.lanes() / 2 } else { 1 }
+    }
+}

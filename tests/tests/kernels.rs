@@ -1,0 +1,274 @@
+//! Every kind of kernel, compiled, against the oracle: odd sizes, hostile data, any number of threads.
+
+use salient_ir::array::{Array, Data as Elements};
+use salient_ir::eval::{Data, eval};
+use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_jit::{Compiled, IsaChoice, Options};
+use salient_tile::{Kind, schedule};
+use std::collections::BTreeMap;
+
+/// Sizes around every tile, panel and vector.
+const SIZES: [i64; 11] = [1, 2, 3, 5, 7, 17, 31, 33, 64, 127, 130];
+
+struct Case {
+    graph: Graph,
+    dims: Bindings,
+    inputs: BTreeMap<String, Array>,
+}
+
+fn random(rng: &mut fastrand::Rng, shape: Vec<usize>, dtype: DType) -> Array {
+    let count = shape.iter().product::<usize>();
+    let data = match dtype {
+        DType::Bool => Elements::Bool((0..count).map(|_| rng.bool()).collect()),
+        DType::I64 => Elements::I64((0..count).map(|_| rng.i64(0..4)).collect()),
+        DType::I32 => Elements::I32((0..count).map(|_| rng.i32(0..4)).collect()),
+        DType::F32 | DType::F16 | DType::BF16 => {
+            Elements::F32((0..count).map(|_| rng.f32() * 2.0 - 1.0).collect())
+        }
+    };
+    Array::new(shape, data).expect("as many elements as the shape says")
+}
+
+impl Case {
+    fn new(graph: Graph, dims: &[(&str, i64)], seed: u64) -> Case {
+        let dims: Bindings = dims.iter().map(|(n, d)| ((*n).into(), *d)).collect();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut inputs = BTreeMap::new();
+        for port in graph.inputs() {
+            let shape = graph.shape(&port.axes).iter().map(|d| d.eval(&dims).unwrap() as usize).collect();
+            inputs.insert(port.name.to_string(), random(&mut rng, shape, port.dtype));
+        }
+        Case { graph, dims, inputs }
+    }
+
+    fn compiled(&self, fuse: bool, threads: usize) -> Vec<Array> {
+        let options = salient_tile::Options { fuse, ..Default::default() };
+        let program = schedule(&self.graph, options);
+        let code = Compiled::new(program, &Options { isa: IsaChoice::Auto, threads }).unwrap();
+        let plan = code.bind(&self.dims).unwrap();
+        let inputs: Vec<&Array> = self.graph.inputs().iter().map(|p| &self.inputs[&*p.name]).collect();
+        let mut outputs: Vec<Array> = self
+            .graph
+            .outputs()
+            .iter()
+            .map(|o| {
+                let shape =
+                    self.graph.shape(&o.axes).iter().map(|d| d.eval(&self.dims).unwrap() as usize).collect();
+                Array::zeros(self.graph.node(o.node).dtype, shape).unwrap()
+            })
+            .collect();
+        code.run(&plan, &inputs, &[], &mut outputs).unwrap();
+        outputs
+    }
+
+    /// Compares every way of compiling with the oracle, and thread counts with each other to the bit.
+    fn check(&self) {
+        let params = BTreeMap::new();
+        let expected = eval(&self.graph, &self.dims, Data { inputs: &self.inputs, params: &params }).unwrap();
+        for fuse in [true, false] {
+            let one = self.compiled(fuse, 1);
+            for threads in [2, 3] {
+                for (a, b) in one.iter().zip(self.compiled(fuse, threads)) {
+                    assert!(a.same_bits(&b), "{threads} threads differ from one at {:?}", self.dims);
+                }
+            }
+            for ((name, want), have) in expected.iter().zip(&one) {
+                let (want, have) = (want.to_f64_vec(), have.to_f64_vec());
+                let scale = want.iter().filter(|x| x.is_finite()).fold(1.0f64, |m, x| m.max(x.abs()));
+                for (at, (w, h)) in want.iter().zip(&have).enumerate() {
+                    let same = w == h || w.is_nan() && h.is_nan() || (w - h).abs() <= 1e-5 * scale;
+                    assert!(
+                        same,
+                        "{name}[{at}]: {h}, expected {w} at {:?}, fuse {fuse}\n{:?}",
+                        self.dims,
+                        &have[..have.len().min(24)]
+                    );
+                }
+            }
+        }
+    }
+}
+
+struct Model {
+    b: Builder,
+}
+
+impl Model {
+    fn new() -> Model {
+        Model { b: Builder::new("case") }
+    }
+    fn axis(&mut self, name: &str, dim: &str) -> AxisId {
+        self.b.axis_id(name, &Dim::symbol(dim))
+    }
+    fn input(&mut self, name: &str, axes: &[AxisId]) -> NodeId {
+        self.b.input(name, axes, DType::F32, None)
+    }
+    fn map(&mut self, op: MapOp, args: &[NodeId]) -> NodeId {
+        self.b.map(op, args).unwrap()
+    }
+    fn sum_of_products(&mut self, axis: AxisId, x: NodeId, y: NodeId) -> NodeId {
+        let p = self.map(MapOp::Mul, &[x, y]);
+        self.b.reduce(ReduceOp::Sum, axis, p).unwrap()
+    }
+    fn done(mut self, name: &str, axes: &[AxisId], node: NodeId) -> Graph {
+        self.b.output(name, axes, node).unwrap();
+        let g = self.b.finish();
+        assert_eq!(salient_ir::verify::verify(&g), Vec::<String>::new());
+        g
+    }
+}
+
+fn product_with_bias() -> Graph {
+    let mut m = Model::new();
+    let (t, d, o) = (m.axis("t", "T"), m.axis("d", "D"), m.axis("o", "O"));
+    let (x, w, bias) = (m.input("x", &[t, d]), m.input("w", &[o, d]), m.input("bias", &[o]));
+    let xw = m.sum_of_products(d, x, w);
+    let y = m.map(MapOp::Add, &[xw, bias]);
+    let zero = m.b.constant(Const::f32(0.0));
+    let y = m.map(MapOp::Max, &[y, zero]);
+    m.done("y", &[t, o], y)
+}
+
+#[test]
+fn products_at_odd_sizes() {
+    let g = product_with_bias();
+    let program = schedule(&g, salient_tile::Options::default());
+    assert_eq!(program.kernels.len(), 1, "bias and activation belong to the product");
+    for (n, size) in SIZES.iter().enumerate() {
+        let (a, b) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 7) % SIZES.len()]);
+        Case::new(g.clone(), &[("T", *size), ("D", a), ("O", b)], n as u64).check();
+    }
+}
+
+/// Causal attention with an offset, as a fused operator.
+fn causal(offset: i64, op: FusedOp) -> Graph {
+    let mut m = Model::new();
+    let (h, i, j, e, f) =
+        (m.axis("h", "H"), m.axis("i", "Q"), m.axis("j", "K"), m.axis("e", "E"), m.axis("f", "F"));
+    let (q, k, v) = (m.input("q", &[h, i, e]), m.input("k", &[h, j, e]), m.input("v", &[h, j, f]));
+    let s = m.sum_of_products(e, q, k);
+    let scale = m.b.constant(Const::f32(0.3));
+    let s = m.map(MapOp::Mul, &[s, scale]);
+    let (ii, jj, off) = (m.b.iota(i), m.b.iota(j), m.b.constant(Const::I64(offset)));
+    let last = m.map(MapOp::Add, &[ii, off]);
+    let keep = m.map(MapOp::Le, &[jj, last]);
+    let low = m.b.constant(Const::f32(f32::NEG_INFINITY));
+    let s = m.map(MapOp::Select, &[keep, s, low]);
+    let y = m.b.add(Op::Fused(op, j), &[s, v]).unwrap();
+    m.done("context", &[h, i, f], y)
+}
+
+#[test]
+fn attention_at_odd_sizes() {
+    let g = causal(0, FusedOp::Attend);
+    let program = schedule(&g, salient_tile::Options::default());
+    assert_eq!(program.kernels.len(), 1);
+    assert_eq!(program.kernels[0].kind, Kind::Attention);
+    for (n, size) in SIZES.iter().enumerate() {
+        let (a, b) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 6) % SIZES.len()]);
+        Case::new(g.clone(), &[("H", 2), ("Q", *size), ("K", *size), ("E", a), ("F", b)], n as u64).check();
+    }
+    Case::new(g.clone(), &[("H", 2), ("Q", 70), ("K", 3), ("E", 4), ("F", 5)], 1).check();
+    Case::new(g, &[("H", 2), ("Q", 3), ("K", 190), ("E", 4), ("F", 5)], 1).check();
+}
+
+#[test]
+fn rows_without_keys_are_zeros_or_nan() {
+    for op in [FusedOp::Attend, FusedOp::ExpAttend] {
+        Case::new(causal(-3, op), &[("H", 1), ("Q", 9), ("K", 9), ("E", 4), ("F", 3)], 5).check();
+        Case::new(causal(-80, op), &[("H", 1), ("Q", 90), ("K", 90), ("E", 4), ("F", 3)], 5).check();
+    }
+}
+
+#[test]
+fn masked_keys_add_nothing_whatever_they_hold() {
+    for wild in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut case =
+            Case::new(causal(0, FusedOp::Attend), &[("H", 1), ("Q", 70), ("K", 70), ("E", 5), ("F", 6)], 2);
+        for (name, width) in [("k", 5), ("v", 6)] {
+            let values = case.inputs.get_mut(name).unwrap().as_f32_mut().unwrap();
+            // The last keys are seen by the last rows alone.
+            values[66 * width..].fill(wild);
+        }
+        let out = case.compiled(true, 1)[0].to_f64_vec();
+        assert!(out[..66 * 6].iter().all(|x| x.is_finite()), "{wild} leaks into rows that do not see it");
+        assert!(out[66 * 6..].iter().all(|x| !x.is_finite()), "{wild} is lost in rows that see it");
+    }
+}
+
+#[test]
+fn heads_split_and_merge_without_copies() {
+    let mut m = Model::new();
+    let (t, d) = (m.axis("t", "T"), m.axis("d", "D"));
+    let (heads, model) = (Dim::symbol("H"), Dim::symbol("D"));
+    let width = model.exact_div(&heads).unwrap();
+    let (h, e, j) = (m.axis("h", "H"), m.b.axis_id("e", &width), m.axis("j", "T"));
+    let o = m.axis("o", "O");
+    let (x, w) = (m.input("x", &[t, d]), m.input("w", &[o, d]));
+    let (hh, ee, wide) = (m.b.iota(h), m.b.iota(e), m.b.extent_of(&width));
+    let at = m.map(MapOp::Mul, &[hh, wide]);
+    let at = m.map(MapOp::Add, &[at, ee]);
+    let split = m.b.at(x, d, at).unwrap();
+    let keys = m.b.rename(split, t, j).unwrap();
+    let s = m.sum_of_products(e, split, keys);
+    let f = m.b.axis_id("f", &width);
+    let values = m.b.rename(keys, e, f).unwrap();
+    let context = m.b.add(Op::Fused(FusedOp::Attend, j), &[s, values]).unwrap();
+    let dd = m.b.iota(d);
+    let (head, place) = (m.map(MapOp::IntDiv, &[dd, wide]), m.map(MapOp::Mod, &[dd, wide]));
+    let merged = m.b.at(context, h, head).unwrap();
+    let merged = m.b.at(merged, f, place).unwrap();
+    let y = m.sum_of_products(d, merged, w);
+    let g = m.done("y", &[t, o], y);
+    let program = schedule(&g, salient_tile::Options::default());
+    let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
+    assert_eq!(kinds, [Kind::Attention, Kind::Product]);
+    for (heads, model, rows) in [(1, 4, 5), (2, 6, 17), (3, 12, 70), (4, 64, 33)] {
+        Case::new(g.clone(), &[("T", rows), ("D", model), ("H", heads), ("O", 5)], 3).check();
+    }
+}
+
+#[test]
+fn reductions_at_odd_sizes() {
+    for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min, ReduceOp::ArgMax] {
+        for along_last in [true, false] {
+            let mut m = Model::new();
+            let (t, d) = (m.axis("t", "T"), m.axis("d", "D"));
+            let x = m.input("x", &[t, d]);
+            let (axis, rest) = if along_last { (d, t) } else { (t, d) };
+            let y = m.b.reduce(op, axis, x).unwrap();
+            let g = m.done("y", &[rest], y);
+            for (n, size) in SIZES.iter().enumerate() {
+                let dims = [("T", *size), ("D", SIZES[(n + 4) % SIZES.len()])];
+                let mut case = Case::new(g.clone(), &dims, n as u64);
+                case.check();
+                let wild = case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap();
+                let middle = wild.len() / 2;
+                wild[middle] = f32::NAN;
+                case.check();
+                case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap().fill(f32::NEG_INFINITY);
+                case.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn normalised_rows_at_odd_sizes() {
+    for op in [FusedOp::Softmax, FusedOp::ExpNorm, FusedOp::Norm] {
+        let mut m = Model::new();
+        let (t, d) = (m.axis("t", "T"), m.axis("d", "D"));
+        let x = m.input("x", &[t, d]);
+        let y = m.b.add(Op::Fused(op, d), &[x]).unwrap();
+        let g = m.done("y", &[t, d], y);
+        for (n, size) in SIZES.iter().enumerate() {
+            let mut case = Case::new(g.clone(), &[("T", 3), ("D", *size)], n as u64);
+            if op == FusedOp::Norm {
+                case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap().iter_mut().for_each(|x| *x += 1.5);
+            }
+            case.check();
+            case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap()[..*size as usize].fill(f32::NEG_INFINITY);
+            case.check();
+        }
+    }
+}
