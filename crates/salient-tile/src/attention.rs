@@ -209,20 +209,30 @@ pub(crate) fn attend(
     }
 
     let panel_width = &n(shape.vectors as i64) * &var(LANES);
-    let keys_padded = &panel_width * &ceil_div(&n(KEYS), &panel_width);
     let panels = ceil_div(&wide, &panel_width);
-    let context_width = &panels * &panel_width;
+    let padded = |columns: &Dim| &ceil_div(columns, &panel_width) * &panel_width;
+    // Rows of scratch memory hold whole panels, so that register tiles need no edges.
+    let (score_row, context_row) = (padded(&n(KEYS)), padded(&wide));
     let state = State {
         max: m.scratch("max", n(ROWS)),
         sum: m.scratch("sum", n(ROWS)),
         factor: m.scratch("factor", n(ROWS)),
         weights: m.scratch("weights", n(ROWS * KEYS)),
-        context: m.scratch("context", &n(ROWS) * &context_width),
+        context: m.scratch("context", &n(ROWS) * &context_row),
     };
-    let values = m.scratch("values", &n(KEYS) * &context_width);
+    let values = m.scratch("values", &n(KEYS) * &context_row);
 
-    let mut stmts =
-        vec![let_dim(&first, &block * &n(ROWS)), let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)])];
+    let mut stmts = Vec::new();
+    let mut bound = |m: &mut Maker<'_, '_>, name: &str, value: &Dim| {
+        let name = m.variable(name, &(value + &one));
+        stmts.push(let_dim(&name, value.clone()));
+        var(&name)
+    };
+    let panel_width = bound(&mut m, "width", &panel_width);
+    let keys_padded = bound(&mut m, "score_row", &score_row);
+    let context_width = bound(&mut m, "context_row", &context_row);
+    stmts.push(let_dim(&first, &block * &n(ROWS)));
+    stmts.push(let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)]));
     let (first, last) = (var(&first), var(&last));
     let count = &last - &first;
     stmts.push(fill(&mut m, state.max, &count, f32::NEG_INFINITY));
@@ -238,8 +248,8 @@ pub(crate) fn attend(
         let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
         let to = Packed { base, offset: n(0), outer: depth.clone(), inner: n(1) };
         stmts.push(pack(&mut m, "pack_query", s.query, &s.env, &over_rows, &over_depth, &to));
-        let panel = m.scratch("keys", &depth * &panel_width);
-        let out = m.scratch("scores", &n(ROWS) * &keys_padded);
+        let panel = m.scratch("keys", &depth * &(&n(shape.vectors as i64) * &var(LANES)));
+        let out = m.scratch("scores", &n(ROWS) * &score_row);
         packed.push((base, panel, out, depth));
     }
 

@@ -15,6 +15,7 @@ mod product;
 mod rows;
 mod schedule;
 mod strip;
+pub mod text;
 
 pub use kernel::{
     Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,

@@ -41,8 +41,8 @@ pub(crate) fn pack(
     to: &Packed,
 ) -> Stmt {
     let along_outer = inner.axis.is_none()
-        || (slope(m.scope, node, env, inner.axis) != Some(n(1))
-            && slope(m.scope, node, env, outer.axis) == Some(n(1)));
+        || slope(m.scope, node, env, inner.axis, outer.axis) != Some(n(1))
+            && slope(m.scope, node, env, outer.axis, inner.axis) == Some(n(1));
     let (fixed, run, fixed_stride, run_stride) =
         if along_outer { (inner, outer, &to.inner, &to.outer) } else { (outer, inner, &to.outer, &to.inner) };
     let g = m.scope.graph;
@@ -82,9 +82,19 @@ pub(crate) fn pack(
     for_loop(&each, fixed.from.clone(), &fixed.from + &fixed.count, n(1), vec![call])
 }
 
-/// The distance in memory between neighbours of `node` along an axis, where one stored tensor decides it.
-fn slope(scope: &Scope<'_>, node: NodeId, env: &Env, axis: Option<AxisId>) -> Option<Dim> {
+/// The distance in memory between neighbours of `node` along an axis, `other` being fixed, where one stored tensor
+/// decides it.
+fn slope(
+    scope: &Scope<'_>,
+    node: NodeId,
+    env: &Env,
+    axis: Option<AxisId>,
+    other: Option<AxisId>,
+) -> Option<Dim> {
     let mut env = env.clone();
+    if let Some(other) = other {
+        env.insert(other, Bound::Poly(n(0)));
+    }
     env.insert(axis?, Bound::Poly(var(LANE)));
     let address = leaf(scope, node, &env)?;
     address.linear_in(LANE).map(|(slope, _)| slope)
