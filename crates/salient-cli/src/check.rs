@@ -56,13 +56,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         let all: Vec<Value> = rejected.diagnostics.iter().map(|d| diagnostic(d, &rejected.sources)).collect();
         terminal::print(&format!("{:#}\n", json!({ "ok": !failed, "models": fine, "diagnostics": all })))?;
-        return if failed { Err(Failure::model("")) } else { Ok(()) };
+        return if failed { Err(Failure::reported()) } else { Ok(()) };
     }
-    let error = Error::Source(Box::new(rejected));
     if failed {
-        return Err(error.into());
+        return Err(Error::Source(Box::new(rejected)).into());
     }
-    terminal::note(&error.render(terminal::stderr_colour()));
+    terminal::note(&rejected.render(terminal::stderr_colour()));
     let list: Vec<String> = fine.iter().map(|n| format!("model {n}")).collect();
     terminal::print(&format!("{}: ok ({})\n", args.file.display(), list.join(", ")))
 }

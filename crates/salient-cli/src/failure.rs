@@ -11,12 +11,22 @@ pub(crate) enum Blame {
     Call,
 }
 
+/// What is said on standard error.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Sentences, a line each, to be marked as errors.
+    Sentences(String),
+    /// Text as it is to be shown.
+    Rendered(String),
+    /// Nothing: everything has been said on standard output.
+    Nothing,
+}
+
 /// A message and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) blame: Blame,
-    /// Whole sentences, a line each; empty where everything has been said on standard output.
-    pub(crate) message: String,
+    blame: Blame,
+    pub(crate) message: Message,
 }
 
 /// What a command returns.
@@ -25,12 +35,17 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// The call is wrong.
     pub(crate) fn call(message: impl Into<String>) -> Failure {
-        Failure { blame: Blame::Call, message: message.into() }
+        Failure { blame: Blame::Call, message: Message::Sentences(message.into()) }
     }
 
     /// The model or its result is wrong.
     pub(crate) fn model(message: impl Into<String>) -> Failure {
-        Failure { blame: Blame::Model, message: message.into() }
+        Failure { blame: Blame::Model, message: Message::Sentences(message.into()) }
+    }
+
+    /// The model or its result is wrong, and standard output says so.
+    pub(crate) fn reported() -> Failure {
+        Failure { blame: Blame::Model, message: Message::Nothing }
     }
 
     pub(crate) fn code(&self) -> u8 {
@@ -44,7 +59,16 @@ impl Failure {
 impl From<salient::Error> for Failure {
     fn from(error: salient::Error) -> Failure {
         let blame = if error.is_call() { Blame::Call } else { Blame::Model };
-        Failure { blame, message: error.render(terminal::stderr_colour()) }
+        let message = match &error {
+            salient::Error::Source(rejected) => Message::Rendered(rejected.render(terminal::stderr_colour())),
+            salient::Error::Unreadable { .. }
+            | salient::Error::Call(_)
+            | salient::Error::Io(_)
+            | salient::Error::Target(_)
+            | salient::Error::Code(_)
+            | salient::Error::Run(_) => Message::Sentences(error.to_string()),
+        };
+        Failure { blame, message }
     }
 }
 

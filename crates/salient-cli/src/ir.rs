@@ -1,7 +1,7 @@
 //! `salient ir`: a form of a model on its way to machine code.
 
 use crate::failure::Outcome;
-use crate::options::{Compile, stage};
+use crate::options::{Compile, Machine, stage};
 use crate::terminal;
 use salient::{Stage, print_stage, read_sources};
 use std::path::PathBuf;
@@ -16,10 +16,12 @@ pub(crate) struct Args {
     stage: Stage,
     #[command(flatten)]
     compile: Compile,
+    #[command(flatten)]
+    machine: Machine,
 }
 
 /// Prints the stage on standard output.
 pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
-    terminal::print(&print_stage(&sources, args.stage, &args.compile.options())?)
+    terminal::print(&print_stage(&sources, args.stage, &args.compile.options_for(&args.machine))?)
 }

@@ -6,6 +6,7 @@
 mod arrays;
 mod check;
 mod failure;
+mod fmt;
 mod ir;
 mod options;
 mod report;
@@ -31,6 +32,8 @@ enum Command {
     Check(check::Args),
     /// Print a form of a model on its way to machine code.
     Ir(ir::Args),
+    /// Format source files.
+    Fmt(fmt::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Ir(args) => ir::run(&args),
+        Command::Fmt(args) => fmt::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

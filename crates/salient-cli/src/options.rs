@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use salient::{Engine, Options, Stage};
+use salient::{Engine, IsaChoice, Options, Stage};
 
 /// What is compiled.
 #[derive(Args, Debug)]
@@ -15,10 +15,34 @@ pub(crate) struct Compile {
     pub(crate) set: Vec<(String, String)>,
 }
 
+/// How code is made and run.
+#[derive(Args, Debug)]
+pub(crate) struct Machine {
+    /// What runs the model
+    #[arg(long, value_parser = engine(), default_value = Engine::default().name())]
+    pub(crate) engine: Engine,
+    /// Which vectors compiled code uses: auto, baseline, avx2 or avx512
+    #[arg(long, value_name = "ISA", default_value = "auto")]
+    isa: IsaChoice,
+    /// Threads; as many as the machine has if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
 impl Compile {
     /// The library's options.
     pub(crate) fn options(&self) -> Options {
         Options { model: self.model.clone(), set: self.set.clone(), ..Options::default() }
+    }
+
+    /// The library's options, for a machine.
+    pub(crate) fn options_for(&self, machine: &Machine) -> Options {
+        Options {
+            engine: machine.engine,
+            isa: machine.isa,
+            threads: machine.threads.map(usize::from),
+            ..self.options()
+        }
     }
 }
 
@@ -39,7 +63,7 @@ pub(crate) fn stage() -> impl TypedValueParser<Value = Stage> {
 }
 
 /// Parses the name of an engine.
-pub(crate) fn engine() -> impl TypedValueParser<Value = Engine> {
+fn engine() -> impl TypedValueParser<Value = Engine> {
     PossibleValuesParser::new(Engine::ALL.map(Engine::name))
         .map(|name| Engine::from_name(&name).expect("one of the possible values"))
 }

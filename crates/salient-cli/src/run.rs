@@ -2,11 +2,11 @@
 
 use crate::arrays::Sources;
 use crate::failure::{Failure, Outcome};
-use crate::options::{Compile, engine, pair};
+use crate::options::{Compile, Machine, pair};
 use crate::report::{Checked, Report};
 use crate::terminal;
 use salient::compare::{Tolerance, compare};
-use salient::{Arrays, Engine, Model, Options, Weights, nearest, read_sources, write_npy, write_npz};
+use salient::{Arrays, Model, Weights, nearest, read_sources, write_npy, write_npz};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -29,17 +29,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
     /// Deviation that a comparison allows, relative to the expected element
-    #[arg(long, value_name = "X", default_value_t = Tolerance::default().rtol, value_parser = deviation)]
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().rtol, value_parser = deviation, allow_negative_numbers = true)]
     rtol: f64,
     /// Deviation that a comparison allows, absolute
-    #[arg(long, value_name = "X", default_value_t = Tolerance::default().atol, value_parser = deviation)]
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().atol, value_parser = deviation, allow_negative_numbers = true)]
     atol: f64,
-    /// What runs the model
-    #[arg(long, value_parser = engine(), default_value = Engine::default().name())]
-    engine: Engine,
-    /// Threads; as many as the machine has if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    machine: Machine,
     /// Show how long each part took, in milliseconds
     #[arg(long, alias = "timings")]
     time: bool,
@@ -57,8 +53,7 @@ fn deviation(text: &str) -> Result<f64, String> {
 
 /// Runs the model once.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let options =
-        Options { engine: args.engine, threads: args.threads.map(usize::from), ..args.compile.options() };
+    let options = args.compile.options_for(&args.machine);
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
     let mut times = model.timings().to_vec();
@@ -75,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(seed) = args.init {
         weights = weights.or_seeded(seed);
     }
-    let mut session = model.session(&given.inputs, weights)?;
+    let session = model.session(&given.inputs, weights)?;
     timed("bind", before);
     let before = Instant::now();
     let outputs = session.call(&given.inputs)?;
@@ -86,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let checked = given.expected.as_ref().map(|expected| check(&outputs, expected, tolerance));
     let report = Report {
         model: model.graph().name(),
-        engine: args.engine,
+        engine: args.machine.engine,
         dimensions: session.dimensions(),
         outputs: &outputs,
         excerpts: args.output.is_empty() && args.outputs.is_none() && checked.is_none(),

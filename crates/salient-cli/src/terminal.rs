@@ -1,6 +1,6 @@
 //! Standard output and standard error: colour only where a terminal reads, no panic where a pipe closes.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Message, Outcome};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
 
@@ -35,15 +35,16 @@ pub(crate) fn note(text: &str) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
-/// Shows a failure: each sentence with `error:` before it. Rendered diagnostics bring theirs.
-pub(crate) fn error(message: &str) {
+/// Shows why a command failed.
+pub(crate) fn error(message: &Message) {
     let (red, plain) = if stderr_colour() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    let rendered =
-        message.starts_with("error") || message.starts_with('\x1b') || message.starts_with("warning");
-    let lines = message
-        .lines()
-        .map(|line| if rendered { format!("{line}\n") } else { format!("{red}error{plain}: {line}\n") });
-    note(&lines.collect::<String>());
+    match message {
+        Message::Sentences(lines) => {
+            note(&lines.lines().map(|line| format!("{red}error{plain}: {line}\n")).collect::<String>());
+        }
+        Message::Rendered(text) => note(text),
+        Message::Nothing => {}
+    }
 }
 
 /// The panic hook: a broken invariant is our bug, and is said in one line.

@@ -19,7 +19,7 @@ pub enum Error {
         reason: String,
     },
     /// The source is refused, or does not have what was asked of it. Displays as rendered diagnostics without colour.
-    #[error("{}", self.render(false))]
+    #[error("{}", .0.render(false))]
     Source(Box<Rejected>),
     /// The tensors that were given do not fit the model.
     #[error("{}", sentences(.0))]
@@ -27,6 +27,9 @@ pub enum Error {
     /// A file of arrays cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// This machine is not what was asked for.
+    #[error("{0}")]
+    Target(String),
     /// No code can be made for the model on this machine.
     #[error("no code can be made: {0}")]
     Code(String),
@@ -56,21 +59,11 @@ impl Error {
         Error::Source(Box::new(Rejected { diagnostics, sources }))
     }
 
-    /// The message; diagnostics of the source with their excerpts, in colour if asked for.
-    pub fn render(&self, colour: bool) -> String {
-        match self {
-            Error::Source(r) => r.render(colour),
-            Error::Unreadable { .. } | Error::Call(_) | Error::Io(_) | Error::Code(_) | Error::Run(_) => {
-                self.to_string()
-            }
-        }
-    }
-
     /// Whether the caller is wrong, rather than the model or its result: a file that is not there, a tensor that does
     /// not fit, a name that the source does not have (a diagnostic without a place in the source).
     pub fn is_call(&self) -> bool {
         match self {
-            Error::Unreadable { .. } | Error::Call(_) | Error::Io(_) => true,
+            Error::Unreadable { .. } | Error::Call(_) | Error::Io(_) | Error::Target(_) => true,
             Error::Source(r) => r.diagnostics.iter().all(|d| d.primary.is_none()),
             Error::Code(_) | Error::Run(_) => false,
         }

@@ -1,6 +1,7 @@
 //! What a caller may decide about a compilation.
 
 use crate::stage::Engine;
+use salient_jit::IsaChoice;
 
 /// How a model is compiled.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct Options {
     pub set: Vec<(String, String)>,
     /// How it is run.
     pub engine: Engine,
+    /// Which vectors of the processor compiled code uses.
+    pub isa: IsaChoice,
     /// Threads that run it; as many as the machine has if none is given.
     pub threads: Option<usize>,
 }

@@ -3,10 +3,11 @@
 //! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
 //! below; which of them a model needs, by its engine.
 
+use crate::engine::emit;
 use crate::error::Error;
 use crate::options::Options;
 use crate::stage::{Engine, Stage};
-use salient_front::{Lowered, Settings, Sources, parse};
+use salient_front::{Lowered, Settings, Sources, format, parse};
 use salient_ir::{Graph, text};
 use salient_tile::Program;
 use std::borrow::Cow;
@@ -54,21 +55,33 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
     salient_tile::schedule(fused, salient_tile::Options { fuse, ..Default::default() })
 }
 
-/// A stage of a model as text.
+/// Source text in the one layout of the language.
 ///
 /// # Errors
-/// As [`lower`], and [`Error::Code`] for the stages that need code.
+/// [`Error::Source`] if it does not parse.
+pub fn format_source(name: &str, text: &str) -> Result<String, Error> {
+    let mut sources = Sources::new();
+    let id = sources.add(name, text);
+    format(sources.file(id)).map_err(|faults| Error::source(faults, sources))
+}
+
+/// A stage of a model as text, ending in a line break. Kernels come without their vector bodies.
+///
+/// # Errors
+/// As [`lower`], and [`Error::Code`] for the stages that are made from code.
 pub fn print_stage(sources: &Sources, stage: Stage, options: &Options) -> Result<String, Error> {
     if stage == Stage::Source {
-        return Ok(sources.user_files().iter().map(|f| f.text.as_str()).collect());
+        let texts = sources.user_files().iter().map(|f| format_source(&f.name, &f.text));
+        return texts.collect();
     }
     let graph = lower(sources, options)?.graph;
-    if stage == Stage::Graph {
-        return Ok(text::print(&graph));
-    }
-    let fused = fuse(&graph, options);
-    if stage == Stage::Fused {
-        return Ok(text::print(&fused));
-    }
-    Err(Error::Code(format!("the stage {stage} cannot be printed yet")))
+    let program = || schedule(&fuse(&graph, options), options);
+    let printed = match stage {
+        Stage::Source | Stage::Graph => text::print(&graph),
+        Stage::Fused => text::print(&fuse(&graph, options)),
+        Stage::Kernels => salient_tile::text::print(&program()),
+        Stage::Clif => emit(program(), options)?.clif(),
+        Stage::Asm => emit(program(), options)?.asm(),
+    };
+    Ok(format!("{}\n", printed.trim_end()))
 }

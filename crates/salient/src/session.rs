@@ -4,7 +4,7 @@
 //! compile anything: one model serves sessions of any dimensions.
 
 use crate::bind::{self, Shapes};
-use crate::engine::Prepared;
+use crate::engine::{Arguments, Prepared};
 use crate::error::Error;
 use crate::fault::{Fault, Side, Tensor};
 use crate::init::initial;
@@ -15,7 +15,7 @@ use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Port};
 use std::borrow::Cow;
 
-/// A model with its dimensions and its weights: see [`Model::session`].
+/// A model with its dimensions and its weights: see [`Model::session`]. Any number of threads may run it at once.
 #[derive(Debug)]
 pub struct Session<'a> {
     model: &'a Model,
@@ -26,7 +26,7 @@ pub struct Session<'a> {
     params: Vec<Cow<'a, Array>>,
     /// Dtype and shape, by position of the graph's outputs.
     output_types: Vec<(DType, Vec<usize>)>,
-    prepared: Prepared,
+    prepared: Prepared<'a>,
 }
 
 impl<'a> Session<'a> {
@@ -61,9 +61,9 @@ impl<'a> Session<'a> {
         let mut params = Vec::with_capacity(graph.params().len());
         for port in graph.params() {
             let array = match (weights.arrays().and_then(|w| w.get(&port.name)), weights.seed()) {
-                (Some(array), _) => converted(array, port.dtype).expect("dtypes were checked"),
+                (Some(array), _) => widened(array, port.dtype),
                 (None, Some(seed)) => match initial(graph, port, &dimensions, seed) {
-                    Ok(Some(array)) => Cow::Owned(array),
+                    Ok(Some(array)) => Cow::Owned(widened(&array, port.dtype).into_owned()),
                     Ok(None) => {
                         faults.push(Fault::NoInitialiser { path: port.name.clone() });
                         continue;
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
     ///
     /// # Panics
     /// The number of outputs is not that of the model.
-    pub fn run(&mut self, inputs: &Arrays, outputs: &mut [Array]) -> Result<(), Error> {
+    pub fn run(&self, inputs: &Arrays, outputs: &mut [Array]) -> Result<(), Error> {
         let graph = self.model.graph();
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         let mut ordered = Vec::with_capacity(self.input_shapes.len());
@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
                     let (expected, found) = (shape.clone(), array.shape().to_vec());
                     faults.push(Fault::Shape { tensor, expected, found });
                 }
-                Some(array) => ordered.extend(converted(array, port.dtype)),
+                Some(array) => ordered.push(widened(array, port.dtype)),
             }
         }
         assert_eq!(outputs.len(), self.output_types.len(), "one array for each output of the model");
@@ -141,14 +141,15 @@ impl<'a> Session<'a> {
         if !faults.is_empty() {
             return Err(Error::Call(faults));
         }
-        self.prepared.run(self.model.code(), graph, &self.dimensions, &ordered, &self.params, outputs)
+        let arguments = Arguments { inputs: &ordered, params: &self.params };
+        self.prepared.run(graph, &self.dimensions, arguments, outputs)
     }
 
     /// Runs the model into new memory.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn call(&mut self, inputs: &Arrays) -> Result<Arrays, Error> {
+    pub fn call(&self, inputs: &Arrays) -> Result<Arrays, Error> {
         let mut outputs = self.outputs()?;
         self.run(inputs, &mut outputs)?;
         let mut out = Arrays::new();
@@ -177,18 +178,13 @@ fn converts(from: DType, to: DType) -> bool {
     from == to || matches!((from, to), (DType::F16 | DType::BF16, DType::F32) | (DType::I32, DType::I64))
 }
 
-/// The array with the elements' type as declared, where [`converts`]; else none.
-fn converted(array: &Array, dtype: DType) -> Option<Cow<'_, Array>> {
-    if array.dtype() == dtype {
-        return Some(Cow::Borrowed(array));
-    }
-    if !converts(array.dtype(), dtype) {
-        return None;
-    }
-    let shape = array.shape().to_vec();
-    let data = match array.as_i32() {
-        Some(values) => Data::I64(values.iter().map(|n| i64::from(*n)).collect()),
-        None => Data::F32(array.to_f32_vec()?),
+/// The array in the type with which elements of the declared type are computed; as it is if its own type does not
+/// convert to the declared one, which is a fault that has been noted.
+fn widened(array: &Array, declared: DType) -> Cow<'_, Array> {
+    let data = match (array.data(), declared.compute()) {
+        (Data::I32(values), DType::I64) => Data::I64(values.iter().map(|n| i64::from(*n)).collect()),
+        (Data::F16(_) | Data::BF16(_), DType::F32) => return Cow::Owned(array.clone().widen()),
+        _ => return Cow::Borrowed(array),
     };
-    Some(Cow::Owned(Array::new(shape, data).expect("the count does not change")))
+    Cow::Owned(Array::new(array.shape().to_vec(), data).expect("the count does not change"))
 }
