@@ -1,5 +1,9 @@
 //! The language's own library: `.attn` source, embedded.
 
+macro_rules! library {
+    ($($name:literal),*) => { &[$((concat!("std/", $name), include_str!(concat!("std/", $name)))),*] };
+}
+
 /// Every file of the library, with the name under which messages show it.
 pub(crate) const FILES: &[(&str, &str)] =
-    &[("std/layers.attn", include_str!("std/layers.attn")), ("std/softmax.attn", include_str!("std/softmax.attn"))];
+    library!["activations.attn", "attention.attn", "layers.attn", "softmax.attn"];

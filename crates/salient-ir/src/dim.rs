@@ -372,10 +372,20 @@ impl std::ops::Add for &Dim {
     type Output = Dim;
     fn add(self, other: &Dim) -> Dim {
         let mut map: BTreeMap<Vec<Atom>, i64> = self.terms.iter().cloned().collect();
+        // Equal quotients that add up may come out even: three times `D / 3` is `D`.
+        let mut quotients = Vec::new();
         for (atoms, coef) in &other.terms {
-            *map.entry(atoms.clone()).or_insert(0) += coef;
+            let sum = map.get(atoms).map(|c| c + coef);
+            match sum {
+                Some(sum) if atoms.iter().any(|a| matches!(a, Atom::Exact(..))) => {
+                    map.remove(atoms);
+                    quotients.push((atoms.clone(), sum));
+                }
+                _ => *map.entry(atoms.clone()).or_insert(0) += coef,
+            }
         }
-        Dim::from_map(map)
+        let rest = Dim::from_map(map);
+        quotients.into_iter().filter(|(_, c)| *c != 0).fold(rest, |sum, (atoms, c)| &sum + &cancel(atoms, c))
     }
 }
 
