@@ -3,6 +3,7 @@
 //! Knows the graph and the vector bodies; knows neither source text nor machine code.
 
 mod attention;
+pub mod eval;
 mod index;
 pub mod kernel;
 mod maker;

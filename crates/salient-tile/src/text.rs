@@ -5,6 +5,7 @@
 
 use crate::kernel::{Arg, Base, Buffer, Int, Kernel, Program, Role, Stmt};
 use salient_ir::Dim;
+use salient_vector::Body;
 use std::fmt::Write;
 
 /// The program, without the code of its bodies.
@@ -60,6 +61,11 @@ fn print_kernel(program: &Program, kernel: &Kernel, out: &mut String) {
     out.push_str("    }\n}\n");
 }
 
+/// One call, as it stands in the text of its kernel.
+pub(crate) fn call(program: &Program, kernel: &Kernel, body: &Body, args: &[Arg]) -> String {
+    Printer { program, kernel }.call(body, args)
+}
+
 struct Printer<'a> {
     program: &'a Program,
     kernel: &'a Kernel,
@@ -98,16 +104,20 @@ impl Printer<'_> {
                 let _ = writeln!(out, "{pad}}}");
             }
             Stmt::Call { body, args } => {
-                let args: Vec<String> = args
-                    .iter()
-                    .map(|arg| match arg {
-                        Arg::Address { base, offset } => self.address(*base, offset),
-                        Arg::Int(d) => d.to_string(),
-                    })
-                    .collect();
-                let _ = writeln!(out, "{pad}{}({})", self.kernel.bodies[*body].name, args.join(", "));
+                let _ = writeln!(out, "{pad}{}", self.call(&self.kernel.bodies[*body], args));
             }
         }
+    }
+
+    fn call(&self, body: &Body, args: &[Arg]) -> String {
+        let args: Vec<String> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Address { base, offset } => self.address(*base, offset),
+                Arg::Int(d) => d.to_string(),
+            })
+            .collect();
+        format!("{}({})", body.name, args.join(", "))
     }
 
     fn address(&self, base: Base, offset: &Dim) -> String {
