@@ -5,13 +5,16 @@
 //! panels and the steps of loops depend.
 
 pub mod cranelift;
+mod wide;
 
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
+use cranelift_codegen::isa::CallConv;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
 use salient_vector::{Body, Ty};
 
+use self::wide::Wide;
 use crate::target::{Isa, Target};
 
 /// Who makes the machine code.
@@ -19,20 +22,36 @@ use crate::target::{Isa, Target};
 pub enum Emitter {
     /// 128-bit vectors on every machine that Cranelift knows.
     Cranelift,
+    /// 256-bit vectors.
+    Avx2,
+    /// 512-bit vectors.
+    Avx512,
+}
+
+impl Emitter {
+    fn wide(self) -> Option<Wide> {
+        match self {
+            Emitter::Cranelift => None,
+            Emitter::Avx2 => Some(Wide::Avx2),
+            Emitter::Avx512 => Some(Wide::Avx512),
+        }
+    }
 }
 
 /// The emitter for a target.
 pub fn emitter(target: &Target) -> Emitter {
+    // The wide emitter knows one convention; where that is not the platform's, the portable one serves.
+    let system_v = target.cranelift().default_call_conv() == CallConv::SystemV;
     match target.isa() {
+        Isa::Avx2 if system_v => Emitter::Avx2,
+        Isa::Avx512 if system_v => Emitter::Avx512,
         Isa::Baseline | Isa::Avx2 | Isa::Avx512 => Emitter::Cranelift,
     }
 }
 
 /// `L`, the number of lanes of a vector, for a target.
 pub fn lanes(target: &Target) -> usize {
-    match emitter(target) {
-        Emitter::Cranelift => cranelift::LANES,
-    }
+    emitter(target).wide().map_or(cranelift::LANES, Wide::lanes)
 }
 
 /// The signature that a body has for its callers.
@@ -69,32 +88,37 @@ pub fn define(module: &mut JITModule, target: &Target, name: &str, body: &Body) 
     let id = module
         .declare_function(name, Linkage::Local, &signature(body, target))
         .map_err(|error| EmitError::new(body, error))?;
-    match emitter(target) {
-        Emitter::Cranelift => {
+    let defined = match emitter(target).wide() {
+        None => {
             let mut context = Context::for_function(cranelift::emit(body, target));
-            module.define_function(id, &mut context).map_err(|error| EmitError::new(body, error))?;
+            module.define_function(id, &mut context)
         }
-    }
+        Some(wide) => {
+            let code = wide::emit(body, wide);
+            module.define_function_bytes(id, wide::VECTOR_BYTES, &code.bytes, &[])
+        }
+    };
+    defined.map_err(|error| EmitError::new(body, error))?;
     Ok(id)
 }
 
 /// The assembly of a body, as `ir --stage asm` shows it.
 pub fn assembly(target: &Target, body: &Body) -> Result<String, EmitError> {
-    match emitter(target) {
-        Emitter::Cranelift => {
-            let mut context = Context::for_function(cranelift::emit(body, target));
-            context.set_disasm(true);
-            let code = context
-                .compile(&**target.cranelift(), &mut Default::default())
-                .map_err(|error| EmitError::new(body, error.inner))?;
-            Ok(code.vcode.clone().unwrap_or_default())
-        }
+    if let Some(wide) = emitter(target).wide() {
+        return Ok(wide::listing(&wide::emit(body, wide)));
     }
+    let mut context = Context::for_function(cranelift::emit(body, target));
+    context.set_disasm(true);
+    let code = context
+        .compile(&**target.cranelift(), &mut Default::default())
+        .map_err(|error| EmitError::new(body, error.inner))?;
+    Ok(code.vcode.clone().unwrap_or_default())
 }
 
-/// The body in Cranelift's IR, as `ir --stage clif` shows it.
+/// The body in the IR of its emitter, as `ir --stage clif` shows it: Cranelift's, or where that does not compile it, its own.
 pub fn text(target: &Target, body: &Body) -> Result<String, EmitError> {
     match emitter(target) {
         Emitter::Cranelift => Ok(cranelift::emit(body, target).display().to_string()),
+        Emitter::Avx2 | Emitter::Avx512 => Ok(body.to_string()),
     }
 }

@@ -1,6 +1,8 @@
 //! Registers for machine code, by regalloc2's backtracking allocator (its fast one spills inner loops to pieces).
 
-use regalloc2::{Block, Function, Inst, InstRange, MachineEnv, Operand, Output, PReg, PRegSet, RegClass, VReg};
+use regalloc2::{
+    Block, Function, Inst, InstRange, MachineEnv, Operand, Output, PReg, PRegSet, RegClass, VReg,
+};
 
 use super::Wide;
 use super::code::{Code, INT, Kind, MASK, VECTOR};
@@ -14,14 +16,13 @@ pub(super) const CALLEE_SAVED: [usize; 5] = [3, 12, 13, 14, 15];
 ///
 /// # Panics
 /// If the code is not in SSA form, or an instruction needs more registers than there are.
-pub(super) fn allocate(code: &Code, wide: Wide) -> Output {
-    let flat = Flat::new(code, wide);
-    let environment = environment(wide);
+pub(super) fn allocate(flat: &Flat<'_>) -> Output {
+    let environment = environment(flat.wide);
     let options = regalloc2::RegallocOptions { validate_ssa: cfg!(debug_assertions), ..Default::default() };
-    let output = regalloc2::run(&flat, &environment, &options)
+    let output = regalloc2::run(flat, &environment, &options)
         .unwrap_or_else(|error| panic!("registers cannot be assigned: {error:?}"));
     if cfg!(debug_assertions) {
-        let mut checker = regalloc2::checker::Checker::new(&flat, &environment);
+        let mut checker = regalloc2::checker::Checker::new(flat, &environment);
         checker.prepare(&output);
         if let Err(errors) = checker.run() {
             panic!("registers were assigned wrongly: {errors:?}");
@@ -58,15 +59,15 @@ fn environment(wide: Wide) -> MachineEnv {
 }
 
 /// The code as the allocator reads it: instructions in one row.
-struct Flat<'a> {
-    code: &'a Code,
-    wide: Wide,
-    insts: Vec<&'a super::code::Inst>,
+pub(super) struct Flat<'a> {
+    pub(super) code: &'a Code,
+    pub(super) wide: Wide,
+    pub(super) insts: Vec<&'a super::code::Inst>,
     ranges: Vec<InstRange>,
 }
 
 impl<'a> Flat<'a> {
-    fn new(code: &'a Code, wide: Wide) -> Flat<'a> {
+    pub(super) fn new(code: &'a Code, wide: Wide) -> Flat<'a> {
         let mut insts = Vec::new();
         let ranges = code
             .blocks

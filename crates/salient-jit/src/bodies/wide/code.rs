@@ -156,7 +156,13 @@ impl Code {
     }
 
     /// Appends an instruction to a block.
-    pub(super) fn push(&mut self, block: usize, opcode: Opcode, args: &[Arg], masking: Option<Masking<VReg>>) {
+    pub(super) fn push(
+        &mut self,
+        block: usize,
+        opcode: Opcode,
+        args: &[Arg],
+        masking: Option<Masking<VReg>>,
+    ) {
         let mut registers = Vec::with_capacity(args.len() + 1);
         let mut add = |operand: Operand| {
             registers.push(operand);
@@ -191,10 +197,8 @@ impl Code {
                 self.scratch = true;
             }
         }
-        let masking = masking.map(|masking| Masking {
-            mask: add(Operand::reg_use(masking.mask)),
-            zeroing: masking.zeroing,
-        });
+        let masking = masking
+            .map(|masking| Masking { mask: add(Operand::reg_use(masking.mask)), zeroing: masking.zeroing });
         self.blocks[block].insts.push(Inst { kind: Kind::Machine { opcode, operands, masking }, registers });
     }
 

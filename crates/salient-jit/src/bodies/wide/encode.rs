@@ -6,8 +6,8 @@
 use iced_x86::{Code as Opcode, Encoder, Instruction, OpKind, Register};
 use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass};
 
-use super::allocate::CALLEE_SAVED;
-use super::code::{Base, Code, Cond, INT, Inst, Kind, MASK, Mem, Opnd, VECTOR, View, chosen};
+use super::allocate::{CALLEE_SAVED, Flat};
+use super::code::{Base, Code, Cond, INT, Kind, Mem, Opnd, View, chosen};
 use super::{SCRATCH_BYTES, VECTOR_BYTES, Wide};
 
 /// The bytes of a function.
@@ -19,8 +19,9 @@ pub(crate) struct Bytes {
 }
 
 /// Writes code whose registers are assigned.
-pub(super) fn encode(code: &Code, output: &Output, wide: Wide) -> Bytes {
-    let mut plan = Plan::new(code, output, wide);
+pub(super) fn encode(flat: &Flat<'_>, output: &Output) -> Bytes {
+    let code = flat.code;
+    let mut plan = Plan::new(flat, output);
     let sizes = plan.write();
     plan.pool = (sizes.len() as u64).next_multiple_of(VECTOR_BYTES);
     let mut bytes = plan.write();
@@ -34,6 +35,7 @@ pub(super) fn encode(code: &Code, output: &Output, wide: Wide) -> Bytes {
 }
 
 struct Plan<'a> {
+    flat: &'a Flat<'a>,
     code: &'a Code,
     output: &'a Output,
     wide: Wide,
@@ -51,15 +53,19 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(code: &'a Code, output: &'a Output, wide: Wide) -> Plan<'a> {
+    fn new(flat: &'a Flat<'a>, output: &'a Output) -> Plan<'a> {
+        let (code, wide) = (flat.code, flat.wide);
         let used = |register: PReg| {
             let defined = output.allocs.iter().any(|allocation| allocation.as_reg() == Some(register));
             let moved = output.edits.iter().any(|(_, Edit::Move { to, .. })| to.as_reg() == Some(register));
             defined || moved
         };
-        let saved: Vec<PReg> =
-            CALLEE_SAVED.into_iter().map(|number| PReg::new(number, INT)).filter(|&register| used(register)).collect();
-        let from_caller = code.blocks.iter().flat_map(|block| &block.insts).any(|inst| match &inst.kind {
+        let saved: Vec<PReg> = CALLEE_SAVED
+            .into_iter()
+            .map(|number| PReg::new(number, INT))
+            .filter(|&register| used(register))
+            .collect();
+        let from_caller = flat.insts.iter().any(|inst| match &inst.kind {
             Kind::Machine { operands, .. } => {
                 operands.iter().any(|operand| matches!(operand, Opnd::Mem(Mem { base: Base::Caller(_), .. })))
             }
@@ -67,6 +73,7 @@ impl<'a> Plan<'a> {
         });
         let frame = output.num_spillslots > 0 || code.scratch || from_caller || !saved.is_empty();
         let mut plan = Plan {
+            flat,
             code,
             output,
             wide,
@@ -80,12 +87,12 @@ impl<'a> Plan<'a> {
         };
         // Backwards, so that chains of such blocks end where they lead. Jumps only go back to blocks that do something.
         for block in (0..code.blocks.len()).rev() {
-            let edits = output.block_insts_and_edits(&Shape(code), regalloc2::Block::new(block));
+            let edits = output.block_insts_and_edits(flat, regalloc2::Block::new(block));
             let mut only_jump = true;
             for item in edits {
                 only_jump &= match item {
                     InstOrEdit::Edit(Edit::Move { from, to }) => from == to,
-                    InstOrEdit::Inst(inst) => matches!(inst_at(code, inst).kind, Kind::Jump { .. }),
+                    InstOrEdit::Inst(inst) => matches!(flat.insts[inst.index()].kind, Kind::Jump { .. }),
                 };
             }
             if only_jump && block > 0 {
@@ -109,22 +116,20 @@ impl<'a> Plan<'a> {
     }
 
     fn block(&mut self, block: usize) {
-        let code = self.code;
-        let items: Vec<InstOrEdit<'a>> =
-            self.output.block_insts_and_edits(&Shape(code), regalloc2::Block::new(block)).collect();
-        for item in items {
+        let (flat, output) = (self.flat, self.output);
+        for item in output.block_insts_and_edits(flat, regalloc2::Block::new(block)) {
             match item {
                 InstOrEdit::Edit(&Edit::Move { from, to }) => self.move_(from, to),
-                InstOrEdit::Inst(inst) => self.inst(block, inst_at(code, inst), inst),
+                InstOrEdit::Inst(inst) => self.inst(block, inst),
             }
         }
     }
 
-    fn inst(&mut self, block: usize, inst: &Inst, number: regalloc2::Inst) {
-        let output = self.output;
+    fn inst(&mut self, block: usize, number: regalloc2::Inst) {
+        let (flat, output) = (self.flat, self.output);
         let allocations = output.inst_allocs(number);
-        let succ = |at: usize| self.code.blocks[block].succs[at].index();
-        match &inst.kind {
+        let succ = |at: usize| flat.code.blocks[block].succs[at].index();
+        match &flat.insts[number.index()].kind {
             Kind::Entry => {}
             Kind::Machine { opcode, operands, masking } => {
                 let mut instruction = Instruction::default();
@@ -241,7 +246,7 @@ impl<'a> Plan<'a> {
             self.one(Opcode::Push_r64, self.register(register, View::R64));
         }
         let scratch = if self.code.scratch { SCRATCH_BYTES } else { 0 };
-        let size = (8 * self.output.num_spillslots as i64 + scratch).next_multiple_of(VECTOR_BYTES as i64);
+        let size = (8 * self.output.num_spillslots as u64 + scratch).next_multiple_of(VECTOR_BYTES) as i64;
         for (opcode, kind, value) in [
             (Opcode::Sub_rm64_imm32, OpKind::Immediate32to64, size),
             // Spilled vectors should not straddle cache lines.
@@ -318,7 +323,9 @@ impl<'a> Plan<'a> {
             (RegClass::Int, View::R32, _) => Register::EAX,
             (RegClass::Int, View::R8, _) => return BYTE_REGISTERS[register.hw_enc()],
             (RegClass::Float, View::Xmm, _) | (RegClass::Float, View::Half, Wide::Avx2) => Register::XMM0,
-            (RegClass::Float, View::Whole, Wide::Avx2) | (RegClass::Float, View::Half, Wide::Avx512) => Register::YMM0,
+            (RegClass::Float, View::Whole, Wide::Avx2) | (RegClass::Float, View::Half, Wide::Avx512) => {
+                Register::YMM0
+            }
             (RegClass::Float, View::Whole, Wide::Avx512) => Register::ZMM0,
             (RegClass::Vector, View::K, _) => Register::K0,
             (RegClass::Int | RegClass::Float | RegClass::Vector, _, _) => {
@@ -378,21 +385,6 @@ const BYTE_REGISTERS: [Register; 16] = [
 fn set_distance(instruction: &mut Instruction, base: Register, distance: i64) {
     instruction.set_memory_displacement64(distance as u64);
     // "1" lets the encoder choose the size; an address from rip always has four bytes, told as eight.
-    let size = match base {
-        Register::RIP => 8,
-        _ if distance == 0 => 0,
-        _ => 1,
-    };
+    let size = if base == Register::RIP { 8 } else { u32::from(distance != 0) };
     instruction.set_memory_displ_size(size);
-}
-
-fn inst_at(code: &Code, inst: regalloc2::Inst) -> &Inst {
-    let mut at = inst.index();
-    for block in &code.blocks {
-        if at < block.insts.len() {
-            return &block.insts[at];
-        }
-        at -= block.insts.len();
-    }
-    panic!("no instruction {inst:?}")
 }
