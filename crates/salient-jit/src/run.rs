@@ -227,12 +227,12 @@ impl Compiled {
         let mut out = String::new();
         let Ok(mut module) = self.target.module() else { return out };
         let mut shown: Vec<&Body> = Vec::new();
-        for kernel in &self.program.kernels {
+        for (number, kernel) in self.program.kernels.iter().enumerate() {
             let mut ids = Vec::new();
             for (at, b) in kernel.bodies.iter().enumerate() {
-                let name = format!("{}.{at}", b.name);
+                let name = format!("{number}.{at}.{}", b.name);
                 let signature = bodies::signature(b, &self.target);
-                ids.extend(module.declare_function(&name, Linkage::Import, &signature));
+                ids.push(module.declare_function(&name, Linkage::Import, &signature).expect("names differ"));
             }
             let lanes = bodies::lanes(&self.target);
             let function = loops::emit(&self.program, kernel, &ids, lanes, &mut module, &self.target);
