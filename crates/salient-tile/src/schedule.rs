@@ -383,7 +383,9 @@ impl<'g> Assembler<'g> {
     /// Where a node is stored: in an output that is nothing but it, else in a temporary.
     fn home(&mut self, node: NodeId, form: &Form) -> BufferId {
         let own = self.g.node(node).axes.len();
-        let fits = |axes: &[AxisId]| axes.len() == own || matches!(form, Form::Map);
+        // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
+        let unread = self.g.users(node).is_empty();
+        let fits = |axes: &[AxisId]| axes.len() == own || unread && matches!(form, Form::Map);
         let direct = (0..self.g.outputs().len()).find(|k| {
             let out = &self.g.outputs()[*k];
             out.node == node && fits(&out.axes)

@@ -140,7 +140,11 @@ impl<'s, 'g> Strip<'s, 'g> {
         let mut fixed = stored.offset.clone();
         let mut vector: Option<I32> = None;
         for (axis, stride) in &stored.strides {
-            match env.get(axis).expect("every axis of a stored node is bound") {
+            let bound = env.get(axis).unwrap_or_else(|| {
+                let name = &self.scope.graph.axis(*axis).name;
+                panic!("the axis `{name}` of a stored node is not bound in {:?}", stored.base)
+            });
+            match bound {
                 Bound::Poly(d) => fixed = &fixed + &(d * stride),
                 Bound::Vector(index) => {
                     let stride = self.integer(b, stride);
