@@ -3,10 +3,11 @@
 //! One walk does all of it, because what a name means here (an axis, a dimension, a tensor) depends on values that only
 //! the walk knows. The pieces: [`stmt`] (statements, parameters), [`expr`] (expressions), [`call`] (functions and
 //! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`align`]
-//! (broadcasting, products), [`arith`] (element types, constants). Optimises nothing.
+//! (broadcasting, products), [`arith`] (element types, constants), [`axes`] (names of axes). Optimises nothing.
 
 mod align;
 mod arith;
+mod axes;
 mod axis_call;
 mod call;
 mod expr;
@@ -271,37 +272,6 @@ impl<'a> Lowerer<'a, '_> {
             Value::Tensor(t) => self.shape_text(t),
             other => other.describe(),
         }
-    }
-
-    /// The axis for a stored tensor's dimension: named after the dimension, in lower case.
-    fn axis_for(&mut self, dim: &Dim, avoid: &AxisSet) -> AxisId {
-        let stem = dim.symbols().iter().next().map_or("n".to_owned(), |s| s.to_lowercase());
-        let axis = self.b.axis_id(&stem, dim);
-        if avoid.contains(axis) { self.b.fresh_axis(axis, avoid) } else { axis }
-    }
-
-    /// Slots for a stored tensor of that shape, and the node's axes in order.
-    fn stored_axes(&mut self, dims: &[Dim]) -> (Vec<Slot>, Vec<AxisId>) {
-        let mut used = AxisSet::new();
-        let mut slots = Vec::new();
-        let mut axes = Vec::new();
-        for dim in dims {
-            let axis = self.axis_for(dim, &used);
-            used.insert(axis);
-            axes.push(axis);
-            let label = Some(self.b.axis(axis).name.clone());
-            let unit = dim.as_constant() == Some(1);
-            slots.push(if unit { Slot::UNIT } else { Slot { axis: Some(axis), label } });
-        }
-        (slots, axes)
-    }
-
-    /// The axes of a stored tensor's node are all there; those of extent one are read at 0 once and for all.
-    fn without_units(&mut self, node: NodeId, axes: &[AxisId]) -> NodeId {
-        let zero = self.b.extent_of(&Dim::constant(0));
-        let ones: Vec<_> =
-            axes.iter().copied().filter(|a| self.b.extent(*a).as_constant() == Some(1)).map(|a| (a, zero)).collect();
-        self.b.at_all(node, &ones).expect("a literal is an index")
     }
 }
 

@@ -108,10 +108,9 @@ impl<'a> Printer<'a> {
 
     fn choose_orders(&mut self) {
         for id in self.g.ids() {
-            let node = self.g.node(id);
             self.order[id.index()] = match self.g.port(id) {
                 Some(port) => port.axes.clone(),
-                None => node.axes.iter().collect(),
+                None => self.order_of(id),
             };
         }
         for out in self.g.outputs() {
@@ -119,6 +118,27 @@ impl<'a> Printer<'a> {
                 self.order[out.node.index()] = out.axes.clone();
             }
         }
+    }
+
+    /// A node's axes in the order in which its arguments show them, so that the text does not depend on axis ids.
+    fn order_of(&self, id: NodeId) -> Vec<AxisId> {
+        let node = self.g.node(id);
+        let args = self.g.args(id);
+        let mut shown: Vec<AxisId> = Vec::new();
+        if let Op::At(axis) = node.op {
+            for a in &self.order[args[0].index()] {
+                if *a == axis { shown.extend(&self.order[args[1].index()]) } else { shown.push(*a) }
+            }
+        } else {
+            shown.extend(args.iter().flat_map(|a| &self.order[a.index()]));
+        }
+        let mut out: Vec<AxisId> = Vec::new();
+        for axis in shown.into_iter().chain(node.axes.iter()) {
+            if node.axes.contains(axis) && !out.contains(&axis) {
+                out.push(axis);
+            }
+        }
+        out
     }
 
     fn program(&self) -> String {
@@ -381,8 +401,8 @@ mod tests {
     let scaled[t, d] = x[t, d] * W_weight[d]
     let y.1[t, d, s: T] = scaled[t, d] * x[s, d]
     let y.2[t, s] = sum[d](y.1[t, d, s])
-    let y.3[t: T, s: T] = s <= t
-    let y[t, s] = if y.3[t, s] then y.2[t, s] else -inf
+    let y.3[s: T, t: T] = s <= t
+    let y[t, s] = if y.3[s, t] then y.2[t, s] else -inf
     return y
 }
 "

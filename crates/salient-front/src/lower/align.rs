@@ -103,18 +103,12 @@ impl<'a> Lowerer<'a, '_> {
     /// `axis` if it is free to join the common axes, else a fresh one like it.
     fn own_axis(&mut self, common: &Common, axis: AxisId, t: &Tensor, moves: &[(AxisId, AxisId)]) -> AxisId {
         let used: AxisSet = common.pos.iter().chain(&common.named).filter_map(|s| s.axis).collect();
-        if !used.contains(axis) {
+        if !self.clashes(axis, &used) {
             return axis;
         }
         let own = t.slots().filter_map(|s| s.axis).chain(moves.iter().map(|m| m.1));
         let avoid: AxisSet = used.iter().chain(own).collect();
-        self.b.fresh_axis(axis, &avoid)
-    }
-
-    /// A node with axes renamed, all at once.
-    pub(super) fn moved(&mut self, node: NodeId, moves: &[(AxisId, AxisId)]) -> NodeId {
-        let with: Vec<_> = moves.iter().filter(|(a, b)| a != b).map(|(a, b)| (*a, self.b.iota(*b))).collect();
-        self.b.at_all(node, &with).expect("an index is an integer")
+        self.aside(axis, &avoid)
     }
 
     /// Two shapes that do not meet, with both sides and the axes that clash.

@@ -7,7 +7,7 @@ use crate::ast::{BinaryOp, CompareOp};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 use crate::value::{Tensor, Value, promote};
-use salient_ir::{Const, DType, Dim, MapOp, Name, NodeId, Op, Typing};
+use salient_ir::{Const, DType, Dim, MapOp, Name, NodeId, Op, TypeError, Typing};
 
 impl<'a> Lowerer<'a, '_> {
     /// The value as a tensor: what is known when compiling becomes a literal.
@@ -75,6 +75,10 @@ impl<'a> Lowerer<'a, '_> {
 
     /// A node for a scalar operator; of literals, the literal that it gives.
     pub(super) fn map_node(&mut self, op: MapOp, args: &[NodeId], span: Span) -> Eval<NodeId> {
+        self.folded(op, args).map_err(typing(span))
+    }
+
+    pub(super) fn folded(&mut self, op: MapOp, args: &[NodeId]) -> Result<NodeId, TypeError> {
         let known: Option<Vec<Const>> = args
             .iter()
             .map(|a| match self.b.op(*a) {
@@ -82,7 +86,7 @@ impl<'a> Lowerer<'a, '_> {
                 _ => None,
             })
             .collect();
-        let node = self.b.map(op, args).map_err(typing(span))?;
+        let node = self.b.map(op, args)?;
         let Some(known) = known else { return Ok(node) };
         let values: Vec<f64> = known.iter().map(|c| c.value()).collect();
         let out = (op.info().eval)(&values);
@@ -157,6 +161,9 @@ impl<'a> Lowerer<'a, '_> {
         b: (Value<'a>, Span),
         span: Span,
     ) -> Eval<Value<'a>> {
+        if let Some(same) = self.unchanged(op, &a.0, &b.0) {
+            return Ok(same);
+        }
         match (op, &a.0, &b.0) {
             (_, Value::Poison, _) | (_, _, Value::Poison) => Err(super::Fail::Reported),
             (BinaryOp::Add, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x + y)),
@@ -194,6 +201,18 @@ impl<'a> Lowerer<'a, '_> {
             (BinaryOp::Sub, _, _) => self.map(MapOp::Sub, vec![a, b], span),
             (BinaryOp::Mul, _, _) => self.map(MapOp::Mul, vec![a, b], span),
         }
+    }
+
+    /// Integer arithmetic that changes nothing: adding 0, multiplying and dividing by 1.
+    fn unchanged(&self, op: BinaryOp, a: &Value<'a>, b: &Value<'a>) -> Option<Value<'a>> {
+        let known = |v: &Value<'a>| if let Value::Int(d) = v { d.as_constant() } else { None };
+        let (tensor, neutral) = match (op, known(a), known(b)) {
+            (BinaryOp::Add | BinaryOp::Sub, _, Some(0)) | (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) => (a, true),
+            (BinaryOp::Add, Some(0), _) | (BinaryOp::Mul, Some(1), _) => (b, true),
+            _ => (a, false),
+        };
+        let integers = matches!(tensor, Value::Tensor(t) if self.dtype(t).is_int());
+        (neutral && integers).then(|| tensor.clone())
     }
 
     fn not_divisible(&self, x: &Dim, y: &Dim, left: Span, right: Span, span: Span) -> super::Fail {

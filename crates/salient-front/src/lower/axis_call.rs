@@ -247,8 +247,8 @@ impl<'a> Lowerer<'a, '_> {
             let stem = slot.label.clone().or_else(|| slot.axis.map(|a| self.b.axis(a).name.clone()));
             let mut own = slot.axis.unwrap_or_else(|| self.b.axis_id(stem.as_deref().unwrap_or("n"), &extent));
             let mut t = self.cast(Value::Tensor(t), dtype, place)?;
-            if avoid.contains(own) {
-                let aside = self.b.fresh_axis(own, &avoid);
+            if self.clashes(own, &avoid) {
+                let aside = self.aside(own, &avoid);
                 t.node = self.moved(t.node, &[(own, aside)]);
                 own = aside;
             }
@@ -261,11 +261,9 @@ impl<'a> Lowerer<'a, '_> {
             Some(l) => l.clone(),
             None => parts[0].1.axis.map_or("n".to_owned(), |a| self.b.axis(a).name.split('.').next().unwrap_or("n").to_owned()),
         };
-        let mut axis = self.b.axis_id(&stem, &total);
+        let axis = self.b.axis_id(&stem, &total);
         let used: AxisSet = pos.iter().chain(&named).filter_map(|s| s.axis).collect();
-        if used.contains(axis) {
-            axis = self.b.fresh_axis(axis, &used);
-        }
+        let axis = self.distinct(axis, &used);
         let node = self.b.add(Op::Concat(axis, lengths.into()), &nodes).map_err(typing(span))?;
         let slot = Slot { axis: Some(axis), label: name.as_deref().map(Name::from) };
         if from_right == usize::MAX {

@@ -54,7 +54,7 @@ impl<'a> Lowerer<'a, '_> {
         };
         let (axis, extent, from) = (found.axis, found.extent.clone(), found.span);
         let axis = match axis {
-            Some(axis) if !self.taken(name).contains(axis) => axis,
+            Some(axis) if !self.clashes(axis, &self.taken(name)) => axis,
             _ => self.new_axis(name, &extent),
         };
         Bound { name: name.to_owned(), axis: Some(axis), from }
@@ -64,7 +64,7 @@ impl<'a> Lowerer<'a, '_> {
     pub(super) fn new_axis(&mut self, name: &str, extent: &Dim) -> AxisId {
         let axis = self.b.axis_id(name, extent);
         let taken = self.taken(name);
-        if taken.contains(axis) { self.b.fresh_axis(axis, &taken) } else { axis }
+        self.distinct(axis, &taken)
     }
 
     /// The axes that an index of that name must not be.
@@ -312,15 +312,18 @@ impl<'a> Lowerer<'a, '_> {
             out.with.iter().flat_map(|(_, index)| self.b.node(*index).axes.iter().collect::<Vec<_>>()).collect();
         let mut avoid: AxisSet = t.slots().chain(&out.pos).chain(&out.named).filter_map(|s| s.axis).collect();
         avoid = avoid.union(&mentioned);
-        for axis in out.kept.clone().iter().filter(|a| mentioned.contains(*a)) {
-            let aside = self.b.fresh_axis(axis, &avoid);
+        for axis in out.kept.clone().iter() {
+            if !self.clashes(axis, &mentioned) {
+                continue;
+            }
+            let aside = self.aside(axis, &avoid);
             avoid.insert(aside);
             out.with.push((axis, self.b.iota(aside)));
             for slot in out.pos.iter_mut().filter(|s| s.axis == Some(axis)) {
                 slot.axis = Some(aside);
             }
         }
-        let node = self.b.at_all(t.node, &out.with).expect("indices are integers");
+        let node = self.replaced(t.node, &out.with);
         let index = t.index && out.with.is_empty();
         Tensor { node, pos: out.pos, named: out.named, index, floored: t.floored }
     }
@@ -443,11 +446,9 @@ impl<'a> Lowerer<'a, '_> {
             return Ok(());
         }
         let stem = self.b.axis(axis).name.clone();
-        let mut part = self.b.axis_id(&stem, &length);
+        let part = self.b.axis_id(&stem, &length);
         let used: AxisSet = out.pos.iter().chain(&out.named).filter_map(|s| s.axis).collect();
-        if used.contains(part) {
-            part = self.b.fresh_axis(part, &used);
-        }
+        let part = self.distinct(part, &used);
         let iota = self.b.iota(part);
         let start = self.b.extent_of(&from);
         let index = if from.as_constant() == Some(0) {
@@ -550,7 +551,7 @@ impl<'a> Lowerer<'a, '_> {
                 && self.b.extent(axis).as_constant() == Some(1)
             {
                 let zero: NodeId = self.b.extent_of(&Dim::constant(0));
-                t.node = self.b.at(t.node, axis, zero).expect("a literal is an index");
+                t.node = self.replaced(t.node, &[(axis, zero)]);
                 slot.axis = None;
             }
         }

@@ -202,7 +202,7 @@ impl<'a> Lowerer<'a, '_> {
                     None => {
                         let unit = self.b.axis_id("unit", &Dim::constant(1));
                         let used: AxisSet = axes.iter().copied().collect();
-                        if used.contains(unit) { self.b.fresh_axis(unit, &used) } else { unit }
+                        self.distinct(unit, &used)
                     }
                 });
             }

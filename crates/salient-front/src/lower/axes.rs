@@ -1,0 +1,114 @@
+//! Axes of the graph: names that do not collide, and replacing axes by indices.
+//!
+//! No two axes of one tensor share a name, so that the text form of a graph can tell them apart.
+
+use super::Lowerer;
+use crate::value::Slot;
+use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
+
+impl<'a> Lowerer<'a, '_> {
+    /// Whether an axis would be confused with one of the others.
+    pub(super) fn clashes(&self, axis: AxisId, others: &AxisSet) -> bool {
+        let name = &self.b.axis(axis).name;
+        others.iter().any(|o| self.b.axis(o).name == *name)
+    }
+
+    /// The axis itself where it is not confused with one of the others, else a numbered one like it.
+    pub(super) fn distinct(&mut self, axis: AxisId, others: &AxisSet) -> AxisId {
+        if self.clashes(axis, others) { self.aside(axis, others) } else { axis }
+    }
+
+    /// A numbered axis like this one that is confused with none of the others.
+    pub(super) fn aside(&mut self, axis: AxisId, others: &AxisSet) -> AxisId {
+        let (name, extent) = (self.b.axis(axis).name.clone(), self.b.extent(axis).clone());
+        let stem = name.split('.').next().unwrap_or(&name).to_owned();
+        let mut n = 1;
+        loop {
+            let next = self.b.axis_id(&format!("{stem}.{n}"), &extent);
+            if !self.clashes(next, others) {
+                return next;
+            }
+            n += 1;
+        }
+    }
+
+    /// The axis for a stored tensor's dimension: named after the dimension, in lower case.
+    fn axis_for(&mut self, dim: &Dim, others: &AxisSet) -> AxisId {
+        let stem = dim.symbols().iter().next().map_or("n".to_owned(), |s| s.to_lowercase());
+        let axis = self.b.axis_id(&stem, dim);
+        self.distinct(axis, others)
+    }
+
+    /// Slots for a stored tensor of that shape, and the node's axes in order.
+    pub(super) fn stored_axes(&mut self, dims: &[Dim]) -> (Vec<Slot>, Vec<AxisId>) {
+        let mut used = AxisSet::new();
+        let mut slots = Vec::new();
+        let mut axes = Vec::new();
+        for dim in dims {
+            let axis = self.axis_for(dim, &used);
+            used.insert(axis);
+            axes.push(axis);
+            let label = Some(self.b.axis(axis).name.clone());
+            let unit = dim.as_constant() == Some(1);
+            slots.push(if unit { Slot::UNIT } else { Slot { axis: Some(axis), label } });
+        }
+        (slots, axes)
+    }
+
+    /// The axes of a stored tensor's node are all there; those of extent one are read at 0 once and for all.
+    pub(super) fn without_units(&mut self, node: NodeId, axes: &[AxisId]) -> NodeId {
+        let zero = self.b.extent_of(&Dim::constant(0));
+        let ones: Vec<_> =
+            axes.iter().copied().filter(|a| self.b.extent(*a).as_constant() == Some(1)).map(|a| (a, zero)).collect();
+        self.replaced(node, &ones)
+    }
+
+    /// A node with axes renamed, all at once.
+    pub(super) fn moved(&mut self, node: NodeId, moves: &[(AxisId, AxisId)]) -> NodeId {
+        let with: Vec<_> = moves.iter().filter(|(a, b)| a != b).map(|(a, b)| (*a, self.b.iota(*b))).collect();
+        self.replaced(node, &with)
+    }
+
+    /// A node with axes replaced by integer expressions, all at once.
+    ///
+    /// A reading of a reading is one reading: indices are put into indices, down to where a value is computed.
+    pub(super) fn replaced(&mut self, node: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
+        self.replaced_in(node, with, false)
+    }
+
+    fn replaced_in(&mut self, node: NodeId, with: &[(AxisId, NodeId)], is_index: bool) -> NodeId {
+        let free = self.b.node(node).axes.clone();
+        let mut with: Vec<(AxisId, NodeId)> = with
+            .iter()
+            .copied()
+            .filter(|(a, index)| free.contains(*a) && *self.b.op(*index) != Op::Iota(*a))
+            .collect();
+        if with.is_empty() {
+            return node;
+        }
+        match self.b.op(node).clone() {
+            Op::Iota(axis) => with.iter().find(|(a, _)| *a == axis).map_or(node, |(_, index)| *index),
+            Op::At(axis) => {
+                let args = self.b.args(node);
+                let index = self.replaced_in(args[1], &with, true);
+                with.retain(|(a, _)| *a != axis);
+                with.push((axis, index));
+                self.replaced_in(args[0], &with, is_index)
+            }
+            Op::Map(op) if is_index => {
+                let args: Vec<NodeId> =
+                    self.b.args(node).into_iter().map(|a| self.replaced_in(a, &with, true)).collect();
+                self.folded(op, &args).expect("the types are those of the original")
+            }
+            Op::Map(_)
+            | Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Extent(_)
+            | Op::Reduce(..)
+            | Op::Concat(..)
+            | Op::CumSum(_)
+            | Op::Fused(..) => self.b.at_all(node, &with).expect("indices are integers"),
+        }
+    }
+}
