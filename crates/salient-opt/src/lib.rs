@@ -19,17 +19,25 @@ mod tidy;
 
 pub use certificate::{Certificate, Miss};
 pub use facts::Property;
-pub use saturate::{Fp, Limits, Stop};
+pub use saturate::{Fp, Stop};
 
 use salient_ir::Graph;
 
-/// How to optimise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How to optimise. Limits are counts, so that the same model gives the same result everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Freedom with floats.
     pub fp: Fp,
-    /// When to stop looking.
-    pub limits: Limits,
+    /// E-nodes above which no further rule is applied.
+    pub node_limit: usize,
+    /// Rounds of saturation.
+    pub iteration_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40 }
+    }
 }
 
 /// What optimising did.
@@ -77,7 +85,7 @@ pub fn optimise_with<'a>(
     let mut classes = normalise::Classes::new(facts::Known::of(&source));
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
-    let (stop, iterations) = saturate::saturate(&mut classes, &rules, options.limits);
+    let (stop, iterations) = saturate::saturate(&mut classes, &rules, options);
     let choice = extract::extract(&classes, &source, &roots);
     let (graph, class_of) = tidy::rebuild(&source, &classes, &choice, &roots);
     let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, &rules);

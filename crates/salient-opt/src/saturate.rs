@@ -3,6 +3,7 @@
 //! The loop is our own because it records what egg does not: which rule changed which class, which guard refused, and
 //! which left sides have a normal form and are not to be extracted again.
 
+use crate::Options;
 use crate::facts::{Application, Refusal};
 use crate::lang::Term;
 use crate::normalise::Classes;
@@ -18,21 +19,6 @@ pub enum Fp {
     Default,
     /// Only rules that hold exactly.
     Strict,
-}
-
-/// Limits of saturation. Counts, so that the same model gives the same result everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// E-nodes above which no further rule is applied.
-    pub nodes: usize,
-    /// Rounds.
-    pub iterations: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { nodes: 100_000, iterations: 40 }
-    }
 }
 
 /// Why saturation ended.
@@ -52,16 +38,16 @@ pub(crate) fn rule_set<'a>(rows: impl Iterator<Item = &'a Row>, fp: Fp) -> Vec<R
 }
 
 /// Applies the rules; says why it ended and after how many rounds.
-pub(crate) fn saturate(classes: &mut Classes, rules: &[Rule], limits: Limits) -> (Stop, usize) {
+pub(crate) fn saturate(classes: &mut Classes, rules: &[Rule], options: &Options) -> (Stop, usize) {
     classes.rebuild();
-    for round in 0..limits.iterations {
+    for round in 0..options.iteration_limit {
         let before = (classes.total_size(), classes.number_of_classes(), classes.analysis.applied.len());
         let found: Vec<Vec<Match>> = rules.iter().map(|rule| search(classes, rule)).collect();
         for (n, (rule, matches)) in rules.iter().zip(found).enumerate() {
             for found in matches {
                 apply(classes, n, rule, found);
             }
-            if classes.total_size() > limits.nodes {
+            if classes.total_size() > options.node_limit {
                 classes.rebuild();
                 return (Stop::Nodes, round + 1);
             }
@@ -72,7 +58,7 @@ pub(crate) fn saturate(classes: &mut Classes, rules: &[Rule], limits: Limits) ->
             return (Stop::Saturated, round + 1);
         }
     }
-    (Stop::Iterations, limits.iterations)
+    (Stop::Iterations, options.iteration_limit)
 }
 
 /// A place where the left side of a rule was found.

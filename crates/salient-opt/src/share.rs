@@ -5,24 +5,14 @@
 //! it. Only what holds a reduction is shared: elementwise work is cheaper to repeat than to store.
 
 use salient_ir::{AxisId, Builder, Dim, Graph, NodeId, Op};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The same model with each computation that differs from another only in names replaced by a view of the other.
 pub(crate) fn share(g: &Graph) -> Graph {
     let forms = forms(g);
-    let mut members: HashMap<usize, Vec<NodeId>> = HashMap::new();
-    for id in g.ids().filter(|id| forms[id.index()].heavy) {
-        members.entry(forms[id.index()].class).or_default().push(id);
-    }
-    if members.values().all(|ids| ids.len() == 1) {
+    let keeper = keepers(g, &forms);
+    if g.ids().all(|id| keeper[id.index()] == id) {
         return g.clone();
-    }
-    // The member with the lowest names stays, whatever the order in which the source mentions them.
-    let names = |id: &NodeId| forms[id.index()].axes.iter().map(|a| g.axis(*a).clone()).collect::<Vec<_>>();
-    let mut keeper: Vec<NodeId> = g.ids().collect();
-    for ids in members.values() {
-        let kept = *ids.iter().min_by_key(|id| names(id)).expect("a class has members");
-        ids.iter().for_each(|id| keeper[id.index()] = kept);
     }
     let mut b = Builder::like(g);
     let mut new: Vec<Option<NodeId>> = vec![None; g.len()];
@@ -31,6 +21,42 @@ pub(crate) fn share(g: &Graph) -> Graph {
         b.output(&out.name, &out.axes, node).expect("views have the axes of what they replace");
     }
     b.finish()
+}
+
+/// For each node the one that is computed in its place. From the outputs down: what only a replaced node needs is not
+/// needed, so that the names inside of what is kept go together.
+fn keepers(g: &Graph, forms: &[Form]) -> Vec<NodeId> {
+    let mut keeper: Vec<NodeId> = g.ids().collect();
+    let mut needed = vec![false; g.len()];
+    g.outputs().iter().for_each(|o| needed[o.node.index()] = true);
+    let mut levels: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+    for id in g.ids() {
+        levels.entry(forms[id.index()].height).or_default().push(id);
+    }
+    for level in levels.into_values().rev() {
+        // A view is as high as what it views, and is no member of a class: it is built from that, whatever it becomes.
+        for id in level.iter().rev().filter(|id| forms[id.index()].view) {
+            if needed[id.index()] {
+                g.args(*id).iter().for_each(|a| needed[a.index()] = true);
+            }
+        }
+        let mut members: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+        for id in level.into_iter().filter(|id| needed[id.index()] && !forms[id.index()].view) {
+            // What is cheap is repeated: each is a class of its own.
+            let form = &forms[id.index()];
+            let class = if form.heavy { form.class } else { forms.len() + id.index() };
+            members.entry(class).or_default().push(id);
+        }
+        for ids in members.into_values() {
+            // The member with the lowest names stays, whatever the order in which the source mentions them.
+            let names =
+                |id: &NodeId| forms[id.index()].axes.iter().map(|a| g.axis(*a).clone()).collect::<Vec<_>>();
+            let kept = *ids.iter().min_by_key(|id| names(id)).expect("a class has members");
+            ids.iter().for_each(|id| keeper[id.index()] = kept);
+            g.args(kept).iter().for_each(|a| needed[a.index()] = true);
+        }
+    }
+    keeper
 }
 
 fn rebuild(
@@ -68,6 +94,10 @@ struct Form {
     axes: Vec<AxisId>,
     /// Whether a reduction is in it.
     heavy: bool,
+    /// Whether it only renames an axis of another node.
+    view: bool,
+    /// Length of the longest path down to a source, renamings not counted: equal within a class.
+    height: usize,
 }
 
 /// An argument seen from its user: its class, and for each of its axes the position among the user's, by extent.
@@ -79,6 +109,10 @@ fn forms(g: &Graph) -> Vec<Form> {
     for id in g.ids() {
         let mut args = g.args(id);
         let op = g.op(id);
+        if let Some(form) = renamed(g, &forms, op, &args) {
+            forms.push(form);
+            continue;
+        }
         if let Op::Map(map) = op
             && map.info().commutative
         {
@@ -112,9 +146,22 @@ fn forms(g: &Graph) -> Vec<Form> {
             Some(port) => port.axes.clone(),
             None => met.into_iter().filter(|a| free.contains(*a)).collect(),
         };
-        forms.push(Form { class, axes, heavy });
+        let height = args.iter().map(|a| forms[a.index()].height + 1).max().unwrap_or(0);
+        forms.push(Form { class, axes, heavy, view: false, height });
     }
     forms
+}
+
+/// The form of a view that only renames an axis: that of what it views, the axis under its new name.
+fn renamed(g: &Graph, forms: &[Form], op: &Op, args: &[NodeId]) -> Option<Form> {
+    let Op::At(from) = *op else { return None };
+    let Op::Iota(to) = *g.op(args[1]) else { return None };
+    let source = &forms[args[0].index()];
+    if g.extent(from) != g.extent(to) || source.axes.contains(&to) {
+        return None;
+    }
+    let axes = source.axes.iter().map(|a| if *a == from { to } else { *a }).collect();
+    Some(Form { class: source.class, axes, heavy: source.heavy, view: true, height: source.height })
 }
 
 /// The operator with every axis it names replaced by one and the same, and the axes it names.
@@ -131,5 +178,35 @@ fn without_names(g: &Graph, op: &Op) -> (Op, Vec<AxisId>) {
         Op::CumSum(a) => (Op::CumSum(blank), vec![*a]),
         Op::Fused(f, a) => (Op::Fused(*f, blank), vec![*a]),
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) => (op.clone(), Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axes::canonicalise;
+    use salient_ir::{DType, MapOp, ReduceOp};
+
+    /// Two rounds of `y[i] = sum_j x[i] x[j] x[j]`, the second reading the first under both names.
+    #[test]
+    fn what_is_read_under_two_names_is_computed_once_and_keeps_its_own_names_together() {
+        let mut b = Builder::new("m");
+        let n = Dim::symbol("T");
+        let (i, j) = (b.axis_id("i", &n), b.axis_id("j", &n));
+        let mut x = b.input("x", &[i], DType::F32, None);
+        for _ in 0..2 {
+            let other = b.rename(x, i, j).unwrap();
+            let s = b.map(MapOp::Mul, &[x, other]).unwrap();
+            let e = b.map(MapOp::Exp, &[s]).unwrap();
+            let w = b.map(MapOp::Mul, &[e, other]).unwrap();
+            x = b.reduce(ReduceOp::Sum, j, w).unwrap();
+        }
+        b.output("y", &[i], x).unwrap();
+        let shared = share(&canonicalise(&b.finish()));
+        let text = salient_ir::text::print(&shared);
+        let uses = |what: &str| text.lines().filter(|l| l.contains(what)).count();
+        // Of each round one product of two names, one exponential, one sum over the second name.
+        assert_eq!((uses("= exp("), uses("= sum[t.1")), (2, 2), "{text}");
+        assert!(text.contains("= y.4[t] * y.4[t.1]"), "{text}");
     }
 }

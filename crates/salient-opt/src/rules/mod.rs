@@ -13,7 +13,7 @@ use crate::facts::{Facts, Property};
 use crate::lang::{self, Term};
 use crate::normalise::Classes;
 use egg::{Pattern, Subst, Var};
-use salient_ir::{AxisId, Const, DType};
+use salient_ir::{Const, DType};
 
 /// Every family, in the order in which their rules are tried.
 pub const FAMILIES: &[(&str, &[Row])] = &[
@@ -88,6 +88,8 @@ pub enum Guard {
     Free(&'static str, &'static str),
     /// The value depends on the axis.
     Along(&'static str, &'static str),
+    /// The value depends on no axis on which the other one does not depend.
+    Within(&'static str, &'static str),
     /// The value depends on no axis.
     Scalar(&'static str),
     /// The value depends on some axis.
@@ -103,9 +105,10 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// The variable that it is about, and the axis if it names one.
+    /// The variable that it is about, and the axis or the other variable if it names one.
     fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
+            Guard::Within(x, y) => (x, Some(y)),
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
                 (x, Some(a))
             }
@@ -113,12 +116,14 @@ impl Guard {
         }
     }
 
-    /// Whether it is known to hold of a value with these facts, along the axis that the guard names.
-    fn holds(self, x: &Facts, axis: Option<AxisId>) -> bool {
+    /// Whether it is known to hold of values with these facts: the variable it is about, and the other one it names.
+    fn holds(self, x: &Facts, other: Option<&Facts>) -> bool {
+        let axis = other.and_then(|o| o.axis);
         let along = |w: &Witnesses| axis.is_some_and(|a| w.any_along(a));
         match self {
             Guard::Free(..) => axis.is_some_and(|a| !x.axes.contains(a)),
             Guard::Along(..) => axis.is_some_and(|a| x.axes.contains(a)),
+            Guard::Within(..) => other.is_some_and(|y| x.axes.is_subset(&y.axes)),
             Guard::Scalar(_) => x.axes.is_empty(),
             Guard::Tensor(_) => !x.axes.is_empty(),
             Guard::Is(_, property) => x.has(property),
@@ -136,6 +141,7 @@ impl Guard {
         match self {
             Guard::Free(x, a) => format!("{x} does not depend on {a}"),
             Guard::Along(x, a) => format!("{x} depends on {a}"),
+            Guard::Within(x, y) => format!("{x} depends on no axis on which {y} does not"),
             Guard::Scalar(x) => format!("{x} is a scalar"),
             Guard::Tensor(x) => format!("{x} is not a scalar"),
             Guard::Is(x, Property::Finite) => format!("{x} is finite"),
@@ -179,8 +185,8 @@ impl Rule {
             check(var);
         }
         let guards = row.when.iter().map(|guard| {
-            let (x, axis) = guard.names();
-            (*guard, check(lang::variable(x)), axis.map(|a| check(lang::variable(a))))
+            let (x, other) = guard.names();
+            (*guard, check(lang::variable(x)), other.map(|y| check(lang::variable(y))))
         });
         let guards = guards.collect();
         Rule { row: *row, left, right, guards }
@@ -188,10 +194,8 @@ impl Rule {
 
     /// The position of the first guard that does not know that it holds for the match.
     pub fn refused_by(&self, classes: &Classes, subst: &Subst) -> Option<usize> {
-        self.guards.iter().position(|(guard, x, axis)| {
-            let axis = axis.and_then(|a| classes[subst[a]].data.axis);
-            !guard.holds(&classes[subst[*x]].data, axis)
-        })
+        let facts = |var: Var| &classes[subst[var]].data;
+        self.guards.iter().position(|(guard, x, other)| !guard.holds(facts(*x), other.map(facts)))
     }
 }
 
@@ -204,4 +208,30 @@ pub fn declared(text: &str) -> (DType, Vec<&str>) {
     let dtype = DType::from_name(dtype).unwrap_or_else(|| panic!("`{dtype}` is no type"));
     let axes = rest.trim_end_matches(']').split(',').map(str::trim).filter(|a| !a.is_empty()).collect();
     (dtype, axes)
+}
+
+/// The tables as a document, for `docs/rules.md`.
+pub fn document() -> String {
+    let mut out = String::from(
+        "# The rules\n\nGenerated from the tables in `crates/salient-opt/src/rules`; a test compares.\n\n\
+         A rule holds *exactly* (to the bit), by *rounding* (equal in real arithmetic) or by *refining* (as rounding, and \
+         a number may stand where the left side is NaN or infinite). `--fp strict` keeps the exact ones. A rule marked \
+         with an arrow `=>` is directed: its left side is not extracted again.\n",
+    );
+    for (family, rows) in FAMILIES {
+        out.push_str(&format!("\n## {family}\n"));
+        for row in *rows {
+            let arrow = match row.kind {
+                Kind::Directed => "=>",
+                Kind::Both => "<=>",
+            };
+            out.push_str(&format!("\n**{}** ({}): {}\n\n", row.name, row.holds.name(), row.why));
+            let left = row.left.split_whitespace().collect::<Vec<_>>().join(" ");
+            out.push_str(&format!("    {left}\n    {arrow} {}\n", row.right));
+            for guard in row.when {
+                out.push_str(&format!("    where {}\n", guard.text()));
+            }
+        }
+    }
+    out
 }

@@ -1,5 +1,5 @@
 //! Graphs built by hand, in the notation of the language as far as Rust allows it.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test file uses its part")]
 
 use salient_ir::array::Array;
 use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, Graph, MapOp, Name, NodeId, ReduceOp, eval};
@@ -66,6 +66,12 @@ impl Model {
 
     pub fn iota(&self, axis: AxisId) -> V {
         let id = self.0.borrow_mut().iota(axis);
+        self.wrap(id)
+    }
+
+    /// A dimension as a value.
+    pub fn extent(&self, dim: &Dim) -> V {
+        let id = self.0.borrow_mut().extent_of(dim);
         self.wrap(id)
     }
 
