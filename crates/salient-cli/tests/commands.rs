@@ -1,0 +1,161 @@
+//! Calls that succeed: what the commands print and write.
+
+mod common;
+
+use common::{Ended, counting, file, npz, scratch, words};
+
+const MODEL: &str = "examples/causal_self_attention.attn";
+const DATA: &str = "examples/data/causal_self_attention.npz";
+
+#[track_caller]
+fn succeeds(ended: &Ended) -> &str {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+    &ended.stdout
+}
+
+#[test]
+fn every_engine_agrees_with_what_is_recorded() {
+    for engine in ["jit", "unfused", "oracle"] {
+        let ended = words(&format!("run {MODEL} --data {DATA} --check --engine {engine}"));
+        let text = succeeds(&ended);
+        let first = format!("causal_self_attention ({engine}, B = 2, D = 3, E = 2, T = 6)");
+        assert_eq!(text.lines().next(), Some(first.as_str()));
+        assert_eq!(text.matches(": agrees\n").count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn without_an_output_to_write_the_result_is_shown() {
+    let ended = words(&format!("run {MODEL} --data {DATA}"));
+    let text = succeeds(&ended);
+    assert!(text.contains("\ncontext: f32[2, 6, 2]\n[[["), "{text}");
+    assert!(text.contains("\nweights: f32[2, 6, 6]\n[[["), "{text}");
+}
+
+#[test]
+fn outputs_are_written_and_read_back() {
+    let (one, all) = (scratch("one.npy"), scratch("all.npz"));
+    let (one, all) = (one.display(), all.display());
+    let ended = words(&format!("run {MODEL} --data {DATA} --output weights={one} --outputs {all}"));
+    let text = succeeds(&ended);
+    assert!(!text.contains("[["), "only shapes are shown: {text}");
+    let again = words(&format!("run {MODEL} --data {DATA} --expect {all} --rtol 0 --atol 0"));
+    assert_eq!(succeeds(&again).matches(": agrees\n").count(), 2);
+    let archive = salient::read_arrays(scratch("all.npz")).unwrap();
+    let array = salient::read_npy(scratch("one.npy")).unwrap();
+    assert!(array.same_bits(archive.get("weights").unwrap()));
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_a_bit() {
+    let all = scratch("threads.npz");
+    let all = all.display();
+    let run = format!(
+        "run examples/seeds/003_fused_operator.attn --data examples/seeds/data/003_fused_operator.npz"
+    );
+    succeeds(&words(&format!("{run} --threads 1 --outputs {all}")));
+    for threads in [2, 3] {
+        succeeds(&words(&format!("{run} --threads {threads} --expect {all} --rtol 0 --atol 0")));
+    }
+}
+
+#[test]
+fn json_reports_parse() {
+    let ended = words(&format!("run {MODEL} --data {DATA} --check --json --time"));
+    let report: serde_json::Value = serde_json::from_str(succeeds(&ended)).unwrap();
+    assert_eq!(report["agrees"], true);
+    assert_eq!(report["dimensions"]["T"], 6);
+    assert_eq!(report["outputs"][0]["shape"], serde_json::json!([2, 6, 2]));
+    assert!(report["check"][1]["largest_abs"].as_f64().unwrap() < 1e-5);
+    assert!(report["time"].as_array().unwrap().iter().any(|t| t["part"] == "run"));
+}
+
+#[test]
+fn parameters_are_drawn_from_a_seed() {
+    let input = npz("seeded.npz", vec![("x", counting(&[1, 4, 8]))]);
+    let (first, second) = (scratch("seeded_1.npz"), scratch("seeded_2.npz"));
+    let run = format!("run {MODEL} --inputs {input} --set E=4");
+    let ended = words(&format!("{run} --init 1 --outputs {}", first.display()));
+    assert!(succeeds(&ended).contains("context: f32[1, 4, 4]"));
+    // The same on every engine, within rounding; another seed is another model.
+    let ended = words(&format!("{run} --init 1 --engine oracle --expect {}", first.display()));
+    succeeds(&ended);
+    let ended = words(&format!("{run} --init 2 --outputs {}", second.display()));
+    succeeds(&ended);
+    let ended = words(&format!("{run} --init 1 --expect {}", second.display()));
+    assert_eq!(ended.code, Some(1));
+}
+
+#[test]
+fn every_stage_prints() {
+    for (stage, part) in [
+        ("source", "model causal_self_attention(x: f32[B, T, D])"),
+        ("graph", "exp("),
+        ("fused", "fused.attend"),
+        ("kernels", "# fuses: "),
+        ("clif", "function "),
+        ("asm", "ret"),
+    ] {
+        let ended = words(&format!("ir {MODEL} --stage {stage}"));
+        let text = succeeds(&ended);
+        assert!(text.contains(part) && text.ends_with('\n'), "{stage}: {text}");
+    }
+}
+
+/// The graph's text is a program: it compiles to what it was printed from.
+#[test]
+fn a_dump_runs_again() {
+    for stage in ["graph", "fused"] {
+        let dump = words(&format!("ir {MODEL} --stage {stage}"));
+        let path = file(&format!("dump_{stage}.attn"), succeeds(&dump));
+        let ended = words(&format!("run {path} --data {DATA} --check"));
+        assert_eq!(succeeds(&ended).matches(": agrees\n").count(), 2, "{stage}");
+    }
+}
+
+#[test]
+fn check_is_quiet_about_what_is_right() {
+    let ended = words(&format!("check {MODEL}"));
+    assert_eq!(succeeds(&ended), format!("{MODEL}: ok (model causal_self_attention)\n"));
+    let ended = words(&format!("check {MODEL} --json"));
+    let report: serde_json::Value = serde_json::from_str(succeeds(&ended)).unwrap();
+    assert_eq!(report["ok"], true);
+}
+
+#[test]
+fn check_says_everything_at_once() {
+    let source = "model m(x: f32[T]) -> (y: f32[T]) {\n    let a = unknown_a + x\n    let b = unknown_b + x\n    return a + b\n}\n";
+    let path = file("two_faults.attn", source);
+    let ended = words(&format!("check {path} --json"));
+    assert_eq!(ended.code, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let lines: Vec<_> = report["diagnostics"].as_array().unwrap().iter().map(|d| &d["at"]["line"]).collect();
+    assert_eq!(lines, [2, 3]);
+}
+
+#[test]
+fn imports_are_relative_to_their_file() {
+    std::fs::create_dir_all(scratch("imported")).unwrap();
+    file(
+        "imported/twice.attn",
+        "import \"../importing.attn\"\nfn twice(x: f32[T]) -> f32[T] { return x + x }\n",
+    );
+    let source = "import \"imported/twice.attn\"\nmodel m(x: f32[T]) -> (y: f32[T]) { return twice(x) }\n";
+    let path = file("importing.attn", source);
+    let inputs = npz("importing.npz", vec![("x", counting(&[3]))]);
+    let ended = words(&format!("run {path} --inputs {inputs}"));
+    assert!(succeeds(&ended).contains("0") && ended.stdout.contains("y: f32[3]"));
+}
+
+#[test]
+fn fmt_formats_in_place_and_checks() {
+    let path = file("unformatted.attn", "model   m(x:f32[T])->(y:f32[T]){return x+x // sum\n}\n");
+    let ended = words(&format!("fmt --check {path}"));
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.stderr, format!("error: {path} is not formatted\n"));
+    assert_eq!(words(&format!("fmt {path}")).code, Some(0));
+    let text = std::fs::read_to_string(scratch("unformatted.attn")).unwrap();
+    assert!(text.contains("x + x") && text.contains("// sum"), "{text}");
+    succeeds(&words(&format!("fmt --check {path}")));
+}

@@ -1,0 +1,57 @@
+//! Runs the program as a user does and looks at what comes back. Paths are relative to the project's root.
+
+use salient::{Array, Arrays};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a call left behind.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Calls the program.
+pub(crate) fn salient(args: &[&str]) -> Ended {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_salient"))
+        .args(args)
+        .current_dir(root)
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .expect("the program starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program speaks UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Calls the program with words separated by blanks.
+pub(crate) fn words(line: &str) -> Ended {
+    salient(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// A path in the tests' own folder; names must differ between tests, which run at once.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Writes a file of the tests' own.
+pub(crate) fn file(name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path = scratch(name);
+    std::fs::write(&path, bytes).expect("the tests' folder can be written");
+    path.display().to_string()
+}
+
+/// Writes an archive of the tests' own.
+pub(crate) fn npz(name: &str, arrays: Vec<(&str, Array)>) -> String {
+    let path = scratch(name);
+    let mut all = Arrays::new();
+    arrays.into_iter().for_each(|(name, array)| all.insert(name, array).expect("names differ"));
+    salient::write_npz(&path, &all).expect("the tests' folder can be written");
+    path.display().to_string()
+}
+
+/// An `f32` array counting up from zero.
+pub(crate) fn counting(shape: &[usize]) -> Array {
+    let count = shape.iter().product::<usize>();
+    Array::from_f32(shape.to_vec(), (0..count).map(|n| n as f32).collect()).expect("the count is right")
+}
