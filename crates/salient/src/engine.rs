@@ -103,18 +103,28 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// The program that runs, if there is one.
+    pub(crate) fn program(&self) -> Option<&Program> {
+        match self {
+            Prepared::Native(compiled, ..) => Some(compiled.program()),
+            Prepared::Oracle(_) => None,
+        }
+    }
+
+    /// `watch` is told of each kernel, by position, and how long it took.
     pub(crate) fn run(
         &self,
         graph: &Graph,
         dimensions: &Bindings,
         arguments: Arguments<'_>,
         outputs: &mut [Array],
+        watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
         match self {
             Prepared::Native(compiled, plan, _) => {
                 let inputs: Vec<&Array> = arguments.inputs.iter().map(|a| &**a).collect();
                 let params: Vec<&Array> = arguments.params.iter().map(|a| &**a).collect();
-                Ok(compiled.run(plan, &inputs, &params, outputs)?)
+                Ok(compiled.run_watched(plan, &inputs, &params, outputs, watch)?)
             }
             Prepared::Oracle(params) => {
                 let names = graph.inputs().iter().map(|p| p.name.to_string());

@@ -28,9 +28,15 @@ pub use salient_front::diag::{listed, nearest};
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::{Arrays, DataFile, IoError, read_arrays, read_data, read_npy, write_npy, write_npz};
 pub use salient_ir::array::Array;
-pub use salient_ir::{Bindings, DType, Graph};
-pub use salient_jit::IsaChoice;
-pub use session::Session;
+pub use salient_ir::{Bindings, DType, Graph, Port};
+pub use salient_jit::target::Isa;
+pub use salient_jit::{IsaChoice, peak};
+pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};
 pub use stage::{Engine, Stage};
 pub use weights::Weights;
+
+/// The README's program, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -14,6 +14,7 @@ use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Port};
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// A model with its dimensions and its weights: see [`Model::session`]. Any number of threads may run it at once.
 #[derive(Debug)]
@@ -27,6 +28,17 @@ pub struct Session<'a> {
     /// Dtype and shape, by position of the graph's outputs.
     output_types: Vec<(DType, Vec<usize>)>,
     prepared: Prepared<'a>,
+}
+
+/// A kernel of a session, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// The name of what it computes.
+    pub name: String,
+    /// Its form: attention, product, rows, map.
+    pub kind: &'static str,
+    /// Floating-point operations of one run; what a mask hides is not subtracted.
+    pub flops: i64,
 }
 
 impl<'a> Session<'a> {
@@ -91,6 +103,17 @@ impl<'a> Session<'a> {
         self.prepared.working_bytes()
     }
 
+    /// The kernels of a run, in order; none for the interpreter.
+    pub fn kernels(&self) -> Vec<KernelInfo> {
+        let Some(program) = self.prepared.program() else { return Vec::new() };
+        let info = |k: &salient_tile::Kernel| KernelInfo {
+            name: k.name.clone(),
+            kind: k.kind.name(),
+            flops: k.flops.eval(&self.dimensions).unwrap_or(0),
+        };
+        program.kernels.iter().map(info).collect()
+    }
+
     /// Memory for the outputs, in the order of the model's: zeros of the right dtypes and shapes.
     ///
     /// # Errors
@@ -109,6 +132,22 @@ impl<'a> Session<'a> {
     /// # Panics
     /// The number of outputs is not that of the model.
     pub fn run(&self, inputs: &Arrays, outputs: &mut [Array]) -> Result<(), Error> {
+        self.run_watched(inputs, outputs, &mut |_, _| {})
+    }
+
+    /// As [`Session::run`]; `watch` is told of each kernel, by position in [`Session::kernels`], and how long it took.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    ///
+    /// # Panics
+    /// As [`Session::run`].
+    pub fn run_watched(
+        &self,
+        inputs: &Arrays,
+        outputs: &mut [Array],
+        watch: &mut dyn FnMut(usize, Duration),
+    ) -> Result<(), Error> {
         let graph = self.model.graph();
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         let mut ordered = Vec::with_capacity(self.input_shapes.len());
@@ -142,7 +181,7 @@ impl<'a> Session<'a> {
             return Err(Error::Call(faults));
         }
         let arguments = Arguments { inputs: &ordered, params: &self.params };
-        self.prepared.run(graph, &self.dimensions, arguments, outputs)
+        self.prepared.run(graph, &self.dimensions, arguments, outputs, watch)
     }
 
     /// Runs the model into new memory.
