@@ -267,7 +267,6 @@ pub enum ExprKind {
     As(Box<Expr>, Path),
 }
 
-
 /// One item between brackets.
 #[derive(Clone, Debug)]
 pub enum Bracket {

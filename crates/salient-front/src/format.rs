@@ -3,6 +3,11 @@
 //! Moves tokens and keeps every one of them, comments included: spaces and indentation are decided here, line breaks
 //! inside a statement are the author's. Formatting twice gives what formatting once gave.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "over the grammar's rules: which of them can stand at a place is the grammar's decision"
+)]
+
 use crate::ast::{File, Item, Stmt, StmtKind};
 use crate::diag::Diagnostic;
 use crate::parse::{Grammar, Rule, parse};
@@ -66,8 +71,8 @@ impl Token<'_> {
 
 /// Words after which an operand begins.
 const KEYWORDS: &[&str] = &[
-    "if", "then", "else", "and", "or", "not", "in", "return", "let", "require", "for", "param", "const", "state", "axis",
-    "import",
+    "if", "then", "else", "and", "or", "not", "in", "return", "let", "require", "for", "param", "const",
+    "state", "axis", "import",
 ];
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
@@ -113,8 +118,8 @@ impl Layout {
         let mut depth = 0;
         let mut docs = None;
         for token in tokens {
-            let is_item =
-                token.rule == Rule::word && matches!(token.text, "model" | "block" | "fn" | "const" | "import");
+            let is_item = token.rule == Rule::word
+                && matches!(token.text, "model" | "block" | "fn" | "const" | "import");
             if depth == 0 && is_item {
                 items.insert(docs.unwrap_or(token.start));
             }
@@ -178,8 +183,11 @@ fn exploded(tokens: &[Token<'_>], statements: &BTreeSet<usize>) -> BTreeSet<usiz
         }
     }
     // `} else {`: what one side does, the other does.
-    let other_side = |from: usize| match (tokens.get(from.wrapping_sub(1)), tokens.get(from.wrapping_sub(2))) {
-        (Some(e), Some(end)) if e.is_word("else") && end.is_sign("}") => pairs.iter().find(|p| p.1 == from - 2),
+    let other_side = |from: usize| match (tokens.get(from.wrapping_sub(1)), tokens.get(from.wrapping_sub(2)))
+    {
+        (Some(e), Some(end)) if e.is_word("else") && end.is_sign("}") => {
+            pairs.iter().find(|p| p.1 == from - 2)
+        }
         _ => None,
     };
     for (from, to) in &pairs {
@@ -207,7 +215,13 @@ impl Writer {
             if let Some(previous) = previous {
                 let before_previous = n.checked_sub(2).map(|p| &tokens[p]);
                 match self.break_before(n, token, previous, tokens, layout) {
-                    0 if space_between(before_previous, previous, token, self.open.last().is_some_and(|o| o.1 == "[")) => {
+                    0 if space_between(
+                        before_previous,
+                        previous,
+                        token,
+                        self.open.last().is_some_and(|o| o.1 == "["),
+                    ) =>
+                    {
                         self.out.push(' ');
                     }
                     0 => {}
@@ -239,7 +253,14 @@ impl Writer {
     }
 
     /// How many line breaks stand before a token: none, one, or two (an empty line).
-    fn break_before(&self, n: usize, token: &Token<'_>, previous: &Token<'_>, tokens: &[Token<'_>], layout: &Layout) -> usize {
+    fn break_before(
+        &self,
+        n: usize,
+        token: &Token<'_>,
+        previous: &Token<'_>,
+        tokens: &[Token<'_>],
+        layout: &Layout,
+    ) -> usize {
         let empty_line = usize::from(token.breaks > 1);
         if layout.items.contains(&token.start) && self.open.is_empty() {
             // Imports and constants may stand together; functions stand apart.
@@ -289,7 +310,12 @@ impl Writer {
 }
 
 /// Whether a space stands between two tokens on one line.
-fn space_between(before: Option<&Token<'_>>, previous: &Token<'_>, token: &Token<'_>, in_brackets: bool) -> bool {
+fn space_between(
+    before: Option<&Token<'_>>,
+    previous: &Token<'_>,
+    token: &Token<'_>,
+    in_brackets: bool,
+) -> bool {
     if token.is_comment() {
         return true;
     }

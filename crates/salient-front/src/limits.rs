@@ -24,29 +24,32 @@ pub(crate) struct Tokens {
 }
 
 /// Refuses what must not be parsed.
-pub(crate) fn check(source: &SourceFile) -> Result<Tokens, Diagnostic> {
+pub(crate) fn check(source: &SourceFile) -> Result<Tokens, Box<Diagnostic>> {
     let text = &source.text;
     if text.len() > MAX_BYTES {
-        return Err(Diagnostic::placeless(format!(
+        return Err(Box::new(Diagnostic::placeless(format!(
             "`{}` has {} bytes; a source file may have {MAX_BYTES}",
             source.name,
             text.len()
-        )));
+        ))));
     }
     let pairs = Grammar::parse(Rule::tokens, text).expect("any text is a sequence of tokens");
-    let mut scan = Scan { groups: vec![0], item_starts: Vec::new(), docs_from: None, prefixes: 0, previous: "" };
+    let mut scan =
+        Scan { groups: vec![0], item_starts: Vec::new(), docs_from: None, prefixes: 0, previous: "" };
     for pair in pairs.flat_map(|p| p.into_inner()) {
         let (start, word) = (pair.as_span().start(), pair.as_str());
         let depth = scan.step(pair.as_rule(), start, word, text);
         if depth > MAX_NESTING {
             let span = Span { source: source.id, start: start as u32, end: (start + word.len()) as u32 };
-            return Err(Diagnostic::error(span, "this is nested too deeply")
-                .saying(format!("more than {MAX_NESTING} levels"))
-                .help("give parts of it names of their own with `let`"));
+            return Err(Box::new(
+                Diagnostic::error(span, "this is nested too deeply")
+                    .saying(format!("more than {MAX_NESTING} levels"))
+                    .help("give parts of it names of their own with `let`"),
+            ));
         }
         if pair.as_rule() == Rule::path_token && word.len() > MAX_PATH {
             let span = Span { source: source.id, start: start as u32, end: (start + word.len()) as u32 };
-            return Err(Diagnostic::error(span, format!("a path may have {MAX_PATH} bytes")));
+            return Err(Box::new(Diagnostic::error(span, format!("a path may have {MAX_PATH} bytes"))));
         }
     }
     Ok(Tokens { item_starts: scan.item_starts })
@@ -87,13 +90,12 @@ impl<'a> Scan<'a> {
         self.docs_from = None;
         self.previous = word;
         self.prefixes = if matches!(word, "-" | "not") { self.prefixes + 1 } else { 0 };
+        let open = self.groups.len();
         let innermost = self.groups.last_mut().expect("one group is always open");
         match word {
             "(" | "[" | "{" if rule == Rule::sign => self.groups.push(0),
-            ")" | "]" | "}" if rule == Rule::sign => {
-                if self.groups.len() > 1 {
-                    self.groups.pop();
-                }
+            ")" | "]" | "}" if rule == Rule::sign && open > 1 => {
+                self.groups.pop();
             }
             "if" | "**" => *innermost += 1,
             "let" | "return" | "for" | "param" | "require" | "," | "=" => *innermost = 0,

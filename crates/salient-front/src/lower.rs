@@ -1,8 +1,8 @@
 //! Syntax tree to graph: functions are inlined, loops unrolled, dimensions bound, operators checked and built.
 //!
 //! One walk does all of it, because what a name means here (an axis, a dimension, a tensor) depends on values that only
-//! the walk knows. The pieces: [`stmt`] (statements, parameters), [`expr`] (expressions), [`call`] (functions and
-//! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`align`]
+//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`expr`] (expressions), [`call`] (functions and
+//! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`uses`] (how indices are used), [`align`]
 //! (broadcasting, products), [`arith`] (element types, constants), [`axes`] (names of axes). Optimises nothing.
 
 mod align;
@@ -12,8 +12,10 @@ mod axis_call;
 mod call;
 mod expr;
 mod index;
+mod model;
 mod stmt;
 mod unify;
+mod uses;
 
 use crate::ast::{Function, Results};
 use crate::diag::Diagnostic;
@@ -200,13 +202,17 @@ impl<'a> Lowerer<'a, '_> {
             let name = self.frames[n].decl.map_or("", |f| f.name.name.as_str());
             // A mistake inside the library is the caller's: it is shown where the caller made it.
             let inner = self.frames[n].library && !self.frames[n - 1].library;
-            if inner && let Some((place, words)) = d.primary.replace((call, format!("in this call of `{name}`"))) {
+            if inner
+                && let Some((place, words)) = d.primary.replace((call, format!("in this call of `{name}`")))
+            {
                 d.secondary.insert(0, (place, words));
             } else if !self.frames[n].library && d.secondary.len() < 4 {
                 *d = d.also(call, format!("in this call of `{name}`"));
             }
         }
-        let known = |o: &Diagnostic| o.message == d.message && o.primary.as_ref().map(|p| p.0) == d.primary.as_ref().map(|p| p.0);
+        let known = |o: &Diagnostic| {
+            o.message == d.message && o.primary.as_ref().map(|p| p.0) == d.primary.as_ref().map(|p| p.0)
+        };
         if !self.errors.iter().any(known) {
             self.errors.push(*d);
         }
@@ -268,10 +274,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn describe(&self, value: &Value<'a>) -> String {
-        match value {
-            Value::Tensor(t) => self.shape_text(t),
-            other => other.describe(),
-        }
+        value.as_tensor().map_or_else(|| value.describe(), |t| self.shape_text(t))
     }
 }
 

@@ -3,6 +3,11 @@
 //! Decides precedence and refuses what is too large or too deeply nested *before* anything recurses over it. Says
 //! nothing about meaning.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "over the grammar's rules: which of them can stand at a place is the grammar's decision"
+)]
+
 use crate::ast::*;
 use crate::diag::Diagnostic;
 use crate::limits;
@@ -19,7 +24,7 @@ use std::sync::LazyLock;
 pub(crate) struct Grammar;
 
 type Piece<'i> = Pair<'i, Rule>;
-type Result<T> = std::result::Result<T, Diagnostic>;
+type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
 /// Loosest first.
 static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
@@ -28,7 +33,12 @@ static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
         .op(left(Rule::or))
         .op(left(Rule::and))
         .op(Op::prefix(Rule::not))
-        .op(left(Rule::le) | left(Rule::ge) | left(Rule::eq) | left(Rule::ne) | left(Rule::lt) | left(Rule::gt))
+        .op(left(Rule::le)
+            | left(Rule::ge)
+            | left(Rule::eq)
+            | left(Rule::ne)
+            | left(Rule::lt)
+            | left(Rule::gt))
         .op(left(Rule::add) | left(Rule::sub))
         .op(left(Rule::mul) | left(Rule::div) | left(Rule::rem) | left(Rule::matmul))
         .op(Op::prefix(Rule::neg))
@@ -41,7 +51,7 @@ static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
 
 /// The syntax tree of a file, or every syntax error in it (one for each declaration that has one).
 pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> {
-    let tokens = limits::check(source).map_err(|d| vec![d])?;
+    let tokens = limits::check(source).map_err(|d| vec![*d])?;
     match Grammar::parse(Rule::file, &source.text) {
         Ok(mut pairs) => {
             let tree = Tree { source: source.id };
@@ -51,7 +61,7 @@ pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> 
                 .map(|p| tree.item(p))
                 .collect::<Result<Vec<Item>>>()
                 .map(|items| File { items })
-                .map_err(|d| vec![d])
+                .map_err(|d| vec![*d])
         }
         Err(whole) => {
             let mut errors = item_errors(source, &tokens);
@@ -123,7 +133,10 @@ fn first_token(text: &str) -> &str {
     } else if text.starts_with("///") {
         "///"
     } else {
-        ["&&", "||", "->", "=="].into_iter().find(|t| text.starts_with(t)).unwrap_or(&text[..first.len_utf8()])
+        ["&&", "||", "->", "=="]
+            .into_iter()
+            .find(|t| text.starts_with(t))
+            .unwrap_or(&text[..first.len_utf8()])
     }
 }
 
@@ -140,7 +153,9 @@ fn hint(found: &str, rest: &str) -> Option<String> {
         "///" => "documentation (`///`) stands before a declaration or a `param`; elsewhere write `//`",
         "=" => "`==` compares; `=` defines",
         "def" => "a function begins with `fn`",
-        "then" | "else" => "a choice between values is `if a then b else c`; between statements `if a { … } else { … }`",
+        "then" | "else" => {
+            "a choice between values is `if a then b else c`; between statements `if a { … } else { … }`"
+        }
         "{" => "a choice between values is `if a then b else c`, without braces",
         "." => "`.T` is the only thing that may follow a dot",
         _ => return None,
@@ -465,7 +480,8 @@ impl Tree {
         if depth >= limits::MAX_OPERATORS {
             return Err(Diagnostic::error(span, "this expression has too many operators")
                 .saying(format!("more than {} on top of each other", limits::MAX_OPERATORS))
-                .help("give parts of it names of their own with `let`"));
+                .help("give parts of it names of their own with `let`")
+                .into());
         }
         Ok(Built { expr: Expr { kind, span }, depth: depth + 1, open_compare: false })
     }
@@ -547,7 +563,8 @@ impl Tree {
         match (name, first, colon) {
             (Some(name), Some(value), false) => Ok(Bracket::Named(name, value)),
             (Some(name), _, _) => {
-                Err(Diagnostic::error(name.span.to(span), "a named argument takes a value, not a range"))
+                Err(Diagnostic::error(name.span.to(span), "a named argument takes a value, not a range")
+                    .into())
             }
             (None, Some(value), false) => Ok(Bracket::Value(value)),
             (None, first, _) => Ok(Bracket::Colon(first, last, span)),
@@ -593,7 +610,8 @@ impl Tree {
             Rule::int => match text.replace('_', "").parse() {
                 Ok(value) => leaf(ExprKind::Int(value)),
                 Err(_) => Err(Diagnostic::error(span, format!("`{text}` is too large for an integer"))
-                    .note("integers have 64 bits")),
+                    .note("integers have 64 bits")
+                    .into()),
             },
             Rule::float => {
                 let value = text.replace('_', "").parse().expect("the grammar's floats are Rust's");

@@ -57,9 +57,12 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
                     let name = f.name.name.as_str();
                     if Builtin::from_name(name).is_some() {
                         errors.push(
-                            Diagnostic::error(f.name.span, format!("`{name}` is an operator of the language"))
-                                .saying("this name is taken")
-                                .help("choose another name"),
+                            Diagnostic::error(
+                                f.name.span,
+                                format!("`{name}` is an operator of the language"),
+                            )
+                            .saying("this name is taken")
+                            .help("choose another name"),
                         );
                     }
                     match functions.get(name) {
@@ -111,7 +114,7 @@ impl<'a> Program<'a> {
     }
 
     /// The model to compile: the one of that name, or the only one.
-    pub(crate) fn model(&self, name: Option<&str>) -> Result<&'a Function, Diagnostic> {
+    pub(crate) fn model(&self, name: Option<&str>) -> Result<&'a Function, Box<Diagnostic>> {
         let mut models = self.user_functions();
         models.retain(|f| f.kind == Kind::Model);
         let names: Vec<&str> = models.iter().map(|f| f.name.name.as_str()).collect();
@@ -119,9 +122,14 @@ impl<'a> Program<'a> {
             return match models.as_slice() {
                 [one] => Ok(one),
                 [] => Err(Diagnostic::placeless("there is no model here")
-                    .help("a model is an entry point: `model NAME(x: f32[T, D]) { … }`")),
-                _ => Err(Diagnostic::placeless(format!("there are several models: {}", listed(names.iter().copied())))
-                    .help("say which one with --model NAME")),
+                    .help("a model is an entry point: `model NAME(x: f32[T, D]) { … }`")
+                    .into()),
+                _ => Err(Diagnostic::placeless(format!(
+                    "there are several models: {}",
+                    listed(names.iter().copied())
+                ))
+                .help("say which one with --model NAME")
+                .into()),
             };
         };
         match models.iter().find(|f| f.name.name == wanted) {
@@ -130,7 +138,8 @@ impl<'a> Program<'a> {
                 "there is no model `{wanted}`; the models here are {}",
                 listed(names.iter().copied())
             ))
-            .help_if(did_you_mean(wanted, names.iter().copied()))),
+            .help_if(did_you_mean(wanted, names.iter().copied()))
+            .into()),
         }
     }
 }

@@ -179,8 +179,8 @@ pub(crate) enum Value<'a> {
     Float(f64),
     /// A truth value known when compiling.
     Bool(bool),
-    /// A text.
-    Text(String),
+    /// A text: nothing takes one, but a misplaced one has a name.
+    Text,
     /// A function.
     Function(FunctionValue<'a>),
     /// Several results of a call.
@@ -189,7 +189,41 @@ pub(crate) enum Value<'a> {
     Poison,
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    /// The tensor, if it is one.
+    pub(crate) fn as_tensor(&self) -> Option<&Tensor> {
+        if let Value::Tensor(t) = self { Some(t) } else { None }
+    }
+
+    /// The integer, if it is one.
+    pub(crate) fn as_int(&self) -> Option<&Dim> {
+        if let Value::Int(d) = self { Some(d) } else { None }
+    }
+
+    /// The value as a list: several results, or one.
+    pub(crate) fn each(self) -> Vec<Value<'a>> {
+        if let Value::Many(values) = self { values } else { vec![self] }
+    }
+
+    /// Whether it is a number or a truth value known when compiling.
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self, Value::Int(_) | Value::Float(_) | Value::Bool(_))
+    }
+
+    /// The value with `f` applied to every tensor in it.
+    pub(crate) fn map_tensors(self, f: &mut impl FnMut(Tensor) -> Tensor) -> Value<'a> {
+        match self {
+            Value::Tensor(t) => Value::Tensor(f(t)),
+            Value::Many(values) => Value::Many(values.into_iter().map(|v| v.map_tensors(f)).collect()),
+            Value::Int(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::Text
+            | Value::Function(_)
+            | Value::Poison => self,
+        }
+    }
+
     /// What it is, for messages.
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -197,7 +231,7 @@ impl Value<'_> {
             Value::Int(d) => format!("the integer {d}"),
             Value::Float(x) => format!("the number {x:?}"),
             Value::Bool(b) => format!("the truth value {b}"),
-            Value::Text(_) => "a text".to_owned(),
+            Value::Text => "a text".to_owned(),
             Value::Function(f) => format!("the function `{}`", f.callee.name()),
             Value::Many(v) => format!("{} values", v.len()),
             Value::Poison => "nothing".to_owned(),

@@ -23,7 +23,13 @@ fn graph(text: &str) -> String {
 
 #[test]
 fn examples_become_graphs() {
-    for name in ["001_single_query", "001_causal_two_ways", "001_multi_head", "003_fused_operator", "004_multi_head_loop"] {
+    for name in [
+        "001_single_query",
+        "001_causal_two_ways",
+        "001_multi_head",
+        "003_fused_operator",
+        "004_multi_head_loop",
+    ] {
         let printed = graph(&example(&format!("seeds/{name}.attn")));
         insta::assert_snapshot!(name, printed);
     }
@@ -32,7 +38,9 @@ fn examples_become_graphs() {
 /// `parse(print(g)) = g`: the text form is a program, and it means the same graph.
 #[test]
 fn printed_graphs_read_back() {
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seeds")).unwrap() {
+    for entry in
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seeds")).unwrap()
+    {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if !name.ends_with(".attn") {
             continue;

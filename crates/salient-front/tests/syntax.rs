@@ -87,10 +87,16 @@ fn hostile_nesting_is_refused() {
         format!("fn f(x) {{ {} }}", "if x { ".repeat(50_000)),
     ] {
         let message = refused(&text);
-        assert!(message.starts_with("error: this is nested too deeply"), "{}", &message[..200.min(message.len())]);
+        assert!(
+            message.starts_with("error: this is nested too deeply"),
+            "{}",
+            &message[..200.min(message.len())]
+        );
     }
-    for text in [nested("x + ", "x", "", 100_000), nested("x", ".T", "", 1) + &nested("x", &".T".repeat(90_000), "", 1)]
-    {
+    for text in [
+        nested("x + ", "x", "", 100_000),
+        nested("x", ".T", "", 1) + &nested("x", &".T".repeat(90_000), "", 1),
+    ] {
         let message = refused(&text);
         assert!(message.starts_with("error: this expression has too many operators"), "{}", &message[..200]);
     }

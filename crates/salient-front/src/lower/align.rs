@@ -52,13 +52,18 @@ impl<'a> Lowerer<'a, '_> {
             };
             let by_name = common.named.iter().position(|s| is_same(s, &mine));
             if let Some(at) = by_name
-                && self.b.extent(common.named[at].axis.expect("free indices have axes")) == self.b.extent(axis)
+                && self.b.extent(common.named[at].axis.expect("free indices have axes"))
+                    == self.b.extent(axis)
                 && (back > have || common.pos[have - back].axis.is_none())
             {
                 let taken = common.named.remove(at);
                 moves.push((axis, taken.axis.expect("free indices have axes")));
                 let slot = Slot { axis: taken.axis, label: mine.label };
-                if back > have { common.pos.insert(0, slot) } else { common.pos[have - back] = slot }
+                if back > have {
+                    common.pos.insert(0, slot)
+                } else {
+                    common.pos[have - back] = slot
+                }
                 continue;
             }
             if back > have {
@@ -85,7 +90,9 @@ impl<'a> Lowerer<'a, '_> {
         }
         for slot in &t.named {
             let axis = slot.axis.expect("free indices have axes");
-            let same = |s: &&Slot| is_same(s, slot) && s.axis.is_some_and(|a| self.b.extent(a) == self.b.extent(axis));
+            let same = |s: &&Slot| {
+                is_same(s, slot) && s.axis.is_some_and(|a| self.b.extent(a) == self.b.extent(axis))
+            };
             // A position that another axis of this operand has already met is not free to be met by name.
             let met = |s: &&Slot| same(s) && !moves.iter().any(|m| Some(m.1) == s.axis);
             let found = common.named.iter().find(same).or_else(|| common.pos.iter().find(met));

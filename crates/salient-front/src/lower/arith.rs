@@ -21,8 +21,9 @@ impl<'a> Lowerer<'a, '_> {
             Value::Float(x) => Ok(Tensor::scalar(self.b.constant(Const::f32(x as f32)))),
             Value::Bool(x) => Ok(Tensor::scalar(self.b.constant(Const::Bool(x)))),
             Value::Poison => Err(super::Fail::Reported),
-            other @ (Value::Text(_) | Value::Function(_) | Value::Many(_)) => {
-                Err(Diagnostic::error(span, format!("a tensor was expected, found {}", other.describe())).into())
+            other @ (Value::Text | Value::Function(_) | Value::Many(_)) => {
+                Err(Diagnostic::error(span, format!("a tensor was expected, found {}", other.describe()))
+                    .into())
             }
         }
     }
@@ -50,9 +51,12 @@ impl<'a> Lowerer<'a, '_> {
             DType::I32 => MapOp::ToI32,
             DType::I64 => MapOp::ToI64,
             DType::Bool => {
-                return Err(Diagnostic::error(span, format!("a truth value was expected, found {}", self.shape_text(&t)))
-                    .help("compare it: `x != 0`")
-                    .into());
+                return Err(Diagnostic::error(
+                    span,
+                    format!("a truth value was expected, found {}", self.shape_text(&t)),
+                )
+                .help("compare it: `x != 0`")
+                .into());
             }
         };
         let node = self.map_node(op, &[t.node], span)?;
@@ -65,10 +69,13 @@ impl<'a> Lowerer<'a, '_> {
             && t.floored
             && to == DType::F32
         {
-            return Err(Diagnostic::error(span, "this integer quotient is rounded down, but used as a number")
-                .saying("`/` between indices rounds down")
-                .help("write `f32(…)` around the quotient if rounding is meant, around its dividend if not")
-                .into());
+            return Err(Diagnostic::error(
+                span,
+                "this integer quotient is rounded down, but used as a number",
+            )
+            .saying("`/` between indices rounds down")
+            .help("write `f32(…)` around the quotient if rounding is meant, around its dividend if not")
+            .into());
         }
         self.cast(value, to, span)
     }
@@ -79,13 +86,8 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     pub(super) fn folded(&mut self, op: MapOp, args: &[NodeId]) -> Result<NodeId, TypeError> {
-        let known: Option<Vec<Const>> = args
-            .iter()
-            .map(|a| match self.b.op(*a) {
-                Op::Const(c) => Some(*c),
-                _ => None,
-            })
-            .collect();
+        let known: Option<Vec<Const>> =
+            args.iter().map(|a| if let Op::Const(c) = self.b.op(*a) { Some(*c) } else { None }).collect();
         let node = self.b.map(op, args)?;
         let Some(known) = known else { return Ok(node) };
         let values: Vec<f64> = known.iter().map(|c| c.value()).collect();
@@ -120,7 +122,9 @@ impl<'a> Lowerer<'a, '_> {
                 Typing::Select if n == 0 => self.cast(value, DType::Bool, place)?,
                 Typing::Logic => self.cast(value, DType::Bool, place)?,
                 Typing::Cast(_) => self.tensor(value, place)?,
-                _ => self.promoted(value, target, place)?,
+                Typing::Float | Typing::Arithmetic | Typing::Integer | Typing::Compare | Typing::Select => {
+                    self.promoted(value, target, place)?
+                }
             };
             tensors.push((tensor, place));
         }
@@ -140,7 +144,7 @@ impl<'a> Lowerer<'a, '_> {
             Value::Tensor(t) => Some(self.dtype(t)),
             Value::Float(_) => Some(DType::F32),
             Value::Bool(_) => Some(DType::Bool),
-            _ => None,
+            Value::Int(_) | Value::Text | Value::Function(_) | Value::Many(_) | Value::Poison => None,
         });
         let joined = strong.reduce(promote);
         let any_int = operands.iter().any(|(v, _)| matches!(v, Value::Int(_)));
@@ -176,11 +180,8 @@ impl<'a> Lowerer<'a, '_> {
             (BinaryOp::Div, _, _) => self.divide(a, b, span),
             (BinaryOp::Rem, _, _) => {
                 for (value, place) in [&a, &b] {
-                    let float = match value {
-                        Value::Tensor(t) => self.dtype(t) == DType::F32,
-                        Value::Float(_) => true,
-                        _ => false,
-                    };
+                    let float = matches!(value, Value::Float(_))
+                        || value.as_tensor().is_some_and(|t| self.dtype(t) == DType::F32);
                     if float {
                         return Err(Diagnostic::error(*place, "`%` takes integers")
                             .saying(format!("this is {}", self.describe(value)))
@@ -205,9 +206,11 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Integer arithmetic that changes nothing: adding 0, multiplying and dividing by 1.
     fn unchanged(&self, op: BinaryOp, a: &Value<'a>, b: &Value<'a>) -> Option<Value<'a>> {
-        let known = |v: &Value<'a>| if let Value::Int(d) = v { d.as_constant() } else { None };
+        let known = |v: &Value<'a>| v.as_int().and_then(|d| d.as_constant());
         let (tensor, neutral) = match (op, known(a), known(b)) {
-            (BinaryOp::Add | BinaryOp::Sub, _, Some(0)) | (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) => (a, true),
+            (BinaryOp::Add | BinaryOp::Sub, _, Some(0)) | (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) => {
+                (a, true)
+            }
             (BinaryOp::Add, Some(0), _) | (BinaryOp::Mul, Some(1), _) => (b, true),
             _ => (a, false),
         };
@@ -242,11 +245,8 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn divide(&mut self, a: (Value<'a>, Span), b: (Value<'a>, Span), span: Span) -> Eval<Value<'a>> {
-        let integers = |v: &Value<'a>| match v {
-            Value::Tensor(t) => self.dtype(t).is_int(),
-            Value::Int(_) => true,
-            _ => false,
-        };
+        let integers =
+            |v: &Value<'a>| v.as_int().is_some() || v.as_tensor().is_some_and(|t| self.dtype(t).is_int());
         if !(integers(&a.0) && integers(&b.0)) {
             return self.map(MapOp::Div, vec![a, b], span);
         }
@@ -263,10 +263,10 @@ impl<'a> Lowerer<'a, '_> {
 
     /// `x ** n`: a small power of an integer exponent is a product.
     fn power(&mut self, a: (Value<'a>, Span), b: (Value<'a>, Span), span: Span) -> Eval<Value<'a>> {
-        let whole = match &b.0 {
-            Value::Int(n) => n.as_constant(),
-            Value::Float(x) if x.fract() == 0.0 && x.abs() < 64.0 => Some(*x as i64),
-            _ => None,
+        let whole = if let Value::Float(x) = b.0 {
+            (x.fract() == 0.0 && x.abs() < 64.0).then_some(x as i64)
+        } else {
+            b.0.as_int().and_then(|n| n.as_constant())
         };
         match (&a.0, whole) {
             (Value::Int(base), Some(n @ 0..=63)) if matches!(b.0, Value::Int(_)) => {
@@ -341,7 +341,9 @@ fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
             Value::Int(d) => d.as_constant()? as f64,
             Value::Float(x) => *x,
             Value::Bool(b) => f64::from(u8::from(*b)),
-            _ => return None,
+            Value::Tensor(_) | Value::Text | Value::Function(_) | Value::Many(_) | Value::Poison => {
+                return None;
+            }
         });
     }
     let all = |f: fn(&Value<'a>) -> bool| args.iter().all(|(v, _)| f(v));
@@ -349,7 +351,8 @@ fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
     let bools = all(|v| matches!(v, Value::Bool(_)));
     let numbers = !args.iter().any(|(v, _)| matches!(v, Value::Bool(_)));
     let out = (op.info().eval)(&values);
-    let int = || (out.is_finite() && out.abs() <= 2f64.powi(53)).then(|| Value::Int(Dim::constant(out as i64)));
+    let int =
+        || (out.is_finite() && out.abs() <= 2f64.powi(53)).then(|| Value::Int(Dim::constant(out as i64)));
     match op.info().typing {
         Typing::Float if numbers => Some(Value::Float(out)),
         Typing::Arithmetic if ints => int(),

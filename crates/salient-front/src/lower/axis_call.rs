@@ -36,7 +36,12 @@ impl<'a> Lowerer<'a, '_> {
         Ok(Along { given: given?, bound })
     }
 
-    fn only_argument(&mut self, mut along: Along<'a>, name: &str, span: Span) -> Eval<(Tensor, Span, Vec<Bound>)> {
+    fn only_argument(
+        &mut self,
+        mut along: Along<'a>,
+        name: &str,
+        span: Span,
+    ) -> Eval<(Tensor, Span, Vec<Bound>)> {
         if along.given.len() != 1 {
             let n = along.given.len();
             return Err(Diagnostic::error(span, format!("`{name}` takes one tensor, found {n}")).into());
@@ -59,7 +64,10 @@ impl<'a> Lowerer<'a, '_> {
         }
         let labels: Vec<&str> = t.slots().filter_map(|s| s.label.as_deref()).collect();
         Err(Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
-            .also(place, format!("this is {}, its axes are {}", self.shape_text(t), listed(labels.iter().copied())))
+            .also(
+                place,
+                format!("this is {}, its axes are {}", self.shape_text(t), listed(labels.iter().copied())),
+            )
             .help_if(did_you_mean(&bound.name, labels))
             .into())
     }
@@ -89,8 +97,12 @@ impl<'a> Lowerer<'a, '_> {
         let (mut t, place, bound) = self.only_argument(along, name, span)?;
         let dtype = self.dtype(&t);
         t = match (op, dtype) {
-            (Some(ReduceOp::Sum | ReduceOp::Prod), DType::Bool) => self.cast(Value::Tensor(t), DType::I64, place)?,
-            (None, DType::Bool | DType::I32 | DType::I64) => self.cast(Value::Tensor(t), DType::F32, place)?,
+            (Some(ReduceOp::Sum | ReduceOp::Prod), DType::Bool) => {
+                self.cast(Value::Tensor(t), DType::I64, place)?
+            }
+            (None, DType::Bool | DType::I32 | DType::I64) => {
+                self.cast(Value::Tensor(t), DType::F32, place)?
+            }
             (Some(ReduceOp::Any | ReduceOp::All), DType::F32 | DType::I32 | DType::I64) => {
                 return Err(Diagnostic::error(place, format!("`{name}` takes truth values"))
                     .saying(format!("this is {}", self.shape_text(&t)))
@@ -122,7 +134,13 @@ impl<'a> Lowerer<'a, '_> {
         self.map(MapOp::Div, vec![(Value::Tensor(t), span), (Value::Int(count), span)], span)
     }
 
-    fn reduce_slot(&mut self, t: &mut Tensor, op: Option<ReduceOp>, axis: Option<AxisId>, span: Span) -> Eval<()> {
+    fn reduce_slot(
+        &mut self,
+        t: &mut Tensor,
+        op: Option<ReduceOp>,
+        axis: Option<AxisId>,
+        span: Span,
+    ) -> Eval<()> {
         let op = op.unwrap_or(ReduceOp::Sum);
         let axis = match axis {
             Some(axis) => axis,
@@ -146,7 +164,12 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    pub(super) fn running_sum(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+    pub(super) fn running_sum(
+        &mut self,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
         let along = self.along(statics, args)?;
         let (mut t, place, bound) = self.only_argument(along, "cumsum", span)?;
         if self.dtype(&t) == DType::Bool {
@@ -172,7 +195,11 @@ impl<'a> Lowerer<'a, '_> {
         let info = op.info();
         let along = self.along(statics, args)?;
         if along.given.len() != info.arity || along.bound.len() > 1 {
-            let message = format!("`fused.{}` takes one axis and {}", info.name, counted(info.arity, "tensor", "tensors"));
+            let message = format!(
+                "`fused.{}` takes one axis and {}",
+                info.name,
+                counted(info.arity, "tensor", "tensors")
+            );
             return Err(Diagnostic::error(span, message).into());
         }
         let mut operands = Vec::new();
@@ -199,7 +226,12 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The parts one after the other along an axis; a part without the axis is one position long.
-    pub(super) fn concat(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+    pub(super) fn concat(
+        &mut self,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
         // Each part binds the index with its own extent.
         let mut parts: Vec<(Tensor, Slot, usize, Span)> = Vec::new();
         let mut label = None;
@@ -245,7 +277,8 @@ impl<'a> Lowerer<'a, '_> {
             // A part's own axis moves out of the way of everything that its other axes may be renamed to.
             let avoid: AxisSet = parts.iter().flat_map(|p| p.0.slots()).filter_map(|s| s.axis).collect();
             let stem = slot.label.clone().or_else(|| slot.axis.map(|a| self.b.axis(a).name.clone()));
-            let mut own = slot.axis.unwrap_or_else(|| self.b.axis_id(stem.as_deref().unwrap_or("n"), &extent));
+            let mut own =
+                slot.axis.unwrap_or_else(|| self.b.axis_id(stem.as_deref().unwrap_or("n"), &extent));
             let mut t = self.cast(Value::Tensor(t), dtype, place)?;
             if self.clashes(own, &avoid) {
                 let aside = self.aside(own, &avoid);
@@ -259,7 +292,10 @@ impl<'a> Lowerer<'a, '_> {
         let name = label.clone().or_else(|| parts[0].1.label.as_deref().map(str::to_owned));
         let stem = match &label {
             Some(l) => l.clone(),
-            None => parts[0].1.axis.map_or("n".to_owned(), |a| self.b.axis(a).name.split('.').next().unwrap_or("n").to_owned()),
+            None => parts[0]
+                .1
+                .axis
+                .map_or("n".to_owned(), |a| self.b.axis(a).name.split('.').next().unwrap_or("n").to_owned()),
         };
         let axis = self.b.axis_id(&stem, &total);
         let used: AxisSet = pos.iter().chain(&named).filter_map(|s| s.axis).collect();
@@ -307,7 +343,10 @@ impl<'a> Lowerer<'a, '_> {
             let label = Name::from(param.name.name.as_str());
             let index = bound.next();
             let found = match &index {
-                None => pos.iter().rposition(|s| !axes.iter().any(|(a, _)| Some(*a) == s.axis)).map(|at| &mut pos[at]),
+                None => pos
+                    .iter()
+                    .rposition(|s| !axes.iter().any(|(a, _)| Some(*a) == s.axis))
+                    .map(|at| &mut pos[at]),
                 Some(b) => {
                     let is = |s: &&mut Slot| s.is_called(&b.name) || (s.axis.is_some() && s.axis == b.axis);
                     named.iter_mut().chain(&mut pos).find(is)
@@ -322,7 +361,9 @@ impl<'a> Lowerer<'a, '_> {
                     },
                     None => match self.last_slot(&mut whole, name, place) {
                         Err(fail) => fail,
-                        Ok(_) => Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into(),
+                        Ok(_) => {
+                            Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into()
+                        }
                     },
                 });
             };
@@ -347,10 +388,19 @@ impl<'a> Lowerer<'a, '_> {
             .collect();
         for (n, node) in which.iter().zip(&nodes) {
             let index = matches!(&given[*n].value, Value::Tensor(t) if t.index);
-            given[*n].value =
-                Value::Tensor(Tensor { node: *node, pos: Vec::new(), named: inner.clone(), index, floored: false });
+            given[*n].value = Value::Tensor(Tensor {
+                node: *node,
+                pos: Vec::new(),
+                named: inner.clone(),
+                index,
+                floored: false,
+            });
         }
-        let riding = self.here().riding.iter().chain(inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis));
+        let riding = self
+            .here()
+            .riding
+            .iter()
+            .chain(inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis));
         let frame = Frame {
             decl: Some(f),
             library: self.program.is_library(f),
@@ -376,21 +426,18 @@ impl<'a> Lowerer<'a, '_> {
         if self.errors.len() > errors {
             return Err(Fail::Reported);
         }
-        let mut values: Vec<Value<'a>> = Vec::new();
-        for (value, _) in frame.results.unwrap_or_default() {
-            values.push(match value {
-                Value::Tensor(t) => {
-                    let gone = |s: &&Slot| {
-                        axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis)
-                    };
-                    let keep = |list: &[Slot]| list.iter().filter(|s| !gone(s)).cloned().collect::<Vec<_>>();
-                    let mut kept = keep(&pos);
-                    kept.extend(t.pos.iter().cloned());
-                    Value::Tensor(Tensor { pos: kept, named: keep(&named), ..t })
-                }
-                other => other,
-            });
-        }
+        let mut outside = |t: Tensor| {
+            let gone = |s: &&Slot| {
+                axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis)
+            };
+            let keep = |list: &[Slot]| list.iter().filter(|s| !gone(s)).cloned().collect::<Vec<_>>();
+            let mut kept = keep(&pos);
+            kept.extend(t.pos.iter().cloned());
+            Tensor { pos: kept, named: keep(&named), ..t }
+        };
+        let results = frame.results.unwrap_or_default();
+        let mut values: Vec<Value<'a>> =
+            results.into_iter().map(|(v, _)| v.map_tensors(&mut outside)).collect();
         Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
     }
 

@@ -3,7 +3,7 @@
 //! Calls that bind an axis are in [`super::axis_call`]; types of arguments in [`super::unify`].
 
 use super::{Eval, Fail, Frame, Lowerer};
-use crate::ast::{Argument, Bracket, Expr, ExprKind, Function, Kind, Parameter, Path, PathPart};
+use crate::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathPart};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
 use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
@@ -41,10 +41,13 @@ impl<'a> Lowerer<'a, '_> {
                     return Err(no_parameters(&f.name.name, path.span));
                 }
                 if f.kind == Kind::Model {
-                    return Err(Diagnostic::error(span, format!("`{}` is a model, which nothing can call", f.name.name))
-                        .also(f.name.span, "declared here")
-                        .help("make it a `block`")
-                        .into());
+                    return Err(Diagnostic::error(
+                        span,
+                        format!("`{}` is a model, which nothing can call", f.name.name),
+                    )
+                    .also(f.name.span, "declared here")
+                    .help("make it a `block`")
+                    .into());
                 }
                 if let Some(frame) = self.frames.iter().find(|x| x.decl.is_some_and(|d| std::ptr::eq(d, f))) {
                     let inner = frame.call.unwrap_or(span);
@@ -54,7 +57,11 @@ impl<'a> Lowerer<'a, '_> {
                         .into());
                 }
                 if self.frames.len() >= super::MAX_CALLS {
-                    return Err(Diagnostic::error(span, format!("more than {} functions inside each other", super::MAX_CALLS)).into());
+                    return Err(Diagnostic::error(
+                        span,
+                        format!("more than {} functions inside each other", super::MAX_CALLS),
+                    )
+                    .into());
                 }
                 if f.statics.iter().any(|s| s.axis) {
                     self.call_along(f, &function.statics, args, span)
@@ -69,14 +76,14 @@ impl<'a> Lowerer<'a, '_> {
         if let Some(callee) = self.callee(target) {
             return Ok(FunctionValue { callee, statics: Vec::new() });
         }
-        match self.expr(target)? {
-            Value::Function(f) => Ok(f),
-            other => {
-                let found = self.describe(&other);
-                let d = Diagnostic::error(target.span, "this is no function").saying(format!("this is {found}"));
-                Err(d.help("`x * (…)` multiplies; `x[…]` reads a tensor").into())
-            }
+        let value = self.expr(target)?;
+        if let Value::Function(f) = value {
+            return Ok(f);
         }
+        Err(Diagnostic::error(target.span, "this is no function")
+            .saying(format!("this is {}", self.describe(&value)))
+            .help("`x * (…)` multiplies; `x[…]` reads a tensor")
+            .into())
     }
 
     /// What stands in the brackets of a call.
@@ -95,20 +102,20 @@ impl<'a> Lowerer<'a, '_> {
                     None => f.statics.get(n).is_some_and(|s| s.axis),
                 },
             };
-            let value = match item {
-                Bracket::Value(Expr { kind: ExprKind::Name(index), .. })
-                | Bracket::Named(_, Expr { kind: ExprKind::Name(index), .. })
-                    if axis =>
-                {
-                    StaticValue::Axis(index.clone(), None)
+            let index = super::uses::binder_name(item);
+            let extent = if let Bracket::Colon(_, Some(extent), _) = item { Some(extent) } else { None };
+            let value = match (axis, index, item) {
+                (true, Some(index), _) => {
+                    let extent = extent.map(|e| self.dimension(e)).transpose()?;
+                    StaticValue::Axis(index.to_owned(), extent)
                 }
-                Bracket::Colon(Some(Expr { kind: ExprKind::Name(index), .. }), Some(extent), _) if axis => {
-                    StaticValue::Axis(index.clone(), Some(self.dimension(extent)?))
+                (false, _, Bracket::Value(value) | Bracket::Named(_, value)) => {
+                    StaticValue::Value(self.expr(value)?)
                 }
-                Bracket::Value(value) | Bracket::Named(_, value) if !axis => StaticValue::Value(self.expr(value)?),
-                _ => {
+                (axis, ..) => {
                     let what = if axis { "the name of an index" } else { "a value" };
-                    return Err(Diagnostic::error(span, format!("the brackets of `{}` hold {what} here", callee.name())).into());
+                    let message = format!("the brackets of `{}` hold {what} here", callee.name());
+                    return Err(Diagnostic::error(span, message).into());
                 }
             };
             out.push(StaticArg { name, value, span });
@@ -140,7 +147,13 @@ impl<'a> Lowerer<'a, '_> {
         Ok(out)
     }
 
-    fn builtin(&mut self, b: Builtin, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+    fn builtin(
+        &mut self,
+        b: Builtin,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
         match b {
             Builtin::Map(op) => {
                 let given = self.plain_arguments(b, statics, args, span)?;
@@ -176,11 +189,15 @@ impl<'a> Lowerer<'a, '_> {
         span: Span,
     ) -> Eval<Vec<(Value<'a>, Span)>> {
         if let Some(first) = statics.first() {
-            return Err(Diagnostic::error(first.span, format!("`{}` takes nothing in brackets", b.name())).into());
+            return Err(
+                Diagnostic::error(first.span, format!("`{}` takes nothing in brackets", b.name())).into()
+            );
         }
         let given = self.arguments(args)?;
         if let Some(named) = given.iter().find(|g| g.name.is_some()) {
-            return Err(Diagnostic::error(named.span, format!("`{}` has no named parameters", b.name())).into());
+            return Err(
+                Diagnostic::error(named.span, format!("`{}` has no named parameters", b.name())).into()
+            );
         }
         if given.is_empty() {
             return Err(Diagnostic::error(span, format!("`{}` needs an argument", b.name())).into());
@@ -220,8 +237,10 @@ impl<'a> Lowerer<'a, '_> {
         if let Some(path) = path {
             frame_path.extend(self.path(path)?);
         }
-        let carried: Vec<Slot> =
-            given.iter().flat_map(|g| if let Value::Tensor(t) = &g.value { t.named.clone() } else { Vec::new() }).collect();
+        let carried: Vec<Slot> = given
+            .iter()
+            .flat_map(|g| if let Value::Tensor(t) = &g.value { t.named.clone() } else { Vec::new() })
+            .collect();
         // Inside, the caller's free indices have no names.
         for g in &mut given {
             if let Value::Tensor(t) = &mut g.value {
@@ -244,7 +263,8 @@ impl<'a> Lowerer<'a, '_> {
         let out = self.entered(f, statics, given, span);
         // What is wrong inside is reported from inside, where the names are known.
         if let Err(fail) = out {
-            let from_call = matches!(&fail, Fail::Report(d) if d.primary.as_ref().is_some_and(|p| p.0 == span));
+            let from_call =
+                matches!(&fail, Fail::Report(d) if d.primary.as_ref().is_some_and(|p| p.0 == span));
             if from_call && self.trials == 0 {
                 self.frames.pop();
                 return Err(fail);
@@ -258,7 +278,17 @@ impl<'a> Lowerer<'a, '_> {
             return Err(Fail::Reported);
         }
         let results = frame.results.unwrap_or_default();
-        let mut values: Vec<Value<'a>> = results.into_iter().map(|(v, _)| restored(v, &carried)).collect();
+        // The axes that rode along have the caller's names again.
+        let mut restored = |mut t: Tensor| {
+            for slot in &mut t.named {
+                if let Some(original) = carried.iter().find(|c| c.axis == slot.axis) {
+                    slot.label = original.label.clone();
+                }
+            }
+            t
+        };
+        let mut values: Vec<Value<'a>> =
+            results.into_iter().map(|(v, _)| v.map_tensors(&mut restored)).collect();
         Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
     }
 
@@ -277,7 +307,12 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The brackets of a call become names of the function.
-    pub(super) fn bind_statics(&mut self, f: &'a Function, statics: Vec<StaticArg<'a>>, span: Span) -> Eval<()> {
+    pub(super) fn bind_statics(
+        &mut self,
+        f: &'a Function,
+        statics: Vec<StaticArg<'a>>,
+        span: Span,
+    ) -> Eval<()> {
         let name = &f.name.name;
         for (n, arg) in statics.into_iter().enumerate() {
             let param = match &arg.name {
@@ -287,11 +322,17 @@ impl<'a> Lowerer<'a, '_> {
             let Some(param) = param else {
                 let names = f.statics.iter().map(|s| s.name.name.as_str());
                 let d = match &arg.name {
-                    Some(wanted) => Diagnostic::error(arg.span, format!("`{name}` has no parameter `{wanted}` in brackets"))
-                        .help_if(did_you_mean(wanted, names)),
+                    Some(wanted) => Diagnostic::error(
+                        arg.span,
+                        format!("`{name}` has no parameter `{wanted}` in brackets"),
+                    )
+                    .help_if(did_you_mean(wanted, names)),
                     None => Diagnostic::error(
                         arg.span,
-                        format!("`{name}` takes {} in brackets", counted(f.statics.len(), "parameter", "parameters")),
+                        format!(
+                            "`{name}` takes {} in brackets",
+                            counted(f.statics.len(), "parameter", "parameters")
+                        ),
                     ),
                 };
                 return Err(d.also(f.span, "declared here").into());
@@ -361,13 +402,18 @@ pub(super) fn match_parameters<'a>(
                     .help_if(did_you_mean(wanted, names)),
                 None => Diagnostic::error(
                     span,
-                    format!("`{name}` takes {}, found {count}", counted(f.params.len(), "argument", "arguments")),
+                    format!(
+                        "`{name}` takes {}, found {count}",
+                        counted(f.params.len(), "argument", "arguments")
+                    ),
                 ),
             };
             return Err(d.also(f.span, "declared here").into());
         };
         if out[at].1.is_some() {
-            return Err(Diagnostic::error(arg.span, format!("`{}` is given twice", out[at].0.name.name)).into());
+            return Err(
+                Diagnostic::error(arg.span, format!("`{}` is given twice", out[at].0.name.name)).into()
+            );
         }
         out[at].1 = Some(arg);
     }
@@ -377,21 +423,6 @@ pub(super) fn match_parameters<'a>(
             .also(p.name.span, "declared here")
             .into()),
         None => Ok(out),
-    }
-}
-
-/// A result with the caller's names for the axes that rode along.
-fn restored<'a>(value: Value<'a>, carried: &[Slot]) -> Value<'a> {
-    match value {
-        Value::Tensor(mut t) => {
-            for slot in &mut t.named {
-                if let Some(original) = carried.iter().find(|c| c.axis == slot.axis) {
-                    slot.label = original.label.clone();
-                }
-            }
-            Value::Tensor(t)
-        }
-        other => other,
     }
 }
 

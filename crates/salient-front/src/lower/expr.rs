@@ -17,26 +17,19 @@ impl<'a> Lowerer<'a, '_> {
         self.bind(&free, &[e]);
         let value = self.expr(e);
         self.frame().indices.truncate(depth);
-        Ok(match value? {
-            Value::Tensor(t) => Value::Tensor(self.settle(t)),
-            Value::Many(values) => Value::Many(
-                values
-                    .into_iter()
-                    .map(|v| match v {
-                        Value::Tensor(t) => Value::Tensor(self.settle(t)),
-                        other => other,
-                    })
-                    .collect(),
-            ),
-            other => other,
-        })
+        let value = value?;
+        Ok(value.map_tensors(&mut |t| self.settle(t)))
     }
 
     /// Any expression.
     pub(super) fn expr(&mut self, e: &'a Expr) -> Eval<Value<'a>> {
         if self.depth >= super::MAX_DEPTH || self.b.len() > super::MAX_NODES {
             return Err(Diagnostic::error(e.span, "this program is too large")
-                .note(format!("at most {} operators, {} expressions inside each other", super::MAX_NODES, super::MAX_DEPTH))
+                .note(format!(
+                    "at most {} operators, {} expressions inside each other",
+                    super::MAX_NODES,
+                    super::MAX_DEPTH
+                ))
                 .into());
         }
         self.depth += 1;
@@ -53,7 +46,7 @@ impl<'a> Lowerer<'a, '_> {
             ExprKind::Float(x) => Ok(Value::Float(*x)),
             ExprKind::Bool(b) => Ok(Value::Bool(*b)),
             ExprKind::Infinity => Ok(Value::Float(f64::INFINITY)),
-            ExprKind::Text(text) => Ok(Value::Text(text.clone())),
+            ExprKind::Text(_) => Ok(Value::Text),
             ExprKind::Name(name) => self.name(name, e.span),
             ExprKind::Unary(op, x) => {
                 let value = self.expr(x)?;
@@ -76,7 +69,9 @@ impl<'a> Lowerer<'a, '_> {
                     let holds = self.compare(*op, left.clone(), right.clone(), left.1.to(y.span))?;
                     all = Some(match all {
                         None => holds,
-                        Some(before) => self.map(MapOp::And, vec![(before, e.span), (holds, e.span)], e.span)?,
+                        Some(before) => {
+                            self.map(MapOp::And, vec![(before, e.span), (holds, e.span)], e.span)?
+                        }
                     });
                     left = right;
                 }
@@ -92,12 +87,14 @@ impl<'a> Lowerer<'a, '_> {
                 self.map(MapOp::Select, vec![(condition, c.span), (a, x.span), (b, y.span)], e.span)
             }
             ExprKind::Call(target, args) => self.call(target, args, None, e.span),
-            ExprKind::As(call, path) => match &call.kind {
-                ExprKind::Call(target, args) => self.call(target, args, Some(path), e.span),
-                _ => Err(Diagnostic::error(path.span, "`as` names the parameters of a block's call")
+            ExprKind::As(call, path) => {
+                if let ExprKind::Call(target, args) = &call.kind {
+                    return self.call(target, args, Some(path), e.span);
+                }
+                Err(Diagnostic::error(path.span, "`as` names the parameters of a block's call")
                     .also(call.span, "this is no call")
-                    .into()),
-            },
+                    .into())
+            }
             ExprKind::Transpose(x) => {
                 let value = self.expr(x)?;
                 let t = self.tensor(value, x.span)?;
@@ -110,7 +107,11 @@ impl<'a> Lowerer<'a, '_> {
                 }
                 let value = self.expr(target)?;
                 if let Value::Function(f) = &value {
-                    return Err(Diagnostic::error(e.span, format!("`{}` has its brackets already", f.callee.name())).into());
+                    return Err(Diagnostic::error(
+                        e.span,
+                        format!("`{}` has its brackets already", f.callee.name()),
+                    )
+                    .into());
                 }
                 let t = self.tensor(value, target.span)?;
                 self.read(t, items, target.span, e.span).map(Value::Tensor)
@@ -124,10 +125,8 @@ impl<'a> Lowerer<'a, '_> {
             return self.index_named(name, span);
         }
         if let Some(var) = self.lookup(name) {
-            return match &var.value {
-                Value::Poison => Err(Fail::Reported),
-                value => Ok(value.clone()),
-            };
+            let poison = matches!(var.value, Value::Poison);
+            return if poison { Err(Fail::Reported) } else { Ok(var.value.clone()) };
         }
         if let Some(f) = self.program.function(name) {
             return Ok(Value::Function(FunctionValue { callee: Callee::Declared(f), statics: Vec::new() }));
@@ -160,7 +159,8 @@ impl<'a> Lowerer<'a, '_> {
         let upper = name.starts_with(|c: char| c.is_ascii_uppercase());
         let what = if upper { "a dimension or value" } else { "a value" };
         let frame = self.here();
-        let mut candidates: Vec<&str> = frame.scopes.iter().flat_map(|s| s.keys()).map(String::as_str).collect();
+        let mut candidates: Vec<&str> =
+            frame.scopes.iter().flat_map(|s| s.keys()).map(String::as_str).collect();
         candidates.extend(frame.indices.iter().map(|b| b.name.as_str()));
         candidates.extend(self.constants.keys().map(String::as_str));
         self.program.function_names().for_each(|n| candidates.push(n));
@@ -176,14 +176,12 @@ impl<'a> Lowerer<'a, '_> {
 
     /// An expression that must be an integer known when compiling.
     pub(super) fn dimension(&mut self, e: &'a Expr) -> Eval<Dim> {
-        match self.expr(e)? {
-            Value::Int(d) => Ok(d),
-            Value::Poison => Err(Fail::Reported),
-            other => {
-                let found = self.describe(&other);
-                Err(Diagnostic::error(e.span, "a dimension was expected").saying(format!("this is {found}")).into())
-            }
+        let value = self.expr(e)?;
+        if let Value::Int(d) = value {
+            return Ok(d);
         }
+        let found = self.describe(&value);
+        Err(Diagnostic::error(e.span, "a dimension was expected").saying(format!("this is {found}")).into())
     }
 }
 
@@ -195,7 +193,9 @@ fn habit(name: &str) -> Option<String> {
         "None" | "null" => "there is no null value; leave the argument out",
         "matmul" | "dot" | "mm" | "bmm" => "write `x @ y`",
         "transpose" | "permute" => "write `x.T`, or an indexed definition with the indices in another order",
-        "reshape" | "view" | "split" => "write an indexed definition: `let y[b, h: H, t, e: E] = x[b, t, h * E + e]`",
+        "reshape" | "view" | "split" => {
+            "write an indexed definition: `let y[b, h: H, t, e: E] = x[b, t, h * E + e]`"
+        }
         "einsum" => "write an indexed definition: `let y[i, j] = sum[k](a[i, k] * b[k, j])`",
         "cat" | "concatenate" => "write `concat[axis](a, b)`",
         "masked_fill" => "write `if keep then s else -inf`",

@@ -3,21 +3,13 @@
 //! An index with an extent of its own (`i: T`) is a new axis. One without is the axis that it is first used on, so that
 //! a definition which only gives new names to axes costs nothing.
 
+use super::uses::{Use, slot_of};
 use super::{Bound, Eval, Fail, Lowerer};
-use crate::ast::{Bracket, Expr, ExprKind, Ident, Index};
+use crate::ast::{Bracket, Expr, ExprKind, Index};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
-use crate::value::{Builtin, Callee, Slot, Tensor, Value};
+use crate::value::{Slot, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Dim, Name, NodeId};
-
-/// A place where an index is used on an axis.
-struct Use {
-    axis: Option<AxisId>,
-    extent: Dim,
-    span: Span,
-    /// A whole tensor that has an axis of that name: counts only where no brackets do.
-    weak: bool,
-}
 
 /// Indices to bind: name, extent where it is said, place.
 pub(super) type Wanted = (String, Option<Dim>, Span);
@@ -88,181 +80,6 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    /// The indices that an expression uses in brackets and nobody binds: they are free, in order of appearance.
-    pub(super) fn free_indices(&mut self, e: &'a Expr) -> Vec<Wanted> {
-        let mut out: Vec<Ident> = Vec::new();
-        self.collect_free(e, &mut Vec::new(), false, &mut out);
-        out.into_iter().map(|i| (i.name, None, i.span)).collect()
-    }
-
-    fn collect_free(&self, e: &'a Expr, bound: &mut Vec<&'a str>, inside: bool, out: &mut Vec<Ident>) {
-        match &e.kind {
-            ExprKind::Name(name) => {
-                let lower = name.starts_with(|c: char| c.is_ascii_lowercase());
-                let known = bound.contains(&name.as_str()) || self.is_known(name);
-                if inside && lower && !known && !out.iter().any(|i| i.name == *name) {
-                    out.push(Ident { name: name.clone(), span: e.span });
-                }
-            }
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_) => {}
-            ExprKind::Unary(_, x) | ExprKind::Transpose(x) | ExprKind::As(x, _) => {
-                self.collect_free(x, bound, inside, out);
-            }
-            ExprKind::Binary(_, x, y) => {
-                self.collect_free(x, bound, inside, out);
-                self.collect_free(y, bound, inside, out);
-            }
-            ExprKind::Compare(x, rest) => {
-                self.collect_free(x, bound, inside, out);
-                rest.iter().for_each(|(_, y)| self.collect_free(y, bound, inside, out));
-            }
-            ExprKind::If(c, x, y) => {
-                for part in [c, x, y] {
-                    self.collect_free(part, bound, inside, out);
-                }
-            }
-            ExprKind::Call(target, args) => {
-                let depth = bound.len();
-                if let ExprKind::Brackets(f, items) = &target.kind
-                    && self.callee(f).is_some()
-                {
-                    bound.extend(items.iter().filter_map(binder_name));
-                }
-                for arg in args {
-                    bound.extend(arg.each.iter().map(|r| r.name.name.as_str()));
-                    self.collect_free(&arg.value, bound, inside, out);
-                }
-                bound.truncate(depth);
-            }
-            ExprKind::Brackets(target, items) => {
-                if self.callee(target).is_some() {
-                    return;
-                }
-                self.collect_free(target, bound, inside, out);
-                for item in items {
-                    match item {
-                        Bracket::Value(x) | Bracket::Named(_, x) => self.collect_free(x, bound, true, out),
-                        Bracket::Colon(a, b, _) => {
-                            a.iter().chain(b).for_each(|x| self.collect_free(x, bound, true, out));
-                        }
-                        Bracket::Rest(_) | Bracket::Unit(_) => {}
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether a name means something that is not an index waiting to be bound.
-    fn is_known(&self, name: &str) -> bool {
-        self.bound(name).is_some()
-            || self.lookup(name).is_some()
-            || self.program.function(name).is_some()
-            || Builtin::from_name(name).is_some()
-    }
-
-    // ---- extents by use
-
-    fn scan(&mut self, e: &'a Expr, name: &str, out: &mut Vec<Use>) {
-        match &e.kind {
-            ExprKind::Name(n) => {
-                if self.bound(n).is_none()
-                    && let Some(Value::Tensor(t)) = self.lookup(n).map(|v| &v.value)
-                    && let Some(slot) = t.called(name)
-                {
-                    out.push(Use { axis: slot.axis, extent: self.extent(slot), span: e.span, weak: true });
-                }
-            }
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_) => {}
-            ExprKind::Unary(_, x) | ExprKind::Transpose(x) | ExprKind::As(x, _) => self.scan(x, name, out),
-            ExprKind::Binary(_, x, y) => {
-                self.scan(x, name, out);
-                self.scan(y, name, out);
-            }
-            ExprKind::Compare(x, rest) => {
-                self.scan(x, name, out);
-                rest.iter().for_each(|(_, y)| self.scan(y, name, out));
-            }
-            ExprKind::If(c, x, y) => [c, x, y].into_iter().for_each(|part| self.scan(part, name, out)),
-            ExprKind::Call(target, args) => {
-                if let ExprKind::Brackets(f, items) = &target.kind
-                    && let Some(callee) = self.callee(f)
-                    && items.iter().filter_map(binder_name).any(|n| n == name)
-                {
-                    match callee {
-                        Callee::Builtin(Builtin::Reduce(_) | Builtin::Extreme(..) | Builtin::Mean) => return,
-                        Callee::Builtin(Builtin::Concat) => {
-                            self.scan_concat(args, name, e.span, out);
-                            return;
-                        }
-                        Callee::Builtin(
-                            Builtin::Map(_) | Builtin::CumSum | Builtin::Where | Builtin::Fused(_),
-                        )
-                        | Callee::Declared(_) => {}
-                    }
-                }
-                args.iter().for_each(|arg| self.scan(&arg.value, name, out));
-            }
-            ExprKind::Brackets(target, items) => self.scan_brackets(target, items, name, out),
-        }
-    }
-
-    /// The parts of a concatenation along `name` have their own extents; together they make the result's.
-    fn scan_concat(&mut self, args: &'a [crate::ast::Argument], name: &str, span: Span, out: &mut Vec<Use>) {
-        let mut total = Dim::constant(0);
-        for arg in args {
-            let mut uses = Vec::new();
-            self.scan(&arg.value, name, &mut uses);
-            let extent = uses.iter().find(|u| !u.weak).or(uses.first()).map(|u| u.extent.clone());
-            total = &total + &extent.unwrap_or(Dim::constant(1));
-        }
-        out.push(Use { axis: None, extent: total, span, weak: false });
-    }
-
-    fn scan_brackets(&mut self, target: &'a Expr, items: &'a [Bracket], name: &str, out: &mut Vec<Use>) {
-        if self.callee(target).is_some() {
-            return;
-        }
-        let plain: Vec<usize> = (0..items.len()).filter(|n| plain_index(&items[*n]) == Some(name)).collect();
-        if !plain.is_empty() {
-            let tensor = match &target.kind {
-                ExprKind::Name(n) => match self.lookup(n).map(|v| &v.value) {
-                    Some(Value::Tensor(t)) => Some(t.clone()),
-                    _ => None,
-                },
-                _ => self.trial(|l| {
-                    let value = l.expr(target)?;
-                    l.tensor(value, target.span)
-                }),
-            };
-            for n in plain {
-                if let Some(t) = &tensor
-                    && let Some(at) = slot_of(items, n, t.pos.len())
-                    && let (Some(slot), Bracket::Value(x)) = (t.pos.get(at), &items[n])
-                {
-                    out.push(Use { axis: slot.axis, extent: self.extent(slot), span: x.span, weak: false });
-                }
-            }
-        }
-        if !matches!(target.kind, ExprKind::Name(_)) {
-            self.scan(target, name, out);
-        }
-        for item in items {
-            match item {
-                Bracket::Value(x) if plain_index(item).is_none() => self.scan(x, name, out),
-                Bracket::Colon(a, b, _) => a.iter().chain(b).for_each(|x| self.scan(x, name, out)),
-                Bracket::Value(_) | Bracket::Named(..) | Bracket::Rest(_) | Bracket::Unit(_) => {}
-            }
-        }
-    }
-
     // ---- reading
 
     /// `t[items]`.
@@ -272,12 +89,16 @@ impl<'a> Lowerer<'a, '_> {
         let rank = t.pos.len();
         if consuming > rank || (!rest && consuming < rank) {
             let many = counted(rank, "axis", "axes");
-            let d = Diagnostic::error(span, format!("{} for a tensor of {many}", counted(consuming, "index", "indices")))
-                .also(target, format!("this is {}", self.shape_text(&t)));
+            let d = Diagnostic::error(
+                span,
+                format!("{} for a tensor of {many}", counted(consuming, "index", "indices")),
+            )
+            .also(target, format!("this is {}", self.shape_text(&t)));
             let d = if consuming < rank { d.help("`..` stands for all other axes: `x[i, ..]`") } else { d };
             return Err(d.into());
         }
-        let mut out = Reading { pos: Vec::new(), named: t.named.clone(), with: Vec::new(), kept: AxisSet::new() };
+        let mut out =
+            Reading { pos: Vec::new(), named: t.named.clone(), with: Vec::new(), kept: AxisSet::new() };
         for (n, item) in items.iter().enumerate() {
             match item {
                 Bracket::Unit(_) => out.pos.push(Slot::UNIT),
@@ -308,8 +129,11 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Carries a reading out. Axes that stay where they are, and that an index expression mentions too, step aside.
     fn substituted(&mut self, t: &Tensor, mut out: Reading) -> Tensor {
-        let mentioned: AxisSet =
-            out.with.iter().flat_map(|(_, index)| self.b.node(*index).axes.iter().collect::<Vec<_>>()).collect();
+        let mentioned: AxisSet = out
+            .with
+            .iter()
+            .flat_map(|(_, index)| self.b.node(*index).axes.iter().collect::<Vec<_>>())
+            .collect();
         let mut avoid: AxisSet = t.slots().chain(&out.pos).chain(&out.named).filter_map(|s| s.axis).collect();
         avoid = avoid.union(&mentioned);
         for axis in out.kept.clone().iter() {
@@ -329,7 +153,14 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// One index behind a tensor.
-    fn read_at(&mut self, t: &Tensor, slot: &Slot, index: &'a Expr, target: Span, out: &mut Reading) -> Eval<()> {
+    fn read_at(
+        &mut self,
+        t: &Tensor,
+        slot: &Slot,
+        index: &'a Expr,
+        target: Span,
+        out: &mut Reading,
+    ) -> Eval<()> {
         let extent = self.extent(slot);
         if let ExprKind::Name(name) = &index.kind
             && let Some(bound) = self.bound(name).cloned()
@@ -344,12 +175,16 @@ impl<'a> Lowerer<'a, '_> {
                 _ => extent.provably_le(at),
             };
             if outside {
-                let help = (at.as_constant().is_some_and(|n| n < 0))
-                    .then(|| format!("indices count from 0; the last one is `{}`", &extent - &Dim::constant(1)));
-                return Err(Diagnostic::error(index.span, format!("index {at} is outside an axis of length {extent}"))
-                    .also(target, format!("this is {}", self.shape_text(t)))
-                    .help_if(help)
-                    .into());
+                let help = (at.as_constant().is_some_and(|n| n < 0)).then(|| {
+                    format!("indices count from 0; the last one is `{}`", &extent - &Dim::constant(1))
+                });
+                return Err(Diagnostic::error(
+                    index.span,
+                    format!("index {at} is outside an axis of length {extent}"),
+                )
+                .also(target, format!("this is {}", self.shape_text(t)))
+                .help_if(help)
+                .into());
             }
         }
         let index_tensor = self.tensor(value, index.span)?;
@@ -396,11 +231,14 @@ impl<'a> Lowerer<'a, '_> {
         };
         if *self.b.extent(axis) != extent {
             let other = self.b.extent(axis).clone();
-            return Err(Diagnostic::error(place, format!("index `{name}` has two extents, {other} and {extent}"))
-                .saying(format!("this axis has length {extent}"))
-                .also(bound.from, format!("`{name}` has length {other} here"))
-                .also(target, format!("this is {}", self.shape_text(t)))
-                .into());
+            return Err(Diagnostic::error(
+                place,
+                format!("index `{name}` has two extents, {other} and {extent}"),
+            )
+            .saying(format!("this axis has length {extent}"))
+            .also(bound.from, format!("`{name}` has length {other} here"))
+            .also(target, format!("this is {}", self.shape_text(t)))
+            .into());
         }
         if let Some(own) = slot.axis {
             let index = self.b.iota(axis);
@@ -431,9 +269,12 @@ impl<'a> Lowerer<'a, '_> {
         let negative = |d: &Dim| d.as_constant().is_some_and(|n| n < 0);
         let beyond = (&extent - &to).as_constant().is_some_and(|n| n < 0);
         if negative(&from) || negative(&length) || beyond {
-            return Err(Diagnostic::error(place, format!("the slice {from}:{to} does not lie in an axis of length {extent}"))
-                .help_if(negative(&to).then(|| format!("indices count from 0; the end is `{extent}`")))
-                .into());
+            return Err(Diagnostic::error(
+                place,
+                format!("the slice {from}:{to} does not lie in an axis of length {extent}"),
+            )
+            .help_if(negative(&to).then(|| format!("indices count from 0; the end is `{extent}`")))
+            .into());
         }
         let label = slot.label.clone();
         let Some(axis) = slot.axis else {
@@ -469,10 +310,13 @@ impl<'a> Lowerer<'a, '_> {
         for index in indices {
             let Index::Name(name, extent) = index else { continue };
             if let Some((_, _, first)) = out.iter().find(|(n, _, _)| *n == name.name) {
-                return Err(Diagnostic::error(name.span, format!("index `{}` stands twice in one definition", name.name))
-                    .also(*first, "first here")
-                    .help("for a diagonal, give both axes names of their own and compare them")
-                    .into());
+                return Err(Diagnostic::error(
+                    name.span,
+                    format!("index `{}` stands twice in one definition", name.name),
+                )
+                .also(*first, "first here")
+                .help("for a diagonal, give both axes names of their own and compare them")
+                .into());
             }
             let extent = extent.as_ref().map(|e| self.dimension(e)).transpose()?;
             out.push((name.name.clone(), extent, name.span));
@@ -481,7 +325,13 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The value of an indexed definition with its axes in the order of the left side.
-    pub(super) fn arranged(&mut self, t: Tensor, indices: &[Index], scope: &[Bound], span: Span) -> Eval<Tensor> {
+    pub(super) fn arranged(
+        &mut self,
+        t: Tensor,
+        indices: &[Index],
+        scope: &[Bound],
+        span: Span,
+    ) -> Eval<Tensor> {
         let Tensor { mut node, mut pos, mut named, index, floored } = t;
         // First what is found by name, then the rest by position from the right.
         let mut slots: Vec<Option<Vec<Slot>>> = vec![None; indices.len()];
@@ -490,14 +340,20 @@ impl<'a> Lowerer<'a, '_> {
             let axis = scope.iter().find(|b| b.name == name.name).and_then(|b| b.axis);
             let label = Some(Name::from(name.name.as_str()));
             let take = |list: &mut Vec<Slot>| {
-                list.iter().position(|s| s.label == label || (s.axis.is_some() && s.axis == axis)).map(|at| list.remove(at))
+                list.iter()
+                    .position(|s| s.label == label || (s.axis.is_some() && s.axis == axis))
+                    .map(|at| list.remove(at))
             };
             if let Some(found) = take(&mut named).or_else(|| take(&mut pos)) {
                 if let (Some(a), Some(b)) = (axis, found.axis)
                     && self.b.extent(a) != self.b.extent(b)
                 {
                     let (a, b) = (self.b.extent(a).clone(), self.b.extent(b).clone());
-                    return Err(Diagnostic::error(span, format!("index `{}` has two extents, {a} and {b}", name.name)).into());
+                    return Err(Diagnostic::error(
+                        span,
+                        format!("index `{}` has two extents, {a} and {b}", name.name),
+                    )
+                    .into());
                 }
                 *place = Some(vec![Slot { axis: found.axis, label }]);
             }
@@ -529,17 +385,24 @@ impl<'a> Lowerer<'a, '_> {
         }
         if let Some(extra) = named.iter().find_map(|s| s.label.clone()) {
             let names: Vec<&str> = scope.iter().map(|b| b.name.as_str()).collect();
-            return Err(Diagnostic::error(span, format!("index `{extra}` is free, but not an index of the definition"))
-                .help_if(did_you_mean(&extra, names))
-                .into());
+            return Err(Diagnostic::error(
+                span,
+                format!("index `{extra}` is free, but not an index of the definition"),
+            )
+            .help_if(did_you_mean(&extra, names))
+            .into());
         }
         if let Some(slot) = pos.first() {
             let dim = self.extent(slot);
-            return Err(Diagnostic::error(span, format!("the value has an axis of length {dim} that no index stands for"))
-                .help("give it an index on the left, or write `..` there")
-                .into());
+            return Err(Diagnostic::error(
+                span,
+                format!("the value has an axis of length {dim} that no index stands for"),
+            )
+            .help("give it an index on the left, or write `..` there")
+            .into());
         }
-        let mut out = Tensor { node, pos: slots.into_iter().flatten().flatten().collect(), named, index, floored };
+        let mut out =
+            Tensor { node, pos: slots.into_iter().flatten().flatten().collect(), named, index, floored };
         self.drop_units(&mut out);
         Ok(out)
     }
@@ -600,29 +463,4 @@ fn unknown_extent(name: &str, span: Span) -> Fail {
     Diagnostic::error(span, format!("nothing says how long index `{name}` is"))
         .help(format!("write its extent where it is bound: `{name}: T`"))
         .into()
-}
-
-/// The index that an item is, if it is nothing but a name.
-fn plain_index(item: &Bracket) -> Option<&str> {
-    match item {
-        Bracket::Value(Expr { kind: ExprKind::Name(name), .. }) => Some(name),
-        Bracket::Value(_) | Bracket::Named(..) | Bracket::Colon(..) | Bracket::Rest(_) | Bracket::Unit(_) => None,
-    }
-}
-
-/// The index that an item in the brackets of a call binds, if the call is one that binds.
-fn binder_name(item: &Bracket) -> Option<&str> {
-    match item {
-        Bracket::Colon(Some(Expr { kind: ExprKind::Name(name), .. }), Some(_), _) => Some(name),
-        _ => plain_index(item),
-    }
-}
-
-/// Which of `rank` axes the item at `n` stands for.
-fn slot_of(items: &[Bracket], n: usize, rank: usize) -> Option<usize> {
-    let consuming = |items: &[Bracket]| items.iter().filter(|i| !matches!(i, Bracket::Unit(_))).count();
-    match items.iter().position(|i| matches!(i, Bracket::Rest(_))) {
-        Some(rest) if rest < n => rank.checked_sub(consuming(&items[n..])),
-        _ => Some(consuming(&items[..n])),
-    }
 }

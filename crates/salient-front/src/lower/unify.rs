@@ -2,7 +2,7 @@
 
 use super::call::Given;
 use super::{Eval, Fail, Lowerer};
-use crate::ast::{BinaryOp, Expr, ExprKind, Extent, Function, Parameter, Results, Type};
+use crate::ast::{BinaryOp, Expr, ExprKind, Extent, Function, Kind, Parameter, Results, Type};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
 use crate::value::{Slot, Tensor, Value};
@@ -79,17 +79,23 @@ impl<'a> Lowerer<'a, '_> {
         self.settle_pairs(f, &mut pairs)?;
         if let Some(pair) = pairs.first() {
             let text = self.source_text(pair.expr);
-            return Err(Diagnostic::error(pair.expr.span, format!("`{text}` does not determine its dimensions"))
-                .also(pair.place, format!("{} stands against it", pair.shape))
-                .help("bind them elsewhere: by another parameter, or in brackets")
-                .into());
+            return Err(Diagnostic::error(
+                pair.expr.span,
+                format!("`{text}` does not determine its dimensions"),
+            )
+            .also(pair.place, format!("{} stands against it", pair.shape))
+            .help("bind them elsewhere: by another parameter, or in brackets")
+            .into());
         }
         for s in f.statics.iter().filter(|s| !s.axis) {
             if !self.here().scopes[0].contains_key(&s.name.name) {
-                return Err(Diagnostic::error(span, format!("`{}` needs a value for `{}`", f.name.name, s.name.name))
-                    .also(s.name.span, "declared here")
-                    .help(format!("write `{}[{} = …](…)`", f.name.name, s.name.name))
-                    .into());
+                return Err(Diagnostic::error(
+                    span,
+                    format!("`{}` needs a value for `{}`", f.name.name, s.name.name),
+                )
+                .also(s.name.span, "declared here")
+                .help(format!("write `{}[{} = …](…)`", f.name.name, s.name.name))
+                .into());
             }
         }
         for param in defaults {
@@ -112,37 +118,36 @@ impl<'a> Lowerer<'a, '_> {
     ) -> Eval<Value<'a>> {
         let name = &param.name.name;
         let Some(dtype) = self.element(ty)? else {
-            return match value {
-                Value::Function(_) => Ok(value),
-                other => {
-                    let found = self.describe(&other);
-                    Err(Diagnostic::error(place, format!("`{name}` takes a function"))
-                        .saying(format!("this is {found}"))
-                        .also(ty.span, "declared here")
-                        .into())
-                }
-            };
+            if matches!(value, Value::Function(_)) {
+                return Ok(value);
+            }
+            return Err(Diagnostic::error(place, format!("`{name}` takes a function"))
+                .saying(format!("this is {}", self.describe(&value)))
+                .also(ty.span, "declared here")
+                .into());
         };
         let dtype = dtype.compute();
         if ty.shape.is_none() {
             match (&value, dtype) {
-                (Value::Float(_), DType::F32) | (Value::Int(_), DType::I64) | (Value::Bool(_), DType::Bool) => {
+                (Value::Float(_), DType::F32)
+                | (Value::Int(_), DType::I64)
+                | (Value::Bool(_), DType::Bool) => {
                     return Ok(value);
                 }
                 _ => {}
             }
         }
-        let value = match value {
-            Value::Int(_) | Value::Float(_) | Value::Bool(_) => Value::Tensor(self.cast(value, dtype, place)?),
-            other => other,
-        };
-        let mut t = self.tensor(value, place)?;
+        let literal = value.is_literal();
+        let mut t = if literal { self.cast(value, dtype, place)? } else { self.tensor(value, place)? };
         if self.dtype(&t) != dtype {
-            return Err(Diagnostic::error(place, format!("`{name}` takes {dtype}, found {}", self.dtype(&t)))
-                .saying(format!("this is {}", self.shape_text(&t)))
-                .also(ty.span, "declared here")
-                .help_if((dtype == DType::F32).then(|| "write `f32(…)` to convert".to_owned()))
-                .into());
+            return Err(Diagnostic::error(
+                place,
+                format!("`{name}` takes {dtype}, found {}", self.dtype(&t)),
+            )
+            .saying(format!("this is {}", self.shape_text(&t)))
+            .also(ty.span, "declared here")
+            .help_if((dtype == DType::F32).then(|| "write `f32(…)` to convert".to_owned()))
+            .into());
         }
         let shape = ty.shape.as_deref().unwrap_or(&[]);
         self.match_shape(&mut t, shape, place, pairs, &|l, t| {
@@ -174,10 +179,7 @@ impl<'a> Lowerer<'a, '_> {
             let Extent::Dim(expr) = extent else { continue };
             let at = if rest.is_some_and(|r| r < n) { rank - (shape.len() - n) } else { n };
             let actual = self.extent(&t.pos[at]);
-            let label = match &expr.kind {
-                ExprKind::Name(n) => Some(n.to_lowercase()),
-                _ => None,
-            };
+            let label = if let ExprKind::Name(n) = &expr.kind { Some(n.to_lowercase()) } else { None };
             let label = label.map(|stem| {
                 let taken = |l: &str| t.pos[..at].iter().any(|s| s.is_called(l));
                 let mut label = stem.clone();
@@ -252,32 +254,28 @@ impl<'a> Lowerer<'a, '_> {
 
     /// `expr = actual` with one unknown name in `expr`.
     fn solve(&mut self, expr: &'a Expr, actual: Dim, pair: &Pair<'a>) -> Eval<Progress> {
-        match &expr.kind {
-            ExprKind::Name(name) => {
-                self.define_root(name, Value::Int(actual), pair.place);
-                Ok(Progress::Settled)
-            }
-            ExprKind::Binary(op, x, y) => {
-                let left_known = self.unknown_names(x).is_empty();
-                let (known, open) = if left_known { (x, y) } else { (y, x) };
-                let k = self.dimension(known)?;
-                let rest = match (op, left_known) {
-                    (BinaryOp::Add, _) => Some(&actual - &k),
-                    (BinaryOp::Sub, true) => Some(&k - &actual),
-                    (BinaryOp::Sub, false) => Some(&actual + &k),
-                    (BinaryOp::Mul, _) => actual.exact_div(&k),
-                    (BinaryOp::Div, false) => Some(&actual * &k),
-                    _ => return Ok(Progress::Later),
-                };
-                match rest {
-                    Some(rest) => self.solve(open, rest, pair),
-                    None => Err(Diagnostic::error(pair.place, format!("{actual} is not divisible by {k}"))
-                        .saying(format!("{}: {actual} where `{}` stands", pair.shape, self.source_text(pair.expr)))
-                        .also(pair.expr.span, "declared here")
-                        .into()),
-                }
-            }
-            _ => Ok(Progress::Later),
+        if let ExprKind::Name(name) = &expr.kind {
+            self.define_root(name, Value::Int(actual), pair.place);
+            return Ok(Progress::Settled);
+        }
+        let ExprKind::Binary(op, x, y) = &expr.kind else { return Ok(Progress::Later) };
+        let left_known = self.unknown_names(x).is_empty();
+        let (known, open) = if left_known { (x, y) } else { (y, x) };
+        let k = self.dimension(known)?;
+        let rest = match (op, left_known) {
+            (BinaryOp::Add, _) => Some(&actual - &k),
+            (BinaryOp::Sub, true) => Some(&k - &actual),
+            (BinaryOp::Sub, false) => Some(&actual + &k),
+            (BinaryOp::Mul, _) => actual.exact_div(&k),
+            (BinaryOp::Div, false) => Some(&actual * &k),
+            _ => return Ok(Progress::Later),
+        };
+        match rest {
+            Some(rest) => self.solve(open, rest, pair),
+            None => Err(Diagnostic::error(pair.place, format!("{actual} is not divisible by {k}"))
+                .saying(format!("{}: {actual} where `{}` stands", pair.shape, self.source_text(pair.expr)))
+                .also(pair.expr.span, "declared here")
+                .into()),
         }
     }
 
@@ -300,7 +298,12 @@ impl<'a> Lowerer<'a, '_> {
             let place = results.first().map_or(f.span, |r| r.1.to(results[results.len() - 1].1));
             return Err(Diagnostic::error(
                 place,
-                format!("`{}` returns {}, {} declared", f.name.name, counted(results.len(), "value", "values"), types.len()),
+                format!(
+                    "`{}` returns {}, {} declared",
+                    f.name.name,
+                    counted(results.len(), "value", "values"),
+                    types.len()
+                ),
             )
             .also(f.span, "declared here")
             .into());
@@ -328,19 +331,20 @@ impl<'a> Lowerer<'a, '_> {
         pairs: &mut Vec<Pair<'a>>,
     ) -> Eval<Value<'a>> {
         let Some(dtype) = self.element(ty)? else { return Ok(value) };
-        let value = match value {
-            Value::Int(_) | Value::Float(_) | Value::Bool(_) if ty.shape.is_none() && f.kind == crate::ast::Kind::Fn => {
-                return Ok(value);
-            }
-            Value::Int(_) | Value::Float(_) | Value::Bool(_) => Value::Tensor(self.cast(value, dtype.compute(), place)?),
-            other => other,
-        };
-        let mut t = self.tensor(value, place)?;
+        if value.is_literal() && ty.shape.is_none() && f.kind == Kind::Fn {
+            return Ok(value);
+        }
+        let element = dtype.compute();
+        let literal = value.is_literal();
+        let mut t = if literal { self.cast(value, element, place)? } else { self.tensor(value, place)? };
         if self.dtype(&t) != dtype.compute() {
-            return Err(Diagnostic::error(place, format!("`{}` returns {dtype}, found {}", f.name.name, self.dtype(&t)))
-                .saying(format!("this is {}", self.shape_text(&t)))
-                .also(ty.span, "declared here")
-                .into());
+            return Err(Diagnostic::error(
+                place,
+                format!("`{}` returns {dtype}, found {}", f.name.name, self.dtype(&t)),
+            )
+            .saying(format!("this is {}", self.shape_text(&t)))
+            .also(ty.span, "declared here")
+            .into());
         }
         let labels: Vec<Option<Name>> = t.pos.iter().map(|s| s.label.clone()).collect();
         let shape = ty.shape.as_deref().unwrap_or(&[]);
@@ -350,7 +354,10 @@ impl<'a> Lowerer<'a, '_> {
                 .also(ty.span, "declared here")
         })?;
         // A result keeps the names that its own definition gave.
-        t.pos.iter_mut().zip(labels).for_each(|(s, l): (&mut Slot, _)| s.label = l.or_else(|| s.label.take()));
+        t.pos
+            .iter_mut()
+            .zip(labels)
+            .for_each(|(s, l): (&mut Slot, _)| s.label = l.or_else(|| s.label.take()));
         Ok(Value::Tensor(t))
     }
 
@@ -366,21 +373,17 @@ impl<'a> Lowerer<'a, '_> {
         let mut names = Vec::new();
         names_in(e, &mut names);
         let frame = self.here();
-        let known = |n: &str| frame.scopes.iter().any(|s| s.contains_key(n)) || self.constants.contains_key(n);
+        let known =
+            |n: &str| frame.scopes.iter().any(|s| s.contains_key(n)) || self.constants.contains_key(n);
         names.retain(|n| !known(n));
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// How an expression is written: names and arithmetic only.
+    /// An expression as the source writes it.
     fn source_text(&self, e: &Expr) -> String {
-        match &e.kind {
-            ExprKind::Name(n) => n.clone(),
-            ExprKind::Int(n) => n.to_string(),
-            ExprKind::Binary(op, x, y) => format!("{} {} {}", self.source_text(x), op.sign(), self.source_text(y)),
-            _ => "…".to_owned(),
-        }
+        self.sources_text(e.span)
     }
 
     fn sources_text(&self, span: Span) -> String {
