@@ -10,12 +10,12 @@ use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Base, Kernel, Kind, LANES, Stmt};
 use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product, stored, var};
 use crate::masks::key_range;
-use crate::micro::{Start, Tile, Zeros};
 use crate::pack::{Packed, Span, pack};
-use crate::product::{sum_of_products, tiles};
+use crate::product::{Operands, sum_of_products, tiles};
 use crate::rows::Target;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, AxisSet, Dim, FusedOp, Graph, NodeId, Op};
+use salient_vector::tile::{Shape, Zeros};
 use salient_vector::{Body, Builder, F32, math};
 use std::collections::BTreeSet;
 
@@ -181,7 +181,7 @@ pub(crate) fn attend(
     target: Target<'_>,
     node: NodeId,
     a: &Attention,
-    shape: Tile,
+    shape: Shape,
 ) -> Kernel {
     let g = scope.graph;
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
@@ -275,17 +275,14 @@ pub(crate) fn attend(
         let over_keys = Span { axis: Some(s.key_axis), from: at.clone(), count: &var(&edge) - &at };
         let to = Packed { base: *panel, offset: n(0), outer: panel_width.clone(), inner: n(1) };
         block.push(pack(&mut m, "pack_key", s.key, &s.env, &over_depth, &over_keys, &to));
-        block.extend(tiles(
-            &mut m,
-            shape,
-            (Start::Zero, Zeros::Multiply),
-            (&first, &last),
-            (*queries, depth),
-            (*panel, &n(0)),
+        let operands = Operands {
+            left: (*queries, depth),
+            panel: (*panel, &n(0)),
             depth,
-            (*out, &(&at - &from), &keys_padded),
-            None,
-        ));
+            dest: (*out, &(&at - &from), &keys_padded),
+            factors: None,
+        };
+        block.extend(tiles(&mut m, shape, Zeros::Multiply, (&first, &last), &operands));
         tile_stmts.push(for_loop(&column, from.clone(), upto.clone(), panel_width.clone(), block));
         // The scores as a value that expressions can read: row by row, from the tile's first key on.
         let offset = &n(0) - &(&(&first * &keys_padded) + &from);
@@ -336,17 +333,14 @@ pub(crate) fn attend(
 
     // The product of the weights with the values.
     let weigh = |m: &mut Maker<'_, '_>, zeros: Zeros| {
-        let block = tiles(
-            m,
-            shape,
-            (Start::Scaled, zeros),
-            (&first, &last),
-            (state.weights, &n(KEYS)),
-            (values, &panel_at),
-            &here,
-            (state.context, &wide_at, &context_width),
-            Some(state.factor),
-        );
+        let operands = Operands {
+            left: (state.weights, &n(KEYS)),
+            panel: (values, &panel_at),
+            depth: &here,
+            dest: (state.context, &wide_at, &context_width),
+            factors: Some(state.factor),
+        };
+        let block = tiles(m, shape, zeros, (&first, &last), &operands);
         over_panels(block)
     };
     let plain = weigh(&mut m, Zeros::Multiply);

@@ -113,7 +113,7 @@ pub enum Int {
 }
 
 /// A statement of a loop program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stmt {
     /// Runs the block with `var` at `from`, `from + step`, … while it is less than `to`.
     For {

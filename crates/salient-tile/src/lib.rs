@@ -10,7 +10,6 @@ mod maker;
 mod map;
 mod masks;
 pub mod memory;
-mod micro;
 mod pack;
 mod product;
 mod rows;
@@ -21,5 +20,4 @@ pub mod text;
 pub use kernel::{
     Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,
 };
-pub use micro::Tile;
 pub use schedule::{Options, schedule};

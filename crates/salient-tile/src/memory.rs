@@ -4,14 +4,29 @@
 //! the dimensions of a call. Inputs, parameters and outputs belong to the caller and are not planned.
 
 use crate::kernel::{Program, Role};
-use salient_ir::{Bindings, DimError};
+use salient_ir::{Bindings, Dim, DimError};
 
 /// Every place in the arena begins at a multiple of this many bytes: a cache line.
 pub const ALIGNMENT: usize = 64;
 
 /// The number of bytes rounded up to whole cache lines.
-pub fn round_up(bytes: usize) -> usize {
+fn round_up(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// More bytes than any address space has; sums of this many bytes do not overflow.
+const MOST: usize = 1 << 47;
+
+/// Bytes of `count` elements of `size` bytes, rounded up to whole cache lines.
+///
+/// # Errors
+/// The count has no value, is negative, or is of more bytes than there can be.
+pub fn bytes(count: &Dim, size: i64, bindings: &Bindings) -> Result<usize, DimError> {
+    let bytes = usize::try_from(count.eval(bindings)?).ok().and_then(|n| n.checked_mul(size as usize));
+    match bytes {
+        Some(bytes) if bytes <= MOST => Ok(round_up(bytes)),
+        Some(_) | None => Err(DimError::Overflow(count.clone())),
+    }
 }
 
 /// Where each temporary lies.
@@ -46,10 +61,8 @@ pub fn plan(program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
     let mut wanted = Vec::new();
     for ((at, buffer), life) in program.buffers.iter().enumerate().zip(lifetimes(program)) {
         let (Role::Temporary, Some(life)) = (buffer.role, life) else { continue };
-        let count = buffer.count().eval(bindings)?;
-        let bytes = usize::try_from(count).ok().and_then(|n| n.checked_mul(buffer.elem().size() as usize));
-        let bytes = bytes.ok_or_else(|| DimError::Overflow(buffer.count()))?;
-        wanted.push(Place { buffer: at, life, bytes: round_up(bytes), offset: 0 });
+        let bytes = bytes(&buffer.count(), buffer.elem().size(), bindings)?;
+        wanted.push(Place { buffer: at, life, bytes, offset: 0 });
     }
     wanted.sort_by_key(|p| (std::cmp::Reverse(p.bytes), p.buffer));
     let mut placed: Vec<Place> = Vec::new();

@@ -1,13 +1,13 @@
 //! Kernels of matrix products: packed operands, register tiles, any expression before and after.
 
 use crate::index::{Bound, Env};
-use crate::kernel::{Base, Kernel, Kind, Stmt};
+use crate::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, var};
-use crate::micro::{Start, Tile, Zeros, tile};
 use crate::pack::{Packed, Span, pack};
 use crate::rows::Target;
 use crate::strip::{LANE, Scope};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_vector::tile::{Columns, Into, Left, Shape, Tile, Zeros, product_tile};
 
 /// Rows that one item computes.
 const ROWS: i64 = 64;
@@ -51,52 +51,71 @@ pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<C
     Some(Contraction { node, left, right, depth, row: order[row], column: order[column] })
 }
 
+/// Rows of smaller tiles, for what whole tiles leave over.
+const REMAINDERS: [usize; 3] = [4, 2, 1];
+
+/// The operands of a product in scratch memory, each with its address and the elements between its rows.
+pub(crate) struct Operands<'d> {
+    /// Rows of the left operand, contiguous along the depth.
+    pub(crate) left: (Base, &'d Dim),
+    /// A packed panel of the right operand.
+    pub(crate) panel: (Base, &'d Dim),
+    pub(crate) depth: &'d Dim,
+    /// Where the first row of the results is, and their rows.
+    pub(crate) dest: (Base, &'d Dim, &'d Dim),
+    /// For results that are added to: what each row of them is multiplied by first.
+    pub(crate) factors: Option<Base>,
+}
+
 /// The calls of register tiles over rows `from..to` of one panel.
-#[expect(clippy::too_many_arguments, reason = "a product has this many operands, each with an address")]
 pub(crate) fn tiles(
     m: &mut Maker<'_, '_>,
-    shape: Tile,
-    (start, zeros): (Start, Zeros),
+    shape: Shape,
+    zeros: Zeros,
     (from, to): (&Dim, &Dim),
-    (left, left_row): (Base, &Dim),
-    (panel, panel_at): (Base, &Dim),
-    depth: &Dim,
-    (dest, dest_at, dest_row): (Base, &Dim, &Dim),
-    factor: Option<Base>,
+    o: &Operands<'_>,
 ) -> Vec<Stmt> {
-    let rows = n(shape.rows as i64);
-    let call = |m: &mut Maker<'_, '_>, count: usize, row: &Dim| {
-        let local = row - from;
+    let into = if o.factors.is_some() { Into::AddScaled } else { Into::Set };
+    let mut out = Vec::new();
+    let mut begin = from.clone();
+    for rows in std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)) {
+        let row = m.variable("row", to);
+        let local = &var(&row) - from;
         let mut args = vec![
-            address(left, &local * left_row),
-            crate::kernel::Arg::Int(left_row.clone()),
-            crate::kernel::Arg::Int(n(1)),
-            address(panel, panel_at.clone()),
-            crate::kernel::Arg::Int(depth.clone()),
-            address(dest, &(&local * dest_row) + dest_at),
-            crate::kernel::Arg::Int(dest_row.clone()),
+            address(o.left.0, &local * o.left.1),
+            address(o.panel.0, o.panel.1.clone()),
+            address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
+            Arg::Int(o.depth.clone()),
+            Arg::Int(o.left.1.clone()),
+            Arg::Int(n(1)),
+            Arg::Int(o.dest.2.clone()),
         ];
-        args.extend(factor.map(|f| address(f, local)));
-        m.call(tile(count, shape.vectors, start, zeros), args)
-    };
-    let row = m.variable("row", to);
-    let whole = if shape.rows == 1 {
-        to.clone()
-    } else {
-        from + &(&rows * &(to - from).floor_div(&rows).expect("a tile has rows"))
-    };
-    let main = call(m, shape.rows, &var(&row));
-    let mut out = vec![for_loop(&row, from.clone(), whole.clone(), rows, vec![main])];
-    if shape.rows > 1 {
-        let rest = m.variable("row", to);
-        let single = call(m, 1, &var(&rest));
-        out.push(for_loop(&rest, whole, to.clone(), n(1), vec![single]));
+        args.extend(o.factors.map(|f| address(f, local)));
+        let tile = Tile {
+            shape: Shape { rows, ..shape },
+            left: Left::Strided,
+            into,
+            zeros,
+            columns: Columns::All,
+            unroll: if rows * shape.vectors <= 8 { 4 } else { 1 },
+        };
+        let call = m.call(product_tile(&tile), args);
+        let size = n(rows as i64);
+        let end = if rows == 1 {
+            to.clone()
+        } else {
+            &begin + &(&size * &(to - &begin).floor_div(&size).expect("a tile has rows"))
+        };
+        let name = m.variable("whole", &(to + &n(1)));
+        out.push(let_dim(&name, end));
+        out.push(for_loop(&row, begin, var(&name), size, vec![call]));
+        begin = var(&name);
     }
     out
 }
 
 /// The kernel that stores `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`.
-pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction, shape: Tile) -> Kernel {
+pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction, shape: Shape) -> Kernel {
     let g = scope.graph;
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
     let mut env = Env::new();
@@ -124,17 +143,14 @@ pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction
     let over_columns = Span { axis: Some(c.column), from: at.clone(), count: &var(&edge) - &at };
     let to = Packed { base: panel, offset: n(0), outer: width.clone(), inner: n(1) };
     inner.push(pack(&mut m, "pack_right", c.right, &env, &over_depth, &over_columns, &to));
-    inner.extend(tiles(
-        &mut m,
-        shape,
-        (Start::Zero, Zeros::Multiply),
-        (&first, &last),
-        (left, &depth),
-        (panel, &n(0)),
-        &depth,
-        (sums, &n(0), &width),
-        None,
-    ));
+    let operands = Operands {
+        left: (left, &depth),
+        panel: (panel, &n(0)),
+        depth: &depth,
+        dest: (sums, &n(0), &width),
+        factors: None,
+    };
+    inner.extend(tiles(&mut m, shape, Zeros::Multiply, (&first, &last), &operands));
     // The rows of sums go out through whatever follows the product.
     let offset = &n(0) - &(&(&first * &width) + &at);
     let held = Maker::scratch_value(sums, offset, vec![(c.row, width.clone()), (c.column, n(1))]);

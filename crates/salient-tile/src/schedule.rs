@@ -9,11 +9,11 @@ use crate::index::Ranges;
 use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
 use crate::maker::stored;
 use crate::map::map;
-use crate::micro::Tile;
 use crate::product::{Contraction, contraction, product, sum_of_products};
 use crate::rows::{Target, cumulate, normalise, reduce};
 use crate::strip::{Scope, Stored};
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
+use salient_vector::tile::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a graph is cut.
@@ -22,12 +22,13 @@ pub struct Options {
     /// Whether element-wise operators join the kernels around them. Without, each is a kernel of its own.
     pub fuse: bool,
     /// The register tile of products.
-    pub tile: Tile,
+    pub tile: Shape,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fuse: true, tile: Tile::default() }
+        // One row by eight vectors: of all tiles, the one that the portable emitter keeps in registers.
+        Options { fuse: true, tile: Shape { rows: 1, vectors: 8 } }
     }
 }
 

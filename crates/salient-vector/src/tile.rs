@@ -23,6 +23,26 @@ pub enum Into {
     Set,
     /// The tile is added to them.
     Add,
+    /// The tile is added to them after each row of them is multiplied by the row's factor.
+    AddScaled,
+}
+
+/// What a zero in the left operand means.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Zeros {
+    /// A number: times NaN or infinity it is NaN.
+    Multiply,
+    /// Nothing: what stands on the right adds nothing, whatever it is.
+    Skip,
+}
+
+/// The extent of a register tile: what targets choose.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Shape {
+    /// Rows of the left operand and of the results.
+    pub rows: usize,
+    /// Columns of the right operand and of the results, in vectors.
+    pub vectors: usize,
 }
 
 /// How many of the tile's columns exist in memory.
@@ -37,14 +57,14 @@ pub enum Columns {
 /// A tile's shape and surroundings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
-    /// Rows of `A` and `C`.
-    pub rows: usize,
-    /// Columns of `B` and `C`, in vectors.
-    pub vectors: usize,
+    /// Rows and vectors.
+    pub shape: Shape,
     /// The left operand.
     pub left: Left,
     /// The results.
     pub into: Into,
+    /// Zeros of the left operand.
+    pub zeros: Zeros,
     /// The right edge.
     pub columns: Columns,
     /// How many steps of the inner index to lay out in a row.
@@ -52,13 +72,24 @@ pub struct Tile {
 }
 
 /// The body of a tile. Parameters, in order: `a`, `b` (inputs), `c` (output), `k` (the inner extent), then for a strided `A` `a_row` and
-/// `a_step`, then `c_row` (elements between rows of `C`), then for [`Columns::First`] `columns`.
+/// `a_step`, then `c_row` (elements between rows of `C`), then for [`Into::AddScaled`] `factors` (an input: one for each row), then for
+/// [`Columns::First`] `columns`.
 ///
 /// # Panics
 /// If the tile has no rows or no vectors.
 pub fn product_tile(tile: &Tile) -> Body {
-    assert!(tile.rows > 0 && tile.vectors > 0, "{tile:?} holds nothing");
-    let mut b = Builder::new(format!("tile_{}x{}", tile.rows, tile.vectors));
+    let Shape { rows, vectors } = tile.shape;
+    assert!(rows > 0 && vectors > 0, "{tile:?} holds nothing");
+    let into = match tile.into {
+        Into::Set => "",
+        Into::Add => "_add",
+        Into::AddScaled => "_scaled",
+    };
+    let zeros = match tile.zeros {
+        Zeros::Multiply => "",
+        Zeros::Skip => "_skip",
+    };
+    let mut b = Builder::new(format!("tile_{rows}x{vectors}{into}{zeros}"));
     let (a, panel, c) = (b.input("a"), b.input("b"), b.output("c"));
     let k = b.int_param("k");
     let strides = match tile.left {
@@ -66,28 +97,36 @@ pub fn product_tile(tile: &Tile) -> Body {
         Left::Strided => Some((b.int_param("a_row"), b.int_param("a_step"))),
     };
     let c_row = b.int_param("c_row");
+    let factors = match tile.into {
+        Into::Set | Into::Add => None,
+        Into::AddScaled => Some(b.input("factors")),
+    };
     let columns = match tile.columns {
         Columns::All => None,
         Columns::First => Some(b.int_param("columns")),
     };
     let sums = inner_loop(&mut b, tile, a, panel, k, strides);
-    let edges = columns.map(|columns| edges(&mut b, tile.vectors, columns));
+    let edges = columns.map(|columns| edges(&mut b, vectors, columns));
 
     let mut row = c;
-    for (r, sums) in sums.chunks(tile.vectors).enumerate() {
+    for (r, sums) in sums.chunks(vectors).enumerate() {
         if r > 0 {
             row = b.address(Elem::F32, row.at(c_row));
         }
+        let factor = factors.map(|f| b.load::<F32>(f.at_start().plus(r as i32).one()));
         for (v, &sum) in sums.iter().enumerate() {
             let mut place = row.at_start().lanes(v as i32);
             if let Some(edges) = &edges {
                 place = place.masked(edges[v]);
             }
-            let value = match tile.into {
-                Into::Set => sum,
-                Into::Add => {
+            let value = match (tile.into, factor) {
+                (Into::Set, _) => sum,
+                (Into::Add | Into::AddScaled, factor) => {
                     let old = b.load::<F32>(place);
-                    b.add(old, sum)
+                    match factor {
+                        None => b.add(old, sum),
+                        Some(factor) => b.fma(old, factor, sum),
+                    }
                 }
             };
             b.store(place, value);
@@ -105,12 +144,13 @@ fn inner_loop(
     k: Int,
     strides: Option<(Int, Int)>,
 ) -> Vec<F32> {
+    let Shape { rows: count, vectors } = tile.shape;
     // Where row r starts, for rows after the first.
     let rows: Vec<Int> = match strides {
         None => Vec::new(),
         Some((a_row, _)) => {
             let mut rows = vec![a_row];
-            while rows.len() + 1 < tile.rows {
+            while rows.len() + 1 < count {
                 let next = b.add(rows[rows.len() - 1], a_row);
                 rows.push(next);
             }
@@ -118,11 +158,10 @@ fn inner_loop(
         }
     };
     let zero = b.f32(0.0);
-    let init = (a, panel, vec![zero; tile.rows * tile.vectors]);
+    let init = (a, panel, vec![zero; count * vectors]);
     let (_, _, sums) = b.repeat(LoopKind::Count, tile.unroll, k, init, |b, _, (a, panel, mut sums)| {
-        let right: Vec<F32> =
-            (0..tile.vectors).map(|v| b.load::<F32>(panel.at_start().lanes(v as i32))).collect();
-        for r in 0..tile.rows {
+        let right: Vec<F32> = (0..vectors).map(|v| b.load::<F32>(panel.at_start().lanes(v as i32))).collect();
+        for r in 0..count {
             // Each broadcast stands next to its uses: no allocator of registers moves it there.
             let place = match (strides, r) {
                 (None, _) => a.at_start().plus(r as i32),
@@ -130,17 +169,22 @@ fn inner_loop(
                 (Some(_), _) => a.at(rows[r - 1]),
             };
             let left = b.load::<F32>(place.one());
+            let present = match tile.zeros {
+                Zeros::Multiply => None,
+                Zeros::Skip => Some(b.ne(left, zero)),
+            };
             for (v, &right) in right.iter().enumerate() {
-                let sum = &mut sums[r * tile.vectors + v];
-                *sum = b.fma(right, left, *sum);
+                let sum = &mut sums[r * vectors + v];
+                let next = b.fma(right, left, *sum);
+                *sum = present.map_or(next, |present| b.select(present, next, *sum));
             }
         }
         let next_a = match strides {
-            None => a.at_start().plus(tile.rows as i32),
+            None => a.at_start().plus(count as i32),
             Some((_, a_step)) => a.at(a_step),
         };
         let next_a = b.address(Elem::F32, next_a);
-        let next_panel = b.address(Elem::F32, panel.at_start().lanes(tile.vectors as i32));
+        let next_panel = b.address(Elem::F32, panel.at_start().lanes(vectors as i32));
         (next_a, next_panel, sums)
     });
     sums

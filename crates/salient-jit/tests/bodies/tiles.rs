@@ -1,7 +1,7 @@
 //! Register tiles as machine code.
 
 use salient_vector::eval::{Arg, Memory};
-use salient_vector::tile::{Columns, Into, Left, Tile, product_tile};
+use salient_vector::tile::{Columns, Into, Left, Shape, Tile, Zeros, product_tile};
 
 use crate::harness::{Compiled, targets};
 
@@ -9,10 +9,22 @@ use crate::harness::{Compiled, targets};
 fn tiles_agree_with_the_interpreter() {
     let mut random = fastrand::Rng::with_seed(1);
     for (rows, vectors) in [(1, 1), (1, 8), (3, 4), (6, 2), (6, 4), (8, 3), (12, 2), (14, 2)] {
-        for (left, into) in [(Left::Packed, Into::Set), (Left::Strided, Into::Add)] {
+        let surroundings = [
+            (Left::Packed, Into::Set, Zeros::Multiply),
+            (Left::Strided, Into::Add, Zeros::Multiply),
+            (Left::Strided, Into::AddScaled, Zeros::Skip),
+        ];
+        for (left, into, zeros) in surroundings {
             for columns in [Columns::All, Columns::First] {
                 for unroll in [1, 4] {
-                    let body = product_tile(&Tile { rows, vectors, left, into, columns, unroll });
+                    let body = product_tile(&Tile {
+                        shape: Shape { rows, vectors },
+                        left,
+                        into,
+                        zeros,
+                        columns,
+                        unroll,
+                    });
                     for target in targets() {
                         let compiled = Compiled::new(&body, &target);
                         let width = vectors * compiled.lanes();
@@ -35,6 +47,9 @@ fn tiles_agree_with_the_interpreter() {
                                 args.extend([Arg::Int(a_row as i64), Arg::Int(a_step)]);
                             }
                             args.push(Arg::Int(c_row as i64));
+                            if into == Into::AddScaled {
+                                args.push(memory.add_f32(&floats(rows)));
+                            }
                             if columns == Columns::First {
                                 args.push(Arg::Int(exist as i64));
                             }
