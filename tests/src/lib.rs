@@ -1,1 +1,10 @@
-//! What the tests of the whole project share.
+//! What the tests of the whole project share: where files are, every way of running a model, what counts as agreement.
+//!
+//! Decides nothing about single models: each test names its own programs and data.
+
+pub mod agree;
+pub mod case;
+pub mod data;
+pub mod files;
+pub mod sweep;
+pub mod ways;

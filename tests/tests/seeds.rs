@@ -1,0 +1,74 @@
+//! The seeds: what the documents' systems computed, computed by every way of running their programs.
+
+use salient::{Options, lower, read_data};
+use salient_tests::agree::matches_record;
+use salient_tests::files::{files_under, root, sources};
+use salient_tests::ways::{Call, Ways};
+
+/// The program `examples/FOLDER/NAME.attn` on the arrays of `examples/FOLDER/data/NAME.npz`.
+fn check(folder: &str, name: &str) {
+    let sources = sources(&format!("{folder}/{name}.attn")).unwrap_or_else(|e| panic!("{e}"));
+    let graph = lower(&sources, &Options::default()).unwrap_or_else(|e| panic!("{e}")).graph;
+    let data = read_data(root().join(format!("{folder}/data/{name}.npz"))).unwrap_or_else(|e| panic!("{e}"));
+    let ways = Ways::new(&graph).unwrap_or_else(|e| panic!("{e}"));
+    let call = Call { inputs: data.inputs, params: data.params, ..Call::default() };
+    // Every way agrees with the oracle, and each by itself with what was recorded.
+    for (way, outputs) in ways.outputs(&call).unwrap_or_else(|e| panic!("{e}")) {
+        if let Err(why) = matches_record(&outputs, &data.outputs) {
+            panic!("{way}: {why}");
+        }
+    }
+    ways.check(&call).unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// A test for each name, and the list of the names.
+macro_rules! programs {
+    ($folder:literal: $list:ident = $($test:ident $name:literal),+ $(,)?) => {
+        $(#[test] fn $test() { check($folder, $name); })+
+        const $list: &[&str] = &[$($name),+];
+    };
+}
+
+programs! { "examples/seeds": SEEDS =
+    cross_attention_padding "000_cross_attention_padding",
+    encoder_decoder_transformer "000_encoder_decoder_transformer",
+    masked_self_attention "000_masked_self_attention",
+    multi_head_combined_mask "000_multi_head_combined_mask",
+    self_attention "000_self_attention",
+    sinusoidal_positions "000_sinusoidal_positions",
+    causal_attention "001_causal_attention",
+    causal_two_ways "001_causal_two_ways",
+    dropout "001_dropout",
+    multi_head_with_output_projection "001_multi_head",
+    multi_head_wrapper "001_multi_head_wrapper",
+    self_attention_v1 "001_self_attention_v1",
+    self_attention_v2 "001_self_attention_v2",
+    simple_attention "001_simple_attention",
+    single_query "001_single_query",
+    encoder_block "002_encoder_block",
+    multi_head_with_biases "002_multi_head",
+    additive_attention "003_additive_attention",
+    attention_pooling_classifier "003_attention_pooling_classifier",
+    causal_multi_head "003_causal_multi_head",
+    fused_operator "003_fused_operator",
+    transformer_attention_block "003_transformer_attention_block",
+    encoder_layer "004_encoder_layer",
+    multi_head_loop "004_multi_head_loop",
+    multi_head_padding "004_multi_head_padding",
+    single_head "004_single_head",
+}
+
+programs! { "examples": FIRST = first_example "causal_self_attention" }
+
+#[test]
+fn every_program_has_data_and_every_data_file_a_program() {
+    let names = |folder: &str, extension| -> Vec<String> {
+        let files = files_under(folder, extension).into_iter().filter(|f| !f.contains('/'));
+        files.map(|f| f.strip_suffix(&format!(".{extension}")).expect("has it").to_owned()).collect()
+    };
+    for (folder, listed) in [("examples/seeds", SEEDS), ("examples", FIRST)] {
+        assert_eq!(names(folder, "attn"), listed, "programs of {folder}");
+        assert_eq!(names(&format!("{folder}/data"), "npz"), listed, "data of {folder}");
+    }
+    assert_eq!(SEEDS.len(), 26);
+}
