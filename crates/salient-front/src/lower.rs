@@ -79,6 +79,8 @@ struct Bound {
     name: String,
     /// None while nothing says how long it is.
     axis: Option<AxisId>,
+    /// Whether its extent was written, and not taken from a use.
+    explicit: bool,
     /// What says how long it is.
     from: Span,
 }
@@ -123,6 +125,8 @@ struct Lowerer<'a, 's> {
     errors: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
     depth: usize,
+    /// Choices around the expression at hand: what an index reads there may be excluded elsewhere.
+    guards: usize,
     /// Above zero while an expression is tried for its shape only: what fails then is no one's mistake yet.
     trials: usize,
 }
@@ -150,6 +154,7 @@ pub(crate) fn lower<'a>(
                     errors: Vec::new(),
                     warnings: Vec::new(),
                     depth: 0,
+                    guards: 0,
                     trials: 0,
                 };
                 lowerer.constants();

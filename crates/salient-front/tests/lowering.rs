@@ -38,15 +38,18 @@ fn examples_become_graphs() {
 /// `parse(print(g)) = g`: the text form is a program, and it means the same graph.
 #[test]
 fn printed_graphs_read_back() {
-    for entry in
-        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seeds")).unwrap()
-    {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if !name.ends_with(".attn") {
-            continue;
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut seen = 0;
+    for folder in [".", "seeds", "variants"] {
+        for entry in std::fs::read_dir(examples.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".attn") {
+                let first = graph(&example(&format!("{folder}/{name}")));
+                let second = graph(&first);
+                assert_eq!(first, second, "{name}");
+                seen += 1;
+            }
         }
-        let first = graph(&example(&format!("seeds/{name}")));
-        let second = graph(&first);
-        assert_eq!(first, second, "{name}");
     }
+    assert!(seen > 40, "{seen} examples were found");
 }

@@ -150,9 +150,9 @@ x,
 
 #[test]
 fn examples_are_formatted() {
-    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seeds");
-    let library = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/std");
-    for entry in [seeds, library].iter().flat_map(|d| std::fs::read_dir(d).unwrap()) {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["src/std", "../../examples", "../../examples/seeds", "../../examples/variants"];
+    for entry in folders.map(|f| here.join(f)).iter().flat_map(|d| std::fs::read_dir(d).unwrap()) {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "attn") {
             let text = std::fs::read_to_string(&path).unwrap();

@@ -286,7 +286,14 @@ impl<'a> Printer<'a> {
             },
             Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis)),
             Op::At(axis) => {
-                let index = self.index(args[1], env, seen);
+                let mut index = self.index(args[1], env, seen);
+                if let Op::Iota(from) = self.g.op(args[1])
+                    && self.g.extent(*from) != self.g.extent(*axis)
+                    && !index.starts_with('(')
+                {
+                    // In parentheses an index is a value: its extent is not the axis's.
+                    index = format!("({index})");
+                }
                 let mut inner = env.clone();
                 inner.insert(*axis, index);
                 self.usage(args[0], &inner, seen)

@@ -82,8 +82,10 @@ impl<'a> Lowerer<'a, '_> {
                 if let Value::Bool(known) = condition {
                     return self.expr(if known { x } else { y });
                 }
-                let a = self.expr(x)?;
-                let b = self.expr(y)?;
+                self.guards += 1;
+                let arms = self.expr(x).and_then(|a| Ok((a, self.expr(y)?)));
+                self.guards -= 1;
+                let (a, b) = arms?;
                 self.map(MapOp::Select, vec![(condition, c.span), (a, x.span), (b, y.span)], e.span)
             }
             ExprKind::Call(target, args) => self.call(target, args, None, e.span),

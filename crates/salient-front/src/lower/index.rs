@@ -23,7 +23,7 @@ impl<'a> Lowerer<'a, '_> {
             let bound = match extent {
                 Some(dim) => {
                     let axis = self.new_axis(name, dim);
-                    Bound { name: name.clone(), axis: Some(axis), from: *span }
+                    Bound { name: name.clone(), axis: Some(axis), explicit: true, from: *span }
                 }
                 None => {
                     let mut uses = Vec::new();
@@ -42,14 +42,14 @@ impl<'a> Lowerer<'a, '_> {
         let candidates: Vec<&Use> = uses.iter().filter(|u| u.weak != strong).collect();
         let named_alike = |u: &&&Use| u.axis.is_some_and(|a| *self.b.axis(a).name == *name);
         let Some(found) = candidates.iter().find(named_alike).or(candidates.first()) else {
-            return Bound { name: name.to_owned(), axis: None, from: span };
+            return Bound { name: name.to_owned(), axis: None, explicit: false, from: span };
         };
         let (axis, extent, from) = (found.axis, found.extent.clone(), found.span);
         let axis = match axis {
             Some(axis) if !self.clashes(axis, &self.taken(name)) => axis,
             _ => self.new_axis(name, &extent),
         };
-        Bound { name: name.to_owned(), axis: Some(axis), from }
+        Bound { name: name.to_owned(), axis: Some(axis), explicit: false, from }
     }
 
     /// The axis of that name and extent, or a numbered one where that would be confused with another.
@@ -162,8 +162,11 @@ impl<'a> Lowerer<'a, '_> {
         out: &mut Reading,
     ) -> Eval<()> {
         let extent = self.extent(slot);
+        // `x[i]` takes the axis for the index's own; `x[(i)]` reads at its value, whatever the axis's length.
         if let ExprKind::Name(name) = &index.kind
+            && index.span.range().len() == name.len()
             && let Some(bound) = self.bound(name).cloned()
+            && !self.reads_by_value(&bound, &extent)
         {
             return self.read_plain(t, slot, name, &bound, index.span, target, out);
         }
@@ -202,6 +205,13 @@ impl<'a> Lowerer<'a, '_> {
             out.add_named(s);
         }
         Ok(())
+    }
+
+    /// Whether an index with an extent of its own stands on another axis where a choice may exclude what lies outside.
+    fn reads_by_value(&self, bound: &Bound, extent: &Dim) -> bool {
+        let other = bound.axis.is_some_and(|a| self.b.extent(a) != extent);
+        let inside = bound.axis.is_some_and(|a| self.b.extent(a).provably_le(extent));
+        bound.explicit && other && (self.guards > 0 || inside)
     }
 
     #[expect(clippy::too_many_arguments, reason = "one case of `read_at`, split off for its length")]
