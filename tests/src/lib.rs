@@ -6,5 +6,6 @@ pub mod agree;
 pub mod case;
 pub mod data;
 pub mod files;
+pub mod snapshot;
 pub mod sweep;
 pub mod ways;

@@ -3,6 +3,8 @@
 use salient_ir::array::{Array, Data as Elements};
 use salient_ir::eval::{Data, eval};
 use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_jit::bodies::tile;
+use salient_jit::target::{Isa, Target};
 use salient_jit::{Compiled, IsaChoice, Options};
 use salient_tile::{Kind, schedule};
 use std::collections::BTreeMap;
@@ -41,10 +43,11 @@ impl Case {
         Case { graph, dims, inputs }
     }
 
-    fn compiled(&self, fuse: bool, threads: usize) -> Vec<Array> {
-        let options = salient_tile::Options { fuse, ..Default::default() };
+    fn compiled(&self, isa: Isa, fuse: bool, threads: usize) -> Vec<Array> {
+        let target = Target::host(IsaChoice::Only(isa)).unwrap();
+        let options = salient_tile::Options { fuse, tile: tile(&target) };
         let program = schedule(&self.graph, options);
-        let code = Compiled::new(program, &Options { isa: IsaChoice::Auto, threads }).unwrap();
+        let code = Compiled::new(program, &Options { isa: IsaChoice::Only(isa), threads }).unwrap();
         let plan = code.bind(&self.dims).unwrap();
         let inputs: Vec<&Array> = self.graph.inputs().iter().map(|p| &self.inputs[&*p.name]).collect();
         let mut outputs: Vec<Array> = self
@@ -65,10 +68,11 @@ impl Case {
     fn check(&self) {
         let params = BTreeMap::new();
         let expected = eval(&self.graph, &self.dims, Data { inputs: &self.inputs, params: &params }).unwrap();
-        for fuse in [true, false] {
-            let one = self.compiled(fuse, 1);
+        let isas = Isa::ALL.into_iter().filter(|isa| *isa <= Isa::detect());
+        for (isa, fuse) in isas.flat_map(|isa| [(isa, true), (isa, false)]) {
+            let one = self.compiled(isa, fuse, 1);
             for threads in [2, 3] {
-                for (a, b) in one.iter().zip(self.compiled(fuse, threads)) {
+                for (a, b) in one.iter().zip(self.compiled(isa, fuse, threads)) {
                     assert!(a.same_bits(&b), "{threads} threads differ from one at {:?}", self.dims);
                 }
             }
@@ -79,7 +83,7 @@ impl Case {
                     let same = w == h || w.is_nan() && h.is_nan() || (w - h).abs() <= 1e-5 * scale;
                     assert!(
                         same,
-                        "{name}[{at}]: {h}, expected {w} at {:?}, fuse {fuse}\n{:?}",
+                        "{name}[{at}]: {h}, expected {w} at {:?}, {isa}, fuse {fuse}\n{:?}",
                         self.dims,
                         &have[..have.len().min(24)]
                     );
@@ -190,7 +194,7 @@ fn masked_keys_add_nothing_whatever_they_hold() {
             // The last keys are seen by the last rows alone.
             values[66 * width..].fill(wild);
         }
-        let out = case.compiled(true, 1)[0].to_f64_vec();
+        let out = case.compiled(Isa::detect(), true, 1)[0].to_f64_vec();
         assert!(out[..66 * 6].iter().all(|x| x.is_finite()), "{wild} leaks into rows that do not see it");
         assert!(out[66 * 6..].iter().all(|x| !x.is_finite()), "{wild} is lost in rows that see it");
     }

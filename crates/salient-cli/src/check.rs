@@ -3,7 +3,9 @@
 use crate::failure::{Failure, Outcome};
 use crate::options::Compile;
 use crate::terminal;
-use salient::{Diagnostic, Error, Options, Rejected, Severity, Sources, Span, lower, models, read_sources};
+use salient::{
+    Diagnostic, Error, Options, Rejected, Severity, Sources, Span, lower, models, read_sources, require_fused,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -33,6 +35,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 let options = Options { model: Some(name.clone()), ..args.compile.options() };
                 match lower(&sources, &options) {
                     Ok(lowered) => {
+                        if options.require_fused {
+                            require_fused(&sources, &lowered.graph, &options)?;
+                        }
                         rejected.diagnostics.extend(lowered.warnings);
                         fine.push(name);
                     }

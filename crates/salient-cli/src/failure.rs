@@ -61,6 +61,9 @@ impl From<salient::Error> for Failure {
         let blame = if error.is_call() { Blame::Call } else { Blame::Model };
         let message = match &error {
             salient::Error::Source(rejected) => Message::Rendered(rejected.render(terminal::stderr_colour())),
+            salient::Error::Unfused(text) => {
+                Message::Rendered(format!("error: attention is not fused, as was required\n{text}\n"))
+            }
             salient::Error::Unreadable { .. }
             | salient::Error::Call(_)
             | salient::Error::Io(_)

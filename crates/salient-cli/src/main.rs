@@ -1,10 +1,12 @@
-//! The command line: `salient run`, `check`, `ir`, `fmt`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `fmt`, `bench`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
 
 mod arrays;
+mod bench;
 mod check;
+mod explain;
 mod failure;
 mod fmt;
 mod ir;
@@ -32,8 +34,12 @@ enum Command {
     Check(check::Args),
     /// Print a form of a model on its way to machine code.
     Ir(ir::Args),
+    /// Say what was fused, by which rules, and why what was not was not.
+    Explain(explain::Args),
     /// Format source files.
     Fmt(fmt::Args),
+    /// Time a model on random arrays, fused beside unfused.
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,7 +48,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Ir(args) => ir::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Fmt(args) => fmt::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

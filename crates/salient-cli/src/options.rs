@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use salient::{Engine, IsaChoice, Options, Stage};
+use salient::{Engine, Fp, IsaChoice, Options, Stage};
 
 /// What is compiled.
 #[derive(Args, Debug)]
@@ -13,6 +13,12 @@ pub(crate) struct Compile {
     /// The value of a dimension or of a parameter in brackets; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
+    /// Freedom with floats: `strict` keeps to rules that hold exactly
+    #[arg(long, value_name = "FP", value_parser = fp(), default_value = "default")]
+    fp: Fp,
+    /// Fail, with the reason, if attention is not fused
+    #[arg(long)]
+    pub(crate) require_fused: bool,
 }
 
 /// How code is made and run.
@@ -32,7 +38,13 @@ pub(crate) struct Machine {
 impl Compile {
     /// The library's options.
     pub(crate) fn options(&self) -> Options {
-        Options { model: self.model.clone(), set: self.set.clone(), ..Options::default() }
+        Options {
+            model: self.model.clone(),
+            set: self.set.clone(),
+            fp: self.fp,
+            require_fused: self.require_fused,
+            ..Options::default()
+        }
     }
 
     /// The library's options, for a machine.
@@ -63,7 +75,13 @@ pub(crate) fn stage() -> impl TypedValueParser<Value = Stage> {
 }
 
 /// Parses the name of an engine.
-fn engine() -> impl TypedValueParser<Value = Engine> {
+pub(crate) fn engine() -> impl TypedValueParser<Value = Engine> {
     PossibleValuesParser::new(Engine::ALL.map(Engine::name))
         .map(|name| Engine::from_name(&name).expect("one of the possible values"))
+}
+
+/// Parses what may be done with floats.
+fn fp() -> impl TypedValueParser<Value = Fp> {
+    PossibleValuesParser::new(["default", "strict"])
+        .map(|name| if name == "strict" { Fp::Strict } else { Fp::Default })
 }

@@ -159,3 +159,27 @@ fn fmt_formats_in_place_and_checks() {
     assert!(text.contains("x + x") && text.contains("// sum"), "{text}");
     succeeds(&words(&format!("fmt --check {path}")));
 }
+
+#[test]
+fn explain_names_the_rules_and_the_kernels() {
+    let ended = words(&format!("explain {MODEL}"));
+    let text = succeeds(&ended);
+    assert!(text.starts_with("model causal_self_attention: "), "{text}");
+    assert!(text.contains(&format!("({MODEL}:8:12)")), "{text}");
+    assert!(text.contains("  by attention/attend ("), "{text}");
+    assert!(text.contains("\nkernels\n") && text.contains("\n  attention context: "), "{text}");
+    succeeds(&words(&format!("check {MODEL} --require-fused")));
+}
+
+/// Under `--fp strict` a softmax is not shifted and sums are not reordered: attention stays apart, and says so.
+#[test]
+fn what_is_required_to_fuse_and_does_not_is_an_error() {
+    for line in [format!("check {MODEL}"), format!("run {MODEL} --data {DATA}")] {
+        let ended = words(&format!("{line} --fp strict --require-fused"));
+        assert_eq!(ended.code, Some(1), "{line}");
+        assert!(ended.stdout.is_empty(), "{}", ended.stdout);
+        assert!(ended.stderr.starts_with("error: attention is not fused, as was required\n"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("causal_self_attention.attn:8:12"), "{}", ended.stderr);
+    }
+    succeeds(&words(&format!("run {MODEL} --data {DATA} --check --fp strict")));
+}

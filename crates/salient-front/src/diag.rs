@@ -145,9 +145,10 @@ pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
     nearest(written, candidates).map(|name| format!("did you mean `{name}`?"))
 }
 
-/// The candidate at the smallest edit distance, at most a third of the length away; the first one of equals by text.
+/// The candidate at the smallest edit distance, at most a third of the length away (capitals aside); of equals the
+/// first by text.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (written.chars().count() / 3).max(1);
+    let limit = written.chars().count() / 3;
     candidates
         .into_iter()
         .map(|c| (edit_distance(&written.to_lowercase(), &c.to_lowercase()), c))

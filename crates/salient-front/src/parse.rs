@@ -182,6 +182,27 @@ const WORDS: &[(&[Rule], &str)] = &[
     (&[Rule::results, Rule::named_results], "a result type"),
 ];
 
+/// Where a piece ends: pest counts the white space before something optional that is not there.
+fn end_of(piece: Piece<'_>) -> usize {
+    let end = piece.as_span().end();
+    match piece.as_rule() {
+        Rule::body
+        | Rule::call
+        | Rule::brackets
+        | Rule::statics
+        | Rule::shape
+        | Rule::indices
+        | Rule::group
+        | Rule::hole
+        | Rule::named_results
+        | Rule::string => end,
+        Rule::item if piece.as_str().trim_end().ends_with(':') => {
+            piece.as_span().start() + piece.as_str().trim_end().len()
+        }
+        _ => piece.into_inner().last().map_or(end, end_of),
+    }
+}
+
 /// Pieces of the grammar to nodes of the tree. The grammar's sequences are invariants here: what it makes mandatory
 /// is taken with `expect`.
 struct Tree {
@@ -219,8 +240,8 @@ impl<'i> Inner<'i> {
 
 impl Tree {
     fn span(&self, piece: &Piece<'_>) -> Span {
-        let span = piece.as_span();
-        Span { source: self.source, start: span.start() as u32, end: span.end() as u32 }
+        let start = piece.as_span().start();
+        Span { source: self.source, start: start as u32, end: end_of(piece.clone()) as u32 }
     }
 
     fn ident(&self, piece: Piece<'_>) -> Ident {

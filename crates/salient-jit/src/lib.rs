@@ -4,10 +4,16 @@
 #![allow(unsafe_code, reason = "machine code is called and its memory handed out here, and nowhere else")]
 
 pub mod bodies;
+mod compile;
 mod loops;
-pub mod pool;
+pub mod peak;
+mod plan;
+mod pool;
+mod region;
 mod run;
 pub mod target;
 
-pub use run::{CompileError, Compiled, Options, Plan, RunError};
+pub use compile::{CompileError, Compiled, Options};
+pub use plan::Plan;
+pub use run::RunError;
 pub use target::IsaChoice;

@@ -1,8 +1,9 @@
 //! Loop programs to functions of Cranelift's IR: loops, integers, addresses and calls of bodies.
 //!
-//! A kernel is `fn(context, slots, begin, end)` with the platform's C calling convention. `context` points at 64-bit cells:
-//! the address of each buffer, the value of each dimension, the address of the status. `slots` points at the address of
-//! each scratch slot of the calling thread. Items `begin..end` are run. Nothing here knows what a body does.
+//! A nest is `fn(addresses, dimensions, thread, begin, end)` with the platform's C calling convention and runs the items
+//! `begin..end`. The first three point at 64-bit cells: the address of each buffer that the kernel touches, in the order of
+//! [`Nest::buffers`]; the value of each dimension of the program; and of the calling thread the address of its status and of
+//! each of its scratch slots. Nothing here knows what a body does.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -11,86 +12,114 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
-use salient_ir::{Dim, DimNode};
-use salient_tile::{Arg, Base, Int, Kernel, LANES, Program, Stmt};
+use salient_ir::{Dim, DimNode, Name};
+use salient_tile::{Arg, Base, BufferId, Int, Kernel, LANES, Program, Stmt};
 use std::collections::BTreeMap;
 
 use crate::target::Target;
 
-/// The cells of the context, by position.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    buffers: usize,
-    symbols: usize,
-}
+/// The cells of a thread, by position.
+pub(crate) struct ThreadCells;
 
-impl Layout {
-    pub(crate) fn of(program: &Program) -> Layout {
-        Layout { buffers: program.buffers.len(), symbols: program.symbols.len() }
-    }
+impl ThreadCells {
+    /// The address of the status.
+    pub(crate) const STATUS: usize = 0;
 
-    /// The cell of a buffer's address.
-    pub(crate) fn buffer(self, at: usize) -> usize {
-        at
-    }
-
-    /// The cell of a dimension's value.
-    pub(crate) fn symbol(self, at: usize) -> usize {
-        self.buffers + at
-    }
-
-    /// The cell of the status's address.
-    pub(crate) fn status(self) -> usize {
-        self.buffers + self.symbols
-    }
-
-    /// How many cells there are.
-    pub(crate) fn len(self) -> usize {
-        self.status() + 1
+    /// The address of a scratch slot.
+    pub(crate) fn slot(at: usize) -> usize {
+        at + 1
     }
 }
 
-/// The signature of every kernel.
+/// The loops of a kernel apart from the names of its buffers, so that kernels that differ in nothing else are one function:
+/// the layers of a model.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Nest {
+    item: Name,
+    /// Buffers are numbered in the order of their first use.
+    block: Vec<Stmt>,
+    /// Bytes of an element of each buffer.
+    sizes: Vec<i64>,
+    /// The functions of the bodies.
+    bodies: Vec<FuncId>,
+}
+
+impl Nest {
+    /// The nest of a kernel, and the buffers that it numbers; `bodies` are the functions of the kernel's bodies.
+    pub(crate) fn of(program: &Program, kernel: &Kernel, bodies: Vec<FuncId>) -> (Nest, Vec<BufferId>) {
+        let mut buffers = Vec::new();
+        let mut block = kernel.block.clone();
+        number(&mut block, &mut buffers);
+        let sizes = buffers.iter().map(|id| program.buffer(*id).elem().size()).collect();
+        (Nest { item: kernel.item.clone(), block, sizes, bodies }, buffers)
+    }
+}
+
+fn number(block: &mut [Stmt], buffers: &mut Vec<BufferId>) {
+    for stmt in block {
+        match stmt {
+            Stmt::For { block, .. } => number(block, buffers),
+            Stmt::If { then, otherwise, .. } => {
+                number(then, buffers);
+                number(otherwise, buffers);
+            }
+            Stmt::Call { args, .. } => {
+                for arg in args {
+                    let Arg::Address { base: Base::Buffer(id), .. } = arg else { continue };
+                    let at = buffers.iter().position(|known| known == id).unwrap_or_else(|| {
+                        buffers.push(*id);
+                        buffers.len() - 1
+                    });
+                    *id = BufferId(at);
+                }
+            }
+            Stmt::Let { .. } | Stmt::Read { .. } => {}
+        }
+    }
+}
+
+/// The signature of every nest.
 pub(crate) fn signature(target: &Target) -> Signature {
     let mut signature = Signature::new(target.cranelift().default_call_conv());
-    signature.params = vec![AbiParam::new(types::I64); 4];
+    signature.params = vec![AbiParam::new(types::I64); 5];
     signature
 }
 
-/// Makes the function of a kernel; `bodies` are the functions of its bodies.
+/// Makes the function of a nest of a program with these dimensions.
 pub(crate) fn emit(
-    program: &Program,
-    kernel: &Kernel,
-    bodies: &[FuncId],
+    nest: &Nest,
+    dimensions: &[Name],
     lanes: usize,
     module: &mut JITModule,
     target: &Target,
 ) -> Function {
     let mut function = Function::with_name_signature(UserFuncName::default(), signature(target));
     let mut context = FunctionBuilderContext::new();
-    let refs = bodies.iter().map(|id| module.declare_func_in_func(*id, &mut function)).collect();
+    let bodies = nest.bodies.iter().map(|id| module.declare_func_in_func(*id, &mut function)).collect();
     let mut b = FunctionBuilder::new(&mut function, &mut context);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
-    let params = b.block_params(entry).to_vec();
+    let [addresses, cells, thread, begin, end] = b.block_params(entry)[..] else {
+        unreachable!("the signature has five parameters");
+    };
     let mut emit = Emit {
         b,
-        program,
-        bodies: refs,
+        sizes: &nest.sizes,
+        bodies,
         lanes,
-        layout: Layout::of(program),
-        context: params[0],
-        slots: params[1],
+        addresses,
+        thread,
         bases: BTreeMap::new(),
         variables: BTreeMap::new(),
     };
-    for (at, name) in program.symbols.iter().enumerate() {
-        let value = emit.cell(params[0], emit.layout.symbol(at));
-        emit.variables.insert(name.to_string(), value);
+    for (at, name) in dimensions.iter().enumerate() {
+        let value = emit.cell(cells, at);
+        emit.variables.insert(name.clone(), value);
     }
-    emit.load_bases(&kernel.block);
-    emit.repeat(&kernel.item, params[2], params[3], 1, &kernel.block);
+    emit.load_bases(&nest.block);
+    let one = emit.b.ins().iconst(types::I64, 1);
+    emit.repeat(&nest.item, begin, end, one, &nest.block);
     emit.b.ins().return_(&[]);
     emit.b.seal_all_blocks();
     emit.b.finalize(target.cranelift().frontend_config());
@@ -99,20 +128,19 @@ pub(crate) fn emit(
 
 struct Emit<'a> {
     b: FunctionBuilder<'a>,
-    program: &'a Program,
+    sizes: &'a [i64],
     bodies: Vec<FuncRef>,
     lanes: usize,
-    layout: Layout,
-    context: Value,
-    slots: Value,
-    /// The address of each base that the kernel uses.
+    addresses: Value,
+    thread: Value,
+    /// The address of each base that the nest uses.
     bases: BTreeMap<Base, Value>,
     /// Dimensions and the loop variables in sight.
-    variables: BTreeMap<String, Value>,
+    variables: BTreeMap<Name, Value>,
 }
 
 impl Emit<'_> {
-    /// A cell of a table that does not change while the kernel runs.
+    /// A cell of a table that does not change while the nest runs.
     fn cell(&mut self, table: Value, at: usize) -> Value {
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         self.b.ins().load(types::I64, flags, table, (at * 8) as i32)
@@ -145,9 +173,9 @@ impl Emit<'_> {
             return;
         }
         let (table, at) = match base {
-            Base::Buffer(id) => (self.context, self.layout.buffer(id.0)),
-            Base::Scratch(slot) => (self.slots, slot),
-            Base::Status => (self.context, self.layout.status()),
+            Base::Buffer(id) => (self.addresses, id.0),
+            Base::Scratch(slot) => (self.thread, ThreadCells::slot(slot)),
+            Base::Status => (self.thread, ThreadCells::STATUS),
         };
         let value = self.cell(table, at);
         self.bases.insert(base, value);
@@ -156,7 +184,7 @@ impl Emit<'_> {
     /// Bytes of an element of a base.
     fn size(&self, base: Base) -> i64 {
         match base {
-            Base::Buffer(id) => self.program.buffer(id).elem().size(),
+            Base::Buffer(id) => self.sizes[id.0],
             Base::Scratch(_) | Base::Status => 4,
         }
     }
@@ -173,24 +201,18 @@ impl Emit<'_> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::For { var, from, to, step, block } => {
-                let (from, to) = (self.dim(from), self.dim(to));
-                match step.as_constant() {
-                    Some(step) => self.repeat(var, from, to, step, block),
-                    None => {
-                        let step = self.dim(step);
-                        self.repeat_by(var, from, to, step, block);
-                    }
-                }
+                let (from, to, step) = (self.dim(from), self.dim(to), self.dim(step));
+                self.repeat(var, from, to, step, block);
             }
             Stmt::Let { var, value } => {
                 let value = self.int(value);
-                self.variables.insert(var.to_string(), value);
+                self.variables.insert(var.clone(), value);
             }
             Stmt::Read { var, scratch, offset } => {
                 let address = self.address(Base::Scratch(*scratch), offset);
                 let value = self.b.ins().load(types::I32, MemFlagsData::trusted(), address, 0);
                 let value = self.b.ins().sextend(types::I64, value);
-                self.variables.insert(var.to_string(), value);
+                self.variables.insert(var.clone(), value);
             }
             Stmt::If { left, right, then, otherwise } => {
                 let (left, right) = (self.dim(left), self.dim(right));
@@ -217,12 +239,7 @@ impl Emit<'_> {
         }
     }
 
-    fn repeat(&mut self, var: &str, from: Value, to: Value, step: i64, block: &[Stmt]) {
-        let step = self.b.ins().iconst(types::I64, step);
-        self.repeat_by(var, from, to, step, block);
-    }
-
-    fn repeat_by(&mut self, var: &str, from: Value, to: Value, step: Value, stmts: &[Stmt]) {
+    fn repeat(&mut self, var: &Name, from: Value, to: Value, step: Value, stmts: &[Stmt]) {
         let (header, body, exit) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let at = self.b.append_block_param(header, types::I64);
         self.b.ins().jump(header, &[BlockArg::Value(from)]);
@@ -230,10 +247,10 @@ impl Emit<'_> {
         let more = self.b.ins().icmp(IntCC::SignedLessThan, at, to);
         self.b.ins().brif(more, body, &[], exit, &[]);
         self.b.switch_to_block(body);
-        let before = self.variables.insert(var.to_owned(), at);
+        let before = self.variables.insert(var.clone(), at);
         self.block(stmts);
         match before {
-            Some(value) => self.variables.insert(var.to_owned(), value),
+            Some(value) => self.variables.insert(var.clone(), value),
             None => self.variables.remove(var),
         };
         let next = self.b.ins().iadd(at, step);
@@ -287,16 +304,35 @@ impl Emit<'_> {
                 let (x, y) = (self.node(x), self.node(y));
                 self.b.ins().imul(x, y)
             }
-            DimNode::Div(x, y) => {
-                // Rounded down, for a positive divisor.
-                let (x, y) = (self.node(x), self.node(y));
-                let q = self.b.ins().sdiv(x, y);
-                let product = self.b.ins().imul(q, y);
-                let rest = self.b.ins().isub(x, product);
-                let shift = self.b.ins().iconst(types::I64, 63);
-                let below = self.b.ins().sshr(rest, shift);
-                self.b.ins().iadd(q, below)
-            }
+            DimNode::Div(x, y) => match **y {
+                // Shifting rounds down whatever the sign.
+                DimNode::Constant(by) if by > 0 && by & (by - 1) == 0 => {
+                    let x = self.node(x);
+                    let shift = self.b.ins().iconst(types::I64, i64::from(by.trailing_zeros()));
+                    self.b.ins().sshr(x, shift)
+                }
+                DimNode::Constant(_)
+                | DimNode::Symbol(_)
+                | DimNode::Add(..)
+                | DimNode::Mul(..)
+                | DimNode::Div(..) => {
+                    let (x, y) = (self.node(x), self.node(y));
+                    self.quotient(x, y)
+                }
+            },
         }
+    }
+
+    /// `x / y` rounded down, for a positive divisor.
+    fn quotient(&mut self, x: Value, y: Value) -> Value {
+        // Zero divides only where an axis is empty, and nothing is done with the quotient; but it must not trap.
+        let one = self.b.ins().iconst(types::I64, 1);
+        let y = self.b.ins().smax(y, one);
+        let q = self.b.ins().sdiv(x, y);
+        let product = self.b.ins().imul(q, y);
+        let rest = self.b.ins().isub(x, product);
+        let shift = self.b.ins().iconst(types::I64, 63);
+        let below = self.b.ins().sshr(rest, shift);
+        self.b.ins().iadd(q, below)
     }
 }

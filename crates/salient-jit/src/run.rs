@@ -1,52 +1,19 @@
-//! Programs as callable code: compiled once, bound to dimensions, run any number of times.
+//! Running code on arrays.
 //!
-//! All checks of shapes and dtypes are made before any kernel runs; a kernel trusts its addresses.
+//! All checks of dtypes and lengths are made before any kernel runs; a kernel trusts its addresses. Shapes are the
+//! caller's business: a kernel needs the elements only.
 
-use crate::bodies;
-use crate::loops::{self, Layout};
-use crate::pool::Pool;
-use crate::target::{IsaChoice, Target, TargetError};
-use cranelift_codegen::Context;
-use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Linkage, Module};
+use crate::compile::{Code, Compiled};
+use crate::loops::ThreadCells;
+use crate::plan::{Bound, Plan, Workspace, is_narrowed};
 use salient_ir::array::{Array, Data};
-use salient_ir::{Bindings, DType, DimError};
-use salient_tile::memory::{self, round_up};
-use salient_tile::{Buffer, Program, Role};
-use salient_vector::Body;
-use std::fmt::Write;
+use salient_ir::{DType, DimError};
+use salient_tile::{Buffer, Role};
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// How a program is compiled and run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Which vectors to use.
-    pub isa: IsaChoice,
-    /// How many threads run a kernel; at least one.
-    pub threads: usize,
-}
-
-/// Why there is no code for a program.
-#[derive(Debug, thiserror::Error)]
-pub enum CompileError {
-    /// The machine, or what was asked of it.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// A bug: a body or a loop program that cannot be compiled.
-    #[error("the kernel `{kernel}` cannot be compiled: {why}")]
-    Kernel {
-        /// Which.
-        kernel: String,
-        /// What the code generator says.
-        why: String,
-    },
-    /// Threads cannot be started.
-    #[error("no threads: {0}")]
-    Threads(String),
-}
-
-/// Why a bound program does not run.
+/// Why a program does not run, or did not run to its end.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
     /// A dimension that cannot be computed.
@@ -57,6 +24,15 @@ pub enum RunError {
     Negative {
         /// The tensor.
         tensor: String,
+    },
+    /// The plan of another program.
+    #[error("the plan was made for another program")]
+    Plan,
+    /// The system has not so much memory.
+    #[error("there are no {bytes} bytes of memory to work in")]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
     },
     /// The number of tensors given, or the dtype or number of elements of one.
     #[error("`{tensor}` is not what the program was bound to: {why}")]
@@ -88,307 +64,14 @@ pub enum RunError {
     },
 }
 
-type KernelFn = unsafe extern "C" fn(*const i64, *const i64, i64, i64);
-
-/// Machine code of a program, for any dimensions.
-pub struct Compiled {
-    program: Program,
-    target: Target,
-    functions: Vec<KernelFn>,
-    pool: Pool,
-    /// Freed when dropped; `functions` point into it. Behind a lock only because a module is not `Sync`: nothing uses it
-    /// after compilation.
-    module: Mutex<Option<JITModule>>,
-}
-
-impl std::fmt::Debug for Compiled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compiled").field("program", &self.program.name).field("target", &self.target).finish()
-    }
-}
-
-impl Drop for Compiled {
-    fn drop(&mut self) {
-        let module = self.module.get_mut().ok().and_then(Option::take);
-        if let Some(module) = module {
-            // SAFETY: the only pointers into the module's code are `self.functions`, which are called only through
-            // `&self` and so by nobody any more.
-            unsafe { module.free_memory() };
-        }
-    }
-}
-
-/// Bodies that are the same in several kernels are compiled once.
-struct Bodies<'p> {
-    known: Vec<(&'p Body, FuncId)>,
-}
-
-impl<'p> Bodies<'p> {
-    fn define(
-        &mut self,
-        module: &mut JITModule,
-        target: &Target,
-        kernel: &str,
-        body: &'p Body,
-    ) -> Result<FuncId, CompileError> {
-        if let Some((_, id)) = self.known.iter().find(|(known, _)| *known == body) {
-            return Ok(*id);
-        }
-        let name = format!("body.{}.{}", self.known.len(), body.name);
-        let id = bodies::define(module, target, &name, body).map_err(|e| failure(kernel, &e))?;
-        self.known.push((body, id));
-        Ok(id)
-    }
-}
-
-fn failure(kernel: &str, why: &dyn std::fmt::Display) -> CompileError {
-    CompileError::Kernel { kernel: kernel.to_owned(), why: why.to_string() }
-}
-
-impl Compiled {
-    /// Compiles every kernel for this machine.
-    ///
-    /// # Errors
-    /// See [`CompileError`].
-    pub fn new(program: Program, options: &Options) -> Result<Compiled, CompileError> {
-        let target = Target::host(options.isa)?;
-        let pool = Pool::new(options.threads).map_err(CompileError::Threads)?;
-        let mut module = target.module()?;
-        let mut known = Bodies { known: Vec::new() };
-        let mut ids = Vec::new();
-        for (at, kernel) in program.kernels.iter().enumerate() {
-            let mut bodies = Vec::new();
-            for body in &kernel.bodies {
-                bodies.push(known.define(&mut module, &target, &kernel.name, body)?);
-            }
-            let function =
-                loops::emit(&program, kernel, &bodies, bodies::lanes(&target), &mut module, &target);
-            let id = module
-                .declare_function(
-                    &format!("kernel.{at}.{}", kernel.name),
-                    Linkage::Local,
-                    &loops::signature(&target),
-                )
-                .map_err(|e| failure(&kernel.name, &e))?;
-            let mut context = Context::for_function(function);
-            module.define_function(id, &mut context).map_err(|e| failure(&kernel.name, &e))?;
-            ids.push(id);
-        }
-        module.finalize_definitions().map_err(|e| failure(&program.name, &e))?;
-        let functions = ids
-            .into_iter()
-            .map(|id| {
-                let code = module.get_finalized_function(id);
-                // SAFETY: the function was defined with `loops::signature`, of which `KernelFn` is the Rust form.
-                unsafe { std::mem::transmute::<*const u8, KernelFn>(code) }
-            })
-            .collect();
-        Ok(Compiled { program, target, functions, pool, module: Mutex::new(Some(module)) })
-    }
-
-    /// What was compiled.
-    pub fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// The machine that it was compiled for.
-    pub fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// Everything that depends on the dimensions: sizes, counts, the places of temporaries.
-    ///
-    /// # Errors
-    /// A dimension is missing, negative or too large.
-    pub fn bind(&self, dimensions: &Bindings) -> Result<Plan, RunError> {
-        Plan::new(self, dimensions)
-    }
-
-    /// Cranelift's form of every loop nest and of every body.
-    pub fn clif(&self) -> String {
-        self.listing(&|context| context.func.display().to_string(), &|body| {
-            bodies::text(&self.target, body).unwrap_or_else(|e| e.to_string())
-        })
-    }
-
-    /// The machine code of every loop nest and of every body, as assembly.
-    pub fn asm(&self) -> String {
-        let loops = |context: &mut Context| {
-            context.set_disasm(true);
-            match context.compile(&**self.target.cranelift(), &mut Default::default()) {
-                Ok(code) => code.vcode.clone().unwrap_or_default(),
-                Err(e) => e.inner.to_string(),
-            }
-        };
-        self.listing(&loops, &|body| bodies::assembly(&self.target, body).unwrap_or_else(|e| e.to_string()))
-    }
-
-    fn listing(&self, loops: &dyn Fn(&mut Context) -> String, body: &dyn Fn(&Body) -> String) -> String {
-        let mut out = String::new();
-        let Ok(mut module) = self.target.module() else { return out };
-        let mut shown: Vec<&Body> = Vec::new();
-        for (number, kernel) in self.program.kernels.iter().enumerate() {
-            let mut ids = Vec::new();
-            for (at, b) in kernel.bodies.iter().enumerate() {
-                let name = format!("{number}.{at}.{}", b.name);
-                let signature = bodies::signature(b, &self.target);
-                ids.push(module.declare_function(&name, Linkage::Import, &signature).expect("names differ"));
-            }
-            let lanes = bodies::lanes(&self.target);
-            let function = loops::emit(&self.program, kernel, &ids, lanes, &mut module, &self.target);
-            let _ = writeln!(out, "; kernel {}", kernel.name);
-            let _ = writeln!(out, "{}", loops(&mut Context::for_function(function)).trim_end());
-            for b in &kernel.bodies {
-                if !shown.contains(&b) {
-                    shown.push(b);
-                    let _ = writeln!(out, "\n; body {} of {}\n{}", b.name, kernel.name, body(b).trim_end());
-                }
-            }
-            out.push('\n');
-        }
-        // SAFETY: nothing of this module was ever given out.
-        unsafe { module.free_memory() };
-        out
-    }
-}
-
-/// Below so many floating-point operations a second thread costs more than it brings.
-const WORTH_A_THREAD: i64 = 100_000;
-
-/// What one kernel needs for one set of dimensions.
-#[derive(Debug)]
-struct Bound {
-    items: usize,
-    /// Parts that the items are split into.
-    parts: usize,
-    /// Bytes from the start of a thread's scratch memory, by slot.
-    slots: Vec<usize>,
-}
-
-/// A program with its dimensions. Any number of threads may run it at once.
-#[derive(Debug)]
-pub struct Plan {
-    symbols: Vec<i64>,
-    /// Elements, by buffer.
-    counts: Vec<usize>,
-    /// Bytes from the start of the arena, by buffer: temporaries, and copies of integers at the border.
-    offsets: Vec<Option<usize>>,
-    arena: usize,
-    /// Bytes of scratch memory of one thread.
-    scratch: usize,
-    kernels: Vec<Bound>,
-    extents: Vec<i64>,
-    /// Memory of calls that have ended, for calls to come.
-    idle: Mutex<Vec<Workspace>>,
-}
-
-/// The memory of one call.
-#[derive(Debug)]
-struct Workspace {
-    memory: Vec<Line>,
-    context: Vec<i64>,
-    slots: Vec<i64>,
-    status: Box<[i32; 2]>,
-}
-
-/// A cache line: the unit of the workspace, so that everything in it is aligned.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
-
-impl Plan {
-    fn new(compiled: &Compiled, dimensions: &Bindings) -> Result<Plan, RunError> {
-        let program = &compiled.program;
-        let symbols = program
-            .symbols
-            .iter()
-            .map(|s| dimensions.get(s).copied().ok_or_else(|| DimError::Unbound(s.clone()).into()))
-            .collect::<Result<Vec<i64>, RunError>>()?;
-        let mut counts = Vec::new();
-        for buffer in &program.buffers {
-            let mut count = 1usize;
-            for dim in &buffer.shape {
-                let n = dim.eval(dimensions)?;
-                let n = usize::try_from(n).map_err(|_| RunError::Negative { tensor: buffer.name.clone() })?;
-                count = count.checked_mul(n).ok_or_else(|| DimError::Overflow(dim.clone()))?;
-            }
-            counts.push(count);
-        }
-        let mut arena = memory::plan(program, dimensions)?;
-        for ((at, buffer), count) in program.buffers.iter().enumerate().zip(&counts) {
-            if is_narrowed(buffer) {
-                arena.offsets[at] = Some(arena.size);
-                arena.size += round_up(count * 4);
-            }
-        }
-        // Symbols of the loop programs that are no dimensions: the number of lanes.
-        let mut known = dimensions.clone();
-        known.insert(salient_tile::LANES.into(), bodies::lanes(&compiled.target) as i64);
-        let mut kernels = Vec::new();
-        let mut scratch = 0;
-        for kernel in &program.kernels {
-            let items = usize::try_from(kernel.items.eval(&known)?).unwrap_or(0);
-            let mut used = 0;
-            let mut slots = Vec::new();
-            for slot in &kernel.scratch {
-                slots.push(used);
-                let count = usize::try_from(slot.count.eval(&known)?).unwrap_or(0);
-                used += round_up(count * 4);
-            }
-            scratch = scratch.max(used);
-            let flops = kernel.flops.eval(&known).unwrap_or(i64::MAX);
-            let parts =
-                usize::try_from(flops / WORTH_A_THREAD).unwrap_or(1).clamp(1, compiled.pool.threads());
-            kernels.push(Bound { items, parts, slots });
-        }
-        let extents = program.checks.iter().map(|c| c.extent.eval(dimensions)).collect::<Result<_, _>>()?;
-        let (offsets, arena) = (arena.offsets, arena.size);
-        Ok(Plan { symbols, counts, offsets, arena, scratch, kernels, extents, idle: Mutex::new(Vec::new()) })
-    }
-
-    /// Bytes of working memory of a call: temporaries, copies at the border, and the scratch memory of every thread.
-    pub fn working_bytes(&self, threads: usize) -> usize {
-        self.arena + threads * self.scratch
-    }
-
-    fn workspace(&self, compiled: &Compiled) -> Workspace {
-        if let Some(idle) = self.idle.lock().ok().and_then(|mut list| list.pop()) {
-            return idle;
-        }
-        let threads = compiled.pool.threads();
-        let lines = (self.arena + threads * self.scratch) / 64;
-        let slots = compiled.program.kernels.iter().map(|k| k.scratch.len()).max().unwrap_or(0);
-        Workspace {
-            memory: vec![Line([0; 64]); lines],
-            context: vec![0; Layout::of(&compiled.program).len()],
-            slots: vec![0; slots * threads],
-            status: Box::new([0; 2]),
-        }
-    }
-}
-
-/// Whether the caller's integers are wider than those of compiled code.
-fn is_narrowed(buffer: &Buffer) -> bool {
-    buffer.dtype == DType::I64 && buffer.role != Role::Temporary
-}
-
-/// The address of an array's elements, if they lie in memory as compiled code reads them.
-fn elements(array: &Array) -> *const u8 {
-    match array.data() {
-        Data::F32(v) => v.as_ptr().cast(),
-        Data::I32(v) => v.as_ptr().cast(),
-        Data::I64(v) => v.as_ptr().cast(),
-        Data::F16(v) | Data::BF16(v) => v.as_ptr().cast(),
-        Data::Bool(v) => v.as_ptr().cast(),
-    }
-}
-
 impl Compiled {
     /// Runs the program. Arrays are in the order of the graph's inputs, parameters and outputs, of the dtypes that the
-    /// program computes with (16-bit floats widened) and of the shapes that it was bound to.
+    /// program computes with (16-bit floats widened) and of the shapes that it was bound to. A call after the first with
+    /// the same plan allocates nothing. On an error the outputs hold anything.
     ///
     /// # Errors
-    /// An array does not fit, an integer is too large, or an index leaves its axis.
+    /// An array does not fit, an integer is too large, or an index leaves its axis: then the last such index of the
+    /// first kernel that has one is told, whatever the number of threads.
     pub fn run(
         &self,
         plan: &Plan,
@@ -396,11 +79,27 @@ impl Compiled {
         params: &[&Array],
         outputs: &mut [Array],
     ) -> Result<(), RunError> {
-        let mut w = plan.workspace(self);
-        let result = self.run_in(plan, &mut w, inputs, params, outputs);
-        if let Ok(mut list) = plan.idle.lock() {
-            list.push(w);
+        self.run_watched(plan, inputs, params, outputs, &mut |_, _| {})
+    }
+
+    /// As [`Compiled::run`]; `watch` is told of each kernel, by position, and how long it took.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    pub fn run_watched(
+        &self,
+        plan: &Plan,
+        inputs: &[&Array],
+        params: &[&Array],
+        outputs: &mut [Array],
+        watch: &mut dyn FnMut(usize, Duration),
+    ) -> Result<(), RunError> {
+        if plan.compiled != self.id {
+            return Err(RunError::Plan);
         }
+        let mut w = plan.take(self)?;
+        let result = self.run_in(plan, &mut w, inputs, params, outputs, watch);
+        plan.give(w);
         result
     }
 
@@ -411,85 +110,102 @@ impl Compiled {
         inputs: &[&Array],
         params: &[&Array],
         outputs: &mut [Array],
+        watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), RunError> {
-        let layout = Layout::of(&self.program);
-        *w.status = [0; 2];
-        let base = w.memory.as_mut_ptr().cast::<u8>();
         for (at, buffer) in self.program.buffers.iter().enumerate() {
-            let array = match buffer.role {
-                Role::Input(k) => inputs.get(k).copied(),
-                Role::Param(k) => params.get(k).copied(),
-                Role::Output(k) => outputs.get(k),
-                Role::Temporary => None,
-            };
-            if buffer.role != Role::Temporary {
-                check(buffer, plan.counts[at], array)?;
-            }
-            let address: *mut u8 = match (plan.offsets[at], array) {
-                (Some(offset), _) => {
-                    // SAFETY: the plan places every offset, with its bytes, inside the arena, which `memory` covers.
-                    unsafe { base.add(offset) }
+            let count = plan.counts[at];
+            let given: *mut u8 = match buffer.role {
+                Role::Input(k) => elements(checked(buffer, count, inputs.get(k).copied())?).cast_mut(),
+                Role::Param(k) => elements(checked(buffer, count, params.get(k).copied())?).cast_mut(),
+                Role::Output(k) => {
+                    checked(buffer, count, outputs.get(k))?;
+                    elements_mut(&mut outputs[k])
                 }
-                (None, Some(array)) => match buffer.role {
-                    Role::Output(k) => elements_mut(&mut outputs[k]),
-                    Role::Input(_) | Role::Param(_) | Role::Temporary => elements(array).cast_mut(),
-                },
-                // A temporary that no kernel touches.
-                (None, None) => std::ptr::null_mut(),
+                // Not used where a temporary has a place, and nobody's where no kernel touches it.
+                Role::Temporary => std::ptr::null_mut(),
             };
-            w.context[layout.buffer(at)] = address as i64;
+            // In the plan every offset lies with its bytes inside the arena, with which the region begins.
+            let address = plan.offsets[at].map_or(given, |offset| w.region.start().wrapping_add(offset));
+            w.buffers[at] = address as i64;
         }
-        for (at, value) in plan.symbols.iter().enumerate() {
-            w.context[layout.symbol(at)] = *value;
-        }
-        w.context[layout.status()] = w.status.as_mut_ptr() as i64;
         self.narrow_inputs(plan, w, inputs, params)?;
-
-        let per_thread = self.program.kernels.iter().map(|k| k.scratch.len()).max().unwrap_or(0);
-        for (function, bound) in self.functions.iter().zip(&plan.kernels) {
-            if bound.items == 0 {
-                continue;
+        let mut from = 0;
+        for (at, (code, bound)) in self.code.iter().zip(&plan.kernels).enumerate() {
+            let range = from..from + code.buffers.len();
+            from = range.end;
+            for (cell, id) in w.addresses[range.clone()].iter_mut().zip(&code.buffers) {
+                *cell = w.buffers[id.0];
             }
-            for part in 0..bound.parts {
-                for (slot, offset) in bound.slots.iter().enumerate() {
-                    // SAFETY: the scratch memory of thread `part` begins behind the arena and those before it, and the plan
-                    // sized it for the slots of every kernel.
-                    let at = unsafe { base.add(plan.arena + part * plan.scratch + offset) };
-                    w.slots[part * per_thread + slot] = at as i64;
-                }
-            }
-            let (context, slots) = (w.context.as_slice(), w.slots.as_slice());
-            let work = |part: usize, range: Range<usize>| {
-                let slots = &slots[part * per_thread..(part + 1) * per_thread];
-                // SAFETY: the code was made for this context and these slots. Every buffer has the number of elements that
-                // the loops were given, so that all addresses lie inside; items write disjoint memory, and parts have
-                // scratch memory of their own.
-                unsafe { function(context.as_ptr(), slots.as_ptr(), range.start as i64, range.end as i64) };
-            };
-            self.pool.run(bound.items, bound.parts, &work);
-        }
-        if w.status[0] != 0 {
-            let site = w.status[0] as usize - 1;
-            let check = &self.program.checks[site];
-            let (tensor, axis) = (check.tensor.clone(), check.axis.to_string());
-            return Err(RunError::OutOfRange {
-                tensor,
-                axis,
-                extent: plan.extents[site],
-                index: w.status[1],
-            });
+            let before = Instant::now();
+            self.run_kernel(plan, w, code, bound, range)?;
+            watch(at, before.elapsed());
         }
         self.widen_outputs(plan, w, outputs);
         Ok(())
     }
 
+    fn run_kernel(
+        &self,
+        plan: &Plan,
+        w: &mut Workspace,
+        code: &Code,
+        bound: &Bound,
+        addresses: Range<usize>,
+    ) -> Result<(), RunError> {
+        if bound.items == 0 {
+            return Ok(());
+        }
+        let per_thread = plan.cells();
+        let status = w.status.as_mut_ptr();
+        for (thread, cells) in w.cells.chunks_exact_mut(per_thread).take(bound.threads).enumerate() {
+            // The scratch memory of a thread begins behind the arena and that of the threads before it.
+            let scratch = w.region.start().wrapping_add(plan.arena + thread * plan.scratch);
+            for (slot, offset) in bound.slots.iter().enumerate() {
+                cells[ThreadCells::slot(slot)] = scratch.wrapping_add(*offset) as i64;
+            }
+            let own = status.wrapping_add(thread);
+            cells[ThreadCells::STATUS] = own as i64;
+            // SAFETY: the workspace has a status for each thread of the pool, and no kernel is running.
+            unsafe { *own = [0; 2] };
+        }
+        let (addresses, cells) = (&w.addresses[addresses], w.cells.as_slice());
+        // The last chunk in which an index left its axis, and what the status says of it.
+        let failed: Mutex<Option<(usize, [i32; 2])>> = Mutex::new(None);
+        self.pool.run(bound.items, bound.threads, &|thread, items| {
+            let cells = &cells[thread * per_thread..][..per_thread];
+            let (begin, end) = (items.start as i64, items.end as i64);
+            // SAFETY: the code was made for these tables. Every buffer has the number of elements that the loops are told,
+            // so that all addresses lie inside; items write disjoint memory, and this thread has scratch memory and a
+            // status of its own, the address of which is in its first cell. Nothing of the arrays or the workspace is
+            // used by others: they are borrowed for the time of the call, what is written exclusively.
+            let status = unsafe {
+                (code.function)(addresses.as_ptr(), plan.symbols.as_ptr(), cells.as_ptr(), begin, end);
+                let own = cells[ThreadCells::STATUS] as *mut [i32; 2];
+                own.replace([0; 2])
+            };
+            if status[0] != 0 {
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.is_none_or(|(start, _)| start < items.start) {
+                    *failed = Some((items.start, status));
+                }
+            }
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some((_, [site, index])) => {
+                // Sites are numbered from one.
+                let site = site as usize - 1;
+                let check = &self.program.checks[site];
+                let (tensor, axis) = (check.tensor.clone(), check.axis.to_string());
+                Err(RunError::OutOfRange { tensor, axis, extent: plan.extents[site], index })
+            }
+        }
+    }
+
     /// The 32-bit copy of a buffer at the border.
     fn narrowed<'w>(&self, plan: &Plan, w: &'w mut Workspace, at: usize) -> &'w mut [i32] {
         let offset = plan.offsets[at].expect("integers at the border have a place");
-        let base = w.memory.as_mut_ptr().cast::<u8>();
-        // SAFETY: the plan gave the copy `counts[at]` 32-bit elements at this offset of the arena, aligned to a line;
-        // all bytes of the arena are initialised, and nothing else refers to them while `w` is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(base.add(offset).cast::<i32>(), plan.counts[at]) }
+        w.region.words(offset, plan.counts[at])
     }
 
     fn narrow_inputs(
@@ -525,14 +241,29 @@ impl Compiled {
     }
 }
 
-fn check(buffer: &Buffer, count: usize, array: Option<&Array>) -> Result<(), RunError> {
+/// An array that has the elements which the buffer stands for.
+fn checked<'a>(buffer: &Buffer, count: usize, array: Option<&'a Array>) -> Result<&'a Array, RunError> {
     let why = match array {
         None => "it was not given".to_owned(),
-        Some(a) if a.dtype() != buffer.dtype => format!("it holds {}, expected {}", a.dtype(), buffer.dtype),
+        // A narrower element would be read past its end.
+        Some(a) if a.dtype() != buffer.dtype.compute() => {
+            format!("it holds {}, expected {}", a.dtype(), buffer.dtype.compute())
+        }
         Some(a) if a.len() != count => format!("it has {} elements, expected {count}", a.len()),
-        Some(_) => return Ok(()),
+        Some(a) => return Ok(a),
     };
     Err(RunError::Mismatch { tensor: buffer.name.clone(), why })
+}
+
+/// The address of an array's elements.
+fn elements(array: &Array) -> *const u8 {
+    match array.data() {
+        Data::F32(v) => v.as_ptr().cast(),
+        Data::I32(v) => v.as_ptr().cast(),
+        Data::I64(v) => v.as_ptr().cast(),
+        Data::F16(v) | Data::BF16(v) => v.as_ptr().cast(),
+        Data::Bool(v) => v.as_ptr().cast(),
+    }
 }
 
 /// As [`elements`], to be written.

@@ -155,10 +155,7 @@ impl<'a> Record<'a> {
         refused
             .into_iter()
             .map(|(rule, guard)| (&self.rules[rule].row, guard))
-            .filter(|(row, _)| {
-                row.kind == Kind::Directed
-                    && (row.name.starts_with("softmax/") || row.name.starts_with("attention/"))
-            })
+            .filter(|(row, guard)| row.kind == Kind::Directed && row.when[*guard].asks_for_proof())
             .map(|(row, guard)| (row.name, row.when[guard].text()))
             .collect()
     }

@@ -71,24 +71,27 @@ pub struct Optimised {
 /// The best equal graph that the rules and the limits reach. The same graph gives the same result on every run, and
 /// graphs that spell the same mathematics differently give the same graph where the rules can see it.
 pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
-    optimise_with(rules::rows(), graph, options)
+    run(saturate::all_rules(options.fp), graph, options)
 }
 
-/// As [`optimise`], with the given rules: for tests of single rules and families.
+/// As [`optimise`], with the given rules only: for tests of single rules and families.
 pub fn optimise_with<'a>(
     rows: impl Iterator<Item = &'a rules::Row>,
     graph: &Graph,
     options: &Options,
 ) -> Optimised {
+    run(&saturate::rule_set(rows, options.fp), graph, options)
+}
+
+fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
     let source = share::share(&axes::canonicalise(graph));
-    let rules = saturate::rule_set(rows, options.fp);
     let mut classes = normalise::Classes::new(facts::Known::of(&source));
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
-    let (stop, iterations) = saturate::saturate(&mut classes, &rules, options);
+    let (stop, iterations) = saturate::saturate(&mut classes, rules, options);
     let choice = extract::extract(&classes, &source, &roots);
     let (graph, class_of) = tidy::rebuild(&source, &classes, &choice, &roots);
-    let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, &rules);
+    let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, rules);
     let mut counts = vec![0; rules.len()];
     classes.analysis.applied.iter().for_each(|a| counts[a.rule] += 1);
     let rules = rules.iter().zip(counts).filter(|(_, n)| *n > 0).map(|(r, n)| (r.row.name, n)).collect();

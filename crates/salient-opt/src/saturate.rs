@@ -7,9 +7,10 @@ use crate::Options;
 use crate::facts::{Application, Refusal};
 use crate::lang::Term;
 use crate::normalise::Classes;
-use crate::rules::{Holds, Kind, Row, Rule};
+use crate::rules::{self, Holds, Kind, Row, Rule};
 use egg::{ENodeOrVar, Id, Language, PatternAst, Searcher, Subst};
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// How much freedom with floats the rules have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,16 @@ pub enum Stop {
 /// The rules that may be used.
 pub(crate) fn rule_set<'a>(rows: impl Iterator<Item = &'a Row>, fp: Fp) -> Vec<Rule> {
     rows.filter(|row| fp == Fp::Default || row.holds == Holds::Exactly).map(Rule::new).collect()
+}
+
+/// Every rule, parsed once in the life of the process.
+pub(crate) fn all_rules(fp: Fp) -> &'static [Rule] {
+    static DEFAULT: LazyLock<Vec<Rule>> = LazyLock::new(|| rule_set(rules::rows(), Fp::Default));
+    static STRICT: LazyLock<Vec<Rule>> = LazyLock::new(|| rule_set(rules::rows(), Fp::Strict));
+    match fp {
+        Fp::Default => &DEFAULT,
+        Fp::Strict => &STRICT,
+    }
 }
 
 /// Applies the rules; says why it ended and after how many rounds.

@@ -498,3 +498,85 @@ fn facts_are_true_of_values() {
         }
     }
 }
+
+/// A mask over `i` and `j` for the test of witnesses.
+type Mask = fn(&mut Builder, NodeId, NodeId, NodeId) -> NodeId;
+
+const MASKS: &[Mask] = &[
+    |b, i, j, _| b.map(MapOp::Le, &[j, i]).unwrap(),
+    |b, i, j, _| b.map(MapOp::Lt, &[j, i]).unwrap(),
+    |b, i, j, _| b.map(MapOp::Eq, &[i, j]).unwrap(),
+    |b, i, j, _| b.map(MapOp::Ne, &[i, j]).unwrap(),
+    |b, i, j, n| {
+        let shifted = b.map(MapOp::Add, &[i, n]).unwrap();
+        b.map(MapOp::Le, &[j, shifted]).unwrap()
+    },
+    |b, i, j, n| {
+        let gap = b.map(MapOp::Sub, &[i, j]).unwrap();
+        let near = b.map(MapOp::Lt, &[gap, n]).unwrap();
+        let past = b.map(MapOp::Le, &[j, i]).unwrap();
+        b.map(MapOp::And, &[near, past]).unwrap()
+    },
+    |b, i, j, _| {
+        let two = b.constant(Const::I64(2));
+        let twice = b.map(MapOp::Mul, &[j, two]).unwrap();
+        let le = b.map(MapOp::Le, &[twice, i]).unwrap();
+        b.map(MapOp::Not, &[le]).unwrap()
+    },
+    |b, i, j, _| {
+        let three = b.constant(Const::I64(3));
+        let first = b.map(MapOp::Lt, &[j, three]).unwrap();
+        let past = b.map(MapOp::Le, &[j, i]).unwrap();
+        b.map(MapOp::Or, &[first, past]).unwrap()
+    },
+];
+
+#[test]
+fn witnesses_are_true_positions() {
+    use crate::facts::witness::{Position, Witnesses};
+    // The extents of `i` and `j`, and a number for the mask.
+    for (rows, keys) in [(3, 3), (2, 5), (5, 2), (1, 1)] {
+        for number in [-1, 0, 2] {
+            for mask in MASKS {
+                let mut b = Builder::new("mask");
+                let (ai, aj) = (b.axis_id("i", &Dim::constant(rows)), b.axis_id("j", &Dim::constant(keys)));
+                let (i, j, n) = (b.iota(ai), b.iota(aj), b.constant(Const::I64(number)));
+                let m = mask(&mut b, i, j, n);
+                b.output("m", &[ai, aj], m).unwrap();
+                let g = b.finish();
+                let mut classes = Classes::new(Known::of(&g));
+                let ids = insert(&g, &mut classes, Fp::Default);
+                classes.rebuild();
+                let out = &g.outputs()[0];
+                let facts = &classes[ids[out.node.index()]].data;
+                let (none, dims) = (BTreeMap::new(), Bindings::new());
+                let oracle = Oracle::new(&g, &dims, Data { inputs: &none, params: &none }).unwrap();
+                let values = oracle.tensor(out.node, &out.axes).unwrap();
+                let value = |at: &[(AxisId, i64); 2]| {
+                    let of = |a: AxisId| at.iter().find(|(b, _)| *b == a).expect("both axes").1;
+                    values[(of(ai) * keys + of(aj)) as usize]
+                };
+                for (list, truth) in [(&facts.true_at, 1.0), (&facts.false_at, 0.0)] {
+                    let Witnesses::At(list) = list else {
+                        assert!(values.iter().all(|v| *v == truth));
+                        continue;
+                    };
+                    for (axis, position) in list {
+                        let (other, count) = if *axis == aj { (ai, rows) } else { (aj, keys) };
+                        let extent = rows + keys - count;
+                        for at in 0..count {
+                            let here = match position {
+                                Position::First => 0,
+                                Position::Last => extent - 1,
+                                Position::Along(_) => at,
+                                Position::FromEnd(_) => extent - count + at,
+                            };
+                            assert!((0..extent).contains(&here));
+                            assert_eq!(value(&[(*axis, here), (other, at)]), truth);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -16,7 +16,8 @@ pub(crate) fn rebuild(
     choice: &Choice,
     roots: &[Id],
 ) -> (Graph, HashMap<NodeId, Id>) {
-    let mut t = Tidy { g, classes, choice, b: Builder::like(g), nodes: HashMap::new() };
+    let sources = g.ids().collect();
+    let mut t = Tidy { g, sources, classes, choice, b: Builder::like(g), nodes: HashMap::new() };
     let built: Vec<NodeId> = roots.iter().map(|r| t.build(*r)).collect();
     for (out, node) in g.outputs().iter().zip(&built) {
         t.b.output(&out.name, &out.axes, *node).expect("equal terms have the same axes, or fewer");
@@ -50,6 +51,8 @@ fn live(g: &Graph, roots: &[NodeId]) -> Vec<bool> {
 
 struct Tidy<'a> {
     g: &'a Graph,
+    /// The nodes of `g` by position.
+    sources: Vec<NodeId>,
     classes: &'a Classes,
     choice: &'a Choice,
     b: Builder,
@@ -82,8 +85,7 @@ impl Tidy<'_> {
             let args: Vec<NodeId> = args.iter().map(|a| self.nodes[a]).collect();
             let node = self.add(op, args);
             if let Some(source) = self.classes[class].data.source {
-                let id = self.g.ids().nth(source as usize).expect("a node of the source");
-                let source = self.g.node(id);
+                let source = self.g.node(self.sources[source as usize]);
                 self.b.describe(node, source.name.as_ref(), source.origin);
             }
             self.nodes.insert(class, node);

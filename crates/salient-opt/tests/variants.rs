@@ -59,6 +59,9 @@ fn an_arbitrary_mask_keeps_the_two_ways_apart() {
     assert_same_values(&g, DIMS);
 }
 
+/// A mask of batch, query and key.
+type Mask = fn(&Model, AxisId, AxisId, AxisId) -> V;
+
 /// Attention by hand under a mask; fused as `attend` only if each row provably keeps a key.
 fn by_hand_under(keep: impl Fn(&Model, AxisId, AxisId, AxisId) -> V, keys: &str) -> Graph {
     let m = Model::new();
@@ -74,7 +77,7 @@ fn by_hand_under(keep: impl Fn(&Model, AxisId, AxisId, AxisId) -> V, keys: &str)
 
 #[test]
 fn masks_that_keep_a_key_are_proved_to() {
-    let masks: &[fn(&Model, AxisId, AxisId, AxisId) -> V] = &[
+    let masks: &[Mask] = &[
         // A window: the diagonal is in it.
         |m, _, i, j| {
             let gap = &m.iota(i) - &m.iota(j);
@@ -115,7 +118,7 @@ fn masks_that_keep_a_key_are_proved_to() {
 
 #[test]
 fn masks_that_may_drop_every_key_are_not_assumed_to_keep_one() {
-    let masks: &[fn(&Model, AxisId, AxisId, AxisId) -> V] = &[
+    let masks: &[Mask] = &[
         // Strictly causal: the first row is empty.
         |m, _, i, j| m.iota(j).lt(&m.iota(i)),
         // Each keeps a key, together they keep none.

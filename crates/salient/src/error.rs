@@ -27,6 +27,9 @@ pub enum Error {
     /// A file of arrays cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// Attention that was required to be fused is not; the text is the explanation.
+    #[error("{0}")]
+    Unfused(String),
     /// This machine is not what was asked for.
     #[error("{0}")]
     Target(String),
@@ -65,7 +68,7 @@ impl Error {
         match self {
             Error::Unreadable { .. } | Error::Call(_) | Error::Io(_) | Error::Target(_) => true,
             Error::Source(r) => r.diagnostics.iter().all(|d| d.primary.is_none()),
-            Error::Code(_) | Error::Run(_) => false,
+            Error::Unfused(_) | Error::Code(_) | Error::Run(_) => false,
         }
     }
 }

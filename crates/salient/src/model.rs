@@ -5,7 +5,7 @@
 use crate::engine::Code;
 use crate::error::{Error, Rejected};
 use crate::options::Options;
-use crate::pipeline::lower;
+use crate::pipeline::{lower, require_fused};
 use crate::session::Session;
 use crate::sources::read_sources;
 use crate::weights::Weights;
@@ -41,7 +41,8 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Source`] if the source is refused, [`Error::Code`] if no code can be made for it on this machine.
+    /// [`Error::Source`] if the source is refused, [`Error::Code`] if no code can be made for it on this machine,
+    /// [`Error::Unfused`] if that is required and not reached.
     pub fn compile(source: &str, options: &Options) -> Result<Model, Error> {
         let mut sources = Sources::new();
         sources.add("source", source);
@@ -64,6 +65,9 @@ impl Model {
         let before = Instant::now();
         let Lowered { graph, warnings } = lower(sources, options)?;
         let lowered = ("source to graph", before.elapsed());
+        if options.require_fused {
+            require_fused(sources, &graph, options)?;
+        }
         let mut model = Model::from_graph(graph, options)?;
         model.timings.insert(0, lowered);
         if !warnings.is_empty() {

@@ -2,6 +2,7 @@
 
 use crate::stage::Engine;
 use salient_jit::IsaChoice;
+use salient_opt::Fp;
 
 /// How a model is compiled.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,10 @@ pub struct Options {
     pub set: Vec<(String, String)>,
     /// How it is run.
     pub engine: Engine,
+    /// How much freedom with floats the optimiser has.
+    pub fp: Fp,
+    /// Whether a sum of weighted values that does not become one pass over the keys is an error.
+    pub require_fused: bool,
     /// Which vectors of the processor compiled code uses.
     pub isa: IsaChoice,
     /// Threads that run it; as many as the machine has if none is given.

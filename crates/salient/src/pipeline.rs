@@ -5,10 +5,13 @@
 
 use crate::engine::emit;
 use crate::error::Error;
+use crate::explain::misses;
 use crate::options::Options;
 use crate::stage::{Engine, Stage};
 use salient_front::{Lowered, Settings, Sources, format, parse};
 use salient_ir::{Graph, text};
+use salient_jit::target::Target;
+use salient_opt::Optimised;
 use salient_tile::Program;
 use std::borrow::Cow;
 
@@ -38,21 +41,40 @@ pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
         .map_err(|faults| Error::source(faults, sources.clone()))
 }
 
+/// Graph to fused graph, with the report of how it came about.
+pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
+    salient_opt::optimise(graph, &salient_opt::Options { fp: options.fp, ..Default::default() })
+}
+
 /// Graph to fused graph; an engine that does not rewrite keeps it as written.
 pub fn fuse<'a>(graph: &'a Graph, options: &Options) -> Cow<'a, Graph> {
     match options.engine {
-        Engine::Jit => Cow::Owned(salient_opt::optimise(graph, &salient_opt::Options::default()).graph),
+        Engine::Jit => Cow::Owned(optimise(graph, options).graph),
         Engine::Unfused | Engine::Oracle => Cow::Borrowed(graph),
     }
 }
 
-/// Fused graph to kernels; unfused, every operator is a kernel of its own.
+/// Fused graph to kernels; unfused, every operator is a kernel of its own. Register tiles are those of the vectors that
+/// the options ask for, where this machine has them.
 pub fn schedule(fused: &Graph, options: &Options) -> Program {
     let fuse = match options.engine {
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
     };
-    salient_tile::schedule(fused, salient_tile::Options { fuse, ..Default::default() })
+    let tile = Target::host(options.isa).map(|t| salient_jit::bodies::tile(&t));
+    let portable = salient_tile::Options::default();
+    salient_tile::schedule(fused, salient_tile::Options { fuse, tile: tile.unwrap_or(portable.tile) })
+}
+
+/// Checks that every sum of weighted values becomes one pass over the keys.
+///
+/// # Errors
+/// [`Error::Unfused`] with the condition that was not proved.
+pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
+    match misses(sources, &optimise(graph, options).report.misses) {
+        Some(text) => Err(Error::Unfused(text)),
+        None => Ok(()),
+    }
 }
 
 /// Source text in the one layout of the language.

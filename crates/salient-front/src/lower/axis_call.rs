@@ -407,7 +407,12 @@ impl<'a> Lowerer<'a, '_> {
             scopes: vec![BTreeMap::new()],
             indices: axes
                 .iter()
-                .map(|(axis, label)| Bound { name: label.to_string(), axis: Some(*axis), explicit: false, from: span })
+                .map(|(axis, label)| Bound {
+                    name: label.to_string(),
+                    axis: Some(*axis),
+                    explicit: false,
+                    from: span,
+                })
                 .collect(),
             path: self.here().path.clone(),
             riding: riding.collect(),

@@ -6,7 +6,7 @@
 use super::uses::{Use, slot_of};
 use super::{Bound, Eval, Fail, Lowerer};
 use crate::ast::{Bracket, Expr, ExprKind, Index};
-use crate::diag::{Diagnostic, counted, did_you_mean};
+use crate::diag::{Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Dim, Name, NodeId};
@@ -170,6 +170,12 @@ impl<'a> Lowerer<'a, '_> {
         {
             return self.read_plain(t, slot, name, &bound, index.span, target, out);
         }
+        if let ExprKind::Name(name) = &index.kind
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && !self.is_known(name)
+        {
+            return Err(self.unbound_index(name, index.span));
+        }
         let value = self.expr(index)?;
         if let Value::Int(at) = &value {
             let outside = match (at.as_constant(), extent.as_constant()) {
@@ -205,6 +211,15 @@ impl<'a> Lowerer<'a, '_> {
             out.add_named(s);
         }
         Ok(())
+    }
+
+    fn unbound_index(&self, name: &str, span: Span) -> Fail {
+        let indices: Vec<&str> = self.here().indices.iter().map(|b| b.name.as_str()).collect();
+        Diagnostic::error(span, format!("index `{name}` is not bound"))
+            .saying(format!("the indices here are {}", listed(indices.iter().copied())))
+            .help(format!("give it a place on the left, or sum over it: `sum[{name}](…)`"))
+            .help_if(did_you_mean(name, indices))
+            .into()
     }
 
     /// Whether an index with an extent of its own stands on another axis where a choice may exclude what lies outside.

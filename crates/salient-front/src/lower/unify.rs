@@ -234,7 +234,7 @@ impl<'a> Lowerer<'a, '_> {
         let text = self.source_text(pair.expr);
         let mut d = Diagnostic::error(
             pair.place,
-            format!("`{text}` of `{}` is both {expected} and {}", f.name.name, pair.actual),
+            format!("`{text}` of `{}` would be both {expected} and {}", f.name.name, pair.actual),
         )
         .saying(format!("{}: {} where `{text}` stands", pair.shape, pair.actual));
         let mut names = Vec::new();
@@ -245,7 +245,7 @@ impl<'a> Lowerer<'a, '_> {
             {
                 let (value, span) = (value.clone(), var.span);
                 if span != pair.place {
-                    d = d.also(span, format!("{name} = {value}, from here"));
+                    d = d.also(span, format!("`{name}` is {value} from here"));
                 }
             }
         }

@@ -88,7 +88,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Whether a name means something that is not an index waiting to be bound.
-    fn is_known(&self, name: &str) -> bool {
+    pub(super) fn is_known(&self, name: &str) -> bool {
         self.bound(name).is_some()
             || self.lookup(name).is_some()
             || self.program.function(name).is_some()

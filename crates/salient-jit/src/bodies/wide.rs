@@ -36,6 +36,14 @@ impl Wide {
             Wide::Avx512 => 16,
         }
     }
+
+    /// Vector registers.
+    const fn registers(self) -> usize {
+        match self {
+            Wide::Avx2 => 16,
+            Wide::Avx512 => 32,
+        }
+    }
 }
 
 /// The size and alignment of the widest vector: of spill slots, of constants, of functions.

@@ -136,6 +136,19 @@ impl Guard {
         }
     }
 
+    /// Whether it asks for a property of values. The others say what the pattern matches: that they fail is no news.
+    pub fn asks_for_proof(self) -> bool {
+        match self {
+            Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) => true,
+            Guard::Free(..)
+            | Guard::Along(..)
+            | Guard::Within(..)
+            | Guard::Scalar(_)
+            | Guard::Tensor(_)
+            | Guard::Sentinel(_) => false,
+        }
+    }
+
     /// The guard in words, for documents and for saying why something did not fuse.
     pub fn text(self) -> String {
         match self {

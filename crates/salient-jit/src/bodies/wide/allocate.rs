@@ -35,10 +35,6 @@ fn environment(wide: Wide) -> MachineEnv {
     let set = |class: RegClass, numbers: &mut dyn Iterator<Item = usize>| -> PRegSet {
         numbers.map(|number| PReg::new(number, class)).collect()
     };
-    let vectors = match wide {
-        Wide::Avx2 => 16,
-        Wide::Avx512 => 32,
-    };
     // k0 as an operand means "no mask", so it is left out.
     let masks = match wide {
         Wide::Avx2 => 0..0,
@@ -46,7 +42,7 @@ fn environment(wide: Wide) -> MachineEnv {
     };
     let mut preferred = [PRegSet::empty(); 3];
     preferred[INT as usize] = set(INT, &mut CALLER_SAVED.into_iter());
-    preferred[VECTOR as usize] = set(VECTOR, &mut (0..vectors));
+    preferred[VECTOR as usize] = set(VECTOR, &mut (0..wide.registers()));
     preferred[MASK as usize] = set(MASK, &mut masks.into_iter());
     let mut others = [PRegSet::empty(); 3];
     others[INT as usize] = set(INT, &mut CALLEE_SAVED.into_iter());

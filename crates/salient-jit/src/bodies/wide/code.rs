@@ -230,8 +230,11 @@ impl Code {
         }
     }
 
-    /// Places bytes in the pool, aligned to their size; gives their distance.
+    /// Places bytes in the pool, aligned to their size, or finds them there; gives their distance.
     pub(super) fn place(&mut self, bytes: &[u8]) -> u32 {
+        if let Some(at) = self.pool.chunks_exact(bytes.len()).position(|there| there == bytes) {
+            return (at * bytes.len()) as u32;
+        }
         let aligned = self.pool.len().next_multiple_of(bytes.len());
         self.pool.resize(aligned, 0);
         self.pool.extend_from_slice(bytes);

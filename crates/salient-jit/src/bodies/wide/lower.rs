@@ -3,7 +3,7 @@
 //! Loops test at the bottom, behind a guard. What does not change in a loop and cannot fail is computed before it; what is never
 //! used is not computed. The last strip of a loop over lanes is code of its own, under a mask.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use iced_x86::Code as Opcode;
 use regalloc2::{PReg, RegClass, VReg};
@@ -29,6 +29,8 @@ pub(super) fn lower(body: &Body, wide: Wide) -> Code {
         constants_in: 0,
         values: vec![None; body.types.len()],
         ints: vec![None; body.types.len()],
+        splats: vec![None; body.types.len()],
+        crowded: false,
         constants: HashMap::new(),
         used: used(body),
         last_use: last_uses(body),
@@ -41,6 +43,11 @@ pub(super) fn lower(body: &Body, wide: Wide) -> Code {
         lower.at = (number, 0);
         lower.constants.clear();
         lower.constants_in = lower.block;
+        let insts = match section {
+            Section::Straight(insts) => insts,
+            Section::Loop(code) => &code.insts,
+        };
+        lower.crowded = lower.splats_in(insts) > wide.registers() / 2;
         match section {
             Section::Straight(insts) => lower.insts(insts, &|_| false),
             Section::Loop(code) => lower.repeat(code),
@@ -83,6 +90,10 @@ pub(super) struct Lower<'a> {
     values: Vec<Option<VReg>>,
     /// Values that are known integers.
     ints: Vec<Option<i64>>,
+    /// Values that are known words, the same in every lane. They get a register where they are first needed in one.
+    splats: Vec<Option<u32>>,
+    /// Whether the present section has more constants than registers to spare: sums then take theirs from memory.
+    pub(super) crowded: bool,
     constants: HashMap<Constant, VReg>,
     used: Vec<bool>,
     /// The section and instruction that use a value last.
@@ -163,20 +174,45 @@ impl Lower<'_> {
     }
 
     fn define_constant(&mut self, out: Value, value: Const) {
-        let constant = match value {
+        let word = match value {
             Const::Int(value) => {
                 self.ints[out.index()] = Some(value);
                 return;
             }
-            Const::F32(value) => Constant::Splat(value.to_bits()),
-            Const::I32(value) => Constant::Splat(value as u32),
+            Const::F32(value) => value.to_bits(),
+            Const::I32(value) => value as u32,
             Const::Mask(value) => match self.wide {
-                Wide::Avx2 => Constant::Splat(if value { u32::MAX } else { 0 }),
-                Wide::Avx512 => Constant::Mask(value),
+                Wide::Avx2 => u32::from(value).wrapping_neg(),
+                Wide::Avx512 => {
+                    let register = self.constant(Constant::Mask(value));
+                    self.set(out, register);
+                    return;
+                }
             },
         };
-        let register = self.constant(constant);
-        self.set(out, register);
+        self.splats[out.index()] = Some(word);
+    }
+
+    /// How many different vector constants there are.
+    fn splats_in(&self, insts: &[Inst]) -> usize {
+        let words: HashSet<u32> = insts
+            .iter()
+            .filter_map(|inst| match inst {
+                Inst::Const { out, value: Const::F32(value) } if self.used[out.index()] => {
+                    Some(value.to_bits())
+                }
+                Inst::Const { out, value: Const::I32(value) } if self.used[out.index()] => {
+                    Some(*value as u32)
+                }
+                Inst::Const { .. }
+                | Inst::Op { .. }
+                | Inst::Address { .. }
+                | Inst::Load { .. }
+                | Inst::LoadInt { .. }
+                | Inst::Store { .. } => None,
+            })
+            .collect();
+        words.len()
     }
 
     fn repeat(&mut self, code: &Loop) {
@@ -322,6 +358,9 @@ impl Lower<'_> {
         if let Some(known) = self.ints[value.index()] {
             return self.int(known);
         }
+        if let Some(word) = self.splats[value.index()] {
+            return self.constant(Constant::Splat(word));
+        }
         self.values[value.index()].expect("a verified body defines values before their uses")
     }
 
@@ -332,6 +371,17 @@ impl Lower<'_> {
 
     pub(super) fn known(&self, value: Value) -> Option<i64> {
         self.ints[value.index()]
+    }
+
+    /// A value that is the same known word in every lane.
+    pub(super) fn known_splat(&self, value: Value) -> Option<u32> {
+        self.splats[value.index()]
+    }
+
+    /// A vector of one word, as memory.
+    pub(super) fn splat_in_memory(&mut self, word: u32) -> Arg {
+        let bytes: Vec<u8> = std::iter::repeat_n(word.to_le_bytes(), self.wide.lanes()).flatten().collect();
+        Arg::Mem(Mem::new(Base::Pool(self.code.place(&bytes))))
     }
 
     pub(super) fn know(&mut self, value: Value, is: i64) {

@@ -213,6 +213,12 @@ impl Lower<'_> {
     fn fma(&mut self, args: &[Value]) -> VReg {
         let [a, b, c] = [args[0], args[1], args[2]];
         let result = self.code.register(VECTOR);
+        if let (true, Some(word)) = (self.crowded && self.dies(a), self.known_splat(c)) {
+            let (over, b, c) = (self.get(a), self.get(b), self.splat_in_memory(word));
+            let args = [Arg::Tied(result, over, View::Whole), Arg::Use(b, View::Whole), c];
+            self.push(table::FMA_213.on(self.wide), &args);
+            return result;
+        }
         let [ra, rb, rc] = [self.get(a), self.get(b), self.get(c)];
         let (row, over, x, y) = if self.dies(c) {
             (table::FMA_231, rc, ra, rb)

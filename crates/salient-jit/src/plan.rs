@@ -1,0 +1,176 @@
+//! A program with its dimensions: everything about a call that does not depend on its arrays.
+
+use crate::bodies;
+use crate::compile::Compiled;
+use crate::loops::ThreadCells;
+use crate::region::Region;
+use crate::run::RunError;
+use salient_ir::{Bindings, DType, DimError};
+use salient_tile::memory;
+use salient_tile::{Buffer, Kernel, LANES, Role};
+use std::sync::{Mutex, PoisonError};
+
+/// A thread is worth its waking for so much time of work.
+const WORTH_A_THREAD_NS: u64 = 20_000;
+
+/// How fast a slow core is, for deciding on threads only: operations and bytes per nanosecond.
+const FLOPS_PER_NS: u64 = 16;
+const BYTES_PER_NS: u64 = 8;
+
+/// What one kernel needs for one set of dimensions.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) items: usize,
+    /// At most so many threads are worth it.
+    pub(crate) threads: usize,
+    /// Bytes from the start of a thread's scratch memory, by slot.
+    pub(crate) slots: Vec<usize>,
+}
+
+/// A program with its dimensions. Any number of threads may run it at once.
+#[derive(Debug)]
+pub struct Plan {
+    /// Of the code that it was made for.
+    pub(crate) compiled: u64,
+    /// Values of the program's symbols.
+    pub(crate) symbols: Vec<i64>,
+    /// Elements, by buffer.
+    pub(crate) counts: Vec<usize>,
+    /// Bytes from the start of the arena, by buffer: temporaries, and 32-bit copies of integers at the border.
+    pub(crate) offsets: Vec<Option<usize>>,
+    /// Bytes of the arena.
+    pub(crate) arena: usize,
+    /// Bytes of scratch memory of one thread.
+    pub(crate) scratch: usize,
+    pub(crate) kernels: Vec<Bound>,
+    /// The length of the axis of each check.
+    pub(crate) extents: Vec<i64>,
+    /// Memory of calls that have ended, for calls to come.
+    idle: Mutex<Vec<Workspace>>,
+}
+
+/// The memory of one call.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// The arena, then the scratch memory of each thread.
+    pub(crate) region: Region,
+    /// The address of each buffer.
+    pub(crate) buffers: Vec<i64>,
+    /// What each kernel takes of them, one kernel after the other.
+    pub(crate) addresses: Vec<i64>,
+    /// [`ThreadCells`] of each thread.
+    pub(crate) cells: Vec<i64>,
+    /// The status of each thread.
+    pub(crate) status: Vec<[i32; 2]>,
+}
+
+/// Whether the caller's integers are wider than those of compiled code.
+pub(crate) fn is_narrowed(buffer: &Buffer) -> bool {
+    buffer.dtype == DType::I64 && buffer.role != Role::Temporary
+}
+
+impl Compiled {
+    /// Everything that depends on the dimensions: sizes, counts, the places of temporaries.
+    ///
+    /// # Errors
+    /// A dimension is missing, negative or too large.
+    pub fn bind(&self, dimensions: &Bindings) -> Result<Plan, RunError> {
+        let program = &self.program;
+        let symbols = program
+            .symbols
+            .iter()
+            .map(|s| dimensions.get(s).copied().ok_or_else(|| DimError::Unbound(s.clone()).into()))
+            .collect::<Result<Vec<i64>, RunError>>()?;
+        let mut counts = Vec::new();
+        for buffer in &program.buffers {
+            for dim in &buffer.shape {
+                if dim.eval(dimensions)? < 0 {
+                    return Err(RunError::Negative { tensor: buffer.name.clone() });
+                }
+            }
+            // Where the bytes fit, so do the elements.
+            memory::bytes(&buffer.count(), buffer.elem().size(), dimensions)?;
+            counts.push(buffer.count().eval(dimensions)? as usize);
+        }
+        let mut arena = memory::plan(program, dimensions)?;
+        for (at, buffer) in program.buffers.iter().enumerate() {
+            if is_narrowed(buffer) {
+                arena.offsets[at] = Some(arena.size);
+                arena.size += memory::bytes(&buffer.count(), buffer.elem().size(), dimensions)?;
+            }
+        }
+        // The number of lanes is a symbol of loop programs, and no dimension.
+        let mut known = dimensions.clone();
+        known.insert(LANES.into(), bodies::lanes(&self.target) as i64);
+        let mut kernels = Vec::new();
+        let mut scratch = 0;
+        for kernel in &program.kernels {
+            let mut used = 0;
+            let mut slots = Vec::new();
+            for slot in &kernel.scratch {
+                slots.push(used);
+                used += memory::bytes(&slot.count, 4, &known)?;
+            }
+            scratch = scratch.max(used);
+            let items = usize::try_from(kernel.items.eval(&known)?).unwrap_or(0);
+            let worth = self.nanoseconds(kernel, &counts, &known) / WORTH_A_THREAD_NS;
+            let threads = usize::try_from(worth).unwrap_or(usize::MAX).clamp(1, self.pool.threads());
+            kernels.push(Bound { items, threads, slots });
+        }
+        let extents = program.checks.iter().map(|c| c.extent.eval(dimensions)).collect::<Result<_, _>>()?;
+        Ok(Plan {
+            compiled: self.id,
+            symbols,
+            counts,
+            offsets: arena.offsets,
+            arena: arena.size,
+            scratch,
+            kernels,
+            extents,
+            idle: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// A guess at the time that one thread needs for a kernel: the longer of computing and of moving its tensors.
+    fn nanoseconds(&self, kernel: &Kernel, counts: &[usize], known: &Bindings) -> u64 {
+        let flops = kernel.flops.eval(known).map_or(u64::MAX, |flops| u64::try_from(flops).unwrap_or(0));
+        let moved = kernel.reads.iter().chain(&kernel.writes);
+        let bytes: u64 =
+            moved.map(|id| counts[id.0] as u64 * self.program.buffer(*id).elem().size() as u64).sum();
+        (flops / FLOPS_PER_NS).max(bytes / BYTES_PER_NS)
+    }
+}
+
+impl Plan {
+    /// Bytes of working memory of a call on so many threads: temporaries, copies at the border, and scratch memory.
+    pub fn working_bytes(&self, threads: usize) -> usize {
+        self.arena + threads * self.scratch
+    }
+
+    /// Memory for a call: that of one which has ended, or new.
+    pub(crate) fn take(&self, compiled: &Compiled) -> Result<Workspace, RunError> {
+        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(idle);
+        }
+        let threads = compiled.pool.threads();
+        let bytes = self.working_bytes(threads);
+        let cells = self.cells();
+        Ok(Workspace {
+            region: Region::new(bytes).ok_or(RunError::Memory { bytes })?,
+            buffers: vec![0; compiled.program.buffers.len()],
+            addresses: vec![0; compiled.code.iter().map(|code| code.buffers.len()).sum()],
+            cells: vec![0; cells * threads],
+            status: vec![[0; 2]; threads],
+        })
+    }
+
+    /// Gives memory back.
+    pub(crate) fn give(&self, workspace: Workspace) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
+    }
+
+    /// How many cells each thread has: enough for the kernel with most.
+    pub(crate) fn cells(&self) -> usize {
+        ThreadCells::slot(self.kernels.iter().map(|k| k.slots.len()).max().unwrap_or(0))
+    }
+}

@@ -1,0 +1,471 @@
+//! The facts about a term from the facts about its children: one function for each class of operators.
+
+use super::affine::Affine;
+use super::witness::{Position, Witnesses};
+use super::{Classes, Facts, Known, Properties, Property};
+use crate::lang::{Tag, Term};
+use egg::Id;
+use salient_ir::{AxisId, AxisSet, Const, DType, Dim, FusedOp, MapOp, ReduceOp, Typing};
+
+/// The facts about a term, from those about its children.
+pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
+    let known = &egraph.analysis;
+    let child = |n: usize| &egraph[term.children[n]].data;
+    let axis = |n: usize| child(n).axis.expect("an axis stands where an axis belongs");
+    let scalar = AxisSet::new;
+    match term.tag {
+        Tag::Axis(axis) => Facts { axis: Some(axis), ..Facts::new(DType::I64, scalar()) },
+        Tag::Input(n) => stored(known, n as usize),
+        Tag::Param(n) => stored(known, known.inputs + n as usize),
+        Tag::Const(c) => literal(c),
+        Tag::Extent(n) => Facts {
+            affine: Some(Affine::dim(known.dims[n as usize].clone())),
+            ..Facts::new(DType::I64, scalar())
+        },
+        Tag::Iota => {
+            let axis = axis(0);
+            Facts {
+                affine: Some(Affine::index(axis)),
+                ..Facts::new(DType::I64, [axis].into_iter().collect())
+            }
+        }
+        Tag::Map(op) => {
+            let args: Vec<&Facts> = (0..term.children.len()).map(child).collect();
+            map(egraph, op, &args, &term.children)
+        }
+        Tag::Reduce(op) => reduce(op, axis(0), child(1)),
+        Tag::At => at(term, axis(0), child(1), child(2)),
+        Tag::Concat => concat(term, &child),
+        Tag::CumSum => {
+            let (axis, x) = (axis(0), child(1));
+            let mut axes = x.axes.clone();
+            axes.insert(axis);
+            let properties = x.properties.and(Properties::of(&[Property::Finite, Property::NonNegative]));
+            Facts { properties, ..Facts::new(x.dtype, axes) }
+        }
+        Tag::Fused(op) => {
+            let args: Vec<&Facts> = (1..term.children.len()).map(child).collect();
+            fused(op, axis(0), &args)
+        }
+    }
+}
+
+fn stored(known: &Known, port: usize) -> Facts {
+    let (dtype, axes) = known.ports[port].clone();
+    let properties = Properties::default().with_if(dtype == DType::F32, Property::Finite);
+    Facts { properties, ..Facts::new(dtype, axes) }
+}
+
+fn literal(c: Const) -> Facts {
+    let x = c.value();
+    let mut f = Facts { constant: Some(c), ..Facts::new(c.dtype(), AxisSet::new()) };
+    match c {
+        Const::F32(_) => {
+            f.properties = Properties::default()
+                .with_if(x.is_finite(), Property::Finite)
+                .with_if(x.is_finite() || x == f64::NEG_INFINITY, Property::Score)
+                .with_if(x >= 0.0, Property::NonNegative)
+                .with_if(x > 0.0, Property::Positive)
+                .with_if(x == 0.0 || x == 1.0, Property::Unit);
+        }
+        Const::I32(n) => f.affine = Some(Affine::dim(Dim::constant(i64::from(n)))),
+        Const::I64(n) => f.affine = Some(Affine::dim(Dim::constant(n))),
+        Const::Bool(b) => {
+            f.true_at = Witnesses::everywhere_if(b);
+            f.false_at = Witnesses::everywhere_if(!b);
+        }
+    }
+    f
+}
+
+fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
+    let known = &egraph.analysis;
+    let dtype = match op.info().typing {
+        Typing::Float => DType::F32,
+        Typing::Arithmetic | Typing::Integer => args[0].dtype,
+        Typing::Compare | Typing::Logic => DType::Bool,
+        Typing::Select => args[1].dtype,
+        Typing::Cast(to) => to,
+    };
+    let axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
+    let mut f = Facts::new(dtype, axes);
+    f.constant = fold(op, dtype, args);
+    match dtype {
+        DType::F32 => {
+            float(op, args, known, &mut f);
+            let square = op == MapOp::Mul && egraph.find(ids[0]) == egraph.find(ids[1]);
+            f.properties =
+                f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
+        }
+        DType::I32 | DType::I64 => f.affine = integer(op, args),
+        DType::Bool => truth(egraph, op, args, ids, &mut f),
+        DType::F16 | DType::BF16 => unreachable!("storage types are widened where they are read"),
+    }
+    f
+}
+
+/// The value of an operator on literals.
+fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
+    let mut values = [0.0; 3];
+    for (v, arg) in values.iter_mut().zip(args) {
+        *v = arg.constant?.value();
+    }
+    let x = (op.info().eval)(&values[..args.len()]);
+    let exact = x.fract() == 0.0 && x.abs() < 9.0e15;
+    match dtype {
+        DType::F32 => (!x.is_nan()).then(|| Const::f32(x as f32)),
+        DType::I64 => exact.then_some(Const::I64(x as i64)),
+        DType::I32 if exact => i32::try_from(x as i64).ok().map(Const::I32),
+        DType::Bool => Some(Const::Bool(x != 0.0)),
+        DType::I32 | DType::F16 | DType::BF16 => None,
+    }
+}
+
+fn integer(op: MapOp, args: &[&Facts]) -> Option<Affine> {
+    let arg = |n: usize| args[n].affine.as_ref();
+    let zero = || Affine::dim(Dim::constant(0));
+    match op {
+        MapOp::Add => arg(0)?.plus(arg(1)?, 1),
+        MapOp::Sub => arg(0)?.plus(arg(1)?, -1),
+        MapOp::Neg => zero().plus(arg(0)?, -1),
+        MapOp::Mul => arg(0)?.times(arg(1)?),
+        MapOp::ToI32 | MapOp::ToI64 => arg(0).cloned(),
+        MapOp::Recip
+        | MapOp::Abs
+        | MapOp::Floor
+        | MapOp::Exp
+        | MapOp::Log
+        | MapOp::Sqrt
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::Not
+        | MapOp::ToF32
+        | MapOp::Div
+        | MapOp::Pow
+        | MapOp::Min
+        | MapOp::Max
+        | MapOp::IntDiv
+        | MapOp::Mod
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or
+        | MapOp::Select => None,
+    }
+}
+
+fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts) {
+    let known = &egraph.analysis;
+    // `b - a + by`, of which the sign decides a comparison of `a` with `b`.
+    let gap = |a: usize, b: usize, by: i64| -> Option<Affine> {
+        let mut gap = args[b].affine.as_ref()?.plus(args[a].affine.as_ref()?, -1)?;
+        gap.offset = &gap.offset + &Dim::constant(by);
+        Some(gap)
+    };
+    let at_least_zero = |gap: Option<Affine>| gap.map(|g| known.nonnegative_at(&g)).unwrap_or_default();
+    match op {
+        MapOp::Le => {
+            f.true_at = at_least_zero(gap(0, 1, 0));
+            f.false_at = at_least_zero(gap(1, 0, -1));
+        }
+        MapOp::Lt => {
+            f.true_at = at_least_zero(gap(0, 1, -1));
+            f.false_at = at_least_zero(gap(1, 0, 0));
+        }
+        MapOp::Eq | MapOp::Ne => {
+            let both = at_least_zero(gap(0, 1, 0)).and(&at_least_zero(gap(1, 0, 0)));
+            let equal = both.or(&equal_where_renamed(egraph, args, ids));
+            let apart = at_least_zero(gap(0, 1, -1)).or(&at_least_zero(gap(1, 0, -1)));
+            (f.true_at, f.false_at) = if op == MapOp::Eq { (equal, apart) } else { (apart, equal) };
+        }
+        MapOp::And => {
+            f.true_at = args[0].true_at.and(&args[1].true_at);
+            f.false_at = args[0].false_at.or(&args[1].false_at);
+        }
+        MapOp::Or => {
+            f.true_at = args[0].true_at.or(&args[1].true_at);
+            f.false_at = args[0].false_at.and(&args[1].false_at);
+        }
+        MapOp::Not => {
+            f.true_at = args[0].false_at.clone();
+            f.false_at = args[0].true_at.clone();
+        }
+        MapOp::Select => {
+            let [c, a, b] = args else { unreachable!("select takes three arguments") };
+            let arms =
+                |yes: &Witnesses, no: &Witnesses| c.true_at.and(yes).or(&c.false_at.and(no)).or(&yes.and(no));
+            f.true_at = arms(&a.true_at, &b.true_at);
+            f.false_at = arms(&a.false_at, &b.false_at);
+        }
+        MapOp::Neg
+        | MapOp::Recip
+        | MapOp::Abs
+        | MapOp::Floor
+        | MapOp::Exp
+        | MapOp::Log
+        | MapOp::Sqrt
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::ToF32
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Add
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Div
+        | MapOp::Pow
+        | MapOp::Min
+        | MapOp::Max
+        | MapOp::IntDiv
+        | MapOp::Mod => unreachable!("gives no truth value"),
+    }
+}
+
+/// `document[i] == document[j]` holds at `j = i`.
+fn equal_where_renamed(egraph: &Classes, args: &[&Facts], ids: &[Id]) -> Witnesses {
+    let mut out = Witnesses::nowhere();
+    for (n, m) in [(0, 1), (1, 0)] {
+        if let Some((base, from, to)) = args[n].renamed
+            && egraph.find(base) == egraph.find(ids[m])
+            && args[n].dtype != DType::F32
+        {
+            let both = [(from, Position::Along(to)), (to, Position::Along(from))];
+            let mut at = Witnesses::At(both.into_iter().collect());
+            if let Witnesses::At(list) = &mut at {
+                list.sort();
+            }
+            out = out.or(&at);
+        }
+    }
+    out
+}
+
+fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
+    use Property::{Finite, NonNegative, Positive, Score, Unit};
+    let has = |n: usize, p: Property| args[n].properties.has(p);
+    let all = |p: Property| args.iter().all(|a| a.properties.has(p));
+    let finite_at = || args.iter().fold(Witnesses::Everywhere, |w, a| w.and(&a.finite_at));
+    let positive_at = || args.iter().fold(Witnesses::Everywhere, |w, a| w.and(&a.positive_at));
+    let none = Properties::default();
+    match op {
+        MapOp::Neg | MapOp::Floor | MapOp::Sin | MapOp::Cos | MapOp::Tanh | MapOp::Erf => {
+            f.properties = none.with_if(has(0, Finite), Finite);
+            f.finite_at = finite_at();
+        }
+        MapOp::Abs => {
+            f.properties = none.with_if(has(0, Finite), Finite).with_if(has(0, Score), NonNegative);
+            f.finite_at = finite_at();
+        }
+        MapOp::Recip => {
+            f.properties =
+                none.with_if(has(0, Positive) && has(0, Finite), Positive).with_if(has(0, Positive), Finite);
+        }
+        MapOp::Exp => {
+            f.properties = none
+                .with_if(has(0, Score), Finite)
+                .with_if(has(0, Score), NonNegative)
+                .with_if(has(0, Finite), Positive);
+            f.finite_at = finite_at();
+            f.positive_at = finite_at();
+        }
+        MapOp::Log => f.properties = none.with_if(has(0, Positive) && has(0, Finite), Finite),
+        MapOp::Sqrt => {
+            f.properties = none
+                .with_if(has(0, NonNegative) && has(0, Finite), Finite)
+                .with_if(has(0, NonNegative), NonNegative)
+                .with_if(has(0, Positive), Positive);
+        }
+        MapOp::ToF32 if args[0].dtype == DType::Bool => {
+            f.properties = none.with(Unit);
+            f.positive_at = args[0].true_at.clone();
+        }
+        MapOp::ToF32 => {
+            let at_least = |by: i64| {
+                args[0].affine.as_ref().is_some_and(|v| {
+                    let mut v = v.clone();
+                    v.offset = &v.offset - &Dim::constant(by);
+                    known.assumptions.never_negative(&v, |a| known.extent(a))
+                })
+            };
+            f.properties = none.with(Finite).with_if(at_least(0), NonNegative).with_if(at_least(1), Positive);
+        }
+        MapOp::Add => {
+            f.properties = none
+                .with_if(all(Finite), Finite)
+                .with_if(all(Score), Score)
+                .with_if(all(NonNegative), NonNegative)
+                .with_if(all(NonNegative) && (has(0, Positive) || has(1, Positive)), Positive);
+            f.finite_at = finite_at();
+        }
+        MapOp::Sub => {
+            f.properties = none.with_if(all(Finite), Finite).with_if(has(0, Score) && has(1, Finite), Score);
+            f.finite_at = finite_at();
+        }
+        MapOp::Mul => {
+            let scales = |a: usize, b: usize| has(a, Score) && has(b, Positive) && has(b, Finite);
+            f.properties = none
+                .with_if(all(Finite), Finite)
+                .with_if(scales(0, 1) || scales(1, 0), Score)
+                .with_if(all(Finite) && all(NonNegative), NonNegative)
+                .with_if(all(Finite) && all(Positive), Positive)
+                .with_if(all(Unit), Unit);
+            f.finite_at = finite_at();
+            f.positive_at = if all(Finite) { positive_at() } else { Witnesses::nowhere() };
+        }
+        MapOp::Div => {
+            let safe = has(0, Finite) && has(1, Positive);
+            f.properties = none.with_if(safe, Finite).with_if(safe && has(0, NonNegative), NonNegative);
+        }
+        MapOp::Pow => {}
+        MapOp::Min | MapOp::Max => {
+            f.properties = args[0].properties.and(args[1].properties);
+            f.finite_at = finite_at();
+            f.positive_at = positive_at();
+        }
+        MapOp::Select => {
+            let [c, a, b] = args else { unreachable!("select takes three arguments") };
+            f.properties = a.properties.and(b.properties);
+            let arms =
+                |yes: &Witnesses, no: &Witnesses| c.true_at.and(yes).or(&c.false_at.and(no)).or(&yes.and(no));
+            f.finite_at = arms(&a.finite_at, &b.finite_at);
+            f.positive_at = arms(&a.positive_at, &b.positive_at);
+        }
+        MapOp::Not
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::IntDiv
+        | MapOp::Mod
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or => unreachable!("gives no f32"),
+    }
+}
+
+fn reduce(op: ReduceOp, axis: AxisId, x: &Facts) -> Facts {
+    use Property::{Finite, NonNegative, Positive, Score, Unit};
+    let mut axes = x.axes.clone();
+    axes.remove(axis);
+    let dtype = if op == ReduceOp::ArgMax { DType::I64 } else { x.dtype };
+    let mut f = Facts::new(dtype, axes);
+    let has = |p: Property| x.properties.has(p);
+    let none = Properties::default();
+    match op {
+        ReduceOp::Sum if dtype == DType::F32 => {
+            // One addend above zero and none below: the sum is above zero.
+            let positive = has(NonNegative) && x.positive_at.any_along(axis);
+            f.properties = none
+                .with_if(has(Finite), Finite)
+                .with_if(has(Score), Score)
+                .with_if(has(NonNegative), NonNegative)
+                .with_if(positive, Positive);
+            f.finite_at = Witnesses::everywhere_if(has(Finite));
+        }
+        ReduceOp::Max if dtype == DType::F32 => {
+            f.properties = x
+                .properties
+                .and(Properties::of(&[Score, NonNegative, Positive, Unit]))
+                .with_if(has(Score) && x.finite_at.any_along(axis), Finite);
+            f.finite_at = x.finite_at.without(axis);
+        }
+        ReduceOp::Min if dtype == DType::F32 => {
+            f.properties = x.properties;
+        }
+        ReduceOp::Any => {
+            if x.true_at.any_along(axis) {
+                f.true_at = Witnesses::Everywhere;
+            } else {
+                f.true_at = x.true_at.without(axis);
+            }
+        }
+        ReduceOp::All => {
+            if x.false_at.any_along(axis) {
+                f.false_at = Witnesses::Everywhere;
+            }
+            f.true_at = Witnesses::everywhere_if(x.true_at == Witnesses::Everywhere);
+        }
+        ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax => {}
+    }
+    f
+}
+
+fn at(term: &Term, axis: AxisId, x: &Facts, index: &Facts) -> Facts {
+    let mut axes = x.axes.clone();
+    axes.remove(axis);
+    let mut f = Facts::new(x.dtype, axes.union(&index.axes));
+    f.properties = x.properties;
+    f.constant = x.constant;
+    let everywhere = |w: &Witnesses| Witnesses::everywhere_if(*w == Witnesses::Everywhere);
+    f.true_at = everywhere(&x.true_at);
+    f.false_at = everywhere(&x.false_at);
+    if let Some(index) = &index.affine {
+        f.affine = x.affine.as_ref().and_then(|v| v.substitute(axis, index));
+        if let ([(to, 1)], Some(0)) = (index.terms.as_slice(), index.offset.as_constant()) {
+            f.renamed = Some((term.children[1], axis, *to));
+        }
+    }
+    f
+}
+
+fn concat<'a>(term: &Term, child: &impl Fn(usize) -> &'a Facts) -> Facts {
+    let count = (term.children.len() - 1) / 2;
+    let axis = child(0).axis.expect("an axis stands where an axis belongs");
+    let mut axes: AxisSet = [axis].into_iter().collect();
+    let mut properties = child(1 + count).properties;
+    for n in 0..count {
+        let part = child(1 + n).axis.expect("an axis stands where an axis belongs");
+        let x = child(1 + count + n);
+        let mut free = x.axes.clone();
+        free.remove(part);
+        axes = axes.union(&free);
+        properties = properties.and(x.properties);
+    }
+    Facts { properties, ..Facts::new(child(1 + count).dtype, axes) }
+}
+
+fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
+    use Property::{Finite, NonNegative, Positive, Score};
+    let mut axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
+    if op.info().reduces {
+        axes.remove(axis);
+    } else {
+        axes.insert(axis);
+    }
+    let mut f = Facts::new(DType::F32, axes);
+    let s = args[0];
+    let keeps_a_key = s.has(Score) && s.finite_at.any_along(axis);
+    let none = Properties::default();
+    match op {
+        FusedOp::Norm => {
+            let total = s.has(NonNegative) && s.positive_at.any_along(axis);
+            f.properties = none
+                .with_if(s.has(Finite) && total, Finite)
+                .with_if(s.has(Finite) && total, NonNegative)
+                .with_if(s.has(Finite) && s.has(Positive), Positive);
+            f.positive_at = if s.has(Finite) && total { s.positive_at.clone() } else { Witnesses::nowhere() };
+        }
+        FusedOp::Softmax | FusedOp::ExpNorm => {
+            let defined = if op == FusedOp::Softmax { s.has(Score) } else { keeps_a_key };
+            f.properties = none
+                .with_if(defined, Finite)
+                .with_if(defined, NonNegative)
+                .with_if(defined && s.has(Finite), Positive);
+            f.positive_at = if keeps_a_key { s.finite_at.clone() } else { Witnesses::nowhere() };
+        }
+        FusedOp::Attend | FusedOp::ExpAttend => {
+            let defined = if op == FusedOp::Attend { s.has(Score) } else { keeps_a_key };
+            f.properties = none
+                .with_if(defined && args[1].has(Finite), Finite)
+                .with_if(defined && args[1].has(Finite) && args[1].has(NonNegative), NonNegative);
+        }
+    }
+    f
+}
