@@ -84,6 +84,13 @@ impl<'a> Lowerer<'a, '_> {
 
     /// `t[items]`.
     pub(super) fn read(&mut self, t: Tensor, items: &'a [Bracket], target: Span, span: Span) -> Eval<Tensor> {
+        let mut rests =
+            items.iter().filter_map(|i| if let Bracket::Rest(span) = i { Some(*span) } else { None });
+        if let (Some(first), Some(second)) = (rests.next(), rests.next()) {
+            return Err(Diagnostic::error(second, "`..` stands twice in these brackets")
+                .also(first, "the first")
+                .into());
+        }
         let rest = items.iter().any(|i| matches!(i, Bracket::Rest(_)));
         let consuming = items.iter().filter(|i| !matches!(i, Bracket::Rest(_) | Bracket::Unit(_))).count();
         let rank = t.pos.len();
@@ -331,6 +338,13 @@ impl<'a> Lowerer<'a, '_> {
 
     /// The indices of a left side, evaluated.
     pub(super) fn wanted(&mut self, indices: &'a [Index]) -> Eval<Vec<Wanted>> {
+        let mut rests =
+            indices.iter().filter_map(|i| if let Index::Rest(span) = i { Some(*span) } else { None });
+        if let (Some(first), Some(second)) = (rests.next(), rests.next()) {
+            return Err(Diagnostic::error(second, "`..` stands twice in these brackets")
+                .also(first, "the first")
+                .into());
+        }
         let mut out: Vec<Wanted> = Vec::new();
         for index in indices {
             let Index::Name(name, extent) = index else { continue };
