@@ -69,29 +69,25 @@ pub fn exp(b: &mut Builder, x: F32) -> F32 {
 /// [`exp`] for `x <= 0` (or NaN), as in a softmax, where the maximum is subtracted first. It is the faster one. It is also right up
 /// to 88.72, and garbage beyond.
 pub fn exp_nonpositive(b: &mut Builder, x: F32) -> F32 {
-    exp_in_range(b, x, None)
+    exp_below_overflow(b, x, None)
 }
 
 /// `e^(x + low)` for a small `low`.
 fn exp_of_sum(b: &mut Builder, x: F32, low: Option<F32>) -> F32 {
-    let most = b.f32(EXP_MOST);
+    let y = exp_below_overflow(b, x, low);
+    let (most, infinity) = (b.f32(EXP_MOST), b.f32(f32::INFINITY));
     let infinite = b.gt(x, most);
-    // The constant comes first, so that NaN stays: both extremes give their second argument then.
-    let clamped = b.min(most, x);
-    let y = exp_in_range(b, clamped, low);
-    let infinity = b.f32(f32::INFINITY);
     b.select(infinite, infinity, y)
 }
 
-fn exp_in_range(b: &mut Builder, x: F32, low: Option<F32>) -> F32 {
-    // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, and e^x = 2^n e^r.
-    let least = b.f32(EXP_LEAST);
-    let clamped = b.max(least, x);
+fn exp_below_overflow(b: &mut Builder, x: F32, low: Option<F32>) -> F32 {
+    // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, and e^x = 2^n e^r. Outside the range r is anything, NaN for -inf; what
+    // comes of it is replaced at the end, so that x needs no clamping first.
     let log2_e = b.f32(std::f32::consts::LOG2_E);
     let round = b.f32(ROUND);
-    let shifted = b.fma(clamped, log2_e, round);
+    let shifted = b.fma(x, log2_e, round);
     let n = b.sub(shifted, round);
-    let mut r = clamped;
+    let mut r = x;
     for part in LN2 {
         let part = b.f32(-part);
         r = b.fma(n, part, r);
@@ -100,15 +96,15 @@ fn exp_in_range(b: &mut Builder, x: F32, low: Option<F32>) -> F32 {
         r = b.add(r, low);
     }
     let y = polynomial(b, r, &EXP);
-    // 2^n by adding n to the exponent: the low bits of `shifted` are n, and the shift drops the rest. The result is normal,
-    // as the range was clamped to where it is.
+    // 2^n by adding n to the exponent: the low bits of `shifted` are n, and the shift drops the rest. Within the range the
+    // result is normal.
     let bits = b.bits_i32(shifted);
     let exponent_at = b.int(23);
     let exponent = b.shl(bits, exponent_at);
     let y = b.bits_i32(y);
     let y = b.add(y, exponent);
     let y = b.bits_f32(y);
-    let zero = b.f32(0.0);
+    let (least, zero) = (b.f32(EXP_LEAST), b.f32(0.0));
     let tiny = b.lt(x, least);
     b.select(tiny, zero, y)
 }
