@@ -52,29 +52,24 @@ pub(crate) fn certify(
     for id in g.ids() {
         let Some(class) = class_of.get(&id) else { continue };
         let node = g.node(id);
+        let (name, origin) = described(g, id);
         match node.op {
             Op::Fused(op, _) => {
                 let below = record.below(*class);
                 certificates.push(Certificate {
                     node: id,
                     op,
-                    name: node.name.clone(),
-                    origin: node.origin,
+                    name,
+                    origin,
                     rules: record.chain(&below),
                     not_proved: record.not_proved(&[*class].into_iter().collect()),
                 });
             }
             Op::Reduce(ReduceOp::Sum, axis) if is_weighted_sum(g, id, axis) => {
-                let mut region = record.below(*class);
-                for n in weights(g, id) {
-                    region.extend(class_of.get(&n).map(|c| classes.find(*c)));
-                }
-                misses.push(Miss {
-                    node: id,
-                    name: node.name.clone(),
-                    origin: node.origin,
-                    not_proved: record.not_proved(&region),
-                });
+                let around = weights(g, id).into_iter().chain(scaled(g, id));
+                let region = around.filter_map(|n| class_of.get(&n)).chain([class]);
+                let region = region.flat_map(|c| record.below(*c)).collect();
+                misses.push(Miss { node: id, name, origin, not_proved: record.not_proved(&region) });
             }
             Op::Input(_)
             | Op::Param(_)
@@ -161,6 +156,20 @@ impl<'a> Record<'a> {
     }
 }
 
+/// The source's name and place for a node, or else for the nearest user that has them.
+fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
+    let mut next = vec![id];
+    let mut seen = BTreeSet::new();
+    while !next.is_empty() {
+        let found = next.iter().map(|id| g.node(*id)).find(|n| n.name.is_some() || n.origin.is_some());
+        if let Some(node) = found {
+            return (node.name.clone(), node.origin);
+        }
+        next = next.iter().flat_map(|id| g.users(*id)).filter(|id| seen.insert(*id)).collect();
+    }
+    (None, None)
+}
+
 /// Whether it is a sum over `axis` of a product in which an exponential that depends on the axis is a factor.
 fn is_weighted_sum(g: &Graph, id: NodeId, axis: salient_ir::AxisId) -> bool {
     let product = g.args(id)[0];
@@ -171,6 +180,12 @@ fn is_weighted_sum(g: &Graph, id: NodeId, axis: salient_ir::AxisId) -> bool {
             along(n)
                 && matches!(g.op(*n), Op::Map(MapOp::Exp) | Op::Fused(FusedOp::Softmax | FusedOp::ExpNorm, _))
         })
+}
+
+/// The products and quotients in which a sum is used: normalisation may come last.
+fn scaled(g: &Graph, sum: NodeId) -> Vec<NodeId> {
+    let product = |id: &NodeId| matches!(g.op(*id), Op::Map(MapOp::Mul | MapOp::Div));
+    g.users(sum).into_iter().filter(product).collect()
 }
 
 /// What the summed product is made of: its elementwise factors, quotients and masks, down to what is none of these.

@@ -18,16 +18,27 @@ pub(crate) type Choice = HashMap<Id, (Term, u64)>;
 
 /// Chooses a term for every class under the roots. `g` gives the names of axes and ports for breaking ties.
 pub(crate) fn extract(classes: &Classes, g: &Graph, roots: &[Id]) -> Choice {
-    let retired = retired(classes);
-    let choice = settle(classes, g, &retired);
-    let complete = |choice: &Choice| roots.iter().all(|r| choice.contains_key(&classes.find(*r)));
-    if complete(&choice) {
-        return choice;
+    let mut retired = retired(classes);
+    loop {
+        let choice = settle(classes, g, &retired);
+        if roots.iter().all(|r| choice.contains_key(&classes.find(*r))) {
+            return choice;
+        }
+        // Two directed rules may undo each other and leave a class nothing: there, and only there, anything goes.
+        let before = retired.len();
+        for class in classes.classes().filter(|c| !choice.contains_key(&c.id)) {
+            let now = |t: &Term| t.clone().map_children(|c| classes.find(c));
+            if class.iter().all(|t| retired.contains(&now(t))) {
+                class.iter().for_each(|t| {
+                    retired.remove(&now(t));
+                });
+            }
+        }
+        if retired.len() == before {
+            assert!(before > 0, "the source's own terms are in the e-graph");
+            retired.clear();
+        }
     }
-    // Normal forms alone can be circular, if two directed rules undo each other: then anything goes.
-    let choice = settle(classes, g, &HashSet::new());
-    assert!(complete(&choice), "the source's own terms are in the e-graph");
-    choice
 }
 
 /// A class that has been given its term.
