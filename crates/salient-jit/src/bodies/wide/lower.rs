@@ -34,6 +34,7 @@ pub(super) fn lower(body: &Body, wide: Wide) -> Code {
         constants: HashMap::new(),
         used: used(body),
         last_use: last_uses(body),
+        fixed: vec![false; body.types.len()],
         at: (0, 0),
         strip: None,
     };
@@ -49,7 +50,7 @@ pub(super) fn lower(body: &Body, wide: Wide) -> Code {
         };
         lower.crowded = lower.splats_in(insts) > wide.registers() / 2;
         match section {
-            Section::Straight(insts) => lower.insts(insts, &|_| false),
+            Section::Straight(insts) => lower.insts(insts),
             Section::Loop(code) => lower.repeat(code),
         }
     }
@@ -98,6 +99,8 @@ pub(super) struct Lower<'a> {
     used: Vec<bool>,
     /// The section and instruction that use a value last.
     last_use: Vec<(usize, usize)>,
+    /// Values of the present loop that are computed before it.
+    fixed: Vec<bool>,
     /// The present section and instruction.
     at: (usize, usize),
     pub(super) strip: Option<Strip>,
@@ -142,11 +145,10 @@ impl Lower<'_> {
     }
 
     /// Instructions, but for those that are done already or never used.
-    fn insts(&mut self, insts: &[Inst], done: &dyn Fn(&Inst) -> bool) {
+    fn insts(&mut self, insts: &[Inst]) {
         for (at, inst) in insts.iter().enumerate() {
             self.at.1 = at;
-            let unused = inst.out().is_some_and(|out| !self.used[out.index()]);
-            if !unused && !done(inst) {
+            if inst.out().is_none_or(|out| self.used[out.index()] && !self.fixed[out.index()]) {
                 self.inst(inst);
             }
         }
@@ -223,39 +225,39 @@ impl Lower<'_> {
         };
         let mut index = self.int(0);
         let mut state: Vec<VReg> = code.carried.iter().map(|carried| self.get(carried.init)).collect();
-        let fixed = self.fixed(code);
+        self.compute_fixed(code);
         if code.unroll > 1 {
-            (index, state) = self.whole_steps(code, &fixed, trip, index, state, step, code.unroll);
+            (index, state) = self.whole_steps(code, trip, index, state, step, code.unroll);
         }
-        (index, state) = self.whole_steps(code, &fixed, trip, index, state, step, 1);
+        (index, state) = self.whole_steps(code, trip, index, state, step, 1);
         if code.kind == LoopKind::Lanes {
-            state = self.last_strip(code, &fixed, trip, index, state);
+            state = self.last_strip(code, trip, index, state);
         }
         for (carried, register) in code.carried.iter().zip(state) {
             self.set(carried.result, register);
         }
     }
 
-    /// Computes what does not change in the loop and cannot fail; tells which values those are.
-    fn fixed(&mut self, code: &Loop) -> Vec<bool> {
+    /// Computes what does not change in the loop and cannot fail.
+    fn compute_fixed(&mut self, code: &Loop) {
         let mut changing = vec![false; self.body.types.len()];
         changing[code.index.index()] = true;
         for carried in &code.carried {
             changing[carried.param.index()] = true;
         }
-        let mut fixed = vec![false; self.body.types.len()];
         // Nothing dies before the loop.
         self.at.1 = usize::MAX;
         for inst in &code.insts {
             let Some(out) = inst.out() else { continue };
             let pure = matches!(inst, Inst::Const { .. } | Inst::Op { .. } | Inst::Address { .. });
             changing[out.index()] = !pure || inst.uses().iter().any(|used| changing[used.index()]);
-            fixed[out.index()] = !changing[out.index()];
-            if fixed[out.index()] && self.used[out.index()] {
-                self.inst(inst);
+            if !changing[out.index()] {
+                if self.used[out.index()] {
+                    self.inst(inst);
+                }
+                self.fixed[out.index()] = true;
             }
         }
-        fixed
     }
 
     /// Steps of the loop, `copies` in a row, as long as all of them are whole. Gives the index and the state after.
@@ -263,7 +265,6 @@ impl Lower<'_> {
     fn whole_steps(
         &mut self,
         code: &Loop,
-        fixed: &[bool],
         trip: VReg,
         index: VReg,
         state: Vec<VReg>,
@@ -283,7 +284,7 @@ impl Lower<'_> {
         let mut next = params[1..].to_vec();
         for copy in 0..i64::from(copies) {
             let at = if copy == 0 { params[0] } else { self.add_int(params[0], copy * step) };
-            next = self.iteration(code, fixed, at, &next);
+            next = self.iteration(code, at, &next);
         }
         let index = self.add_int(params[0], stride);
         self.code.branch(self.block, Cond::LessOrEqual, index, last, again, leave);
@@ -298,14 +299,7 @@ impl Lower<'_> {
     }
 
     /// The strip that is not whole, if elements are left.
-    fn last_strip(
-        &mut self,
-        code: &Loop,
-        fixed: &[bool],
-        trip: VReg,
-        index: VReg,
-        state: Vec<VReg>,
-    ) -> Vec<VReg> {
+    fn last_strip(&mut self, code: &Loop, trip: VReg, index: VReg, state: Vec<VReg>) -> Vec<VReg> {
         let inside = self.code.add_blocks(3);
         let [skip, after] = [inside + 1, inside + 2];
         let lanes = self.constant(Constant::Lanes);
@@ -316,7 +310,7 @@ impl Lower<'_> {
         let active = self.splat(active);
         let mask = self.less_i32(lanes, active);
         self.strip = Some(Strip { mask });
-        let next = self.iteration(code, fixed, index, &state);
+        let next = self.iteration(code, index, &state);
         self.strip = None;
         let kept: Vec<VReg> = code
             .carried
@@ -332,12 +326,12 @@ impl Lower<'_> {
     }
 
     /// The code of a loop once; gives what it carries on.
-    fn iteration(&mut self, code: &Loop, fixed: &[bool], index: VReg, state: &[VReg]) -> Vec<VReg> {
+    fn iteration(&mut self, code: &Loop, index: VReg, state: &[VReg]) -> Vec<VReg> {
         self.set(code.index, index);
         for (carried, &register) in code.carried.iter().zip(state) {
             self.set(carried.param, register);
         }
-        self.insts(&code.insts, &|inst| inst.out().is_some_and(|out| fixed[out.index()]));
+        self.insts(&code.insts);
         code.carried.iter().map(|carried| self.get(carried.next)).collect()
     }
 
@@ -350,7 +344,8 @@ impl Lower<'_> {
 
     /// Whether the present instruction is the last to use a value, so that its register may be overwritten.
     pub(super) fn dies(&self, value: Value) -> bool {
-        self.last_use[value.index()] == self.at
+        let held = self.splats[value.index()].is_some() || self.fixed[value.index()];
+        !held && self.last_use[value.index()] == self.at
     }
 
     /// The register of a value; a known integer gets one.
