@@ -51,9 +51,7 @@ fn outputs_are_written_and_read_back() {
 fn the_number_of_threads_does_not_change_a_bit() {
     let all = scratch("threads.npz");
     let all = all.display();
-    let run = format!(
-        "run examples/seeds/003_fused_operator.attn --data examples/seeds/data/003_fused_operator.npz"
-    );
+    let run = "run examples/seeds/003_fused_operator.attn --data examples/seeds/data/003_fused_operator.npz";
     succeeds(&words(&format!("{run} --threads 1 --outputs {all}")));
     for threads in [2, 3] {
         succeeds(&words(&format!("{run} --threads {threads} --expect {all} --rtol 0 --atol 0")));
@@ -178,7 +176,11 @@ fn what_is_required_to_fuse_and_does_not_is_an_error() {
         let ended = words(&format!("{line} --fp strict --require-fused"));
         assert_eq!(ended.code, Some(1), "{line}");
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);
-        assert!(ended.stderr.starts_with("error: attention is not fused, as was required\n"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.starts_with("error: attention is not fused, as was required\n"),
+            "{}",
+            ended.stderr
+        );
         assert!(ended.stderr.contains("causal_self_attention.attn:8:12"), "{}", ended.stderr);
     }
     succeeds(&words(&format!("run {MODEL} --data {DATA} --check --fp strict")));

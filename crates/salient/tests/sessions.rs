@@ -1,0 +1,189 @@
+//! One compiled model, many sessions: dimensions, dtypes, threads, memory of the caller.
+
+use salient::{Array, Arrays, Bindings, DType, Engine, Error, Fault, Model, Options, Session, Weights};
+
+const ATTENTION: &str = "
+model attention(q: f32[T, E], k: f32[S, E], v: f32[S, F]) -> (context: f32[T, F]) {
+    return softmax(q @ k.T / sqrt(E)) @ v
+}";
+
+const LAYER: &str = "
+model layer(x: f32[T, D]) -> (y: f32[T, 2 * D]) {
+    param weight: f32[2 * D, D] = uniform(-1, 1)
+    param scale: f32[2 * D] = ones
+    return (x @ weight.T) * scale
+}";
+
+fn model(source: &str, engine: Engine) -> Model {
+    Model::compile(source, &Options { engine, threads: Some(2), ..Options::default() }).unwrap()
+}
+
+/// Values that differ from each other and stay small.
+fn wave(shape: &[usize], phase: f32) -> Array {
+    let count = shape.iter().product::<usize>();
+    let values = (0..count).map(|n| (n as f32 * 0.7 + phase).sin()).collect();
+    Array::from_f32(shape.to_vec(), values).unwrap()
+}
+
+fn arrays(list: &[(&str, Array)]) -> Arrays {
+    let mut out = Arrays::new();
+    list.iter().for_each(|(name, array)| out.insert(*name, array.clone()).unwrap());
+    out
+}
+
+fn attention_inputs(t: usize, s: usize, e: usize, f: usize) -> Arrays {
+    arrays(&[("q", wave(&[t, e], 0.0)), ("k", wave(&[s, e], 1.0)), ("v", wave(&[s, f], 2.0))])
+}
+
+fn faults(result: Result<impl std::fmt::Debug, Error>) -> Vec<Fault> {
+    match result {
+        Err(Error::Call(faults)) => faults,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_compilation_serves_every_shape() {
+    let (fused, oracle) = (model(ATTENTION, Engine::Jit), model(ATTENTION, Engine::Oracle));
+    for (t, s, e, f) in [(1, 1, 1, 1), (2, 3, 5, 7), (17, 33, 8, 31), (64, 1, 16, 16), (3, 130, 64, 65)] {
+        let inputs = attention_inputs(t, s, e, f);
+        let found = fused.run(&inputs, Weights::none()).unwrap();
+        let expected = oracle.run(&inputs, Weights::none()).unwrap();
+        let (found, expected) = (found.get("context").unwrap(), expected.get("context").unwrap());
+        let deviation = salient::compare::compare(found, expected, Default::default()).unwrap();
+        assert!(deviation.agrees() && deviation.largest_abs < 1e-5, "{t} {s} {e} {f}: {deviation:?}");
+    }
+}
+
+#[test]
+fn a_model_is_shared_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    let model = model(ATTENTION, Engine::Jit);
+    let inputs = attention_inputs(9, 40, 16, 16);
+    let session = model.session(&inputs, Weights::none()).unwrap();
+    shared(&model);
+    shared(&session);
+    let expected = session.call(&inputs).unwrap();
+    let expected = expected.get("context").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let found = session.call(&inputs).unwrap();
+                    assert!(found.get("context").unwrap().same_bits(expected));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn outputs_lie_where_the_caller_says() {
+    let model = model(ATTENTION, Engine::Jit);
+    let inputs = attention_inputs(4, 6, 8, 8);
+    let session = model.session(&inputs, Weights::none()).unwrap();
+    let mut outputs = session.outputs().unwrap();
+    let address = outputs[0].as_f32().unwrap().as_ptr();
+    session.run(&inputs, &mut outputs).unwrap();
+    assert_eq!(outputs[0].as_f32().unwrap().as_ptr(), address);
+    assert!(outputs[0].same_bits(session.call(&inputs).unwrap().get("context").unwrap()));
+
+    let mut wrong = [Array::zeros(DType::F32, vec![4, 7]).unwrap()];
+    let found = faults(session.run(&inputs, &mut wrong));
+    assert_eq!(found[0].to_string(), "output `context` has the shape [4, 7], expected [4, 8]");
+}
+
+#[test]
+fn a_session_keeps_its_shapes() {
+    let model = model(ATTENTION, Engine::Jit);
+    let session = model.session(&attention_inputs(4, 6, 8, 8), Weights::none()).unwrap();
+    let found = faults(session.call(&attention_inputs(5, 6, 8, 8)));
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].to_string(), "input `q` has the shape [5, 8], expected [4, 8]");
+}
+
+#[test]
+fn parameters_come_from_arrays_or_from_a_seed() {
+    let inputs = arrays(&[("x", wave(&[3, 4], 0.0))]);
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let model = model(LAYER, engine);
+        let missing = faults(model.run(&inputs, Weights::none()));
+        assert_eq!(missing.len(), 2, "{missing:?}");
+        let drawn = model.run(&inputs, Weights::seeded(3)).unwrap();
+        // One parameter given, the other one drawn as ones.
+        let weight = arrays(&[("weight", wave(&[8, 4], 1.0))]);
+        let given = model.run(&inputs, Weights::from(&weight).or_seeded(3)).unwrap();
+        assert!(!given.get("y").unwrap().same_bits(drawn.get("y").unwrap()));
+        let both = arrays(&[("weight", wave(&[8, 4], 1.0)), ("scale", array_of_ones(8))]);
+        let all = model.run(&inputs, Weights::from(&both)).unwrap();
+        assert!(given.get("y").unwrap().same_bits(all.get("y").unwrap()));
+    }
+}
+
+fn array_of_ones(n: usize) -> Array {
+    Array::from_f32(vec![n], vec![1.0; n]).unwrap()
+}
+
+/// A checkpoint in 16 bits gives exactly what the same numbers give in 32.
+#[test]
+fn narrow_weights_are_widened_without_loss() {
+    let inputs = arrays(&[("x", wave(&[3, 4], 0.0))]);
+    // bfloat16 is the upper half of a float.
+    let bits: Vec<u16> =
+        wave(&[8, 4], 1.0).as_f32().unwrap().iter().map(|x| (x.to_bits() >> 16) as u16).collect();
+    let wide: Vec<f32> = bits.iter().map(|b| f32::from_bits(u32::from(*b) << 16)).collect();
+    let narrow =
+        arrays(&[("weight", Array::from_bf16_bits(vec![8, 4], bits).unwrap()), ("scale", array_of_ones(8))]);
+    let wide = arrays(&[("weight", Array::from_f32(vec![8, 4], wide).unwrap()), ("scale", array_of_ones(8))]);
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let model = model(LAYER, engine);
+        let (a, b) = (model.run(&inputs, Weights::from(&narrow)), model.run(&inputs, Weights::from(&wide)));
+        assert!(a.unwrap().get("y").unwrap().same_bits(b.unwrap().get("y").unwrap()), "{engine}");
+    }
+}
+
+/// A model may declare that a tensor is stored in 16 bits; it is computed with in 32.
+#[test]
+fn storage_types_may_be_declared() {
+    let source = "model m(x: f16[T]) -> (y: f32[T]) { return x * 2.0 }";
+    let half = arrays(&[("x", Array::from_f16_bits(vec![2], vec![0x3c00, 0xb800]).unwrap())]);
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let found = model(source, engine).run(&half, Weights::none()).unwrap();
+        assert_eq!(found.get("y").unwrap().as_f32(), Some([2.0, -1.0].as_slice()), "{engine}");
+    }
+    // What would lose something is refused.
+    let full = arrays(&[("x", array_of_ones(2))]);
+    let found = faults(model(source, Engine::Jit).run(&full, Weights::none()));
+    assert_eq!(found[0].to_string(), "input `x` has elements of type f32, expected f16");
+}
+
+#[test]
+fn a_dimension_may_be_given_with_the_call() {
+    let source = "model m(x: f32[D]) -> (y: f32[T, D]) {\n    let y[t: T, d: D] = x[d]\n    return y\n}";
+    let model = model(source, Engine::Jit);
+    let inputs = arrays(&[("x", wave(&[3], 0.0))]);
+    assert_eq!(faults(model.session(&inputs, Weights::none())), [Fault::Undetermined(vec!["T".into()])]);
+    for t in [1, 4, 0] {
+        let set = Bindings::from([("T".into(), t)]);
+        let session: Session<'_> = model.session_with(&inputs, Weights::none(), &set).unwrap();
+        assert_eq!(session.dimensions().get("T"), Some(&t));
+        assert_eq!(session.call(&inputs).unwrap().get("y").unwrap().shape(), [t as usize, 3]);
+    }
+    let set = Bindings::from([("T".into(), 1), ("Q".into(), 1)]);
+    let found = faults(model.session_with(&inputs, Weights::none(), &set));
+    assert!(matches!(found.as_slice(), [Fault::NoSuchDimension { .. }]), "{found:?}");
+}
+
+/// Nothing of size T x T is kept: working memory grows with T, and is known before anything runs.
+#[test]
+fn fused_attention_works_in_little_memory() {
+    let bytes = |engine, t| {
+        let inputs =
+            arrays(&[("q", wave(&[t, 16], 0.0)), ("k", wave(&[t, 16], 1.0)), ("v", wave(&[t, 16], 2.0))]);
+        model(ATTENTION, engine).session(&inputs, Weights::none()).unwrap().working_bytes()
+    };
+    let (small, large) = (bytes(Engine::Jit, 1024).unwrap(), bytes(Engine::Jit, 2048).unwrap());
+    assert!(large <= 2 * small && large < 2048 * 2048 * 4 / 16, "{small} {large}");
+    assert!(bytes(Engine::Unfused, 1024).unwrap() >= 1024 * 1024 * 4);
+    assert_eq!(bytes(Engine::Oracle, 8), None);
+}
