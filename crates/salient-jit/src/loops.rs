@@ -31,12 +31,12 @@ impl ThreadCells {
     }
 }
 
-/// The loops of a kernel apart from the names of its buffers, so that kernels that differ in nothing else are one function:
-/// the layers of a model.
+/// The loops of a kernel apart from the names of its buffers and variables, so that kernels that differ in nothing else are
+/// one function: the layers of a model.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Nest {
     item: Name,
-    /// Buffers are numbered in the order of their first use.
+    /// Buffers are numbered in the order of their first use, variables in the order in which they are bound.
     block: Vec<Stmt>,
     /// Bytes of an element of each buffer.
     sizes: Vec<i64>,
@@ -47,34 +47,97 @@ pub(crate) struct Nest {
 impl Nest {
     /// The nest of a kernel, and the buffers that it numbers; `bodies` are the functions of the kernel's bodies.
     pub(crate) fn of(program: &Program, kernel: &Kernel, bodies: Vec<FuncId>) -> (Nest, Vec<BufferId>) {
-        let mut buffers = Vec::new();
-        let mut block = kernel.block.clone();
-        number(&mut block, &mut buffers);
-        let sizes = buffers.iter().map(|id| program.buffer(*id).elem().size()).collect();
-        (Nest { item: kernel.item.clone(), block, sizes, bodies }, buffers)
+        let mut numbers = Numbers::default();
+        let item = numbers.bind(&kernel.item);
+        let block = numbers.block(&kernel.block);
+        let sizes = numbers.buffers.iter().map(|id| program.buffer(*id).elem().size()).collect();
+        (Nest { item, block, sizes, bodies }, numbers.buffers)
     }
 }
 
-fn number(block: &mut [Stmt], buffers: &mut Vec<BufferId>) {
-    for stmt in block {
+/// What has been numbered so far.
+#[derive(Default)]
+struct Numbers {
+    buffers: Vec<BufferId>,
+    /// The variables in sight.
+    variables: BTreeMap<Name, Dim>,
+    bound: usize,
+}
+
+impl Numbers {
+    /// A variable from here to the end of the block.
+    fn bind(&mut self, var: &Name) -> Name {
+        // No dimension and no variable of a program begins so.
+        let name: Name = format!("%{}", self.bound).into();
+        self.bound += 1;
+        self.variables.insert(var.clone(), Dim::symbol(&name));
+        name
+    }
+
+    fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
+        let outer = self.variables.clone();
+        let stmts = stmts.iter().map(|stmt| self.stmt(stmt)).collect();
+        self.variables = outer;
+        stmts
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
-            Stmt::For { block, .. } => number(block, buffers),
-            Stmt::If { then, otherwise, .. } => {
-                number(then, buffers);
-                number(otherwise, buffers);
+            Stmt::For { var, from, to, step, block } => {
+                let (from, to, step) = (self.dim(from), self.dim(to), self.dim(step));
+                let outer = self.variables.clone();
+                let var = self.bind(var);
+                let block = self.block(block);
+                self.variables = outer;
+                Stmt::For { var, from, to, step, block }
             }
-            Stmt::Call { args, .. } => {
-                for arg in args {
-                    let Arg::Address { base: Base::Buffer(id), .. } = arg else { continue };
-                    let at = buffers.iter().position(|known| known == id).unwrap_or_else(|| {
-                        buffers.push(*id);
-                        buffers.len() - 1
-                    });
-                    *id = BufferId(at);
-                }
+            Stmt::Let { var, value } => {
+                let value = match value {
+                    Int::Dim(d) => Int::Dim(self.dim(d)),
+                    Int::Min(of) => Int::Min(of.iter().map(|d| self.dim(d)).collect()),
+                    Int::Max(of) => Int::Max(of.iter().map(|d| self.dim(d)).collect()),
+                };
+                Stmt::Let { var: self.bind(var), value }
             }
-            Stmt::Let { .. } | Stmt::Read { .. } => {}
+            Stmt::Read { var, scratch, offset } => {
+                let offset = self.dim(offset);
+                Stmt::Read { var: self.bind(var), scratch: *scratch, offset }
+            }
+            Stmt::If { left, right, then, otherwise } => Stmt::If {
+                left: self.dim(left),
+                right: self.dim(right),
+                then: self.block(then),
+                otherwise: self.block(otherwise),
+            },
+            Stmt::Call { body, args } => {
+                Stmt::Call { body: *body, args: args.iter().map(|arg| self.arg(arg)).collect() }
+            }
         }
+    }
+
+    fn arg(&mut self, arg: &Arg) -> Arg {
+        match arg {
+            Arg::Int(d) => Arg::Int(self.dim(d)),
+            Arg::Address { base, offset } => {
+                let base = match base {
+                    Base::Buffer(id) => Base::Buffer(self.buffer(*id)),
+                    Base::Scratch(_) | Base::Status => *base,
+                };
+                Arg::Address { base, offset: self.dim(offset) }
+            }
+        }
+    }
+
+    fn buffer(&mut self, id: BufferId) -> BufferId {
+        let at = self.buffers.iter().position(|known| *known == id).unwrap_or_else(|| {
+            self.buffers.push(id);
+            self.buffers.len() - 1
+        });
+        BufferId(at)
+    }
+
+    fn dim(&self, d: &Dim) -> Dim {
+        d.substitute(&self.variables)
     }
 }
 

@@ -464,6 +464,10 @@ fn listings_name_kernels_and_bodies_and_show_what_is_shared_once() {
         let mut twin = program.kernels[0].clone();
         twin.name = "twin".into();
         twin.bodies[0].name = "another_name".into();
+        // The same loop, but for the name of its variable.
+        twin.item = "q".into();
+        let place = &var("q") * &var("W");
+        twin.block = vec![call(0, vec![at(0, place.clone()), at(1, place), Arg::Int(var("W"))])];
         program.kernels.insert(1, twin);
         let code = compile(&program, isa, 1);
         for text in [code.clif(), code.asm()] {
