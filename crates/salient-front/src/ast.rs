@@ -267,6 +267,37 @@ pub enum ExprKind {
     As(Box<Expr>, Path),
 }
 
+impl Expr {
+    /// The expressions directly inside this one, in the order of the text.
+    pub fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => Vec::new(),
+            ExprKind::Infinity | ExprKind::Text(_) | ExprKind::Name(_) => Vec::new(),
+            ExprKind::Unary(_, x) | ExprKind::Transpose(x) | ExprKind::As(x, _) => vec![x],
+            ExprKind::Binary(_, x, y) => vec![x, y],
+            ExprKind::Compare(x, rest) => std::iter::once(&**x).chain(rest.iter().map(|(_, y)| y)).collect(),
+            ExprKind::If(c, x, y) => vec![c, x, y],
+            ExprKind::Call(target, args) => {
+                std::iter::once(&**target).chain(args.iter().map(|a| &a.value)).collect()
+            }
+            ExprKind::Brackets(target, items) => {
+                std::iter::once(&**target).chain(items.iter().flat_map(Bracket::values)).collect()
+            }
+        }
+    }
+}
+
+impl Bracket {
+    /// The expressions in it.
+    fn values(&self) -> Vec<&Expr> {
+        match self {
+            Bracket::Rest(_) | Bracket::Unit(_) => Vec::new(),
+            Bracket::Named(_, x) | Bracket::Value(x) => vec![x],
+            Bracket::Colon(a, b, _) => a.iter().chain(b).collect(),
+        }
+    }
+}
+
 /// One item between brackets.
 #[derive(Clone, Debug)]
 pub enum Bracket {

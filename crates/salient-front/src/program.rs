@@ -119,6 +119,10 @@ impl<'a> Program<'a> {
         models.retain(|f| f.kind == Kind::Model);
         let names: Vec<&str> = models.iter().map(|f| f.name.name.as_str()).collect();
         let Some(wanted) = name else {
+            // What the program imports may have models too; the program's own come first.
+            let main = models.iter().map(|f| f.span.source).min();
+            models.retain(|f| Some(f.span.source) == main);
+            let names: Vec<&str> = models.iter().map(|f| f.name.name.as_str()).collect();
             return match models.as_slice() {
                 [one] => Ok(one),
                 [] => Err(Diagnostic::placeless("there is no model here")

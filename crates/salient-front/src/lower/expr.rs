@@ -107,7 +107,13 @@ impl<'a> Lowerer<'a, '_> {
                     let statics = self.statics(&callee, items)?;
                     return Ok(Value::Function(FunctionValue { callee, statics }));
                 }
-                let value = self.expr(target)?;
+                // A tensor and an index may share a name: only the tensor can be read.
+                let tensor = if let ExprKind::Name(name) = &target.kind {
+                    self.lookup(name).filter(|v| v.value.as_tensor().is_some()).map(|v| v.value.clone())
+                } else {
+                    None
+                };
+                let value = tensor.map_or_else(|| self.expr(target), Ok)?;
                 if let Value::Function(f) = &value {
                     return Err(Diagnostic::error(
                         e.span,

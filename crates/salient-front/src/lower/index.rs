@@ -19,6 +19,10 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Brings indices into scope for the evaluation of `bodies`. Undone by truncating the frame's list.
     pub(super) fn bind(&mut self, wanted: &[Wanted], bodies: &[&'a Expr]) {
+        let before = self.here().riding.clone();
+        let mut riding = before.clone();
+        bodies.iter().for_each(|body| self.rest_axes(body, &mut riding));
+        self.frame().riding = riding;
         for (name, extent, span) in wanted {
             let bound = match extent {
                 Some(dim) => {
@@ -35,6 +39,7 @@ impl<'a> Lowerer<'a, '_> {
             };
             self.frame().indices.push(bound);
         }
+        self.frame().riding = before;
     }
 
     fn bound_by_use(&mut self, name: &str, uses: &[Use], span: Span) -> Bound {

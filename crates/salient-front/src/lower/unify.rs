@@ -289,6 +289,9 @@ impl<'a> Lowerer<'a, '_> {
             }
             return Err(Fail::Reported);
         };
+        if results.iter().any(|(v, _)| matches!(v, Value::Poison)) {
+            return Err(Fail::Reported);
+        }
         let types: Vec<&'a Type> = match &f.results {
             None => Vec::new(),
             Some(Results::One(ty)) => vec![ty],

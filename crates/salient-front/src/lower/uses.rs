@@ -7,7 +7,7 @@ use super::index::Wanted;
 use crate::ast::{Argument, Bracket, Expr, ExprKind, Ident};
 use crate::source::Span;
 use crate::value::{Builtin, Callee};
-use salient_ir::{AxisId, Dim};
+use salient_ir::{AxisId, AxisSet, Dim};
 
 /// A place where an index is used on an axis.
 pub(super) struct Use {
@@ -93,6 +93,25 @@ impl<'a> Lowerer<'a, '_> {
             || self.lookup(name).is_some()
             || self.program.function(name).is_some()
             || Builtin::from_name(name).is_some()
+    }
+
+    /// The axes that `..` carries along where an expression reads a tensor: no index may be taken for one of them, even
+    /// if it is as long.
+    pub(super) fn rest_axes(&self, e: &'a Expr, out: &mut AxisSet) {
+        if let ExprKind::Brackets(target, items) = &e.kind
+            && let ExprKind::Name(name) = &target.kind
+            && let Some(t) = self.lookup(name).and_then(|v| v.value.as_tensor())
+            && let Some(rest) = items.iter().position(|i| matches!(i, Bracket::Rest(_)))
+        {
+            let rank = t.pos.len();
+            let before = slot_of(items, rest, rank).unwrap_or(0);
+            let after = slot_of(items, rest + 1, rank).unwrap_or(rank);
+            let carried = t.pos.iter().take(after.min(rank)).skip(before);
+            carried.filter_map(|s| s.axis).for_each(|a| out.insert(a));
+        }
+        for child in e.children() {
+            self.rest_axes(child, out);
+        }
     }
 
     /// Every place where an expression uses an index plainly.
