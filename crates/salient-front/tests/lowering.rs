@@ -53,3 +53,19 @@ fn printed_graphs_read_back() {
     }
     assert!(seen > 40, "{seen} examples were found");
 }
+
+/// A dump of a fused graph is a program too; a tensor and an axis may share a name in it.
+#[test]
+fn fused_operators_read_back() {
+    let fused =
+        "model m(q: f32[T, E], k: f32[S, E], v: f32[S, F]) -> (o: f32[T, F], w: f32[T, S], n: f32[T, S]) {
+    let s.1[t, e, s] = q[t, e] * k[s, e]
+    let s[t, s] = sum[e](s.1[t, e, s])
+    let o[t, f] = fused.attend[s](s[t, s], v[s, f])
+    let w[t, s] = fused.softmax[s](s[t, s])
+    let n[t, s] = fused.norm[s](s[t, s])
+    return o, w, n
+}
+";
+    assert_eq!(graph(fused), fused);
+}

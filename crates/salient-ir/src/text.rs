@@ -84,7 +84,9 @@ impl<'a> Printer<'a> {
         let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id))).collect();
         for id in &lines {
             if let Some(name) = &g.node(*id).name {
-                self.names[id.index()] = Some(claim(&identifier(name), false));
+                // A value without axes is written without brackets: its name must not be that of an index.
+                let index = g.node(*id).axes.is_empty() && g.axes().any(|(_, a)| a.name == *name);
+                self.names[id.index()] = Some(claim(&identifier(name), index));
             }
         }
         for out in g.outputs() {
