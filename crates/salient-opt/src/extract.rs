@@ -13,8 +13,19 @@ use salient_ir::Graph;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// The chosen term of every class that can be computed, with a digest of its text down to the leaves.
-pub(crate) type Choice = HashMap<Id, (Term, u64)>;
+/// What was chosen for every class that can be computed.
+pub(crate) type Choice = HashMap<Id, Chosen>;
+
+/// The term of a class.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    /// The term.
+    pub(crate) term: Term,
+    /// A digest of its text down to the leaves.
+    pub(crate) digest: u64,
+    /// When it was chosen: after everything that it needs.
+    pub(crate) turn: usize,
+}
 
 /// Chooses a term for every class under the roots. `g` gives the names of axes and ports for breaking ties.
 pub(crate) fn extract(classes: &Classes, g: &Graph, roots: &[Id]) -> Choice {
@@ -97,7 +108,8 @@ fn settle(classes: &Classes, g: &Graph, retired: &HashSet<Term>) -> Choice {
         below[class / 64] |= 1 << (class % 64);
         own_of[class] = own;
         settled[class] = Some(Settled { below, digest: key });
-        choice.insert(ids[class], (term.clone(), key));
+        let turn = choice.len();
+        choice.insert(ids[class], Chosen { term: term.clone(), digest: key, turn });
         for user in std::mem::take(&mut waits[class]) {
             candidates[user].waiting -= 1;
             if candidates[user].waiting > 0 || settled[candidates[user].class].is_some() {

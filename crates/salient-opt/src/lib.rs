@@ -9,6 +9,7 @@ mod cost;
 mod extract;
 mod facts;
 mod lang;
+mod merge;
 mod normalise;
 pub mod rules;
 mod saturate;
@@ -21,7 +22,8 @@ pub use certificate::{Certificate, Miss};
 pub use facts::Property;
 pub use saturate::{Fp, Stop};
 
-use salient_ir::Graph;
+use salient_ir::{Graph, NodeId};
+use std::collections::HashMap;
 
 /// How to optimise. Limits are counts, so that the same model gives the same result everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +92,11 @@ fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let (stop, iterations) = saturate::saturate(&mut classes, rules, options);
     let choice = extract::extract(&classes, &source, &roots);
-    let (graph, class_of) = tidy::rebuild(&source, &classes, &choice, &roots);
+    let (tidied, class_of): (Graph, HashMap<NodeId, egg::Id>) =
+        tidy::rebuild(&source, &classes, &choice, &roots);
+    let (graph, moved) = merge::merge_sums(&tidied);
+    let class_of =
+        class_of.into_iter().filter_map(|(old, class)| Some((moved[old.index()]?, class))).collect();
     let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, rules);
     let mut counts = vec![0; rules.len()];
     classes.analysis.applied.iter().for_each(|a| counts[a.rule] += 1);

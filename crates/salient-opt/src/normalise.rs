@@ -120,6 +120,7 @@ impl Normaliser<'_> {
                 let (one, zero) = (self.literal(Const::f32(1.0)), self.literal(Const::f32(0.0)));
                 self.select(args[0], one, zero)
             }
+            MapOp::ToF32 => self.number(args[0]),
             MapOp::Add | MapOp::Mul if self.chooses_literal(op, args).is_some() => {
                 let (c, yes, no) = self.chooses_literal(op, args).expect("just seen");
                 let (yes, no) = (self.literal(yes), self.literal(no));
@@ -146,7 +147,6 @@ impl Normaliser<'_> {
             | MapOp::Erf
             | MapOp::Sin
             | MapOp::Cos
-            | MapOp::ToF32
             | MapOp::ToI32
             | MapOp::ToI64
             | MapOp::IntDiv
@@ -155,6 +155,27 @@ impl Normaliser<'_> {
             | MapOp::Sub
             | MapOp::Div => plain(self),
         }
+    }
+
+    /// An integer as a number. A distance of indices has one sign: the first axis counts up.
+    fn number(&mut self, x: Id) -> Id {
+        let affine = self.classes[x].data.affine.clone();
+        let Some(affine) = affine.filter(|a| a.terms.len() > 1) else {
+            return self.add(Tag::Map(MapOp::ToF32), &[x]);
+        };
+        let negative = affine.terms[0].1 < 0;
+        let up = if negative { Affine::dim(Dim::constant(0)).plus(&affine, -1) } else { Some(affine) };
+        let Some(up) = up else { return self.add(Tag::Map(MapOp::ToF32), &[x]) };
+        let above = self.sum_of(up.terms.iter().filter(|(_, c)| *c > 0).copied(), &up.offset);
+        let below: Vec<(AxisId, i64)> =
+            up.terms.iter().filter(|(_, c)| *c < 0).map(|(a, c)| (*a, -c)).collect();
+        let mut sum = above;
+        if !below.is_empty() {
+            let below = self.sum_of(below.into_iter(), &Dim::constant(0));
+            sum = self.add(Tag::Map(MapOp::Sub), &[above, below]);
+        }
+        let number = self.add(Tag::Map(MapOp::ToF32), &[sum]);
+        if negative { self.map(MapOp::Neg, &[number]) } else { number }
     }
 
     /// An operator on a literal and a choice between two literals: the choice that it amounts to.

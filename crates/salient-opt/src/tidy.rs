@@ -22,15 +22,19 @@ pub(crate) fn rebuild(
     for (out, node) in g.outputs().iter().zip(&built) {
         t.b.output(&out.name, &out.axes, *node).expect("equal terms have the same axes, or fewer");
     }
-    let before = t.b.clone();
-    let after = t.b.finish();
-    // Finishing drops what no output needs and numbers the rest anew, in the same order.
-    let live = live(&before, &built);
-    let class_of: HashMap<NodeId, Id> = t.nodes.into_iter().map(|(class, node)| (node, class)).collect();
-    let kept = before.ids().filter(|id| live[id.index()]);
-    let classes = after.ids().zip(kept).filter_map(|(new, old)| Some((new, *class_of.get(&old)?)));
-    let classes = classes.collect();
-    (after, classes)
+    let (graph, new) = finish(t.b, &built);
+    let class_of = t.nodes.into_iter().filter_map(|(class, node)| Some((new[node.index()]?, class)));
+    let class_of = class_of.collect();
+    (graph, class_of)
+}
+
+/// The finished graph, and the new id of each node of the builder: what no output needs is dropped.
+pub(crate) fn finish(b: Builder, roots: &[NodeId]) -> (Graph, Vec<Option<NodeId>>) {
+    let live = live(&b, roots);
+    let graph = b.finish();
+    let mut ids = graph.ids();
+    let new = live.iter().map(|live| if *live { ids.next() } else { None }).collect();
+    (graph, new)
 }
 
 fn live(g: &Graph, roots: &[NodeId]) -> Vec<bool> {
@@ -61,11 +65,11 @@ struct Tidy<'a> {
 
 impl Tidy<'_> {
     fn tag(&self, class: Id) -> Tag {
-        self.choice[&self.classes.find(class)].0.tag
+        self.choice[&self.classes.find(class)].term.tag
     }
 
     fn child(&self, class: Id, n: usize) -> Id {
-        self.classes.find(self.choice[&self.classes.find(class)].0.children[n])
+        self.classes.find(self.choice[&self.classes.find(class)].term.children[n])
     }
 
     /// The node of a class; what it needs is built first. With a stack of its own: models are deep.
@@ -111,7 +115,7 @@ impl Tidy<'_> {
 
     /// What a class does and to which classes, in the form that reads best. A conjunction has all its parts at once.
     fn operation(&self, class: Id) -> (Op, Vec<Id>) {
-        let (term, _) = &self.choice[&class];
+        let term = &self.choice[&class].term;
         let child = |n: usize| self.classes.find(term.children[n]);
         let axis =
             |n: usize| self.classes[term.children[n]].data.axis.expect("an axis stands where one belongs");
@@ -128,7 +132,7 @@ impl Tidy<'_> {
             Tag::Map(op @ (MapOp::And | MapOp::Or)) => {
                 let mut parts = Vec::new();
                 self.flatten(op, class, &mut parts);
-                parts.sort_by_key(|p| self.choice[p].1);
+                parts.sort_by_key(|p| self.choice[p].digest);
                 parts.dedup();
                 (Op::Map(op), parts)
             }
@@ -148,13 +152,18 @@ impl Tidy<'_> {
         self.tag(class) == Tag::Const(Const::f32(-1.0))
     }
 
-    /// The class of which this one is the negative.
+    /// The class of which this one is the negative, if that can be computed without it.
     fn negated(&self, class: Id) -> Option<Id> {
-        if self.tag(class) != Tag::Map(MapOp::Mul) {
-            return None;
-        }
-        let (x, y) = (self.child(class, 0), self.child(class, 1));
-        if self.is_minus_one(y) { Some(x) } else { self.is_minus_one(x).then_some(y) }
+        let minus_one = |id: Id| self.classes[id].data.constant == Some(Const::f32(-1.0));
+        let products = self.classes[class].iter().filter(|t| t.tag == Tag::Map(MapOp::Mul));
+        let others = products.filter_map(|t| match (minus_one(t.children[0]), minus_one(t.children[1])) {
+            (_, true) => Some(self.classes.find(t.children[0])),
+            (true, false) => Some(self.classes.find(t.children[1])),
+            (false, false) => None,
+        });
+        let turn = self.choice[&class].turn;
+        let sooner = others.filter(|o| self.choice.get(o).is_some_and(|c| c.turn < turn));
+        sooner.min_by_key(|o| self.choice[o].digest)
     }
 
     fn product(&self, x: Id, y: Id) -> (Op, Vec<Id>) {
@@ -173,7 +182,10 @@ impl Tidy<'_> {
     }
 
     fn sum(&self, x: Id, y: Id) -> (Op, Vec<Id>) {
-        if let Some(z) = self.negated(y) {
+        let literal = |c: Id| self.classes[c].data.constant.is_some();
+        if literal(x) || literal(y) {
+            (Op::Map(MapOp::Add), vec![x, y])
+        } else if let Some(z) = self.negated(y) {
             (Op::Map(MapOp::Sub), vec![x, z])
         } else if let Some(z) = self.negated(x) {
             (Op::Map(MapOp::Sub), vec![y, z])

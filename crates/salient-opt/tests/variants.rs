@@ -331,3 +331,71 @@ fn a_sum_of_unshifted_exponentials_never_replaces_a_shifted_one() {
     assert_eq!(line_with(&text, "= max[").len(), 1, "{text}");
     assert_same_values(&g, DIMS);
 }
+
+#[test]
+fn a_product_of_three_is_computed_in_the_cheaper_order() {
+    // Of 64 features and many positions, keys times values come first; over 4 positions, scores do.
+    for (positions, score_first) in [("4096", false), ("2", true)] {
+        let mut texts = Vec::new();
+        for left_first in [true, false] {
+            let m = Model::new();
+            let [i, j, e, f] =
+                [("i", positions), ("j", positions), ("e", "8"), ("f", "8")].map(|(n, x)| m.axis(n, x));
+            let (q, k, v) = (m.input("q", &[i, e]), m.input("k", &[j, e]), m.input("v", &[j, f]));
+            let y =
+                if left_first { (&(&q * &k).sum(e) * &v).sum(j) } else { (&q * &(&k * &v).sum(j)).sum(e) };
+            m.output("y", &[i, f], &y);
+            let g = m.finish();
+            if score_first {
+                assert_same_values(&g, &[]);
+            }
+            texts.push(optimised(&g));
+        }
+        assert_eq!(texts[0], texts[1]);
+        let last = texts[0].lines().rfind(|l| l.contains("= sum[")).unwrap();
+        let over_keys = last.contains(&format!("sum[n{positions}"));
+        assert_eq!(over_keys, score_first, "{}", texts[0]);
+    }
+}
+
+#[test]
+fn a_sum_over_heads_and_features_is_one_sum() {
+    let mut texts = Vec::new();
+    for heads_first in [true, false] {
+        let m = Model::new();
+        let [t, h, e, d] = [("t", "T"), ("h", "H"), ("e", "E"), ("d", "D")].map(|(n, x)| m.axis(n, x));
+        let (x, w) = (m.input("x", &[t, h, e]), m.param("w", &[h, e, d]));
+        let (first, second) = if heads_first { (h, e) } else { (e, h) };
+        m.output("y", &[t, d], &(&x * &w).sum(first).sum(second));
+        let g = m.finish();
+        texts.push(optimised(&g));
+        assert_same_values(&g, DIMS);
+    }
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(line_with(&texts[0], "= sum[").len(), 1, "{}", texts[0]);
+}
+
+#[test]
+fn a_slope_times_a_distance_has_one_sign() {
+    let spellings: &[fn(&Model, &V, &V, &V, &V) -> V] = &[
+        |_, s, slope, i, j| s - &(slope * &(i - j).f32()),
+        |_, s, slope, i, j| s + &(slope * &(j - i).f32()),
+        |m, s, slope, i, j| s + &(&(&(i - j).f32() * slope) * &m.num(-1.0)),
+        |m, s, slope, i, j| s + &(&m.map(MapOp::Neg, &[slope]) * &(i - j).f32()),
+    ];
+    let texts: Vec<String> = spellings
+        .iter()
+        .map(|spelling| {
+            let p = heads();
+            let slope = p.m.input("slope", &[p.h]);
+            let s = (&p.q * &p.k).sum(p.e);
+            let s = spelling(&p.m, &s, &slope, &p.m.iota(p.i), &p.m.iota(p.j));
+            let w = p.m.softmax(p.j, &s);
+            p.m.output("y", &[p.b, p.h, p.i, p.e], &(&w * &p.v).sum(p.j));
+            let g = p.m.finish();
+            assert_same_values(&g, DIMS);
+            optimised(&g)
+        })
+        .collect();
+    texts.iter().for_each(|t| assert_eq!(*t, texts[0]));
+}

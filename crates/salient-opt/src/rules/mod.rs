@@ -4,6 +4,7 @@
 //! ([`saturate`](crate::saturate)); the tests instantiate every row on random and hostile data.
 
 mod attention;
+mod contraction;
 mod masks;
 mod softmax;
 mod sums;
@@ -21,6 +22,7 @@ pub const FAMILIES: &[(&str, &[Row])] = &[
     ("masks", masks::ROWS),
     ("softmax", softmax::ROWS),
     ("attention", attention::ROWS),
+    ("contraction", contraction::ROWS),
 ];
 
 /// Every row of every family.

@@ -1,0 +1,81 @@
+//! Sums over several axes become one: `sum[h](sum[e](y[h, e] * w[h, e, d]))` is a product over a single axis.
+//!
+//! After extraction, where it is known which inner sums nobody else reads. The axes are joined in the order of the
+//! graph's axes, whatever the order of the sums.
+
+use crate::tidy::finish;
+use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
+
+/// The same graph with each sum of a sum of products over one axis of as many positions, and the new id of each node
+/// that is still there.
+pub(crate) fn merge_sums(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
+    let chains: Vec<Option<(Vec<AxisId>, NodeId)>> = g.ids().map(|id| chain(g, id)).collect();
+    let mut b = Builder::like(g);
+    let mut new: Vec<NodeId> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let node = match &chains[id.index()] {
+            Some((axes, product)) => {
+                let factors: Vec<NodeId> = g.args(*product).iter().map(|a| new[a.index()]).collect();
+                merged(&mut b, axes, &factors)
+            }
+            None => {
+                let args: Vec<NodeId> = g.args(id).iter().map(|a| new[a.index()]).collect();
+                b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
+            }
+        };
+        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
+        new.push(node);
+    }
+    for out in g.outputs() {
+        b.output(&out.name, &out.axes, new[out.node.index()]).expect("axes are as before");
+    }
+    let roots: Vec<NodeId> = b.outputs().iter().map(|o| o.node).collect();
+    let (graph, moved) = finish(b, &roots);
+    let new = new.into_iter().map(|id| moved[id.index()]).collect();
+    (graph, new)
+}
+
+/// The axes over which a node sums a product in several steps, by id, and the product.
+fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
+    let mut axes = Vec::new();
+    let mut at = id;
+    while let Op::Reduce(ReduceOp::Sum, axis) = *g.op(at) {
+        let unread = at == id || (g.users(at).len() == 1 && g.outputs().iter().all(|o| o.node != at));
+        if !unread {
+            return None;
+        }
+        axes.push(axis);
+        at = g.args(at)[0];
+    }
+    axes.sort();
+    (axes.len() > 1 && matches!(g.op(at), Op::Map(MapOp::Mul))).then_some((axes, at))
+}
+
+/// The sum over one axis of the product of the factors, each read at the positions along the merged axes.
+fn merged(b: &mut Builder, axes: &[AxisId], factors: &[NodeId]) -> NodeId {
+    let names: Vec<&str> = axes.iter().map(|a| &*b.axis(*a).name).collect();
+    let mut name = names.join("_").replace('.', "_");
+    let extents: Vec<_> = axes.iter().map(|a| b.extent(*a).clone()).collect();
+    let total = extents.iter().skip(1).fold(extents[0].clone(), |t, e| &t * e);
+    while b.axes().any(|(_, a)| *a.name == *name && a.extent != total) {
+        name.push('_');
+    }
+    let one = b.axis_id(&name, &total);
+    // From the last axis: the remainder by its extent, then the quotient for those before it.
+    let mut rest = b.iota(one);
+    let mut with = Vec::new();
+    for (n, (axis, extent)) in axes.iter().zip(&extents).enumerate().rev() {
+        if n == 0 {
+            with.push((*axis, rest));
+            continue;
+        }
+        let by = b.extent_of(extent);
+        let index = b.map(MapOp::Mod, &[rest, by]).expect("integers");
+        rest = b.map(MapOp::IntDiv, &[rest, by]).expect("integers");
+        with.push((*axis, index));
+    }
+    let factors: Vec<NodeId> =
+        factors.iter().map(|f| b.at_all(*f, &with).expect("an index is an integer")).collect();
+    let product = b.map(MapOp::Mul, &factors).expect("as before");
+    b.reduce(ReduceOp::Sum, one, product).expect("as before")
+}

@@ -1,0 +1,29 @@
+//! Contractions: sums of products, in the order that costs least.
+//!
+//! Products that share an operand and sums over several axes are merged after extraction, where use counts are known.
+
+use super::{Guard, Holds, Kind, Row};
+use crate::facts::Property;
+
+/// The family.
+pub(super) const ROWS: &[Row] = &[Row {
+    name: "contraction/reassociate",
+    left: "(sum @j (mul (sum @e (mul ?q ?k)) ?v))",
+    right: "(sum @e (mul ?q (sum @j (mul ?k ?v))))",
+    when: &[
+        Guard::Free("?q", "@j"),
+        Guard::Free("?v", "@e"),
+        Guard::Along("?q", "@e"),
+        Guard::Along("?k", "@e"),
+        Guard::Along("?k", "@j"),
+        Guard::Along("?v", "@j"),
+        Guard::Is("?q", Property::Finite),
+        Guard::Is("?k", Property::Finite),
+        Guard::Is("?v", Property::Finite),
+    ],
+    holds: Holds::Rounding,
+    // Either order may be the cheaper one: linear attention is `q (k v)`, a low-rank product `(q k) v`.
+    kind: Kind::Both,
+    vars: &[("?q", "f32[i, e]"), ("?k", "f32[j, e]"), ("?v", "f32[j, f]")],
+    why: "(q k) v = q (k v); extraction chooses by cost",
+}];
