@@ -141,8 +141,8 @@ pub struct Type {
 pub enum Extent {
     /// `..`: any number of leading dimensions.
     Rest(Span),
-    /// A dimension.
-    Dim(Expr),
+    /// A dimension, with a name for its axis where one is written.
+    Dim(Option<Ident>, Expr),
 }
 
 /// A statement.

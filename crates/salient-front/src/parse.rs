@@ -343,10 +343,12 @@ impl Tree {
         let mut parts = inner(piece);
         let name = self.ident(parts.next());
         let extent = |p: Piece<'_>| {
-            let p = inner(p).next();
+            let mut parts = inner(p);
+            let name = parts.take(Rule::axis_name).map(|p| self.ident(inner(p).next()));
+            let p = parts.next();
             match p.as_rule() {
                 Rule::rest => Ok(Extent::Rest(self.span(&p))),
-                _ => self.expr(p).map(Extent::Dim),
+                _ => self.expr(p).map(|e| Extent::Dim(name, e)),
             }
         };
         let shape = match parts.take(Rule::shape) {

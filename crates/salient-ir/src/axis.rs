@@ -29,6 +29,19 @@ pub struct Axis {
     pub extent: Dim,
 }
 
+/// The names of a stored tensor's axes where nothing else names them: each is its dimension in lower case (of several
+/// symbols the first, `n` where there is none), numbered where that would be a name twice.
+pub fn stored_names(dims: &[Dim]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for dim in dims {
+        let stem = dim.symbols().first().map_or("n".to_owned(), |s| s.to_lowercase());
+        let numbered = (1..).map(|n| format!("{stem}.{n}"));
+        let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !names.contains(name));
+        names.push(name.expect("numbers do not end"));
+    }
+    names
+}
+
 /// A set of axes, sorted by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AxisSet(SmallVec<[AxisId; 4]>);

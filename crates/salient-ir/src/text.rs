@@ -3,7 +3,7 @@
 //! Reading it back is the language front end's work, since the form is a program like any other. Names come from the
 //! source where it gave some; other lines are named after the line that uses them: `scores.1`.
 
-use crate::axis::{AxisId, AxisSet};
+use crate::axis::{AxisId, AxisSet, stored_names};
 use crate::graph::{Graph, Init, NodeId, Relation};
 use crate::op::{Const, MapOp, Op};
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,7 +146,7 @@ impl<'a> Printer<'a> {
     fn program(&self) -> String {
         let g = self.g;
         let mut out = format!("model {}(", g.name());
-        let port = |p: &crate::Port| format!("{}[{}]", p.dtype, self.dims(&p.axes));
+        let port = |p: &crate::Port| format!("{}[{}]", p.dtype, self.stored(&p.axes));
         let inputs: Vec<_> = g.inputs().iter().map(|p| format!("{}: {}", p.name, port(p))).collect();
         let outputs: Vec<_> = g
             .outputs()
@@ -221,6 +221,17 @@ impl<'a> Printer<'a> {
 
     fn dims(&self, axes: &[AxisId]) -> String {
         self.g.shape(axes).iter().map(|d| d.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The dimensions of something stored, with the names of its axes where these are not the usual ones.
+    fn stored(&self, axes: &[AxisId]) -> String {
+        let dims = self.g.shape(axes);
+        let usual = stored_names(&dims);
+        let named = axes.iter().zip(&dims).zip(usual).map(|((axis, dim), usual)| {
+            let name = self.axis_name(*axis);
+            if name == usual { dim.to_string() } else { format!("{name}: {dim}") }
+        });
+        named.collect::<Vec<_>>().join(", ")
     }
 
     fn axis_name(&self, axis: AxisId) -> String {

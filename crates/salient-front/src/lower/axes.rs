@@ -4,6 +4,7 @@
 
 use super::Lowerer;
 use crate::value::Slot;
+use salient_ir::axis::stored_names;
 use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
 
 impl<'a> Lowerer<'a, '_> {
@@ -32,20 +33,14 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    /// The axis for a stored tensor's dimension: named after the dimension, in lower case.
-    fn axis_for(&mut self, dim: &Dim, others: &AxisSet) -> AxisId {
-        let stem = dim.symbols().iter().next().map_or("n".to_owned(), |s| s.to_lowercase());
-        let axis = self.b.axis_id(&stem, dim);
-        self.distinct(axis, others)
-    }
-
-    /// Slots for a stored tensor of that shape, and the node's axes in order.
-    pub(super) fn stored_axes(&mut self, dims: &[Dim]) -> (Vec<Slot>, Vec<AxisId>) {
+    /// Slots for a stored tensor, and the node's axes in order. Axes go by their own names where they have some.
+    pub(super) fn stored_axes(&mut self, dims: &[Dim], names: &[Option<String>]) -> (Vec<Slot>, Vec<AxisId>) {
         let mut used = AxisSet::new();
         let mut slots = Vec::new();
         let mut axes = Vec::new();
-        for dim in dims {
-            let axis = self.axis_for(dim, &used);
+        for ((dim, usual), own) in dims.iter().zip(stored_names(dims)).zip(names) {
+            let axis = self.b.axis_id(own.as_ref().unwrap_or(&usual), dim);
+            let axis = self.distinct(axis, &used);
             used.insert(axis);
             axes.push(axis);
             let label = Some(self.b.axis(axis).name.clone());

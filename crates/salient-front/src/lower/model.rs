@@ -79,7 +79,7 @@ impl<'a> Lowerer<'a, '_> {
                 return Err(d.help(format!("write `{}: f32[T, D]`", p.name.name)).into());
             };
             let (dtype, dims) = self.stored_type(ty)?;
-            let (slots, axes) = self.stored_axes(&dims);
+            let (slots, axes) = self.stored_axes(&dims, &axis_names(ty));
             let node = self.b.input(&p.name.name, &axes, dtype, Some(p.name.span.origin()));
             let node = self.without_units(node, &axes);
             let t = Tensor { pos: slots, ..Tensor::scalar(node) };
@@ -158,7 +158,7 @@ impl<'a> Lowerer<'a, '_> {
     /// Names in a model's types that nothing binds are dimensions that stay symbolic until a call.
     fn symbols_in(&mut self, ty: &'a Type) {
         for extent in ty.shape.iter().flatten() {
-            let Extent::Dim(e) = extent else { continue };
+            let Extent::Dim(_, e) = extent else { continue };
             for name in self.unknown_names(e) {
                 let value = match self.setting(name) {
                     Ok(Some(value)) => value,
@@ -191,7 +191,7 @@ impl<'a> Lowerer<'a, '_> {
                     )
                     .into());
                 }
-                Extent::Dim(e) => {
+                Extent::Dim(_, e) => {
                     let dim = self.dimension(e)?;
                     if dim.as_constant().is_some_and(|n| n < 0) {
                         return Err(Diagnostic::error(e.span, format!("a dimension cannot be {dim}")).into());
@@ -300,7 +300,7 @@ impl<'a> Lowerer<'a, '_> {
             return Ok(());
         }
         let init = p.init.as_ref().map(|e| self.init(e)).transpose()?;
-        let (pos, axes) = self.stored_axes(&dims);
+        let (pos, axes) = self.stored_axes(&dims, &axis_names(&p.ty));
         let node = self.b.param(&path, &axes, dtype, init, Some(call.unwrap_or(p.name.span).origin()));
         let node = self.without_units(node, &axes);
         let explicit = p.path.is_some();
@@ -348,4 +348,14 @@ impl<'a> Lowerer<'a, '_> {
         }
         Ok(t.node)
     }
+}
+
+/// The names that a type gives to its axes.
+fn axis_names(ty: &Type) -> Vec<Option<String>> {
+    let extents = ty.shape.iter().flatten();
+    let name = |e: &Extent| match e {
+        Extent::Dim(Some(name), _) => Some(name.name.clone()),
+        Extent::Dim(None, _) | Extent::Rest(_) => None,
+    };
+    extents.map(name).collect()
 }

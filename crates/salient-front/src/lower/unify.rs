@@ -176,10 +176,14 @@ impl<'a> Lowerer<'a, '_> {
         }
         let text = self.shape_text(t);
         for (n, extent) in shape.iter().enumerate() {
-            let Extent::Dim(expr) = extent else { continue };
+            let Extent::Dim(own, expr) = extent else { continue };
             let at = if rest.is_some_and(|r| r < n) { rank - (shape.len() - n) } else { n };
             let actual = self.extent(&t.pos[at]);
-            let label = if let ExprKind::Name(n) = &expr.kind { Some(n.to_lowercase()) } else { None };
+            let label = match (own, &expr.kind) {
+                (Some(own), _) => Some(own.name.clone()),
+                (None, ExprKind::Name(n)) => Some(n.to_lowercase()),
+                (None, _) => None,
+            };
             let label = label.map(|stem| {
                 let taken = |l: &str| t.pos[..at].iter().any(|s| s.is_called(l));
                 let mut label = stem.clone();
