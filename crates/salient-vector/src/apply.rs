@@ -1,6 +1,7 @@
 //! The meaning of each operator on concrete lanes: the reference that every emitter is tested against.
 
-use crate::body::{Const, Op};
+use crate::body::Const;
+use crate::op::Op;
 
 /// The most lanes that the interpreter can be asked for.
 pub const MAX_LANES: usize = 16;

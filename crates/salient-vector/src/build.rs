@@ -37,8 +37,9 @@
 //! body is a bug of its author. It decides nothing about machines: that is the emitters' part.
 
 use crate::body::{
-    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Op, Param, Place, Section, Ty, Value,
+    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Param, Place, Section, Ty, Value,
 };
+use crate::op::Op;
 
 /// A typed name of a value.
 pub trait Handle: Copy {

@@ -9,9 +9,11 @@ pub mod body;
 pub mod build;
 pub mod eval;
 pub mod math;
+pub mod op;
 pub mod text;
 pub mod tile;
 pub mod verify;
 
-pub use body::{Body, Elem, OPS, Op, Place, Ty, Value};
+pub use body::{Body, Elem, Place, Ty, Value};
 pub use build::{Builder, F32, I32, Int, Mask, Ptr};
+pub use op::{OPS, Op};

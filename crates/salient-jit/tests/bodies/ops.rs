@@ -1,7 +1,8 @@
 //! Every operator of the table at every type that it takes, on data made to break it.
 
-use salient_vector::body::{Elem, OPS, OpInfo, Section, Sig};
+use salient_vector::body::{Elem, Section};
 use salient_vector::eval::{Arg, Memory};
+use salient_vector::op::{OPS, OpInfo, Sig};
 use salient_vector::{Body, Builder, Op, Ty, Value};
 
 use crate::harness::agree;

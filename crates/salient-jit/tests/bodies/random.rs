@@ -1,8 +1,9 @@
 //! Random bodies on random and hostile data.
 
-use salient_vector::body::{LoopKind, OPS, Sig};
+use salient_vector::body::LoopKind;
 use salient_vector::build::{Handle, Vector};
 use salient_vector::eval::{Arg, Memory};
+use salient_vector::op::{OPS, Sig};
 use salient_vector::{Body, Builder, F32, I32, Int, Mask, Op, Ty, Value};
 
 use crate::harness::agree;
