@@ -166,14 +166,45 @@ fn causal(offset: i64, op: FusedOp) -> Graph {
 fn attention_at_odd_sizes() {
     let g = causal(0, FusedOp::Attend);
     let program = schedule(&g, salient_tile::Options::default());
-    assert_eq!(program.kernels.len(), 1);
-    assert_eq!(program.kernels[0].kind, Kind::Attention);
+    let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
+    assert_eq!(kinds, [Kind::Pack, Kind::Attention]);
     for (n, size) in SIZES.iter().enumerate() {
         let (a, b) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 6) % SIZES.len()]);
         Case::new(g.clone(), &[("H", 2), ("Q", *size), ("K", *size), ("E", a), ("F", b)], n as u64).check();
     }
     Case::new(g.clone(), &[("H", 2), ("Q", 70), ("K", 3), ("E", 4), ("F", 5)], 1).check();
     Case::new(g, &[("H", 2), ("Q", 3), ("K", 190), ("E", 4), ("F", 5)], 1).check();
+}
+
+/// Grouped heads with a window: query head h reads head h / (H / G), and a key is seen from at most W before.
+fn grouped_window() -> Graph {
+    let mut m = Model::new();
+    let (h, g, i, j) = (m.axis("h", "H"), m.axis("g", "G"), m.axis("i", "T"), m.axis("j", "T"));
+    let (e, f) = (m.axis("e", "E"), m.axis("f", "F"));
+    let (q, k, v) = (m.input("q", &[h, i, e]), m.input("k", &[g, j, e]), m.input("v", &[g, f, j]));
+    let per_group = Dim::symbol("H").exact_div(&Dim::symbol("G")).unwrap();
+    let (hh, size) = (m.b.iota(h), m.b.extent_of(&per_group));
+    let group = m.map(MapOp::IntDiv, &[hh, size]);
+    let (k, v) = (m.b.at(k, g, group).unwrap(), m.b.at(v, g, group).unwrap());
+    let s = m.sum_of_products(e, q, k);
+    let (ii, jj) = (m.b.iota(i), m.b.iota(j));
+    let window = m.b.extent_of(&Dim::symbol("W"));
+    let distance = m.map(MapOp::Sub, &[ii, jj]);
+    let (causal, near) = (m.map(MapOp::Le, &[jj, ii]), m.map(MapOp::Lt, &[distance, window]));
+    let keep = m.map(MapOp::And, &[causal, near]);
+    let low = m.b.constant(Const::f32(f32::NEG_INFINITY));
+    let s = m.map(MapOp::Select, &[keep, s, low]);
+    let y = m.b.add(Op::Fused(FusedOp::Attend, j), &[s, v]).unwrap();
+    m.done("context", &[h, i, f], y)
+}
+
+#[test]
+fn grouped_heads_and_windows() {
+    let g = grouped_window();
+    for (heads, groups, rows, window) in [(4, 2, 5, 2), (2, 1, 70, 7), (2, 2, 130, 65), (2, 1, 66, 500)] {
+        let dims = [("H", heads), ("G", groups), ("T", rows), ("W", window), ("E", 3), ("F", 5)];
+        Case::new(g.clone(), &dims, 9).check();
+    }
 }
 
 #[test]
@@ -226,7 +257,7 @@ fn heads_split_and_merge_without_copies() {
     let g = m.done("y", &[t, o], y);
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Attention, Kind::Product]);
+    assert_eq!(kinds, [Kind::Pack, Kind::Attention, Kind::Product]);
     for (heads, model, rows) in [(1, 4, 5), (2, 6, 17), (3, 12, 70), (4, 64, 33)] {
         Case::new(g.clone(), &[("T", rows), ("D", model), ("H", heads), ("O", 5)], 3).check();
     }

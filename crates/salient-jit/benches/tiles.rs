@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice, Target};
-use salient_vector::tile::{Columns, Into, Left, Shape, Tile, Zeros, product_tile};
+use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 const SHAPES: [(usize, usize); 15] = [
     (1, 4),
@@ -40,6 +40,7 @@ fn main() {
                 let tile = Tile {
                     shape: Shape { rows, vectors },
                     left: Left::Packed,
+                    right: Right::Packed,
                     into: Into::Set,
                     zeros: Zeros::Multiply,
                     columns: Columns::All,

@@ -5,9 +5,9 @@ use crate::compile::Compiled;
 use crate::loops::ThreadCells;
 use crate::region::Region;
 use crate::run::RunError;
-use salient_ir::{Bindings, DType, DimError};
+use salient_ir::{Bindings, DimError};
 use salient_tile::memory;
-use salient_tile::{Buffer, Kernel, LANES, Role};
+use salient_tile::{Kernel, LANES};
 use std::sync::{Mutex, PoisonError};
 
 /// A thread is worth its waking for so much time of work.
@@ -64,11 +64,6 @@ pub(crate) struct Workspace {
     pub(crate) status: Vec<[i32; 2]>,
 }
 
-/// Whether the caller's integers are wider than those of compiled code.
-pub(crate) fn is_narrowed(buffer: &Buffer) -> bool {
-    buffer.dtype == DType::I64 && buffer.role != Role::Temporary
-}
-
 impl Compiled {
     /// Everything that depends on the dimensions: sizes, counts, the places of temporaries.
     ///
@@ -81,27 +76,21 @@ impl Compiled {
             .iter()
             .map(|s| dimensions.get(s).copied().ok_or_else(|| DimError::Unbound(s.clone()).into()))
             .collect::<Result<Vec<i64>, RunError>>()?;
+        // The number of lanes is a symbol of loop programs and of packed operands, and no dimension.
+        let mut known = dimensions.clone();
+        known.insert(LANES.into(), bodies::lanes(&self.target) as i64);
         let mut counts = Vec::new();
         for buffer in &program.buffers {
             for dim in &buffer.shape {
-                if dim.eval(dimensions)? < 0 {
+                if dim.eval(&known)? < 0 {
                     return Err(RunError::Negative { tensor: buffer.name.clone() });
                 }
             }
             // Where the bytes fit, so do the elements.
-            memory::bytes(&buffer.count(), buffer.elem().size(), dimensions)?;
-            counts.push(buffer.count().eval(dimensions)? as usize);
+            memory::bytes(&buffer.count(), buffer.elem().size(), &known)?;
+            counts.push(buffer.count().eval(&known)? as usize);
         }
-        let mut arena = memory::plan(program, dimensions)?;
-        for (at, buffer) in program.buffers.iter().enumerate() {
-            if is_narrowed(buffer) {
-                arena.offsets[at] = Some(arena.size);
-                arena.size += memory::bytes(&buffer.count(), buffer.elem().size(), dimensions)?;
-            }
-        }
-        // The number of lanes is a symbol of loop programs, and no dimension.
-        let mut known = dimensions.clone();
-        known.insert(LANES.into(), bodies::lanes(&self.target) as i64);
+        let arena = memory::plan(program, &known)?;
         let mut kernels = Vec::new();
         let mut scratch = 0;
         for kernel in &program.kernels {

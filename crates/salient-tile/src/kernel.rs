@@ -173,6 +173,8 @@ pub enum Kind {
     Product,
     /// Reductions along rows.
     Rows,
+    /// An operand brought into the form that register tiles read.
+    Pack,
     /// Element by element.
     Map,
 }
@@ -184,6 +186,7 @@ impl Kind {
             Kind::Attention => "attention",
             Kind::Product => "product",
             Kind::Rows => "rows",
+            Kind::Pack => "pack",
             Kind::Map => "map",
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Knows the graph and the vector bodies; knows neither source text nor machine code.
 
+mod attend;
 mod attention;
 pub mod eval;
 mod index;
@@ -11,11 +12,13 @@ mod map;
 mod masks;
 pub mod memory;
 mod pack;
+mod panels;
 mod product;
 mod rows;
 mod schedule;
 mod strip;
 pub mod text;
+mod values;
 
 pub use kernel::{
     Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,

@@ -1,18 +1,17 @@
-//! The memory plan: every temporary gets a place in one arena, shared by those that are never alive at once.
+//! The memory plan: what a call works in has a place in one arena, shared by tensors that are never alive at once; and the
+//! contract, which says for all dimensions how much that is at most.
 //!
-//! Which temporaries are alive together follows from the order of the kernels alone; how much room that takes depends on
-//! the dimensions of a call. Inputs, parameters and outputs belong to the caller and are not planned.
+//! Which tensors are alive together follows from the order of the kernels alone; how much room that takes depends on the
+//! dimensions of a call. Inputs, parameters and outputs belong to the caller; only 64-bit integers among them, which
+//! compiled code sees as 32-bit copies, are planned.
 
-use crate::kernel::{Program, Role};
-use salient_ir::{Bindings, Dim, DimError};
+use crate::kernel::{Buffer, Program, Role};
+use salient_ir::{Bindings, DType, Dim, DimError, DimNode, Name};
+use std::cmp::Reverse;
+use std::fmt;
 
 /// Every place in the arena begins at a multiple of this many bytes: a cache line.
 pub const ALIGNMENT: usize = 64;
-
-/// The number of bytes rounded up to whole cache lines.
-fn round_up(bytes: usize) -> usize {
-    bytes.next_multiple_of(ALIGNMENT)
-}
 
 /// More bytes than any address space has; sums of this many bytes do not overflow.
 const MOST: usize = 1 << 47;
@@ -24,47 +23,74 @@ const MOST: usize = 1 << 47;
 pub fn bytes(count: &Dim, size: i64, bindings: &Bindings) -> Result<usize, DimError> {
     let bytes = usize::try_from(count.eval(bindings)?).ok().and_then(|n| n.checked_mul(size as usize));
     match bytes {
-        Some(bytes) if bytes <= MOST => Ok(round_up(bytes)),
+        Some(bytes) if bytes <= MOST => Ok(bytes.next_multiple_of(ALIGNMENT)),
         Some(_) | None => Err(DimError::Overflow(count.clone())),
     }
 }
 
-/// Where each temporary lies.
+/// Whether the caller's elements are wider than those of compiled code, which works on a copy of them.
+pub fn is_copied(buffer: &Buffer) -> bool {
+    buffer.dtype == DType::I64 && buffer.role != Role::Temporary
+}
+
+/// Where each tensor lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arena {
-    /// Bytes from the start of the arena, by buffer; `None` for what is not a temporary.
+    /// Bytes from the start of the arena, by buffer; `None` for what the caller owns and nobody touches.
     pub offsets: Vec<Option<usize>>,
     /// Bytes in all.
     pub size: usize,
 }
 
-/// For each buffer the first and the last kernel that touches it, by position; `None` where none does.
+/// The first and the last kernel, by position, at which each buffer must have its place; `None` where it needs none.
 pub fn lifetimes(program: &Program) -> Vec<Option<(usize, usize)>> {
-    let mut out = vec![None; program.buffers.len()];
+    let mut touched: Vec<Option<(usize, usize)>> = vec![None; program.buffers.len()];
     for (at, kernel) in program.kernels.iter().enumerate() {
         for id in kernel.writes.iter().chain(&kernel.reads) {
-            let (first, _) = out[id.0].unwrap_or((at, at));
-            out[id.0] = Some((first, at));
+            let (first, _) = touched[id.0].unwrap_or((at, at));
+            touched[id.0] = Some((first, at));
         }
     }
-    out
+    let lives = program.buffers.iter().zip(touched).map(|(buffer, touched)| match buffer.role {
+        Role::Temporary => touched,
+        // Copied before the first kernel runs, or after the last.
+        Role::Input(_) | Role::Param(_) if is_copied(buffer) => {
+            Some((0, touched.map_or(0, |(_, last)| last)))
+        }
+        Role::Output(_) if is_copied(buffer) => {
+            Some((touched.map_or(0, |(first, _)| first), program.kernels.len()))
+        }
+        Role::Input(_) | Role::Param(_) | Role::Output(_) => None,
+    });
+    lives.collect()
 }
 
-/// Places every temporary, larger ones first, each at the lowest address where it meets no other that is alive with it.
+/// Places everything, in the better of two ways.
+///
+/// # Errors
+/// A dimension has no value, or is too large.
 pub fn plan(program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
+    let mut sizes = Vec::new();
+    for buffer in &program.buffers {
+        sizes.push(bytes(&buffer.count(), buffer.elem().size(), bindings)?);
+    }
+    let (fitted, turns) = (first_fit(program, &sizes), in_turns(program, &sizes));
+    Ok(if fitted.size <= turns.size { fitted } else { turns })
+}
+
+/// Larger ones first, each at the lowest address where it meets no other that is alive with it.
+fn first_fit(program: &Program, sizes: &[usize]) -> Arena {
     struct Place {
         buffer: usize,
         life: (usize, usize),
         bytes: usize,
         offset: usize,
     }
-    let mut wanted = Vec::new();
-    for ((at, buffer), life) in program.buffers.iter().enumerate().zip(lifetimes(program)) {
-        let (Role::Temporary, Some(life)) = (buffer.role, life) else { continue };
-        let bytes = bytes(&buffer.count(), buffer.elem().size(), bindings)?;
-        wanted.push(Place { buffer: at, life, bytes, offset: 0 });
-    }
-    wanted.sort_by_key(|p| (std::cmp::Reverse(p.bytes), p.buffer));
+    let lives = lifetimes(program).into_iter().enumerate();
+    let mut wanted: Vec<Place> = lives
+        .filter_map(|(buffer, life)| Some(Place { buffer, life: life?, bytes: sizes[buffer], offset: 0 }))
+        .collect();
+    wanted.sort_by_key(|p| (Reverse(p.bytes), p.buffer));
     let mut placed: Vec<Place> = Vec::new();
     for mut next in wanted {
         let mut others: Vec<&Place> =
@@ -83,5 +109,164 @@ pub fn plan(program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
         arena.offsets[p.buffer] = Some(p.offset);
         arena.size = arena.size.max(p.offset + p.bytes);
     }
-    Ok(arena)
+    arena
+}
+
+/// One after the other in the places of [`turns`].
+fn in_turns(program: &Program, sizes: &[usize]) -> Arena {
+    let mut arena = Arena { offsets: vec![None; program.buffers.len()], size: 0 };
+    for place in turns(program) {
+        for buffer in &place {
+            arena.offsets[*buffer] = Some(arena.size);
+        }
+        arena.size += place.iter().map(|buffer| sizes[*buffer]).max().unwrap_or(0);
+    }
+    arena
+}
+
+/// Places in which buffers follow one another, whatever the dimensions are: a buffer goes where one of its own size was
+/// before it, or else where one was that is provably larger or smaller, or else where any was.
+fn turns(program: &Program) -> Vec<Vec<usize>> {
+    let lives = lifetimes(program);
+    let size = |buffer: usize| size(&program.buffers[buffer]);
+    let mut wanted: Vec<(usize, usize, usize)> = lives
+        .iter()
+        .enumerate()
+        .filter_map(|(at, life)| life.map(|(first, last)| (first, at, last)))
+        .collect();
+    wanted.sort_unstable();
+    // The last kernel that needs a place, and whom it was for.
+    let mut places: Vec<(usize, Vec<usize>)> = Vec::new();
+    for (first, buffer, last) in wanted {
+        let own = size(buffer);
+        let fits = |other: usize| {
+            let other = size(other);
+            match (own == other, own.provably_le(&other) || other.provably_le(&own)) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => 2,
+            }
+        };
+        let free = places.iter_mut().filter(|(busy, _)| *busy < first);
+        let best = free.min_by_key(|(_, held)| held.iter().map(|other| fits(*other)).min());
+        match best {
+            Some((busy, held)) => {
+                *busy = last;
+                held.push(buffer);
+            }
+            None => places.push((last, vec![buffer])),
+        }
+    }
+    places.into_iter().map(|(_, held)| held).collect()
+}
+
+/// Bytes of a buffer as compiled code sees it.
+fn size(buffer: &Buffer) -> Dim {
+    &buffer.count() * &Dim::constant(buffer.elem().size())
+}
+
+/// How much memory a call works in, for all dimensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// The arena is at most a sum over places, each as large as the largest of these numbers of bytes.
+    pub arena: Vec<Vec<Dim>>,
+    /// Each thread has as much scratch memory as the largest of these numbers of bytes.
+    pub scratch: Vec<Dim>,
+    /// Parts that scratch memory has at most.
+    pub slots: usize,
+    /// Temporaries that grow faster than in proportion to a dimension, and that dimension.
+    pub steep: Vec<(String, Name)>,
+}
+
+/// What the plans of a program keep to.
+pub fn contract(program: &Program) -> Contract {
+    let arena = turns(program)
+        .into_iter()
+        .map(|place| largest(place.into_iter().map(|buffer| size(&program.buffers[buffer]))))
+        .collect();
+    let scratch = largest(program.kernels.iter().map(|kernel| {
+        let counts = kernel.scratch.iter().map(|slot| &slot.count * &Dim::constant(4));
+        counts.fold(Dim::constant(0), |sum, bytes| &sum + &bytes)
+    }));
+    let slots = program.kernels.iter().map(|kernel| kernel.scratch.len()).max().unwrap_or(0);
+    let mut steep = Vec::new();
+    for buffer in program.buffers.iter().filter(|b| b.role == Role::Temporary) {
+        let count = buffer.count().to_node();
+        for symbol in &program.symbols {
+            if degree(&count, symbol) > 1 {
+                steep.push((buffer.name.clone(), symbol.clone()));
+            }
+        }
+    }
+    Contract { arena, scratch, slots, steep }
+}
+
+/// The power of a symbol with which a dimension grows at most; divisors are taken for constant.
+fn degree(node: &DimNode, symbol: &str) -> usize {
+    match node {
+        DimNode::Constant(_) => 0,
+        DimNode::Symbol(name) => usize::from(&**name == symbol),
+        DimNode::Add(x, y) => degree(x, symbol).max(degree(y, symbol)),
+        DimNode::Mul(x, y) => degree(x, symbol) + degree(y, symbol),
+        DimNode::Div(x, _) => degree(x, symbol),
+    }
+}
+
+/// Those that are not provably at most another; never none.
+fn largest(sizes: impl Iterator<Item = Dim>) -> Vec<Dim> {
+    let mut kept: Vec<Dim> = Vec::new();
+    for size in sizes {
+        if kept.iter().any(|other| size.provably_le(other)) {
+            continue;
+        }
+        kept.retain(|other| !other.provably_le(&size));
+        kept.push(size);
+    }
+    if kept.is_empty() {
+        kept.push(Dim::constant(0));
+    }
+    kept
+}
+
+impl Contract {
+    /// Bytes at most for these dimensions and so many threads, with what is lost by rounding up to cache lines; `bindings`
+    /// hold the number of lanes too.
+    ///
+    /// # Errors
+    /// A dimension has no value, or is too large.
+    pub fn bytes(&self, bindings: &Bindings, threads: usize) -> Result<usize, DimError> {
+        let most = |sizes: &[Dim]| -> Result<usize, DimError> {
+            sizes.iter().try_fold(0, |most, size| Ok(most.max(bytes(size, 1, bindings)?)))
+        };
+        let arena = self.arena.iter().try_fold(0, |sum, place| Ok(sum + most(place)?))?;
+        Ok(arena + threads * (most(&self.scratch)? + self.slots * ALIGNMENT))
+    }
+}
+
+impl fmt::Display for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = |sizes: &[Dim]| match sizes {
+            [one] => one.to_string(),
+            _ => format!("max({})", sizes.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ")),
+        };
+        // Equal places are counted, so that a deep model has a short sum.
+        let mut places: Vec<(String, usize)> = Vec::new();
+        for place in self.arena.iter().map(|sizes| most(sizes)) {
+            match places.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, count)) => *count += 1,
+                None => places.push((place, 1)),
+            }
+        }
+        let terms: Vec<String> = places
+            .into_iter()
+            .map(|(place, count)| if count == 1 { place } else { format!("{count} * ({place})") })
+            .collect();
+        let arena = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+        writeln!(f, "temporaries: at most {arena} bytes")?;
+        writeln!(f, "scratch: {} bytes for each thread", most(&self.scratch))?;
+        if self.steep.is_empty() {
+            return writeln!(f, "every temporary grows at most in proportion to each dimension");
+        }
+        self.steep.iter().try_for_each(|(name, dim)| writeln!(f, "`{name}` grows faster than {dim}"))
+    }
 }

@@ -84,7 +84,7 @@ pub(crate) fn pack(
 
 /// The distance in memory between neighbours of `node` along an axis, `other` being fixed, where one stored tensor
 /// decides it.
-fn slope(
+pub(crate) fn slope(
     scope: &Scope<'_>,
     node: NodeId,
     env: &Env,
@@ -103,7 +103,17 @@ fn slope(
 /// The address of the one stored tensor with axes that an expression reads.
 fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env) -> Option<Dim> {
     let g = scope.graph;
-    if let Some(Stored { strides, offset, .. }) = scope.stored.get(&node) {
+    if let Some((_, at)) = stored_view(scope, node, env) {
+        return Some(at);
+    }
+    let args = g.args(node);
+    args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env))
+}
+
+/// Where a node lies that is stored, or a view of what is stored.
+pub(crate) fn stored_view(scope: &Scope<'_>, node: NodeId, env: &Env) -> Option<(Base, Dim)> {
+    let g = scope.graph;
+    if let Some(Stored { base, strides, offset, .. }) = scope.stored.get(&node) {
         let mut at = offset.clone();
         for (axis, stride) in strides {
             match env.get(axis)? {
@@ -111,14 +121,16 @@ fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env) -> Option<Dim> {
                 Bound::Vector(_) => return None,
             }
         }
-        return Some(at);
+        return Some((*base, at));
     }
+    let Op::At(axis) = g.op(node) else { return None };
     let args = g.args(node);
-    if let Op::At(axis) = g.op(node) {
-        let mut inner = env.clone();
-        let index = scope.ranges.evaluate(g, args[1], env)?;
-        inner.insert(*axis, Bound::Poly(index));
-        return leaf(scope, args[0], &inner);
+    let index = scope.ranges.evaluate(g, args[1], env)?;
+    // What a guard would have to exclude is not read without one.
+    if !scope.ranges.inside(&index, g.extent(*axis)) {
+        return None;
     }
-    args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env))
+    let mut inner = env.clone();
+    inner.insert(*axis, Bound::Poly(index));
+    stored_view(scope, args[0], &inner)
 }

@@ -7,7 +7,7 @@ use crate::pack::{Packed, Span, pack};
 use crate::rows::Target;
 use crate::strip::{LANE, Scope};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
-use salient_vector::tile::{Columns, Into, Left, Shape, Tile, Zeros, product_tile};
+use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 /// Rows that one item computes.
 const ROWS: i64 = 64;
@@ -58,8 +58,10 @@ const REMAINDERS: [usize; 3] = [4, 2, 1];
 pub(crate) struct Operands<'d> {
     /// Rows of the left operand, contiguous along the depth.
     pub(crate) left: (Base, &'d Dim),
-    /// A packed panel of the right operand.
+    /// A panel of the right operand.
     pub(crate) panel: (Base, &'d Dim),
+    /// Elements between the rows of the panel, where it is not packed.
+    pub(crate) panel_row: Option<&'d Dim>,
     pub(crate) depth: &'d Dim,
     /// Where the first row of the results is, and their rows.
     pub(crate) dest: (Base, &'d Dim, &'d Dim),
@@ -88,12 +90,14 @@ pub(crate) fn tiles(
             Arg::Int(o.depth.clone()),
             Arg::Int(o.left.1.clone()),
             Arg::Int(n(1)),
-            Arg::Int(o.dest.2.clone()),
         ];
+        args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
+        args.push(Arg::Int(o.dest.2.clone()));
         args.extend(o.factors.map(|f| address(f, local)));
         let tile = Tile {
             shape: Shape { rows, ..shape },
             left: Left::Strided,
+            right: if o.panel_row.is_some() { Right::Strided } else { Right::Packed },
             into,
             zeros,
             columns: Columns::All,
@@ -146,6 +150,7 @@ pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction
     let operands = Operands {
         left: (left, &depth),
         panel: (panel, &n(0)),
+        panel_row: None,
         depth: &depth,
         dest: (sums, &n(0), &width),
         factors: None,

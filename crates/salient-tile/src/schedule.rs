@@ -4,7 +4,8 @@
 //! where it is needed. Two exceptions save a pass over memory: what follows a product or an attention element by element
 //! belongs to its kernel, and products inside the scores of an attention are never stored.
 
-use crate::attention::{attend, attention, query_axis};
+use crate::attend::attend;
+use crate::attention::{attention, query_axis};
 use crate::index::Ranges;
 use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
 use crate::maker::stored;
@@ -75,9 +76,9 @@ pub fn schedule(g: &Graph, options: Options) -> Program {
         let id = out.home(*node, form);
         let buffer = out.buffers[id.0].clone();
         let target = Target { node: *node, id, buffer: &buffer };
-        let kernel = compute(&mut scope, form, target, options);
+        let kernels = compute(&mut scope, form, target, options, &mut out.buffers);
         scope.stored.insert(*node, stored(id, &buffer));
-        out.kernels.push(kernel);
+        out.kernels.extend(kernels);
     }
     for k in 0..g.outputs().len() {
         if out.with_role(Role::Output(k)).is_none() {
@@ -114,26 +115,33 @@ fn axis_symbols(g: &Graph) -> BTreeSet<salient_ir::Name> {
     axes.iter().flat_map(|a| g.extent(a).symbols()).collect()
 }
 
-fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, options: Options) -> Kernel {
+/// The kernels that store a node. Some need buffers of their own.
+fn compute(
+    scope: &mut Scope<'_>,
+    form: &Form,
+    target: Target<'_>,
+    options: Options,
+    buffers: &mut Vec<Buffer>,
+) -> Vec<Kernel> {
     let g = scope.graph;
     let order = &target.buffer.axes;
     match form {
         Form::Source => unreachable!("sources have no kernel"),
-        Form::Map => map(scope, target.node, target.id, target.buffer),
+        Form::Map => vec![map(scope, target.node, target.id, target.buffer)],
         Form::Product(node) => {
             let c: Contraction = contraction(g, *node, order).expect("planned as a product");
-            product(scope, target, &c, options.tile)
+            vec![product(scope, target, &c, options.tile)]
         }
         Form::Attention(node, query) => {
             let a = attention(g, *node, *query, order).expect("planned as an attention");
-            attend(scope, target, *node, &a, options.tile)
+            attend(scope, buffers, target, *node, &a, options.tile)
         }
         Form::Rows => {
             let args = g.args(target.node);
             match *g.op(target.node) {
-                Op::Reduce(op, axis) => reduce(scope, target, op, axis, args[0]),
-                Op::CumSum(axis) => cumulate(scope, target, axis, args[0]),
-                Op::Fused(op, axis) => normalise(scope, target, op, axis, args[0]),
+                Op::Reduce(op, axis) => vec![reduce(scope, target, op, axis, args[0])],
+                Op::CumSum(axis) => vec![cumulate(scope, target, axis, args[0])],
+                Op::Fused(op, axis) => vec![normalise(scope, target, op, axis, args[0])],
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                     unreachable!("sources have no rows")
                 }

@@ -16,6 +16,15 @@ pub enum Left {
     Strided,
 }
 
+/// How the right operand lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Right {
+    /// A packed panel: `vectors * L` consecutive elements for each `k`.
+    Packed,
+    /// As it is: the columns are consecutive, and `k` moves by `b_step` elements.
+    Strided,
+}
+
 /// What happens to the results in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Into {
@@ -61,6 +70,8 @@ pub struct Tile {
     pub shape: Shape,
     /// The left operand.
     pub left: Left,
+    /// The right operand.
+    pub right: Right,
     /// The results.
     pub into: Into,
     /// Zeros of the left operand.
@@ -72,7 +83,7 @@ pub struct Tile {
 }
 
 /// The body of a tile. Parameters, in order: `a`, `b` (inputs), `c` (output), `k` (the inner extent), then for a strided `A` `a_row` and
-/// `a_step`, then `c_row` (elements between rows of `C`), then for [`Into::AddScaled`] `factors` (an input: one for each row), then for
+/// `a_step`, for a strided `B` `b_step`, then `c_row` (elements between rows of `C`), then for [`Into::AddScaled`] `factors` (an input: one for each row), then for
 /// [`Columns::First`] `columns`.
 ///
 /// # Panics
@@ -89,12 +100,20 @@ pub fn product_tile(tile: &Tile) -> Body {
         Zeros::Multiply => "",
         Zeros::Skip => "_skip",
     };
-    let mut b = Builder::new(format!("tile_{rows}x{vectors}{into}{zeros}"));
+    let right = match tile.right {
+        Right::Packed => "",
+        Right::Strided => "_strided",
+    };
+    let mut b = Builder::new(format!("tile_{rows}x{vectors}{right}{into}{zeros}"));
     let (a, panel, c) = (b.input("a"), b.input("b"), b.output("c"));
     let k = b.int_param("k");
     let strides = match tile.left {
         Left::Packed => None,
         Left::Strided => Some((b.int_param("a_row"), b.int_param("a_step"))),
+    };
+    let b_step = match tile.right {
+        Right::Packed => None,
+        Right::Strided => Some(b.int_param("b_step")),
     };
     let c_row = b.int_param("c_row");
     let factors = match tile.into {
@@ -105,7 +124,7 @@ pub fn product_tile(tile: &Tile) -> Body {
         Columns::All => None,
         Columns::First => Some(b.int_param("columns")),
     };
-    let sums = inner_loop(&mut b, tile, a, panel, k, strides);
+    let sums = inner_loop(&mut b, tile, (a, panel), k, strides, b_step);
     let edges = columns.map(|columns| edges(&mut b, vectors, columns));
 
     let mut row = c;
@@ -139,10 +158,10 @@ pub fn product_tile(tile: &Tile) -> Body {
 fn inner_loop(
     b: &mut Builder,
     tile: &Tile,
-    a: Ptr,
-    panel: Ptr,
+    (a, panel): (Ptr, Ptr),
     k: Int,
     strides: Option<(Int, Int)>,
+    b_step: Option<Int>,
 ) -> Vec<F32> {
     let Shape { rows: count, vectors } = tile.shape;
     // Where row r starts, for rows after the first.
@@ -184,7 +203,11 @@ fn inner_loop(
             Some((_, a_step)) => a.at(a_step),
         };
         let next_a = b.address(Elem::F32, next_a);
-        let next_panel = b.address(Elem::F32, panel.at_start().lanes(vectors as i32));
+        let next_panel = match b_step {
+            None => panel.at_start().lanes(vectors as i32),
+            Some(b_step) => panel.at(b_step),
+        };
+        let next_panel = b.address(Elem::F32, next_panel);
         (next_a, next_panel, sums)
     });
     sums

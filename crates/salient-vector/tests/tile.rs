@@ -1,7 +1,7 @@
 //! Register tiles by the interpreter, against the definition of a product.
 
 use salient_vector::eval::{Arg, Machine, Memory, eval};
-use salient_vector::tile::{Columns, Into, Left, Shape, Tile, Zeros, product_tile};
+use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 fn value(seed: usize) -> f32 {
     // Small integers: sums are exact in any order.
@@ -13,23 +13,24 @@ fn a_tile_is_a_product() {
     let shapes = [(1, 1), (1, 8), (2, 3), (6, 2)];
     for ((rows, vectors), lanes) in shapes.into_iter().flat_map(|s| [1, 4, 8, 16].map(|l| (s, l))) {
         let surroundings = [
-            (Left::Packed, Into::Set, Zeros::Multiply),
-            (Left::Strided, Into::Add, Zeros::Multiply),
-            (Left::Strided, Into::Set, Zeros::Skip),
-            (Left::Strided, Into::AddScaled, Zeros::Skip),
+            (Left::Packed, Right::Packed, Into::Set, Zeros::Multiply),
+            (Left::Strided, Right::Packed, Into::Add, Zeros::Multiply),
+            (Left::Strided, Right::Packed, Into::Set, Zeros::Skip),
+            (Left::Strided, Right::Strided, Into::AddScaled, Zeros::Skip),
         ];
-        for (left, into, zeros) in surroundings {
+        for (left, right, into, zeros) in surroundings {
             for edge in [Columns::All, Columns::First] {
                 let shape = Shape { rows, vectors };
-                let tile = Tile { shape, left, into, zeros, columns: edge, unroll: 2 };
+                let tile = Tile { shape, left, right, into, zeros, columns: edge, unroll: 2 };
                 let body = product_tile(&tile);
                 let width = vectors * lanes;
                 let counts = if edge == Columns::All { vec![width] } else { (0..=width).collect() };
                 for (k, columns) in [0, 1, 5].into_iter().flat_map(|k| counts.iter().map(move |&n| (k, n))) {
                     let (a_row, a_step) = if left == Left::Packed { (1, rows) } else { (2 * k + 1, 2) };
+                    let b_step = if right == Right::Packed { width } else { width + 2 };
                     let c_row = columns + 3;
                     let a: Vec<f32> = (0..rows * (2 * k + 1).max(k)).map(value).collect();
-                    let panel: Vec<f32> = (0..k * width).map(|at| value(at + 5)).collect();
+                    let panel: Vec<f32> = (0..k * b_step).map(|at| value(at + 5)).collect();
                     let c: Vec<f32> = (0..(rows - 1) * c_row + columns).map(|at| value(at + 11)).collect();
 
                     let mut memory = Memory::default();
@@ -37,6 +38,9 @@ fn a_tile_is_a_product() {
                     let mut ints = vec![k];
                     if left == Left::Strided {
                         ints.extend([a_row, a_step]);
+                    }
+                    if right == Right::Strided {
+                        ints.push(b_step);
                     }
                     ints.push(c_row);
                     if edge == Columns::First {
@@ -54,7 +58,8 @@ fn a_tile_is_a_product() {
 
                     let mut want = c;
                     for (r, j) in (0..rows).flat_map(|r| (0..columns).map(move |j| (r, j))) {
-                        let sum: f32 = (0..k).map(|k| a[r * a_row + k * a_step] * panel[k * width + j]).sum();
+                        let sum: f32 =
+                            (0..k).map(|k| a[r * a_row + k * a_step] * panel[k * b_step + j]).sum();
                         let old = want[r * c_row + j];
                         want[r * c_row + j] = sum
                             + match into {
@@ -78,8 +83,9 @@ fn a_tile_is_a_product() {
 fn a_zero_that_means_nothing_hides_what_it_meets() {
     for zeros in [Zeros::Multiply, Zeros::Skip] {
         let shape = Shape { rows: 1, vectors: 1 };
-        let (left, into, columns) = (Left::Packed, Into::Set, Columns::All);
-        let body = product_tile(&Tile { shape, left, into, zeros, columns, unroll: 1 });
+        let (left, right) = (Left::Packed, Right::Packed);
+        let (into, columns) = (Into::Set, Columns::All);
+        let body = product_tile(&Tile { shape, left, right, into, zeros, columns, unroll: 1 });
         let mut memory = Memory::default();
         let panel = [f32::NAN, f32::INFINITY, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let args = [memory.add_f32(&[0.0, 2.0]), memory.add_f32(&panel), memory.add_f32(&[9.0; 4])];

@@ -1,0 +1,115 @@
+//! Keys of an attention packed once for all tiles of rows: panels of keys, each contiguous along the depth.
+//!
+//! A view around them (a head that several heads of queries share, say) is taken off first, so that what it repeats
+//! is packed once.
+
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Base, Buffer, BufferId, Kernel, Kind, LANES, Role};
+use crate::maker::{Maker, ceil_div, let_min, n, product, var};
+use crate::pack::{Packed, Span, pack};
+use crate::strip::{LANE, Scope};
+use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
+
+/// An operand without the views around it: what its axes stand for is in `env`.
+#[derive(Clone)]
+pub(crate) struct Operand {
+    pub(crate) node: NodeId,
+    /// The axis that stands for the key.
+    pub(crate) key: AxisId,
+    pub(crate) env: Env,
+}
+
+/// Takes off views of axes whose indices `env` gives; the axis that stands for [`LANE`] is the key.
+pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &Env) -> Operand {
+    let mut out = Operand { node, key, env: env.clone() };
+    while let Op::At(axis) = *g.op(out.node) {
+        let args = g.args(out.node);
+        let Some(index) = ranges.evaluate(g, args[1], &out.env) else { break };
+        if index == var(LANE) {
+            out.key = axis;
+        } else if index.mentions(LANE) {
+            break;
+        }
+        out.env.insert(axis, Bound::Poly(index));
+        out.node = args[0];
+    }
+    out
+}
+
+/// A packed operand: for each position of the outer axes and each panel, `depth` rows of `width` columns.
+#[derive(Clone)]
+pub(crate) struct Panels {
+    pub(crate) id: BufferId,
+    outer: Vec<AxisId>,
+    count: Dim,
+    depth: Dim,
+}
+
+impl Panels {
+    /// The first element of a panel, the outer axes standing for what `env` says.
+    pub(crate) fn at(&self, g: &Graph, env: &Env, panel: &Dim, width: &Dim) -> Dim {
+        let mut place = n(0);
+        for axis in &self.outer {
+            let Some(Bound::Poly(index)) = env.get(axis) else {
+                unreachable!("outer axes stand for polynomials")
+            };
+            place = &(&place * g.extent(*axis)) + index;
+        }
+        &(&(&place * &self.count) + panel) * &(&self.depth * width)
+    }
+
+    /// The operand's buffer.
+    pub(crate) fn base(&self) -> Base {
+        Base::Buffer(self.id)
+    }
+}
+
+/// The kernel that packs an operand, and the buffer that it fills.
+pub(crate) fn pack_panels(
+    scope: &mut Scope<'_>,
+    buffers: &mut Vec<Buffer>,
+    name: String,
+    node: NodeId,
+    column: AxisId,
+    depth: AxisId,
+    vectors: usize,
+) -> (Kernel, Panels) {
+    let g = scope.graph;
+    let axes = g.node(node).axes.iter();
+    let outer: Vec<AxisId> = axes.filter(|a| *a != column && *a != depth).collect();
+    let (columns, rows) = (g.extent(column).clone(), g.extent(depth).clone());
+    let width = &n(vectors as i64) * &var(LANES);
+    let count = ceil_div(&columns, &width);
+
+    let mut shape = g.shape(&outer);
+    shape.extend([count.clone(), rows.clone(), width.clone()]);
+    let elements = product(&shape);
+    let id = BufferId(buffers.len());
+    buffers.push(Buffer {
+        name: name.clone(),
+        role: Role::Temporary,
+        dtype: DType::F32,
+        axes: outer.clone(),
+        shape,
+        node,
+    });
+    let panels = Panels { id, outer, count, depth: rows.clone() };
+
+    let mut m = Maker::new(scope, &name, Kind::Pack);
+    let mut env = Env::new();
+    m.outer_axes(panels.outer.iter().copied(), &mut env);
+    let panel = m.outer("panel", &panels.count);
+    let edge = m.variable("edge", &(&columns + &n(1)));
+    let from = &panel * &width;
+    let over_columns = Span { axis: Some(column), from: from.clone(), count: &var(&edge) - &from };
+    let over_depth = Span { axis: Some(depth), from: n(0), count: rows };
+    let to = Packed {
+        base: panels.base(),
+        offset: panels.at(g, &env, &panel, &width),
+        outer: width.clone(),
+        inner: n(1),
+    };
+    let limit = let_min(&edge, vec![columns, &from + &width]);
+    let body = pack(&mut m, "pack", node, &env, &over_depth, &over_columns, &to);
+    (m.finish(vec![limit, body], node, id, elements), panels)
+}

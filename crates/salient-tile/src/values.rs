@@ -1,0 +1,184 @@
+//! The values of an attention, tile by tile of keys: where they lie in memory in rows, they are read as they lie; what is
+//! left over of a row, or is no stored tensor, is packed for each tile.
+
+use crate::attention::Attention;
+use crate::index::{Bound, Env};
+use crate::kernel::{Arg, Base, Stmt};
+use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
+use crate::pack::{Packed, Span, pack, slope, stored_view};
+use crate::product::{Operands, tiles};
+use crate::strip::LANE;
+use salient_ir::Dim;
+use salient_vector::tile::{Shape, Zeros};
+use salient_vector::{Builder, F32};
+
+/// A tile of keys: its first key and how many there are.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    pub(crate) first: Dim,
+    pub(crate) count: Dim,
+    /// The most that a tile has.
+    pub(crate) most: i64,
+}
+
+/// Panels of values.
+pub(crate) struct Values {
+    shape: Shape,
+    keys: Keys,
+    /// How wide a panel is, and how wide all are together.
+    panel: Dim,
+    wide: Dim,
+    /// Panels in all.
+    panels: Dim,
+    /// Panels that are read as they lie: from here on they are packed.
+    whole: Dim,
+    /// The address of the first key's values, and the elements between keys.
+    lying: Option<(Base, Dim, Dim)>,
+    packed: Base,
+}
+
+/// What the product with the values adds to.
+pub(crate) struct Weighted<'d> {
+    pub(crate) rows: (&'d Dim, &'d Dim),
+    pub(crate) weights: Base,
+    pub(crate) factor: Base,
+    pub(crate) context: Base,
+    pub(crate) context_row: &'d Dim,
+}
+
+impl Values {
+    /// Decides where values are read, and adds what that needs to know to `stmts`, once for a tile of rows.
+    #[expect(clippy::too_many_arguments, reason = "values are that many things")]
+    pub(crate) fn new(
+        m: &mut Maker<'_, '_>,
+        a: &Attention,
+        env: &Env,
+        shape: Shape,
+        keys: Keys,
+        panel: &Dim,
+        (wide, panels): (&Dim, &Dim),
+        stmts: &mut Vec<Stmt>,
+    ) -> Values {
+        let lying = lying(m, a, env, &keys);
+        if let Some((Base::Buffer(id), ..)) = lying {
+            m.scope.reads.insert(id);
+        }
+        let whole = m.variable("whole", &(panels + &n(1)));
+        let read = if lying.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
+        stmts.push(let_dim(&whole, read));
+        let lanes = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+        let each = &n(keys.most) * &lanes;
+        // Of rows that are read as they lie at most one panel is left over.
+        let room = if lying.is_some() {
+            each
+        } else {
+            let count = wide + &(&lanes - &n(1));
+            &each * &count.floor_div(&lanes).expect("a panel has columns")
+        };
+        let packed = m.scratch("values", room);
+        let (panel, wide, panels) = (panel.clone(), wide.clone(), panels.clone());
+        Values { shape, keys, panel, wide, panels, whole: var(&whole), lying, packed }
+    }
+
+    /// Where a packed panel begins.
+    fn packed_at(&self, panel: &Dim) -> Dim {
+        &(panel - &self.whole) * &(&n(self.keys.most) * &self.panel)
+    }
+
+    fn for_packed(&self, panel: &str, block: Vec<Stmt>) -> Stmt {
+        for_loop(panel, self.whole.clone(), self.panels.clone(), n(1), block)
+    }
+
+    /// Packs what must be for the tile of keys.
+    pub(crate) fn pack(&self, m: &mut Maker<'_, '_>, a: &Attention, env: &Env) -> Stmt {
+        let panel = m.variable("panel", &self.panels);
+        let edge = m.variable("edge", &(&self.wide + &n(1)));
+        let from = &var(&panel) * &self.panel;
+        let over_keys =
+            Span { axis: Some(a.key), from: self.keys.first.clone(), count: self.keys.count.clone() };
+        let over_width = Span { axis: a.width, from: from.clone(), count: &var(&edge) - &from };
+        let offset = self.packed_at(&var(&panel));
+        let to = Packed { base: self.packed, offset, outer: self.panel.clone(), inner: n(1) };
+        let limit = let_min(&edge, vec![self.wide.clone(), &from + &self.panel]);
+        let body = pack(m, "pack_value", a.value, env, &over_keys, &over_width, &to);
+        self.for_packed(&panel, vec![limit, body])
+    }
+
+    /// Sets the flag where a value of the tile is NaN or infinite.
+    pub(crate) fn find_wild(&self, m: &mut Maker<'_, '_>, flag: Base) -> Vec<Stmt> {
+        let mut out = Vec::new();
+        if let Some((base, first, row)) = &self.lying {
+            let key = m.variable("j", &self.keys.count);
+            let at = first + &(&var(&key) * row);
+            let call = find_wild(m, (*base, at), &(&self.whole * &self.panel), flag);
+            out.push(for_loop(&key, n(0), self.keys.count.clone(), n(1), vec![call]));
+        }
+        let panel = m.variable("panel", &self.panels);
+        let at = self.packed_at(&var(&panel));
+        let call = find_wild(m, (self.packed, at), &(&self.keys.count * &self.panel), flag);
+        out.push(self.for_packed(&panel, vec![call]));
+        out
+    }
+
+    /// Adds the product of the weights with the values of the tile.
+    pub(crate) fn weigh(&self, m: &mut Maker<'_, '_>, zeros: Zeros, to: &Weighted<'_>) -> Vec<Stmt> {
+        let mut out = Vec::new();
+        let block = |m: &mut Maker<'_, '_>, panel: &str, source: (Base, Dim), row: Option<&Dim>| {
+            let operands = Operands {
+                left: (to.weights, &n(self.keys.most)),
+                panel: (source.0, &source.1),
+                panel_row: row,
+                depth: &self.keys.count,
+                dest: (to.context, &(&var(panel) * &self.panel), to.context_row),
+                factors: Some(to.factor),
+            };
+            tiles(m, self.shape, zeros, to.rows, &operands)
+        };
+        if let Some((base, first, row)) = &self.lying {
+            let panel = m.variable("panel", &self.panels);
+            let at = first + &(&var(&panel) * &self.panel);
+            let stmts = block(m, &panel, (*base, at), Some(row));
+            out.push(for_loop(&panel, n(0), self.whole.clone(), n(1), stmts));
+        }
+        let panel = m.variable("panel", &self.panels);
+        let stmts = block(m, &panel, (self.packed, self.packed_at(&var(&panel))), None);
+        out.push(self.for_packed(&panel, stmts));
+        out
+    }
+}
+
+/// The address of the values of the tile's first key and the elements between keys, if the values are a stored tensor, or
+/// a view of one, that is contiguous along the width.
+fn lying(m: &Maker<'_, '_>, a: &Attention, env: &Env, keys: &Keys) -> Option<(Base, Dim, Dim)> {
+    let width = a.width?;
+    if slope(m.scope, a.value, env, Some(width), Some(a.key)) != Some(n(1)) {
+        return None;
+    }
+    let mut env = env.clone();
+    env.insert(width, Bound::Poly(n(0)));
+    env.insert(a.key, Bound::Poly(var(LANE)));
+    let (base, at) = stored_view(m.scope, a.value, &env)?;
+    let (row, rest) = at.linear_in(LANE)?;
+    let first = &rest + &(&row * &keys.first);
+    Some((base, first, row))
+}
+
+/// Sets the flag where one of so many values is NaN or infinite.
+fn find_wild(m: &mut Maker<'_, '_>, (base, at): (Base, Dim), count: &Dim, flag: Base) -> Stmt {
+    let mut b = Builder::new("find_wild");
+    let x = b.input("x");
+    let trip = b.int_param("n");
+    let flag_at = b.output("flag");
+    let clean = b.mask(false);
+    let wild = b.lanes(trip, clean, |b, index, wild| {
+        let v = b.load::<F32>(x.at(index));
+        let (gone, zero) = (b.sub(v, v), b.f32(0.0));
+        let bad = b.ne(gone, zero);
+        b.or(wild, bad)
+    });
+    let wild = b.hany(wild);
+    let one = b.i32(1);
+    b.store(flag_at.at_start().one().masked(wild), one);
+    let args = vec![address(base, at), Arg::Int(count.clone()), address(flag, n(0))];
+    m.call(b.finish(), args)
+}
