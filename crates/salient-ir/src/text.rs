@@ -67,12 +67,14 @@ impl<'a> Printer<'a> {
     fn choose_names(&mut self) {
         let g = self.g;
         let mut taken: BTreeSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
+        // Names are only ever taken, so the search for a free number goes on where it last ended.
+        let mut ended: BTreeMap<(String, bool), usize> = BTreeMap::new();
         let mut claim = |stem: &str, numbered: bool| {
             let stem = if numbered { stem.split('.').next().unwrap_or(stem) } else { stem };
             let mut name = if numbered { format!("{stem}.1") } else { stem.to_owned() };
-            let mut n = 1;
+            let n = ended.entry((stem.to_owned(), numbered)).or_insert(1);
             while !taken.insert(name.clone()) {
-                n += 1;
+                *n += 1;
                 name = format!("{stem}.{n}");
             }
             name
