@@ -5,9 +5,10 @@
 
 use crate::compile::{Code, Compiled};
 use crate::loops::ThreadCells;
-use crate::plan::{Bound, Plan, Workspace, is_narrowed};
+use crate::plan::{Bound, Plan, Workspace};
 use salient_ir::array::{Array, Data};
 use salient_ir::{DType, DimError};
+use salient_tile::memory::is_copied;
 use salient_tile::{Buffer, Role};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -221,7 +222,7 @@ impl Compiled {
                 Role::Param(k) => params[k],
                 Role::Output(_) | Role::Temporary => continue,
             };
-            let (true, Some(values)) = (is_narrowed(buffer), array.as_i64()) else { continue };
+            let (true, Some(values)) = (is_copied(buffer), array.as_i64()) else { continue };
             for (to, value) in self.narrowed(plan, w, at).iter_mut().zip(values) {
                 *to = i32::try_from(*value)
                     .map_err(|_| RunError::TooLarge { tensor: buffer.name.clone(), value: *value })?;
@@ -232,7 +233,7 @@ impl Compiled {
 
     fn widen_outputs(&self, plan: &Plan, w: &mut Workspace, outputs: &mut [Array]) {
         for (at, buffer) in self.program.buffers.iter().enumerate() {
-            let (true, Role::Output(k)) = (is_narrowed(buffer), buffer.role) else { continue };
+            let (true, Role::Output(k)) = (is_copied(buffer), buffer.role) else { continue };
             if let Some(to) = outputs[k].as_i64_mut() {
                 let from = self.narrowed(plan, w, at);
                 to.iter_mut().zip(from).for_each(|(to, from)| *to = i64::from(*from));

@@ -7,6 +7,7 @@ use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice};
 use salient_jit::{Compiled, Options, Plan, RunError};
 use salient_tile::eval::{self, EvalError, Order};
+use salient_tile::memory;
 use salient_tile::{
     Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,
 };
@@ -279,6 +280,10 @@ fn agree(program: &Program, dims: &Bindings, inputs: &[&Array]) {
             let machine = Machine { lanes: bodies::lanes(code.target()), fused: code.target().fma() };
             let expected = eval::run(program, dims, machine, Order::Backward, inputs, &[]).unwrap();
             let plan = code.bind(dims).unwrap();
+            let mut known = dims.clone();
+            known.insert(LANES.into(), machine.lanes as i64);
+            let most = memory::contract(program).bytes(&known, threads).unwrap();
+            assert!(plan.working_bytes(threads) <= most);
             for _ in 0..2 {
                 let mut have = outputs(program, dims);
                 code.run(&plan, inputs, &[], &mut have).unwrap();
