@@ -2,6 +2,9 @@
 
 use crate::terminal;
 
+/// The exit code of a broken invariant, as of any panic.
+pub(crate) const BUG: u8 = 101;
+
 /// Who is wrong: what the exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {

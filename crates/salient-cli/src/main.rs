@@ -15,6 +15,7 @@ mod report;
 mod run;
 mod terminal;
 
+use crate::failure::{Failure, Outcome};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -42,15 +43,18 @@ enum Command {
     Bench(bench::Args),
 }
 
+/// Bytes of stack. Passes recurse along chains of operators, which a program can make long; only what is used is touched.
+const STACK: usize = 1 << 30;
+
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(terminal::report_bug));
-    let result = match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Ir(args) => ir::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Fmt(args) => fmt::run(&args),
-        Command::Bench(args) => bench::run(&args),
+    let command = Cli::parse().command;
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || dispatch(&command));
+    let result = match worker.map(std::thread::JoinHandle::join) {
+        Ok(Ok(result)) => result,
+        // The hook has said what there is to say.
+        Ok(Err(_)) => return ExitCode::from(failure::BUG),
+        Err(e) => Err(Failure::call(format!("no thread could be started: {e}"))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,5 +62,16 @@ fn main() -> ExitCode {
             terminal::error(&failure.message);
             ExitCode::from(failure.code())
         }
+    }
+}
+
+fn dispatch(command: &Command) -> Outcome {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Ir(args) => ir::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Fmt(args) => fmt::run(args),
+        Command::Bench(args) => bench::run(args),
     }
 }

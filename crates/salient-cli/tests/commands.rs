@@ -185,3 +185,12 @@ fn what_is_required_to_fuse_and_does_not_is_an_error() {
     }
     succeeds(&words(&format!("run {MODEL} --data {DATA} --check --fp strict")));
 }
+
+#[test]
+fn a_long_chain_of_operators_does_not_exhaust_the_stack() {
+    let source = "model m(x: f32[T]) -> (y: f32[T]) {\n    let y = x\n    for k in 0..10 {\n        for l in 0..4000 { y = y * 0.5 + x }\n    }\n    return y\n}\n";
+    let path = file("chain.attn", source);
+    let inputs = npz("chain.npz", vec![("x", counting(&[3]))]);
+    let ended = words(&format!("run {path} --inputs {inputs} --engine oracle"));
+    assert!(succeeds(&ended).ends_with("y: f32[3]\n[0.0 2.0 4.0]\n"), "{}", ended.stdout);
+}
