@@ -6,7 +6,7 @@
 use crate::normalise::Classes;
 use crate::rules::{Kind, Rule};
 use egg::Id;
-use salient_ir::{FusedOp, Graph, MapOp, Name, NodeId, Op, Origin, ReduceOp};
+use salient_ir::{AxisId, FusedOp, Graph, MapOp, Name, NodeId, Op, Origin, ReduceOp};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How one fused operator of the result came about.
@@ -52,23 +52,24 @@ pub(crate) fn certify(
     for id in g.ids() {
         let Some(class) = class_of.get(&id) else { continue };
         let node = g.node(id);
-        let (name, origin) = described(g, id);
         match node.op {
             Op::Fused(op, _) => {
                 let below = record.below(*class);
+                let (name, origin) = described(g, id);
                 certificates.push(Certificate {
                     node: id,
                     op,
                     name,
                     origin,
                     rules: record.chain(&below),
-                    not_proved: record.not_proved(&[*class].into_iter().collect()),
+                    not_proved: record.not_proved(&BTreeSet::from([classes.find(*class)])),
                 });
             }
             Op::Reduce(ReduceOp::Sum, axis) if is_weighted_sum(g, id, axis) => {
-                let around = weights(g, id).into_iter().chain(scaled(g, id));
+                let around = weights(g, id, axis).into_iter().chain(scaled(g, id));
                 let region = around.filter_map(|n| class_of.get(&n)).chain([class]);
                 let region = region.flat_map(|c| record.below(*c)).collect();
+                let (name, origin) = described(g, id);
                 misses.push(Miss { node: id, name, origin, not_proved: record.not_proved(&region) });
             }
             Op::Input(_)
@@ -92,6 +93,10 @@ struct Record<'a> {
     rules: &'a [Rule],
     /// For each class the uses of rules on it: position in the record.
     by_class: HashMap<Id, Vec<usize>>,
+    /// Every rule with every class on which it changed something.
+    used: HashSet<(usize, Id)>,
+    /// For each class the guards that refused it: rule and guard.
+    refused: HashMap<Id, BTreeSet<(usize, usize)>>,
 }
 
 impl<'a> Record<'a> {
@@ -100,7 +105,13 @@ impl<'a> Record<'a> {
         for (n, used) in classes.analysis.applied.iter().enumerate() {
             by_class.entry(classes.find(used.class)).or_default().push(n);
         }
-        Record { classes, rules, by_class }
+        let applied = classes.analysis.applied.iter();
+        let used = applied.map(|a| (a.rule, classes.find(a.class))).collect();
+        let mut refused: HashMap<Id, BTreeSet<(usize, usize)>> = HashMap::new();
+        for r in &classes.analysis.refused {
+            refused.entry(classes.find(r.class)).or_default().insert((r.rule, r.guard));
+        }
+        Record { classes, rules, by_class, used, refused }
     }
 
     /// The class and every class inside the left sides that led to it.
@@ -136,17 +147,11 @@ impl<'a> Record<'a> {
 
     /// Guards that refused directed rules on these classes and never came to be known.
     fn not_proved(&self, region: &BTreeSet<Id>) -> Vec<(&'static str, String)> {
-        let used: HashSet<(usize, Id)> =
-            self.classes.analysis.applied.iter().map(|a| (a.rule, self.classes.find(a.class))).collect();
-        let refused: BTreeSet<(usize, usize)> = self
-            .classes
-            .analysis
-            .refused
-            .iter()
-            .filter(|r| region.contains(&self.classes.find(r.class)))
-            .filter(|r| !used.contains(&(r.rule, self.classes.find(r.class))))
-            .map(|r| (r.rule, r.guard))
-            .collect();
+        let mut refused = BTreeSet::new();
+        for class in region {
+            let here = self.refused.get(class).into_iter().flatten();
+            refused.extend(here.filter(|(rule, _)| !self.used.contains(&(*rule, *class))).copied());
+        }
         refused
             .into_iter()
             .map(|(rule, guard)| (&self.rules[rule].row, guard))
@@ -171,15 +176,12 @@ fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
 }
 
 /// Whether it is a sum over `axis` of a product in which an exponential that depends on the axis is a factor.
-fn is_weighted_sum(g: &Graph, id: NodeId, axis: salient_ir::AxisId) -> bool {
+fn is_weighted_sum(g: &Graph, id: NodeId, axis: AxisId) -> bool {
     let product = g.args(id)[0];
-    let factors: Vec<NodeId> = weights(g, id);
-    let along = |n: &NodeId| g.node(*n).axes.contains(axis);
-    matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div))
-        && factors.iter().any(|n| {
-            along(n)
-                && matches!(g.op(*n), Op::Map(MapOp::Exp) | Op::Fused(FusedOp::Softmax | FusedOp::ExpNorm, _))
-        })
+    let weight = |n: &NodeId| {
+        matches!(g.op(*n), Op::Map(MapOp::Exp) | Op::Fused(FusedOp::Softmax | FusedOp::ExpNorm, _))
+    };
+    matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) && weights(g, id, axis).iter().any(weight)
 }
 
 /// The products and quotients in which a sum is used: normalisation may come last.
@@ -188,11 +190,14 @@ fn scaled(g: &Graph, sum: NodeId) -> Vec<NodeId> {
     g.users(sum).into_iter().filter(product).collect()
 }
 
-/// What the summed product is made of: its elementwise factors, quotients and masks, down to what is none of these.
-fn weights(g: &Graph, sum: NodeId) -> Vec<NodeId> {
+/// What the summed product is made of: elementwise, down to what is none of these or does not depend on the index.
+fn weights(g: &Graph, sum: NodeId, axis: AxisId) -> Vec<NodeId> {
     let mut out = Vec::new();
     let mut stack = vec![g.args(sum)[0]];
     while let Some(id) = stack.pop() {
+        if out.contains(&id) || !g.node(id).axes.contains(axis) {
+            continue;
+        }
         out.push(id);
         if matches!(g.op(id), Op::Map(MapOp::Mul | MapOp::Div | MapOp::Select | MapOp::Sub | MapOp::Add)) {
             stack.extend(g.args(id));

@@ -2,7 +2,7 @@
 //!
 //! Greedy over the DAG: classes are settled in order of their cost, which is the sum over the *set* of classes below,
 //! and a class takes the cheapest term all of whose children are settled. Ties are broken by a digest of the term's
-//! text, so that no numbering of classes can show. Left sides of directed rules are passed over.
+//! text, so that no numbering of classes can show. Left sides of directed rules are the last resort.
 
 use crate::cost::{nominal_extents, own_cost};
 use crate::lang::{Tag, Term};
@@ -27,29 +27,13 @@ pub(crate) struct Chosen {
     pub(crate) turn: usize,
 }
 
-/// Chooses a term for every class under the roots. `g` gives the names of axes and ports for breaking ties.
-pub(crate) fn extract(classes: &Classes, g: &Graph, roots: &[Id]) -> Choice {
-    let mut retired = retired(classes);
-    loop {
-        let choice = settle(classes, g, &retired);
-        if roots.iter().all(|r| choice.contains_key(&classes.find(*r))) {
-            return choice;
-        }
-        // Two directed rules may undo each other and leave a class nothing: there, and only there, anything goes.
-        let before = retired.len();
-        for class in classes.classes().filter(|c| !choice.contains_key(&c.id)) {
-            let now = |t: &Term| t.clone().map_children(|c| classes.find(c));
-            if class.iter().all(|t| retired.contains(&now(t))) {
-                class.iter().for_each(|t| {
-                    retired.remove(&now(t));
-                });
-            }
-        }
-        if retired.len() == before {
-            assert!(before > 0, "the source's own terms are in the e-graph");
-            retired.clear();
-        }
-    }
+/// Added to the cost of a left side of a directed rule: chosen only where the normal forms alone would be circular, as
+/// where two directed rules undo each other.
+const RETIRED: u64 = 1 << 50;
+
+/// Chooses a term for every class that can be computed. `g` gives the names of axes and dimensions for breaking ties.
+pub(crate) fn extract(classes: &Classes, g: &Graph) -> Choice {
+    settle(classes, g, &retired(classes))
 }
 
 /// A class that has been given its term.
@@ -81,15 +65,15 @@ fn settle(classes: &Classes, g: &Graph, retired: &HashSet<Term>) -> Choice {
 
     for (n, id) in ids.iter().enumerate() {
         for term in classes[*id].iter() {
-            if !term.children.is_empty() && retired.contains(&term.clone().map_children(|c| classes.find(c)))
-            {
-                continue;
-            }
             let mut children: Vec<usize> =
                 term.children.iter().map(|c| position[&classes.find(*c)]).collect();
             children.sort_unstable();
             children.dedup();
-            let own = own_cost(classes, &extents, term);
+            let mut own = own_cost(classes, &extents, term);
+            if !term.children.is_empty() && retired.contains(&term.clone().map_children(|c| classes.find(c)))
+            {
+                own = own.saturating_add(RETIRED);
+            }
             let at = candidates.len();
             candidates.push(Candidate { class: n, term, own, waiting: children.len() });
             if children.is_empty() {

@@ -97,6 +97,8 @@ pub struct Facts {
     pub positive_at: Witnesses,
     /// Set if the value is that of another class with one axis renamed to another: the class, from, to.
     pub renamed: Option<(Id, AxisId, AxisId)>,
+    /// Whether it depends on an input: what depends on parameters alone is computed once.
+    pub(crate) is_data: bool,
     /// The first node of the source graph in the class: it lends its name and its place.
     pub source: Option<u32>,
 }
@@ -115,6 +117,7 @@ impl Facts {
             finite_at: Witnesses::nowhere(),
             positive_at: Witnesses::nowhere(),
             renamed: None,
+            is_data: false,
             source: None,
         }
     }
@@ -256,7 +259,10 @@ impl Analysis<Term> for Known {
     type Data = Facts;
 
     fn make(egraph: &mut Classes, term: &Term, _id: Id) -> Facts {
-        infer::infer(egraph, term).close()
+        let facts = infer::infer(egraph, term);
+        let from_input = matches!(term.tag, Tag::Input(_));
+        let is_data = from_input || term.children.iter().any(|c| egraph[*c].data.is_data);
+        Facts { is_data, ..facts }.close()
     }
 
     fn merge(&mut self, a: &mut Facts, b: Facts) -> DidMerge {
@@ -289,6 +295,8 @@ impl Analysis<Term> for Known {
         a.affine = a.affine.take().or(b.affine);
         note(a.renamed.is_none() && b.renamed.is_some(), a.renamed.is_some() && b.renamed.is_none());
         a.renamed = a.renamed.or(b.renamed);
+        note(a.is_data && !b.is_data, !a.is_data && b.is_data);
+        a.is_data &= b.is_data;
         // The name does not feed any other fact, so nothing needs to be told about it.
         a.source = match (a.source, b.source) {
             (Some(x), Some(y)) => Some(x.min(y)),

@@ -91,7 +91,7 @@ fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let (stop, iterations) = saturate::saturate(&mut classes, rules, options);
-    let choice = extract::extract(&classes, &source, &roots);
+    let choice = extract::extract(&classes, &source);
     let (tidied, class_of): (Graph, HashMap<NodeId, egg::Id>) =
         tidy::rebuild(&source, &classes, &choice, &roots);
     let (graph, moved) = merge::merge_sums(&tidied);

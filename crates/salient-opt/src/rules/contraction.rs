@@ -1,6 +1,7 @@
 //! Contractions: sums of products, in the order that costs least.
 //!
-//! Products that share an operand and sums over several axes are merged after extraction, where use counts are known.
+//! Only products of three values that depend on inputs: the order of a product with a parameter is the source's, since
+//! its size against a batch's is not known here. Products that share an operand and sums over several axes are merged after extraction, where use counts are known.
 
 use super::{Guard, Holds, Kind, Row};
 use crate::facts::Property;
@@ -17,6 +18,9 @@ pub(super) const ROWS: &[Row] = &[Row {
         Guard::Along("?k", "@e"),
         Guard::Along("?k", "@j"),
         Guard::Along("?v", "@j"),
+        Guard::Data("?q"),
+        Guard::Data("?k"),
+        Guard::Data("?v"),
         Guard::Is("?q", Property::Finite),
         Guard::Is("?k", Property::Finite),
         Guard::Is("?v", Property::Finite),

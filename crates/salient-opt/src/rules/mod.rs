@@ -96,6 +96,8 @@ pub enum Guard {
     Scalar(&'static str),
     /// The value depends on some axis.
     Tensor(&'static str),
+    /// The value depends on an input of the model, not on parameters alone.
+    Data(&'static str),
     /// Every element has the property.
     Is(&'static str, Property),
     /// Every row along the axis has an element that is not masked: a finite one among finite ones and -inf.
@@ -114,7 +116,9 @@ impl Guard {
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
                 (x, Some(a))
             }
-            Guard::Scalar(x) | Guard::Tensor(x) | Guard::Is(x, _) | Guard::Sentinel(x) => (x, None),
+            Guard::Scalar(x) | Guard::Tensor(x) | Guard::Data(x) | Guard::Is(x, _) | Guard::Sentinel(x) => {
+                (x, None)
+            }
         }
     }
 
@@ -128,6 +132,7 @@ impl Guard {
             Guard::Within(..) => other.is_some_and(|y| x.axes.is_subset(&y.axes)),
             Guard::Scalar(_) => x.axes.is_empty(),
             Guard::Tensor(_) => !x.axes.is_empty(),
+            Guard::Data(_) => x.is_data,
             Guard::Is(_, property) => x.has(property),
             Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
             Guard::LetsThrough(..) => along(&x.true_at),
@@ -147,6 +152,7 @@ impl Guard {
             | Guard::Within(..)
             | Guard::Scalar(_)
             | Guard::Tensor(_)
+            | Guard::Data(_)
             | Guard::Sentinel(_) => false,
         }
     }
@@ -159,6 +165,7 @@ impl Guard {
             Guard::Within(x, y) => format!("{x} depends on no axis on which {y} does not"),
             Guard::Scalar(x) => format!("{x} is a scalar"),
             Guard::Tensor(x) => format!("{x} is not a scalar"),
+            Guard::Data(x) => format!("{x} depends on an input"),
             Guard::Is(x, Property::Finite) => format!("{x} is finite"),
             Guard::Is(x, Property::Score) => format!("{x} is finite or -inf"),
             Guard::Is(x, Property::NonNegative) => format!("{x} is at least zero"),
