@@ -120,8 +120,8 @@ struct Lowerer<'a, 's> {
     frames: Vec<Frame<'a>>,
     constants: BTreeMap<String, Var<'a>>,
     weights: BTreeMap<String, Weight>,
-    /// Dimensions of the model that stay symbolic.
-    symbols: BTreeSet<String>,
+    /// What `--set` may name: the model's brackets and the dimensions in its types.
+    settable: BTreeSet<String>,
     errors: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
     depth: usize,
@@ -150,7 +150,7 @@ pub(crate) fn lower<'a>(
                     frames: Vec::new(),
                     constants: BTreeMap::new(),
                     weights: BTreeMap::new(),
-                    symbols: BTreeSet::new(),
+                    settable: BTreeSet::new(),
                     errors: Vec::new(),
                     warnings: Vec::new(),
                     depth: 0,

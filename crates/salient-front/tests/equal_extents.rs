@@ -1,7 +1,10 @@
 //! Axes that happen to be equally long stay different axes.
 
 use salient_front::{Settings, Sources, compile};
-use salient_ir::text;
+use salient_ir::array::Array;
+use salient_ir::{Bindings, DType, Graph, Name, Port, eval, text};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 fn graph(source: &str) -> String {
     let mut sources = Sources::new();
@@ -23,4 +26,67 @@ fn a_square_layer_is_no_diagonal() {
         let left = product.split('=').next().expect("a left side");
         assert_eq!(left.matches(',').count(), 2, "three axes in {product}");
     }
+}
+
+/// A graph's outputs with every symbolic dimension of that length, on random data that depends on shapes alone.
+fn outputs(graph: &Graph, length: i64) -> Vec<(Name, Vec<f64>)> {
+    let bindings: Bindings = graph.symbols().into_iter().map(|s| (s, length)).collect();
+    let data = |ports: &[Port]| -> BTreeMap<String, Array> {
+        let mut rng = fastrand::Rng::with_seed(ports.len() as u64);
+        let mut out = BTreeMap::new();
+        for port in ports {
+            let shape: Vec<usize> =
+                graph.shape(&port.axes).iter().map(|d| d.eval(&bindings).unwrap() as usize).collect();
+            let values: Vec<f64> = (0..shape.iter().product())
+                .map(|_| match port.dtype {
+                    DType::F32 | DType::F16 | DType::BF16 => rng.f64() - 0.5,
+                    DType::I32 | DType::I64 => f64::from(rng.u8(0..3)),
+                    DType::Bool => f64::from(rng.u8(0..2)),
+                })
+                .collect();
+            out.insert(port.name.to_string(), Array::from_f64(port.dtype, shape, &values).unwrap());
+        }
+        out
+    };
+    let (inputs, params) = (data(graph.inputs()), data(graph.params()));
+    eval::eval(graph, &bindings, eval::Data { inputs: &inputs, params: &params })
+        .unwrap()
+        .into_iter()
+        .map(|(name, array)| (name, array.to_f64_vec()))
+        .collect()
+}
+
+/// Every example means the same whether its dimensions are different symbols, or all the same number.
+#[test]
+fn examples_do_not_depend_on_dimensions_being_different() {
+    let mut seen = 0;
+    for folder in ["../../examples", "../../examples/seeds", "../../examples/variants"] {
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|e| e != "attn") {
+                continue;
+            }
+            let mut sources = Sources::new();
+            sources.add("test.attn", &std::fs::read_to_string(&path).unwrap());
+            let lower = |settings: &Settings| compile(&sources, None, settings).map(|l| l.graph);
+            let symbolic = lower(&Settings::default()).unwrap();
+            // Whole layers repeat what the smaller examples show, and the oracle is slow on them.
+            if symbolic.len() > 90 {
+                continue;
+            }
+            // One of the lengths is divisible by the number of heads.
+            let fixed = |length: i64| {
+                let set =
+                    symbolic.symbols().into_iter().map(|s| (s.to_string(), length.to_string())).collect();
+                Some((length, lower(&Settings { set }).ok()?))
+            };
+            let (length, equal) = [8, 6].into_iter().find_map(fixed).expect("a length that fits");
+            for ((name, a), (_, b)) in outputs(&symbolic, length).into_iter().zip(outputs(&equal, length)) {
+                let same = a.iter().zip(&b).all(|(x, y)| (x - y).abs() < 1e-6 || (x.is_nan() && y.is_nan()));
+                assert!(same && a.len() == b.len(), "{name} of {}", path.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 35, "{seen} examples were found");
 }

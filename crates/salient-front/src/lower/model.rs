@@ -72,7 +72,6 @@ impl<'a> Lowerer<'a, '_> {
             Some(Results::One(ty)) => self.symbols_in(ty),
             Some(Results::Named(list)) => list.iter().for_each(|(_, ty)| self.symbols_in(ty)),
         }
-        self.unused_settings(f)?;
         for p in &f.params {
             let Some(ty) = &p.ty else {
                 let d = Diagnostic::error(p.name.span, format!("the input `{}` needs a type", p.name.name));
@@ -86,6 +85,8 @@ impl<'a> Lowerer<'a, '_> {
             self.define(&p.name.name, Value::Tensor(t), p.name.span);
         }
         self.body(&f.body);
+        // Parameters may bring dimensions of their own: only now is it known what there is to set.
+        self.unused_settings(f)?;
         self.check_results(f)?;
         let results = self.frame().results.take().unwrap_or_default();
         if self.errors.is_empty() { self.outputs(f, results) } else { Err(Fail::Reported) }
@@ -101,11 +102,11 @@ impl<'a> Lowerer<'a, '_> {
                 .into());
             }
             let name = &s.name.name;
+            self.settable.insert(name.clone());
             let value = match (self.setting(name)?, &s.default) {
                 (Some(value), _) => value,
                 (None, Some(default)) => self.expr(default)?,
                 (None, None) if name.starts_with(|c: char| c.is_ascii_uppercase()) => {
-                    self.symbols.insert(name.clone());
                     Value::Int(Dim::symbol(name))
                 }
                 (None, None) => {
@@ -139,11 +140,10 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn unused_settings(&self, f: &'a Function) -> Eval<()> {
-        let scope = &self.here().scopes[0];
-        match self.settings.set.iter().find(|(n, _)| !scope.contains_key(n)) {
+        match self.settings.set.iter().find(|(n, _)| !self.settable.contains(n)) {
             None => Ok(()),
             Some((name, _)) => {
-                let known: Vec<&str> = scope.keys().map(String::as_str).collect();
+                let known: Vec<&str> = self.settable.iter().map(String::as_str).collect();
                 Err(Diagnostic::placeless(format!(
                     "`{}` has no dimension or parameter `{name}` to set; it has {}",
                     f.name.name,
@@ -162,15 +162,13 @@ impl<'a> Lowerer<'a, '_> {
             for name in self.unknown_names(e) {
                 let value = match self.setting(name) {
                     Ok(Some(value)) => value,
-                    Ok(None) => {
-                        self.symbols.insert(name.to_owned());
-                        Value::Int(Dim::symbol(name))
-                    }
+                    Ok(None) => Value::Int(Dim::symbol(name)),
                     Err(fail) => {
                         self.report(fail);
                         Value::Int(Dim::symbol(name))
                     }
                 };
+                self.settable.insert(name.to_owned());
                 self.define_root(name, value, e.span);
             }
         }
