@@ -16,7 +16,7 @@
 use crate::agree::all_agree;
 use crate::data::Values;
 use crate::ways::{Call, Ways};
-use salient::{Arrays, Bindings, Engine, Options, Sources, Stage, lower, print_stage};
+use salient::{Arrays, Bindings, Engine, Graph, Options, Sources, Stage, lower, print_stage};
 use std::collections::BTreeMap;
 
 /// One call of a case.
@@ -141,7 +141,7 @@ impl Case {
     }
 
     fn check_run(&self, ways: &Ways, run: &Run) -> Result<(), String> {
-        let call = self.call(ways, run)?;
+        let call = self.call(ways.graph(), run)?;
         if let Some(text) = &self.fails {
             let silent = ways.refusals(&call)?.into_iter().find(|(_, message)| !message.contains(text));
             return silent.map_or(Ok(()), |(way, message)| Err(format!("{way} says: {message}")));
@@ -162,8 +162,11 @@ impl Case {
         all_agree(&found, &expected)
     }
 
-    fn call(&self, ways: &Ways, run: &Run) -> Result<Call, String> {
-        let graph = ways.graph();
+    /// The arguments of one of the runs on a model with that graph.
+    ///
+    /// # Errors
+    /// An input that the graph does not have, or that does not fit it.
+    pub fn call(&self, graph: &Graph, run: &Run) -> Result<Call, String> {
         let unknown = self.inputs.keys().find(|name| !graph.inputs().iter().any(|p| *p.name == ***name));
         if let Some(name) = unknown {
             return Err(format!("the model has no input `{name}`"));

@@ -1,0 +1,145 @@
+//! Spelling does not matter: every way of writing a variant of attention reaches the identical fused graph and kernels.
+//!
+//! `tests/equivalence/VARIANT/` holds the spellings; `reference.attn` is the one that the others are compared with, and its
+//! `//! run:` lines give the sizes at which all must compute the same. Spellings that do not reach it yet stand in
+//! `KNOWN_MISSES`, and leave it when they do.
+
+use salient::{Engine, Graph, Model, Options, fuse, lower, schedule};
+use salient_ir::{Builder, NodeId};
+use salient_tests::agree::all_agree;
+use salient_tests::case::Case;
+use salient_tests::files::{files_under, sources, text};
+use salient_tests::sweep;
+use salient_tests::ways::Ways;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+const FOLDER: &str = "tests/equivalence";
+const KNOWN_MISSES: &str = "tests/equivalence/KNOWN_MISSES";
+const REFERENCE: &str = "reference";
+
+/// The spellings of each variant, the reference left out.
+fn variants() -> BTreeMap<String, Vec<String>> {
+    let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files_under(FOLDER, "attn") {
+        let (variant, spelling) =
+            file.strip_suffix(".attn").and_then(|f| f.split_once('/')).expect("VARIANT/NAME");
+        let spellings = out.entry(variant.to_owned()).or_default();
+        if spelling != REFERENCE {
+            spellings.push(spelling.to_owned());
+        }
+    }
+    out
+}
+
+fn path(variant: &str, spelling: &str) -> String {
+    format!("{FOLDER}/{variant}/{spelling}.attn")
+}
+
+/// The fused graph and the kernels of a spelling, which must be the same to the letter. The names of values are the
+/// source's and are not carried into either.
+fn forms(variant: &str, spelling: &str) -> Result<[String; 2], String> {
+    let options = Options::default();
+    let graph = lower(&sources(&path(variant, spelling))?, &options).map_err(|e| e.to_string())?.graph;
+    let fused = without_names(&fuse(&graph, &options));
+    Ok([salient_ir::text::print(&fused), salient_tile::text::print(&schedule(&fused, &options))])
+}
+
+/// The same graph with no value named.
+fn without_names(graph: &Graph) -> Graph {
+    let mut b = Builder::like(graph);
+    let mut ids: Vec<NodeId> = Vec::new();
+    for id in graph.ids() {
+        let args: Vec<NodeId> = graph.args(id).iter().map(|a| ids[a.index()]).collect();
+        ids.push(b.add(graph.op(id).clone(), &args).expect("a node of a verified graph"));
+    }
+    for out in graph.outputs() {
+        b.output(&out.name, &out.axes, ids[out.node.index()]).expect("an output of a verified graph");
+    }
+    b.finish()
+}
+
+/// `VARIANT/SPELLING` of every line that is no comment.
+fn known_misses() -> BTreeSet<String> {
+    let lines = text(KNOWN_MISSES);
+    lines.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn there_are_enough_of_them() {
+    let variants = variants();
+    assert!(variants.len() >= 10, "{} variants", variants.len());
+    for (variant, spellings) in variants {
+        assert!(spellings.len() >= 11, "{variant} has {} spellings beside the reference", spellings.len());
+    }
+}
+
+#[test]
+fn every_spelling_reaches_the_same_kernels() {
+    let known = known_misses();
+    let missed = Mutex::new(BTreeSet::new());
+    let references: BTreeMap<String, _> =
+        variants().into_keys().map(|v| (v.clone(), forms(&v, REFERENCE))).collect();
+    let all: Vec<String> =
+        variants().into_iter().flat_map(|(v, s)| s.into_iter().map(move |s| format!("{v}/{s}"))).collect();
+    sweep::each(&all, |name| {
+        let (variant, spelling) = name.split_once('/').expect("VARIANT/NAME");
+        let (wanted, found) = (references[variant].clone()?, forms(variant, spelling)?);
+        if wanted == found {
+            return match known.contains(name) {
+                true => Err(format!("reaches the reference: take it out of {KNOWN_MISSES}")),
+                false => Ok(()),
+            };
+        }
+        missed.lock().expect("no check holds it").insert(name.to_owned());
+        if known.contains(name) {
+            return Ok(());
+        }
+        // Where the graphs are the same, it is the kernels that differ.
+        let stage = usize::from(wanted[0] == found[0]);
+        Err(format!("does not reach the reference:\n{}The reference:\n{}", found[stage], wanted[stage]))
+    });
+    if std::env::var("ONLY").is_err() {
+        assert_eq!(*missed.lock().expect("no check holds it"), known, "{KNOWN_MISSES} names what is there");
+    }
+}
+
+/// Spellings of one thing compute one thing: the oracle on each gives the reference's values, and so does compiled code.
+#[test]
+fn every_spelling_computes_the_same() {
+    let all: Vec<String> =
+        variants().into_iter().flat_map(|(v, s)| s.into_iter().map(move |s| format!("{v}/{s}"))).collect();
+    let graph = |variant: &str, spelling: &str| {
+        let lowered = lower(&sources(&path(variant, spelling))?, &Options::default());
+        lowered.map(|l| l.graph).map_err(|e| e.to_string())
+    };
+    // By the oracle, and by compiled code where it is not the reference's code anyway.
+    let known = known_misses();
+    let references = Mutex::new(BTreeMap::new());
+    sweep::each(&variants().into_keys().collect::<Vec<_>>(), |variant| {
+        let case = Case::parse(&text(&path(variant, REFERENCE)))?;
+        let ways = Ways::new(&graph(variant, REFERENCE)?)?;
+        let run = |run| {
+            let call = case.call(ways.graph(), run)?;
+            ways.check(&call).map(|outputs| (call, outputs))
+        };
+        let runs = case.runs.iter().map(run).collect::<Result<Vec<_>, String>>()?;
+        references.lock().expect("no check holds it").insert(variant.to_owned(), runs);
+        Ok(())
+    });
+    let references = references.into_inner().expect("no check holds it");
+    sweep::each(&all, |name| {
+        let (variant, spelling) = name.split_once('/').expect("VARIANT/NAME");
+        let graph = graph(variant, spelling)?;
+        let engines: &[Engine] =
+            if known.contains(name) { &[Engine::Oracle, Engine::Jit] } else { &[Engine::Oracle] };
+        for engine in engines {
+            let options = Options { engine: *engine, ..Options::default() };
+            let model = Model::from_graph(graph.clone(), &options).map_err(|e| e.to_string())?;
+            for (call, wanted) in &references[variant] {
+                all_agree(&call.run(&model).map_err(|e| e.to_string())?, wanted)?;
+            }
+        }
+        Ok(())
+    });
+}
