@@ -46,6 +46,8 @@ pub(crate) struct Report<'a> {
     pub(crate) excerpts: bool,
     pub(crate) checked: Option<&'a [Checked]>,
     pub(crate) tolerance: Tolerance,
+    /// Working memory, where it is planned; shown with the times.
+    pub(crate) working_bytes: Option<usize>,
     pub(crate) times: Option<&'a [(&'static str, Duration)]>,
 }
 
@@ -68,6 +70,9 @@ impl Report<'_> {
         }
         for (part, time) in self.times.into_iter().flatten() {
             writeln!(out, "{:>10.3} ms  {part}", time.as_secs_f64() * 1e3).expect("a string grows");
+        }
+        if let (Some(_), Some(bytes)) = (self.times, self.working_bytes) {
+            writeln!(out, "{bytes:>10} bytes of working memory").expect("a string grows");
         }
         out
     }
@@ -112,6 +117,9 @@ impl Report<'_> {
             out["check"] = checked.iter().map(check_json).collect();
             out["rtol"] = json!(self.tolerance.rtol);
             out["atol"] = json!(self.tolerance.atol);
+        }
+        if let Some(bytes) = self.working_bytes {
+            out["working_bytes"] = json!(bytes);
         }
         if let Some(times) = self.times {
             let ms = times.iter().map(|(part, t)| json!({ "part": part, "ms": t.as_secs_f64() * 1e3 }));

@@ -36,6 +36,9 @@ pub(crate) struct Args {
     atol: f64,
     #[command(flatten)]
     machine: Machine,
+    /// Refuse to run in more working memory than this, beside inputs, weights and outputs: bytes, or with K, M or G
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_memory: Option<usize>,
     /// Show how long each part took, in milliseconds
     #[arg(long, alias = "timings")]
     time: bool,
@@ -49,6 +52,18 @@ fn deviation(text: &str) -> Result<f64, String> {
         Ok(x) if x >= 0.0 => Ok(x),
         Ok(_) | Err(_) => Err("expected a number that is not negative".to_owned()),
     }
+}
+
+/// `1000`, `64K`, `2G`: bytes, in powers of 1024.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'G')) => (&text[..at], 1 << 30),
+        Some(_) | None => (text, 1),
+    };
+    let value = number.parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
+    value.ok_or_else(|| "expected a number of bytes, such as 1000, 64K or 2G".to_owned())
 }
 
 /// Runs the model once.
@@ -72,6 +87,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let session = model.session(&given.inputs, weights)?;
     timed("bind", before);
+    if let (Some(needed), Some(most)) = (session.working_bytes(), args.max_memory)
+        && needed > most
+    {
+        return Err(Failure::call(format!(
+            "the model works in {needed} bytes beside inputs, weights and outputs; --max-memory allows {most}"
+        )));
+    }
     let before = Instant::now();
     let outputs = session.call(&given.inputs)?;
     timed("run", before);
@@ -87,6 +109,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         excerpts: args.output.is_empty() && args.outputs.is_none() && checked.is_none(),
         checked: checked.as_deref(),
         tolerance,
+        working_bytes: session.working_bytes(),
         times: args.time.then_some(times.as_slice()),
     };
     terminal::print(&if args.json { report.json() } else { report.text(terminal::stdout_colour()) })?;

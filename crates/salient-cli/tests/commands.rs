@@ -92,6 +92,7 @@ fn every_stage_prints() {
         ("graph", "exp("),
         ("fused", "fused.attend"),
         ("kernels", "# fuses: "),
+        ("memory", "temporaries: at most "),
         ("clif", "function "),
         ("asm", "ret"),
     ] {

@@ -210,7 +210,10 @@ fn flags_that_do_not_exist_or_do_not_parse() {
         (format!("run {MODEL} --isa mmx"), "mmx"),
         (format!("run {MODEL} --init many"), "many"),
         (format!("run {MODEL} --check"), "--data"),
-        (format!("ir {MODEL} --stage cuda"), "possible values: source, graph, fused, kernels, clif, asm"),
+        (
+            format!("ir {MODEL} --stage cuda"),
+            "possible values: source, graph, fused, kernels, memory, clif, asm",
+        ),
         ("fmt".to_owned(), "<FILES>..."),
         ("walk".to_owned(), "walk"),
     ] {
@@ -272,4 +275,17 @@ fn an_index_outside_its_axis() {
         let message = refused(&ended, 1);
         assert!(message.contains("index 5 is outside the axis"), "{engine}: {message}");
     }
+}
+
+#[test]
+fn a_call_that_needs_too_much_memory() {
+    let ended = words(&format!("run {MODEL} --data {DATA} --max-memory 8"));
+    let message = refused(&ended, 2);
+    assert!(
+        message.starts_with("error: the model works in ") && message.ends_with("--max-memory allows 8"),
+        "{message}"
+    );
+    assert_eq!(words(&format!("run {MODEL} --data {DATA} --max-memory 64M")).code, Some(0));
+    let ended = words(&format!("run {MODEL} --data {DATA} --max-memory lots"));
+    assert!(refused(&ended, 2).contains("such as 1000, 64K or 2G"), "{}", ended.stderr);
 }

@@ -102,6 +102,7 @@ pub fn print_stage(sources: &Sources, stage: Stage, options: &Options) -> Result
         Stage::Source | Stage::Graph => text::print(&graph),
         Stage::Fused => text::print(&fuse(&graph, options)),
         Stage::Kernels => salient_tile::text::print(&program()),
+        Stage::Memory => salient_tile::memory::contract(&program()).to_string(),
         Stage::Clif => emit(program(), options)?.clif(),
         Stage::Asm => emit(program(), options)?.asm(),
     };

@@ -13,6 +13,8 @@ pub enum Stage {
     Fused,
     /// Loop programs over tiles.
     Kernels,
+    /// How much memory a call works in: a formula of the dimensions.
+    Memory,
     /// Cranelift's intermediate form.
     Clif,
     /// Machine code.
@@ -21,8 +23,8 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in order.
-    pub const ALL: [Stage; 6] =
-        [Stage::Source, Stage::Graph, Stage::Fused, Stage::Kernels, Stage::Clif, Stage::Asm];
+    pub const ALL: [Stage; 7] =
+        [Stage::Source, Stage::Graph, Stage::Fused, Stage::Kernels, Stage::Memory, Stage::Clif, Stage::Asm];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Stage {
             Stage::Graph => "graph",
             Stage::Fused => "fused",
             Stage::Kernels => "kernels",
+            Stage::Memory => "memory",
             Stage::Clif => "clif",
             Stage::Asm => "asm",
         }
