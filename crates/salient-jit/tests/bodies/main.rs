@@ -8,5 +8,6 @@ mod loops;
 mod math;
 mod ops;
 mod places;
+mod pressure;
 mod random;
 mod tiles;

@@ -20,6 +20,7 @@ fn tiles_agree_with_the_interpreter() {
                     let body = product_tile(&Tile {
                         shape: Shape { rows, vectors },
                         left,
+                        right,
                         into,
                         zeros,
                         columns,
