@@ -7,13 +7,16 @@ use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, M
 use salient_tile::eval::{EvalError, Order, run};
 use salient_tile::{Arg, Base, BufferId, Options, Program, Role, Stmt, schedule};
 use salient_vector::eval::Machine;
+use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
 
-const MACHINES: [Machine; 4] = [
-    Machine { lanes: 1, fused: false },
-    Machine { lanes: 4, fused: true },
-    Machine { lanes: 8, fused: false },
-    Machine { lanes: 16, fused: true },
+/// Machines, with register tiles as targets of so many lanes have them: a tile of keys is made of whole panels, so that no
+/// panel may be wider than 64 columns.
+const MACHINES: [(Machine, Shape); 4] = [
+    (Machine { lanes: 1, fused: false }, Shape { rows: 2, vectors: 4 }),
+    (Machine { lanes: 4, fused: true }, Shape { rows: 1, vectors: 8 }),
+    (Machine { lanes: 8, fused: false }, Shape { rows: 6, vectors: 2 }),
+    (Machine { lanes: 16, fused: true }, Shape { rows: 4, vectors: 4 }),
 ];
 
 fn dims(list: &[(&str, i64)]) -> Bindings {
@@ -49,8 +52,8 @@ fn check(graph: &Graph, sizes: &[(&str, i64)]) {
     let expected = eval(graph, &dims, Data { inputs: &named, params: &BTreeMap::new() }).unwrap();
     let borrowed: Vec<&Array> = arrays.iter().collect();
     for fuse in [true, false] {
-        let program = schedule(graph, Options { fuse, ..Default::default() });
-        for machine in MACHINES {
+        for (machine, tile) in MACHINES {
+            let program = schedule(graph, Options { fuse, tile });
             let forward = run(&program, &dims, machine, Order::Forward, &borrowed, &[])
                 .unwrap_or_else(|e| panic!("{machine:?} at {sizes:?}: {e}"));
             let backward = run(&program, &dims, machine, Order::Backward, &borrowed, &[]).unwrap();
