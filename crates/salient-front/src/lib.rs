@@ -8,6 +8,7 @@ pub mod limits;
 mod lower;
 mod parse;
 mod program;
+mod resolve;
 pub mod source;
 mod value;
 
@@ -28,5 +29,14 @@ pub fn compile(
     let parsed = program::read(sources)?;
     let program = program::collect(&parsed)?;
     let model = program.model(model).map_err(|d| vec![*d])?;
-    lower::lower(sources, &program, model, settings)
+    let (lowered, reached) = lower::lower(sources, &program, model, settings);
+    // Lowering reports on what the model reaches; the rest is at least read for its names.
+    let unreached = program.user_functions().into_iter().filter(|f| !reached.contains(&f.name.name));
+    let unknown: Vec<Diagnostic> = unreached.flat_map(|f| resolve::check(&program, f)).collect();
+    if unknown.is_empty() {
+        return lowered;
+    }
+    let mut errors = lowered.err().unwrap_or_default();
+    errors.extend(unknown);
+    Err(errors)
 }

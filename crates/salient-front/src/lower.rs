@@ -122,6 +122,8 @@ struct Lowerer<'a, 's> {
     weights: BTreeMap<String, Weight>,
     /// What `--set` may name: the model's brackets and the dimensions in its types.
     settable: BTreeSet<String>,
+    /// The functions that were at work at some time.
+    reached: BTreeSet<String>,
     errors: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
     depth: usize,
@@ -131,13 +133,13 @@ struct Lowerer<'a, 's> {
     trials: usize,
 }
 
-/// Lowers a model. Runs on a thread with a stack of its own, so that no input overflows the caller's.
+/// Lowers a model; also names the functions that it reaches. Runs on a thread with a stack of its own, so that no input overflows the caller's.
 pub(crate) fn lower<'a>(
     sources: &Sources,
     program: &Program<'a>,
     model: &'a Function,
     settings: &Settings,
-) -> Result<Lowered, Vec<Diagnostic>> {
+) -> (Result<Lowered, Vec<Diagnostic>>, BTreeSet<String>) {
     std::thread::scope(|scope| {
         std::thread::Builder::new()
             .stack_size(STACK)
@@ -151,6 +153,7 @@ pub(crate) fn lower<'a>(
                     constants: BTreeMap::new(),
                     weights: BTreeMap::new(),
                     settable: BTreeSet::new(),
+                    reached: BTreeSet::new(),
                     errors: Vec::new(),
                     warnings: Vec::new(),
                     depth: 0,
@@ -159,11 +162,14 @@ pub(crate) fn lower<'a>(
                 };
                 lowerer.constants();
                 lowerer.model(model);
-                lowerer.finish()
+                let reached = std::mem::take(&mut lowerer.reached);
+                (lowerer.finish(), reached)
             })
-            .map_err(|e| vec![Diagnostic::placeless(format!("no thread could be started: {e}"))])?
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .unwrap_or_else(|e| {
+                let fault = Diagnostic::placeless(format!("no thread could be started: {e}"));
+                (Err(vec![fault]), BTreeSet::new())
+            })
     })
 }
 

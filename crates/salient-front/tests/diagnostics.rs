@@ -109,6 +109,7 @@ mistakes! {
     dimension_is_a_tensor: body("return linear[sum(x)](x) as w");
     concatenation_of_nothing: body("return concat()");
     state_is_not_there_yet: body("state keys: f32[T, D]\n    return x");
+    unknown_name_in_a_function_that_nothing_calls: "fn f(x) {\n    let y = sofmax(x)\n    return y\n}\n\nmodel m(x: f32[T]) {\n    return x\n}\n";
     cast_to_bool: body("return all(x != 0 and ids)");
 }
 

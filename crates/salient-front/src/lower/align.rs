@@ -141,12 +141,26 @@ impl<'a> Lowerer<'a, '_> {
         let mut d = Diagnostic::error(span, format!("axes of length {a} and {b} do not meet in `{what}`"))
             .also(left_span, format!("{}: {} is {a}", self.shape_text(left), axis(left, at)))
             .also(right_span, format!("{}: {} is {b}", self.shape_text(right), axis(right, other)));
+        d = self.with_definitions(d, &[left_span, right_span]);
         if transposed {
             d = d.help("did you mean `.T`?");
         } else if left.pos.len() != right.pos.len() {
             d = d.note("axes are matched from the right, as in NumPy");
         }
         d.into()
+    }
+
+    /// The diagnostic with the places where the operands that are plain names were defined.
+    fn with_definitions(&self, mut d: Diagnostic, operands: &[Span]) -> Diagnostic {
+        for place in operands {
+            let name = self.sources.text(*place);
+            if let Some(var) = self.lookup(name)
+                && var.span != *place
+            {
+                d = d.also(var.span, format!("`{name}` is defined here"));
+            }
+        }
+        d
     }
 
     /// `x @ y`: the sum over x's last axis and y's last but one.
@@ -168,6 +182,7 @@ impl<'a> Lowerer<'a, '_> {
             let d = Diagnostic::error(span, format!("a product over axes of length {a} and {b}"))
                 .also(x.1, format!("{}: its last axis is {a}", self.shape_text(&x.0)))
                 .also(y.1, format!("{}: its last axis but one is {b}", self.shape_text(&y.0)));
+            let d = self.with_definitions(d, &[x.1, y.1]);
             return Err(if turned { d.help("did you mean to transpose it, with `.T`?") } else { d }.into());
         }
         // Both get the axes (batch…, m, n, k); a vector has extent one for the axis that it lacks.

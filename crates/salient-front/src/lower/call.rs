@@ -35,6 +35,7 @@ impl<'a> Lowerer<'a, '_> {
                 self.builtin(b, &function.statics, args, span)
             }
             Callee::Declared(f) => {
+                self.reached.insert(f.name.name.clone());
                 if let Some(path) = path
                     && f.kind == Kind::Fn
                 {
@@ -237,10 +238,8 @@ impl<'a> Lowerer<'a, '_> {
         if let Some(path) = path {
             frame_path.extend(self.path(path)?);
         }
-        let carried: Vec<Slot> = given
-            .iter()
-            .flat_map(|g| if let Value::Tensor(t) = &g.value { t.named.clone() } else { Vec::new() })
-            .collect();
+        let arguments: Vec<Tensor> = given.iter().filter_map(|g| g.value.as_tensor().cloned()).collect();
+        let carried: Vec<&Slot> = arguments.iter().flat_map(|t| &t.named).collect();
         // Inside, the caller's free indices have no names.
         for g in &mut given {
             if let Value::Tensor(t) = &mut g.value {
@@ -278,11 +277,15 @@ impl<'a> Lowerer<'a, '_> {
             return Err(Fail::Reported);
         }
         let results = frame.results.unwrap_or_default();
-        // The axes that rode along have the caller's names again.
+        // Axes of the arguments have the caller's names again; new ones keep the names of their definitions.
+        let callers = |slot: &Slot| {
+            let mut all = arguments.iter().flat_map(|t| t.slots());
+            all.find(|c| c.axis.is_some() && c.axis == slot.axis).map(|c| c.label.clone())
+        };
         let mut restored = |mut t: Tensor| {
-            for slot in &mut t.named {
-                if let Some(original) = carried.iter().find(|c| c.axis == slot.axis) {
-                    slot.label = original.label.clone();
+            for slot in t.named.iter_mut().chain(&mut t.pos) {
+                if let Some(label) = callers(slot) {
+                    slot.label = label;
                 }
             }
             t

@@ -56,6 +56,7 @@ impl<'a> Lowerer<'a, '_> {
 
     /// The model's inputs, its body and its outputs.
     pub(super) fn model(&mut self, f: &'a Function) {
+        self.reached.insert(f.name.name.clone());
         self.outermost(Some(f));
         if let Err(fail) = self.model_here(f) {
             self.report(fail);
