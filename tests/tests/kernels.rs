@@ -6,7 +6,8 @@ use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, M
 use salient_jit::bodies::tile;
 use salient_jit::target::{Isa, Target};
 use salient_jit::{Compiled, IsaChoice, Options};
-use salient_tile::{Kind, schedule};
+use salient_tile::{Kind, Program, schedule};
+use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
 
 /// Sizes around every tile, panel and vector.
@@ -46,7 +47,10 @@ impl Case {
     fn compiled(&self, isa: Isa, fuse: bool, threads: usize) -> Vec<Array> {
         let target = Target::host(IsaChoice::Only(isa)).unwrap();
         let options = salient_tile::Options { fuse, tile: tile(&target) };
-        let program = schedule(&self.graph, options);
+        self.run(schedule(&self.graph, options), isa, threads)
+    }
+
+    fn run(&self, program: Program, isa: Isa, threads: usize) -> Vec<Array> {
         let code = Compiled::new(program, &Options { isa: IsaChoice::Only(isa), threads }).unwrap();
         let plan = code.bind(&self.dims).unwrap();
         let inputs: Vec<&Array> = self.graph.inputs().iter().map(|p| &self.inputs[&*p.name]).collect();
@@ -204,6 +208,21 @@ fn grouped_heads_and_windows() {
     for (heads, groups, rows, window) in [(4, 2, 5, 2), (2, 1, 70, 7), (2, 2, 130, 65), (2, 1, 66, 500)] {
         let dims = [("H", heads), ("G", groups), ("T", rows), ("W", window), ("E", 3), ("F", 5)];
         Case::new(g.clone(), &dims, 9).check();
+    }
+}
+
+#[test]
+fn any_register_tile_will_do() {
+    let case =
+        Case::new(causal(0, FusedOp::Attend), &[("H", 1), ("Q", 150), ("K", 150), ("E", 3), ("F", 37)], 4);
+    let expected = case.compiled(Isa::detect(), true, 1);
+    for (rows, vectors) in [(1, 1), (1, 8), (3, 5), (7, 2)] {
+        let shape = Shape { rows, vectors };
+        let program = schedule(&case.graph, salient_tile::Options { fuse: true, tile: shape });
+        for (a, b) in expected.iter().zip(case.run(program, Isa::detect(), 1)) {
+            let (a, b) = (a.to_f64_vec(), b.to_f64_vec());
+            assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5), "{shape:?}");
+        }
     }
 }
 

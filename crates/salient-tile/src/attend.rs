@@ -24,11 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Query rows of a tile.
 const ROWS: i64 = 64;
-/// Keys of a tile: whole panels, however wide the target's are.
+/// Keys of a tile, rounded up to whole panels: a tile begins where a panel does.
 const KEYS: i64 = 64;
 
 /// The state of each row of a tile, in scratch memory.
-#[derive(Clone, Copy)]
 struct State {
     /// The greatest score so far.
     max: Base,
@@ -38,6 +37,8 @@ struct State {
     factor: Base,
     /// The exponentials of the newest tile, row by row.
     weights: Base,
+    /// Elements between the rows of them: the keys of a tile.
+    weights_row: Dim,
     /// The weighted sum of values so far, row by row.
     context: Base,
 }
@@ -92,11 +93,12 @@ pub(crate) fn attend(
     let padded = |columns: &Dim| &ceil_div(columns, &panel_width) * &panel_width;
     // Rows of scratch memory hold whole panels, so that register tiles need no edges.
     let (score_row, context_row) = (padded(&n(KEYS)), padded(&wide));
-    let state = State {
+    let mut state = State {
         max: m.scratch("max", n(ROWS)),
         sum: m.scratch("sum", n(ROWS)),
         factor: m.scratch("factor", n(ROWS)),
-        weights: m.scratch("weights", n(ROWS * KEYS)),
+        weights: m.scratch("weights", &n(ROWS) * &score_row),
+        weights_row: score_row.clone(),
         context: m.scratch("context", &n(ROWS) * &context_row),
     };
     let mut stmts = Vec::new();
@@ -107,6 +109,7 @@ pub(crate) fn attend(
     };
     let panel_width = bound(&mut m, "width", &panel_width);
     let keys_padded = bound(&mut m, "score_row", &score_row);
+    state.weights_row = keys_padded.clone();
     let context_width = bound(&mut m, "context_row", &context_row);
     stmts.push(let_dim(&first, &block * &n(ROWS)));
     stmts.push(let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)]));
@@ -139,14 +142,14 @@ pub(crate) fn attend(
         value: Int::Max(std::iter::once(n(0)).chain(range.begins.iter().cloned()).collect()),
     });
     // Tiles begin where panels do.
-    let whole_tiles = var(&first_key).floor_div(&n(KEYS)).expect("a tile has keys");
-    stmts.push(let_dim(&begin, &whole_tiles * &n(KEYS)));
+    let whole_tiles = var(&first_key).floor_div(&keys_padded).expect("a tile has keys");
+    stmts.push(let_dim(&begin, &whole_tiles * &keys_padded));
     stmts.push(let_min(&end, std::iter::once(keys.clone()).chain(range.ends.iter().cloned()).collect()));
 
     let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &one)));
     let (from, upto) = (var(&key), var(&stop));
     let here = &upto - &from;
-    let mut tile_stmts = vec![let_min(&stop, vec![var(&end), &from + &n(KEYS)])];
+    let mut tile_stmts = vec![let_min(&stop, vec![var(&end), &from + &keys_padded])];
     for ((s, panels), (queries, out, depth)) in scores.iter().zip(&key_panels).zip(&packed) {
         let column = m.variable("column", &keys);
         let at = var(&column);
@@ -172,12 +175,14 @@ pub(crate) fn attend(
     }
 
     // The values of the tile, and the scores to weights element by element: unmasked where the whole tile is kept.
-    let tile_keys = Keys { first: from.clone(), count: here.clone(), most: KEYS };
+    let tile_keys =
+        Keys { first: from.clone(), count: here.clone(), row: keys_padded.clone(), most: score_row.clone() };
     let values = Values::new(&mut m, a, &env, shape, tile_keys, &panel_width, (&wide, &panels), &mut stmts);
     tile_stmts.push(values.pack(&mut m, a, &env));
     m.scope.ranges.insert(LANE, &keys);
     let each_row = |block: Stmt| for_loop(&row, first.clone(), last.clone(), n(1), vec![block]);
-    let step = |m: &mut Maker<'_, '_>, score| softmax_step(m, score, &env, &row, &first, &from, &here, state);
+    let step =
+        |m: &mut Maker<'_, '_>, score| softmax_step(m, score, &env, &row, &first, &from, &here, &state);
     let mut masked = vec![each_row(step(&mut m, a.score))];
     // A masked key adds nothing even where its value is NaN or infinite, which a weight of zero alone does not ensure.
     let watch = may_be_masked(g, a.score, &m.scope.stored).then(|| m.scratch("wild", n(1)));
@@ -218,12 +223,12 @@ pub(crate) fn attend(
             tile_stmts.push(Stmt::If { left, right, then, otherwise: plain });
         }
     }
-    stmts.push(for_loop(&key, var(&begin), var(&end), n(KEYS), tile_stmts));
+    stmts.push(for_loop(&key, var(&begin), var(&end), keys_padded.clone(), tile_stmts));
 
     for s in &scores {
         m.scope.stored.remove(&s.node);
     }
-    let finish = store_row(&mut m, target, node, a, &env, &row, &first, &context_width, state);
+    let finish = store_row(&mut m, target, node, a, &env, &row, &first, &context_width, &state);
     stmts.push(for_loop(&row, first, last, one.clone(), finish));
     let depths = packed.iter().fold(wide.clone(), |d, (.., depth)| &d + depth);
     let outer: Vec<Dim> =
@@ -262,14 +267,14 @@ fn softmax_step(
     first: &Dim,
     key: &Dim,
     count: &Dim,
-    state: State,
+    state: &State,
 ) -> Stmt {
     let local = &var(row) - first;
     let written = [state.max, state.sum, state.factor, state.weights];
     let mut b = Builder::new("softmax_step");
     let mut s = Strip::new(m.scope, Visit::Lanes, key.clone(), &written);
     let trip = s.integer(&mut b, count);
-    let weights = s.pointer(&mut b, state.weights, &(&local * &n(KEYS)));
+    let weights = s.pointer(&mut b, state.weights, &(&local * &state.weights_row));
     let max_at = s.pointer(&mut b, state.max, &local);
     let sum_at = s.pointer(&mut b, state.sum, &local);
     let factor_at = s.pointer(&mut b, state.factor, &local);
@@ -317,7 +322,7 @@ fn store_row(
     row: &str,
     first: &Dim,
     context_width: &Dim,
-    state: State,
+    state: &State,
 ) -> Vec<Stmt> {
     let g = m.scope.graph;
     let local = &var(row) - first;

@@ -17,8 +17,9 @@ use salient_vector::{Builder, F32};
 pub(crate) struct Keys {
     pub(crate) first: Dim,
     pub(crate) count: Dim,
-    /// The most that a tile has.
-    pub(crate) most: i64,
+    /// The most that a tile has, as a variable and in terms of the target.
+    pub(crate) row: Dim,
+    pub(crate) most: Dim,
 }
 
 /// Panels of values.
@@ -67,7 +68,7 @@ impl Values {
         let read = if lying.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
         stmts.push(let_dim(&whole, read));
         let lanes = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
-        let each = &n(keys.most) * &lanes;
+        let each = &keys.most * &lanes;
         // Of rows that are read as they lie at most one panel is left over.
         let room = if lying.is_some() {
             each
@@ -82,7 +83,7 @@ impl Values {
 
     /// Where a packed panel begins.
     fn packed_at(&self, panel: &Dim) -> Dim {
-        &(panel - &self.whole) * &(&n(self.keys.most) * &self.panel)
+        &(panel - &self.whole) * &(&self.keys.row * &self.panel)
     }
 
     fn for_packed(&self, panel: &str, block: Vec<Stmt>) -> Stmt {
@@ -125,7 +126,7 @@ impl Values {
         let mut out = Vec::new();
         let block = |m: &mut Maker<'_, '_>, panel: &str, source: (Base, Dim), row: Option<&Dim>| {
             let operands = Operands {
-                left: (to.weights, &n(self.keys.most)),
+                left: (to.weights, &self.keys.row),
                 panel: (source.0, &source.1),
                 panel_row: row,
                 depth: &self.keys.count,
