@@ -2,9 +2,8 @@
 //!
 //! Only asks whether a name means anything. Lowering decides what, and says it better where it comes by.
 
-use crate::ast::{
-    Argument, Bracket, Expr, ExprKind, Extent, Function, Index, PathPart, Stmt, StmtKind, Type,
-};
+use crate::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind, PathPart};
+use crate::ast::{Results, Stmt, StmtKind, Type};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::program::Program;
 use crate::value::Builtin;
