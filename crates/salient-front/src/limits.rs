@@ -104,3 +104,19 @@ impl<'a> Scan<'a> {
         self.groups.len() - 1 + self.groups.iter().sum::<usize>() + self.prefixes
     }
 }
+
+/// The innermost parenthesis or square bracket that is still open at the end of a text, with its place.
+pub(crate) fn open_bracket(text: &str) -> Option<(usize, &str)> {
+    let pairs = Grammar::parse(Rule::tokens, text).expect("any text is a sequence of tokens");
+    let mut open = Vec::new();
+    for pair in pairs.flat_map(|p| p.into_inner()).filter(|p| p.as_rule() == Rule::sign) {
+        match pair.as_str() {
+            "(" | "[" | "{" => open.push((pair.as_span().start(), pair.as_str())),
+            ")" | "]" | "}" => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    open.pop().filter(|(_, bracket)| *bracket != "{")
+}

@@ -121,8 +121,22 @@ fn syntax_error(source: &SourceFile, offset: usize, error: &pest::error::Error<R
         [one] => format!("expected {one}"),
         [init @ .., last] => format!("expected {} or {last}", init.join(", ")),
     };
-    Diagnostic::error(span, message).saying(label).help_if(hint(found, rest))
+    let mut d = Diagnostic::error(span, message).saying(label).help_if(hint(found, rest));
+    // What is open where a declaration or statement begins was meant to be closed before.
+    let closes = matches!(found, ")" | "]" | "}");
+    if let Some((start, bracket)) = limits::open_bracket(&source.text[offset..at])
+        && (closes || found.is_empty() || STATEMENTS.contains(&found))
+    {
+        let start = (offset + start) as u32;
+        let open = Span { source: source.id, start, end: start + 1 };
+        d = d.also(open, format!("this `{bracket}` is not closed"));
+    }
+    d
 }
+
+/// The words that begin a statement or a declaration.
+const STATEMENTS: &[&str] =
+    &["let", "return", "param", "state", "require", "for", "const", "model", "block", "fn", "import"];
 
 fn first_token(text: &str) -> &str {
     let Some(first) = text.chars().next() else { return "" };
