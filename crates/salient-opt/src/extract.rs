@@ -5,6 +5,7 @@
 //! text, so that no numbering of classes can show. Left sides of directed rules are the last resort.
 
 use crate::cost::{nominal_extents, own_cost};
+use crate::facts::free_axes;
 use crate::lang::{Tag, Term};
 use crate::normalise::Classes;
 use crate::saturate::retired;
@@ -30,6 +31,9 @@ pub(crate) struct Chosen {
 /// Added to the cost of a left side of a directed rule: chosen only where the normal forms alone would be circular, as
 /// where two directed rules undo each other.
 const RETIRED: u64 = 1 << 50;
+
+/// Added to the cost of a term with a free axis on which its value is known not to depend.
+const IDLE_AXIS: u64 = 1 << 56;
 
 /// Chooses a term for every class that can be computed. `g` gives the names of axes and dimensions for breaking ties.
 pub(crate) fn extract(classes: &Classes, g: &Graph) -> Choice {
@@ -73,6 +77,9 @@ fn settle(classes: &Classes, g: &Graph, retired: &HashSet<Term>) -> Choice {
             if !term.children.is_empty() && retired.contains(&term.clone().map_children(|c| classes.find(c)))
             {
                 own = own.saturating_add(RETIRED);
+            }
+            if !free_axes(classes, term).is_subset(&classes[*id].data.axes) {
+                own = own.saturating_add(IDLE_AXIS);
             }
             let at = candidates.len();
             candidates.push(Candidate { class: n, term, own, waiting: children.len() });

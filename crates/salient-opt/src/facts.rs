@@ -255,6 +255,11 @@ impl Known {
 
 type Classes = EGraph<Term, Known>;
 
+/// The free axes of a term, over those of its children's classes.
+pub(crate) fn free_axes(egraph: &Classes, term: &Term) -> AxisSet {
+    infer::infer(egraph, term).axes
+}
+
 impl Analysis<Term> for Known {
     type Data = Facts;
 
@@ -309,6 +314,8 @@ impl Analysis<Term> for Known {
         if let Some(constant) = egraph[id].data.constant {
             let literal = egraph.add(Term::new(Tag::Const(constant), &[]));
             egraph.union(id, literal);
+            // Nothing else of the class is worth finding: 0 = 0 * 0 would be taken apart for ever.
+            egraph[id].nodes.retain(|term| term.children.is_empty());
         }
     }
 }

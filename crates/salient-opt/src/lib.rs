@@ -8,6 +8,7 @@ mod certificate;
 mod cost;
 mod extract;
 mod facts;
+mod join;
 mod lang;
 mod merge;
 mod normalise;
@@ -38,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40 }
+        Options { fp: Fp::Default, node_limit: 50_000, iteration_limit: 40 }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::Options;
 use crate::facts::{Application, Refusal};
+use crate::join::join;
 use crate::lang::Term;
 use crate::normalise::Classes;
 use crate::rules::{self, Holds, Kind, Row, Rule};
@@ -51,19 +52,22 @@ pub(crate) fn all_rules(fp: Fp) -> &'static [Rule] {
 /// Applies the rules; says why it ended and after how many rounds.
 pub(crate) fn saturate(classes: &mut Classes, rules: &[Rule], options: &Options) -> (Stop, usize) {
     classes.rebuild();
+    join(classes, options.fp);
     for round in 0..options.iteration_limit {
         let before = (classes.total_size(), classes.number_of_classes(), classes.analysis.applied.len());
         let found: Vec<Vec<Match>> = rules.iter().map(|rule| search(classes, rule)).collect();
         for (n, (rule, matches)) in rules.iter().zip(found).enumerate() {
             for found in matches {
                 apply(classes, n, rule, found);
-            }
-            if classes.total_size() > options.node_limit {
-                classes.rebuild();
-                return (Stop::Nodes, round + 1);
+                // Checked here and not by round: a round may multiply the e-graph.
+                if classes.total_size() > options.node_limit {
+                    classes.rebuild();
+                    return (Stop::Nodes, round + 1);
+                }
             }
         }
         classes.rebuild();
+        join(classes, options.fp);
         let after = (classes.total_size(), classes.number_of_classes(), classes.analysis.applied.len());
         if before == after {
             return (Stop::Saturated, round + 1);

@@ -18,9 +18,14 @@ pub(crate) fn rebuild(
 ) -> (Graph, HashMap<NodeId, Id>) {
     let sources = g.ids().collect();
     let mut t = Tidy { g, sources, classes, choice, b: Builder::like(g), nodes: HashMap::new() };
-    let built: Vec<NodeId> = roots.iter().map(|r| t.build(*r)).collect();
-    for (out, node) in g.outputs().iter().zip(&built) {
-        t.b.output(&out.name, &out.axes, *node).expect("equal terms have the same axes, or fewer");
+    let mut built: Vec<NodeId> = roots.iter().map(|r| t.build(*r)).collect();
+    for (out, node) in g.outputs().iter().zip(&mut built) {
+        // A term may mention an axis on which its value does not depend: any position along it will do.
+        for axis in t.b.node(*node).axes.clone().iter().filter(|a| !out.axes.contains(a)) {
+            let first = t.b.constant(Const::I64(0));
+            *node = t.b.at(*node, axis, first).expect("an index is an integer");
+        }
+        t.b.output(&out.name, &out.axes, *node).expect("every axis is listed");
     }
     let (graph, new) = finish(t.b, &built);
     let class_of = t.nodes.into_iter().filter_map(|(class, node)| Some((new[node.index()]?, class)));

@@ -1,5 +1,6 @@
 //! Masks: however a key was masked, the score ends as `select(keep, score, -inf)`.
 //!
+//! Conjunctions are sets: [`join`](mod@crate::join) joins those of the same parts, so no rule need reorder them.
 //! A truth value read as a number is `select(m, 1, 0)` from the start: see [`normalise`](crate::normalise).
 //! A masked key contributes nothing, so a product with a mask becomes a selection; the inverse is not sound for values
 //! that may be NaN. The order of scale, soft cap, bias and mask is the source's: only what maps -inf to -inf moves.
@@ -48,26 +49,6 @@ pub(super) const ROWS: &[Row] = &[
         kind: Kind::Directed,
         vars: &[("?a", "bool[i, j]"), ("?b", "bool[i, j]"), ("?x", "f32[i, j]"), ("?y", "f32[j]")],
         why: "x where both masks hold",
-    },
-    Row {
-        name: "masks/commute-and",
-        left: "(and ?a ?b)",
-        right: "(and ?b ?a)",
-        when: &[],
-        holds: Holds::Exactly,
-        kind: Kind::Both,
-        vars: &[("?a", "bool[i, j]"), ("?b", "bool[j]")],
-        why: "and is commutative",
-    },
-    Row {
-        name: "masks/and-same",
-        left: "(and ?a ?a)",
-        right: "?a",
-        when: &[],
-        holds: Holds::Exactly,
-        kind: Kind::Directed,
-        vars: &[("?a", "bool[i, j]")],
-        why: "and is idempotent",
     },
     Row {
         name: "masks/always",

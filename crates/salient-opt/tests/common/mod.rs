@@ -185,6 +185,11 @@ impl V {
         self.m.wrap(id)
     }
 
+    /// The free axes, by id.
+    pub fn axes(&self) -> Vec<AxisId> {
+        self.m.0.borrow().node(self.id).axes.iter().collect()
+    }
+
     pub fn named(self, name: &str) -> V {
         self.m.0.borrow_mut().describe(self.id, Some(&Name::from(name)), None);
         self
