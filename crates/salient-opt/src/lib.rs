@@ -31,7 +31,7 @@ use std::collections::HashMap;
 pub struct Options {
     /// Freedom with floats.
     pub fp: Fp,
-    /// E-nodes above which no further rule is applied.
+    /// E-nodes above which no further rule is applied. A small graph has a smaller limit: see [`Report::stop`].
     pub node_limit: usize,
     /// Rounds of saturation.
     pub iteration_limit: usize,
@@ -39,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fp: Fp::Default, node_limit: 50_000, iteration_limit: 40 }
+        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40 }
     }
 }
 
@@ -54,7 +54,8 @@ pub struct Report {
     pub nodes: usize,
     /// Classes at the end.
     pub classes: usize,
-    /// Why saturation ended.
+    /// Why saturation ended. Beside the limits of the options there is one by the size of the graph, which only programs
+    /// meet that multiply by themselves, or by what turns out to be zero, over and over.
     pub stop: Stop,
     /// How each fused operator came about.
     pub certificates: Vec<Certificate>,
@@ -86,12 +87,18 @@ pub fn optimise_with<'a>(
     run(&saturate::rule_set(rows, options.fp), graph, options)
 }
 
+/// E-nodes that any graph may grow to.
+const SMALLEST_LIMIT: usize = 2_000;
+/// E-nodes for each node of the graph above that. Models of all kinds saturate at two to four.
+const GROWTH: usize = 30;
+
 fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
     let source = share::share(&axes::canonicalise(graph));
     let mut classes = normalise::Classes::new(facts::Known::of(&source));
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
-    let (stop, iterations) = saturate::saturate(&mut classes, rules, options);
+    let node_limit = options.node_limit.min(SMALLEST_LIMIT + GROWTH * source.len());
+    let (stop, iterations) = saturate::saturate(&mut classes, rules, &Options { node_limit, ..*options });
     let choice = extract::extract(&classes, &source);
     let (tidied, class_of): (Graph, HashMap<NodeId, egg::Id>) =
         tidy::rebuild(&source, &classes, &choice, &roots);

@@ -377,7 +377,8 @@ fn a_sum_over_heads_and_features_is_one_sum() {
 
 #[test]
 fn a_slope_times_a_distance_has_one_sign() {
-    let spellings: &[fn(&Model, &V, &V, &V, &V) -> V] = &[
+    type Spelling = fn(&Model, &V, &V, &V, &V) -> V;
+    let spellings: &[Spelling] = &[
         |_, s, slope, i, j| s - &(slope * &(i - j).f32()),
         |_, s, slope, i, j| s + &(slope * &(j - i).f32()),
         |m, s, slope, i, j| s + &(&(&(i - j).f32() * slope) * &m.num(-1.0)),
