@@ -8,6 +8,7 @@ use crate::maker::{Maker, for_loop, n, var};
 use crate::strip::{LANE, Scope, Stored, Strip, Visit};
 use salient_ir::{AxisId, Dim, NodeId, Op};
 use salient_vector::{Builder, F32};
+use std::collections::BTreeSet;
 
 /// A range of one axis.
 #[derive(Clone)]
@@ -96,18 +97,23 @@ pub(crate) fn slope(
         env.insert(other, Bound::Poly(n(0)));
     }
     env.insert(axis?, Bound::Poly(var(LANE)));
-    let address = leaf(scope, node, &env)?;
+    let address = leaf(scope, node, &env, &mut BTreeSet::new())?;
     address.linear_in(LANE).map(|(slope, _)| slope)
 }
 
 /// The address of the one stored tensor with axes that an expression reads.
-fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env) -> Option<Dim> {
+///
+/// A node in `without` was asked before and had none: a graph shares nodes, and its paths are far more than its nodes.
+fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env, without: &mut BTreeSet<NodeId>) -> Option<Dim> {
     let g = scope.graph;
+    if !without.insert(node) {
+        return None;
+    }
     if let Some((_, at)) = stored_view(scope, node, env) {
         return Some(at);
     }
     let args = g.args(node);
-    args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env))
+    args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env, without))
 }
 
 /// Where a node lies that is stored, or a view of what is stored.
