@@ -1,4 +1,4 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `fmt`, `bench`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
@@ -14,6 +14,7 @@ mod options;
 mod report;
 mod run;
 mod terminal;
+mod verify;
 
 use crate::failure::{Failure, Outcome};
 use clap::{Parser, Subcommand};
@@ -37,6 +38,8 @@ enum Command {
     Ir(ir::Args),
     /// Say what was fused, by which rules, and why what was not was not.
     Explain(explain::Args),
+    /// Compare compiled code with the interpreter on generated dimensions and data.
+    Verify(verify::Args),
     /// Format source files.
     Fmt(fmt::Args),
     /// Time a model on random arrays, fused beside unfused.
@@ -71,6 +74,7 @@ fn dispatch(command: &Command) -> Outcome {
         Command::Check(args) => check::run(args),
         Command::Ir(args) => ir::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
     }

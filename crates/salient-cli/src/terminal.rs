@@ -9,6 +9,11 @@ pub(crate) fn stderr_colour() -> bool {
     io::stderr().is_terminal() && wants_colour()
 }
 
+/// Whether progress may be shown.
+pub(crate) fn stderr_is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// Whether results may be coloured.
 pub(crate) fn stdout_colour() -> bool {
     io::stdout().is_terminal() && wants_colour()

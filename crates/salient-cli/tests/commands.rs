@@ -195,3 +195,10 @@ fn a_long_chain_of_operators_does_not_exhaust_the_stack() {
     let ended = words(&format!("run {path} --inputs {inputs} --engine oracle"));
     assert!(succeeds(&ended).ends_with("y: f32[3]\n[0.0 2.0 4.0]\n"), "{}", ended.stdout);
 }
+
+#[test]
+fn verify_compares_the_engines() {
+    let ended = words(&format!("verify {MODEL} --trials 3"));
+    let expected = "causal_self_attention: fused and unfused code agree with the interpreter in 3 trials\n";
+    assert_eq!(succeeds(&ended), expected);
+}

@@ -125,7 +125,7 @@ fn names(
 }
 
 /// Relations that the model requires, and extents that come out negative or not at all.
-fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
+pub(crate) fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
     let mut faults: Vec<Fault> =
         graph.requirements().iter().filter_map(|r| r.check(bindings).err()).map(Fault::Requirement).collect();
     let live: BTreeSet<_> = graph

@@ -59,8 +59,8 @@ fn scalar(graph: &Graph, bindings: &Bindings, node: NodeId) -> Result<f64, EvalE
     oracle.value(node, &mut vec![0; graph.axes().len()])
 }
 
-/// The generator's key for a parameter: its path hashed (FNV-1a) onto the seed.
-fn path_key(seed: u64, path: &str) -> [u32; 2] {
+/// The generator's key for a tensor: its name or path hashed (FNV-1a) onto the seed.
+pub(crate) fn path_key(seed: u64, path: &str) -> [u32; 2] {
     let hash = path.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |h, byte| {
         (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -68,12 +68,12 @@ fn path_key(seed: u64, path: &str) -> [u32; 2] {
 }
 
 /// Uniform in [0, 1): 24 bits, as many as an f32 keeps.
-fn uniform(key: [u32; 2], n: u64) -> f64 {
+pub(crate) fn uniform(key: [u32; 2], n: u64) -> f64 {
     unit(block(key, n)[0])
 }
 
 /// Standard normal (Box and Muller).
-fn normal(key: [u32; 2], n: u64) -> f64 {
+pub(crate) fn normal(key: [u32; 2], n: u64) -> f64 {
     let [a, b, ..] = block(key, n);
     // 1 - u is in (0, 1]: its logarithm is finite.
     (-2.0 * (1.0 - unit(a)).ln()).sqrt() * (std::f64::consts::TAU * unit(b)).cos()

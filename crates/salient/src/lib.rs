@@ -18,6 +18,7 @@ mod pipeline;
 mod session;
 mod sources;
 mod stage;
+pub mod verify;
 mod weights;
 
 pub use error::{Error, Rejected};

@@ -1,0 +1,334 @@
+//! A model against itself: compiled code against the interpreter, on generated dimensions and data.
+//!
+//! For users' own models, whose numbers nobody has recorded. Odd lengths, lengths of one, masks that hide everything and
+//! ties are tried on purpose; what is drawn depends on the seed alone. Files are not read here and nothing is printed.
+
+use crate::bind;
+use crate::compare::{Deviation, Tolerance, compare};
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::init::{normal, path_key, uniform};
+use crate::model::Model;
+use crate::options::Options;
+use crate::stage::Engine;
+use crate::weights::Weights;
+use salient_io::Arrays;
+use salient_ir::array::{Array, Data};
+use salient_ir::{Bindings, DType, Graph, Name, Op, Port};
+
+/// Lengths that an axis is given: one, small, not a multiple of any vector, just past one.
+const LENGTHS: [i64; 9] = [1, 2, 3, 4, 5, 8, 16, 17, 33];
+/// Lengths that divide each other, for models that split axes.
+const POWERS: [i64; 5] = [1, 2, 4, 8, 16];
+/// Scalar operations that the interpreter is given in one trial, if it can be helped; it does some millions a second.
+const ENOUGH_WORK: i64 = 2_000_000;
+/// Draws of dimensions that the model accepts, of which the one with the least work is taken where all have too much.
+const ACCEPTED: usize = 16;
+/// Draws before giving up.
+const DRAWS: u64 = 2000;
+
+/// How much to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trials {
+    /// How many choices of dimensions and data.
+    pub count: usize,
+    /// What they are drawn from.
+    pub seed: u64,
+}
+
+impl Default for Trials {
+    fn default() -> Trials {
+        Trials { count: 20, seed: 1 }
+    }
+}
+
+/// What came of the trials.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// Trials in which the model has a value.
+    pub compared: usize,
+    /// Trials in which it has none on any engine, such as for an index outside its axis.
+    pub without_value: usize,
+    /// Disagreements.
+    pub findings: Vec<Finding>,
+}
+
+/// A disagreement of compiled code with the interpreter.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The engine that disagrees.
+    pub engine: Engine,
+    /// The trial, from zero.
+    pub trial: usize,
+    /// The dimensions of the trial.
+    pub dimensions: Bindings,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// How engines can disagree.
+#[derive(Clone, Debug)]
+pub enum Problem {
+    /// An output has other values.
+    Deviation(Name, Deviation),
+    /// One of them fails where the other one has a value; the sentence says which, and why.
+    Failure(String),
+}
+
+/// Runs the model on every engine over generated dimensions and data; `progress` is told of each trial that begins.
+///
+/// # Errors
+/// As [`Model::from_graph`]; [`Error::Call`] if no dimensions are found that the model accepts.
+pub fn verify(
+    graph: &Graph,
+    options: &Options,
+    trials: Trials,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Verified, Error> {
+    let model = |engine| Model::from_graph(graph.clone(), &Options { engine, ..options.clone() });
+    let oracle = model(Engine::Oracle)?;
+    let compiled = [(Engine::Jit, model(Engine::Jit)?), (Engine::Unfused, model(Engine::Unfused)?)];
+    let mut out = Verified::default();
+    for trial in 0..trials.count {
+        progress(trial);
+        let seed = trials.seed.wrapping_add((trial as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let dimensions = dimensions(graph, seed)?;
+        let data = Drawn { graph, dimensions: &dimensions, trial, seed };
+        let (inputs, params) = (data.arrays(graph.inputs(), 1.0)?, data.arrays(graph.params(), 0.3)?);
+        let run =
+            |model: &Model| model.session_with(&inputs, Weights::from(&params), &dimensions)?.call(&inputs);
+        let expected = value(run(&oracle))?;
+        for (engine, model) in &compiled {
+            let found = value(run(model))?;
+            let problems = disagreements(graph, *engine, &found, &expected);
+            out.findings.extend(problems.into_iter().map(|problem| Finding {
+                engine: *engine,
+                trial,
+                dimensions: dimensions.clone(),
+                problem,
+            }));
+        }
+        if expected.is_ok() { out.compared += 1 } else { out.without_value += 1 }
+    }
+    Ok(out)
+}
+
+/// Having no value on some data is a result; every other error is one.
+fn value(result: Result<Arrays, Error>) -> Result<Result<Arrays, String>, Error> {
+    match result {
+        Ok(arrays) => Ok(Ok(arrays)),
+        Err(Error::Run(why)) => Ok(Err(why)),
+        Err(error) => Err(error),
+    }
+}
+
+fn disagreements(
+    graph: &Graph,
+    engine: Engine,
+    found: &Result<Arrays, String>,
+    expected: &Result<Arrays, String>,
+) -> Vec<Problem> {
+    let (found, expected) = match (found, expected) {
+        (Ok(found), Ok(expected)) => (found, expected),
+        (Err(_), Err(_)) => return Vec::new(),
+        (Err(why), Ok(_)) => return vec![Problem::Failure(format!("it fails: {why}"))],
+        (Ok(_), Err(why)) => {
+            return vec![Problem::Failure(format!("it has a value where the interpreter fails: {why}"))];
+        }
+    };
+    let mut out = Vec::new();
+    for output in graph.outputs() {
+        let (Some(found), Some(expected)) = (found.get(&output.name), expected.get(&output.name)) else {
+            unreachable!("a run gives every output");
+        };
+        let expected = if engine == Engine::Jit { refined(expected, found) } else { expected.clone() };
+        let deviation = compare(found, &expected, tolerance(&expected)).expect("shapes come from the graph");
+        if !deviation.agrees() {
+            out.push(Problem::Deviation(output.name.clone(), deviation));
+        }
+    }
+    out
+}
+
+/// Rounding in f32 grows with the largest value that is summed.
+fn tolerance(expected: &Array) -> Tolerance {
+    let finite = expected.to_f64_vec().into_iter().filter(|x| x.is_finite());
+    Tolerance { rtol: 1e-4, atol: 1e-5 * finite.fold(1.0, |most, x| x.abs().max(most)) }
+}
+
+/// What is expected of fused code, which may have a number where the program as written has NaN.
+fn refined(expected: &Array, found: &Array) -> Array {
+    let (Some(e), Some(f)) = (expected.as_f32(), found.as_f32()) else { return expected.clone() };
+    let values = e.iter().zip(f).map(|(e, f)| if e.is_nan() { *f } else { *e }).collect();
+    Array::from_f32(expected.shape().to_vec(), values).expect("the count does not change")
+}
+
+/// Dimensions that the model accepts and that the interpreter can cope with.
+fn dimensions(graph: &Graph, seed: u64) -> Result<Bindings, Error> {
+    let symbols = bind::symbols(graph);
+    let mut accepted = Vec::new();
+    for draw in 0..DRAWS {
+        let key = path_key(seed, "dimensions");
+        let lengths: &[i64] = if draw % 2 == 0 { &LENGTHS } else { &POWERS };
+        let bindings: Bindings = symbols
+            .iter()
+            .zip(0..)
+            .map(|(name, at): (_, u64)| {
+                let u = uniform(key, draw * symbols.len() as u64 + at);
+                (name.clone(), lengths[(u * lengths.len() as f64) as usize])
+            })
+            .collect();
+        if bind::relations(graph, &bindings).is_empty() {
+            let work = work(graph, &bindings);
+            accepted.push((work, bindings));
+            if work <= ENOUGH_WORK || symbols.is_empty() || accepted.len() == ACCEPTED {
+                break;
+            }
+        }
+    }
+    match accepted.into_iter().min_by_key(|(work, _)| *work) {
+        Some((_, bindings)) => Ok(bindings),
+        None => Err(Error::Call(vec![Fault::Undetermined(symbols.into_iter().collect())])),
+    }
+}
+
+/// Scalar operations of the interpreter, about.
+fn work(graph: &Graph, bindings: &Bindings) -> i64 {
+    let extent = |a| graph.extent(a).eval(bindings).unwrap_or(i64::MAX);
+    graph
+        .ids()
+        .map(|id| {
+            let bound = match graph.op(id) {
+                Op::Reduce(_, axis) | Op::CumSum(axis) => Some(*axis),
+                Op::Input(_)
+                | Op::Param(_)
+                | Op::Const(_)
+                | Op::Iota(_)
+                | Op::Extent(_)
+                | Op::Map(_)
+                | Op::At(_)
+                | Op::Concat(..)
+                | Op::Fused(..) => None,
+            };
+            graph.node(id).axes.iter().chain(bound).map(extent).fold(1, i64::saturating_mul)
+        })
+        .fold(0, i64::saturating_add)
+}
+
+/// Where the data of one trial is drawn from.
+struct Drawn<'a> {
+    graph: &'a Graph,
+    dimensions: &'a Bindings,
+    trial: usize,
+    seed: u64,
+}
+
+impl Drawn<'_> {
+    fn arrays(&self, ports: &[Port], scale: f64) -> Result<Arrays, Error> {
+        let mut out = Arrays::new();
+        for port in ports {
+            out.insert(&*port.name, self.array(port, scale).map_err(|e| Error::Run(e.to_string()))?)?;
+        }
+        Ok(out)
+    }
+
+    fn array(&self, port: &Port, scale: f64) -> Result<Array, salient_ir::array::ArrayError> {
+        let extent = |d: salient_ir::Dim| d.eval(self.dimensions).ok().and_then(|n| usize::try_from(n).ok());
+        let shape: Vec<usize> = self
+            .graph
+            .shape(&port.axes)
+            .into_iter()
+            .map(|d| extent(d).expect("checked when drawn"))
+            .collect();
+        let count = salient_ir::array::element_count(&shape, port.dtype)? as u64;
+        let key = path_key(self.seed, &port.name);
+        let values: Vec<f64> = match port.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => {
+                // Every fourth trial rounds to halves: equal scores, exact zeros.
+                let round = |x: f64| if self.trial % 4 == 3 { (2.0 * x).round() / 2.0 } else { x };
+                (0..count).map(|n| round(scale * normal(key, n))).collect()
+            }
+            DType::I32 | DType::I64 => (0..count).map(|n| (uniform(key, n) * 3.0).floor()).collect(),
+            DType::Bool => {
+                // All, none, and two densities in between.
+                let density = [0.5, 1.0, 0.0, 0.15][self.trial % 4];
+                return Array::new(
+                    shape,
+                    Data::Bool((0..count).map(|n| uniform(key, n) < density).collect()),
+                );
+            }
+        };
+        Array::from_f64(port.dtype, shape, &values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(source: &str) -> Graph {
+        let options = Options { engine: Engine::Oracle, ..Options::default() };
+        Model::compile(source, &options).unwrap().graph().clone()
+    }
+
+    fn tried(source: &str, count: usize) -> Result<Verified, Error> {
+        verify(&graph(source), &Options::default(), Trials { count, seed: 1 }, &mut |_| {})
+    }
+
+    const COPY: &str = "model copy(x: f32[T]) -> (y: f32[T]) { return x * 1.0 }";
+
+    fn result(values: &[f32]) -> Result<Arrays, String> {
+        let mut arrays = Arrays::new();
+        arrays.insert("y", Array::from_f32(vec![values.len()], values.to_vec()).unwrap()).unwrap();
+        Ok(arrays)
+    }
+
+    #[test]
+    fn disagreements_are_found() {
+        let g = graph(COPY);
+        let problems = |engine, found: &Result<Arrays, String>, expected: &Result<Arrays, String>| {
+            disagreements(&g, engine, found, expected).len()
+        };
+        let (right, wrong) = (result(&[1.0, 2.0]), result(&[1.0, 2.1]));
+        let (none, other): (_, Result<Arrays, String>) = (Err("why".to_owned()), Err("else".to_owned()));
+        for engine in [Engine::Jit, Engine::Unfused] {
+            assert_eq!(problems(engine, &right, &right), 0);
+            assert_eq!(problems(engine, &wrong, &right), 1);
+            assert_eq!(problems(engine, &none, &right), 1);
+            assert_eq!(problems(engine, &right, &none), 1);
+            assert_eq!(problems(engine, &other, &none), 0);
+        }
+        // Fused code may have a number where the program as written has none, never the other way round.
+        let nan = result(&[1.0, f32::NAN]);
+        assert_eq!(problems(Engine::Jit, &right, &nan), 0);
+        assert_eq!(problems(Engine::Unfused, &right, &nan), 1);
+        assert_eq!(problems(Engine::Jit, &nan, &right), 1);
+    }
+
+    #[test]
+    fn dimensions_fit_the_model() {
+        let source = "model split[H](x: f32[T, D]) -> (y: f32[T, H, D / H]) {
+            let E = D / H
+            let y[t, h: H, e: E] = x[t, h * E + e]
+            return y
+        }";
+        let verified = tried(source, 10).unwrap();
+        assert_eq!((verified.compared, verified.without_value), (10, 0));
+        assert!(verified.findings.is_empty(), "{:?}", verified.findings);
+        for seed in 0..50 {
+            let found = dimensions(&graph(source), seed).unwrap();
+            assert_eq!(found[&Name::from("D")] % found[&Name::from("H")], 0);
+        }
+    }
+
+    #[test]
+    fn data_that_every_engine_refuses_is_no_disagreement() {
+        let source = "model look_up(table: f32[V, D], ids: i64[T]) -> (rows: f32[T, D]) {
+            let rows[t, d] = table[ids[t], d]
+            return rows
+        }";
+        let verified = tried(source, 30).unwrap();
+        assert!(verified.findings.is_empty(), "{:?}", verified.findings);
+        assert!(verified.compared > 0 && verified.without_value > 0, "{verified:?}");
+    }
+}
