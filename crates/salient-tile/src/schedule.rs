@@ -5,8 +5,8 @@
 //! belongs to its kernel, and products inside the scores of an attention are never stored.
 
 use crate::attend::attend;
-use crate::attention::{attention, query_axis};
-use crate::index::Ranges;
+use crate::attention::{any_place, attention, query_axis};
+use crate::index::{Bound, Ranges};
 use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
 use crate::maker::stored;
 use crate::map::map;
@@ -197,7 +197,34 @@ impl Planner<'_> {
         let node = g.node(id);
         let users = g.users(id);
         let inside_product = !users.is_empty() && users.iter().all(|u| contraction_of(g, *u).is_some());
-        matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int() && !inside_product
+        let elementwise = matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int();
+        elementwise && !inside_product && !self.needs_a_guard(id)
+    }
+
+    /// Whether the expression of a node reads where a tensor may end: it must stay inside the choice that guards it.
+    fn needs_a_guard(&self, id: NodeId) -> bool {
+        let g = self.g;
+        let mut ranges = Ranges::default();
+        let env = any_place(g, id);
+        for (axis, bound) in &env {
+            if let Bound::Poly(place) = bound
+                && let Some(symbol) = place.as_symbol()
+            {
+                ranges.insert(symbol, g.extent(*axis));
+            }
+        }
+        let leaves = |view: NodeId, axis: AxisId| {
+            let index = ranges.evaluate(g, g.args(view)[1], &env);
+            !index.is_some_and(|index| ranges.inside(&index, g.extent(axis)))
+        };
+        match *g.op(id) {
+            // A choice guards its own arms.
+            Op::Map(MapOp::Select) => self.needs_a_guard(g.args(id)[0]),
+            Op::Map(_) => g.args(id).iter().any(|a| self.needs_a_guard(*a)),
+            Op::At(axis) => leaves(id, axis) || self.needs_a_guard(g.args(id)[0]),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        }
     }
 
     /// Anchors that the expression of `id` reads.
