@@ -264,9 +264,14 @@ impl Analysis<Term> for Known {
     type Data = Facts;
 
     fn make(egraph: &mut Classes, term: &Term, _id: Id) -> Facts {
-        let facts = infer::infer(egraph, term);
+        let mut facts = infer::infer(egraph, term);
+        // A literal is known by its value alone: an exponential that underflows is above zero only by the contract.
+        if let Some(c) = facts.constant {
+            facts = infer::literal(c);
+        }
         let from_input = matches!(term.tag, Tag::Input(_));
-        let is_data = from_input || term.children.iter().any(|c| egraph[*c].data.is_data);
+        let is_data =
+            facts.constant.is_none() && (from_input || term.children.iter().any(|c| egraph[*c].data.is_data));
         Facts { is_data, ..facts }.close()
     }
 

@@ -6,7 +6,7 @@
 use crate::Options;
 use crate::facts::{Application, Refusal};
 use crate::join::join;
-use crate::lang::Term;
+use crate::lang::{Tag, Term};
 use crate::normalise::Classes;
 use crate::rules::{self, Holds, Kind, Row, Rule};
 use egg::{ENodeOrVar, Id, Language, PatternAst, Searcher, Subst};
@@ -115,6 +115,13 @@ fn apply(classes: &mut Classes, n: usize, rule: &Rule, found: Match) {
     let (right, id) = instance(&rule.right.ast, &subst, |term| classes.add(term.clone()));
     // A rule retires its left side even where another rule has made the sides equal before.
     if rule.row.kind == Kind::Directed {
+        // So is the same term with its arguments swapped, which is in the class by the law of commutativity.
+        if let Tag::Map(op) = left.tag
+            && op.info().commutative
+        {
+            let swapped = Term::new(left.tag, &[left.children[1], left.children[0]]);
+            classes.analysis.retired.insert((swapped, right.clone()));
+        }
         classes.analysis.retired.insert((left, right));
     }
     if classes.union(class, id) {

@@ -56,7 +56,7 @@ fn stored(known: &Known, port: usize) -> Facts {
     Facts { properties, ..Facts::new(dtype, axes) }
 }
 
-fn literal(c: Const) -> Facts {
+pub(super) fn literal(c: Const) -> Facts {
     let x = c.value();
     let mut f = Facts { constant: Some(c), ..Facts::new(c.dtype(), AxisSet::new()) };
     match c {
@@ -98,7 +98,13 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
                 f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
         }
         DType::I32 | DType::I64 => f.affine = integer(op, args),
-        DType::Bool => truth(egraph, op, args, ids, &mut f),
+        DType::Bool => {
+            truth(egraph, op, args, ids, &mut f);
+            let always = f.true_at == Witnesses::Everywhere;
+            if always || f.false_at == Witnesses::Everywhere {
+                f.constant = Some(Const::Bool(always));
+            }
+        }
         DType::F16 | DType::BF16 => unreachable!("storage types are widened where they are read"),
     }
     f
