@@ -110,7 +110,9 @@ impl Case {
     }
 
     fn options(&self) -> Options {
-        Options { model: self.model.clone(), set: self.set.clone(), ..Options::default() }
+        // The portable vectors: what is shown must not depend on the machine.
+        let isa = IsaChoice::Only(Isa::Baseline);
+        Options { model: self.model.clone(), set: self.set.clone(), isa, ..Options::default() }
     }
 
     /// Runs everything that the directives ask for; gives the text of the snapshot, if there is one.

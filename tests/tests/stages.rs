@@ -33,7 +33,9 @@ fn examples_become_what_was_reviewed() {
         });
         let sources = sources(&format!("examples/{}", file.expect("the file of the name")))?;
         for stage in SHOWN {
-            let options = Options { model: Some(model.clone()), ..Options::default() };
+            let options = // The portable vectors: snapshots must not depend on the machine.
+            let isa = IsaChoice::Only(Isa::Baseline);
+            let options = Options { model: Some(model.clone()), isa, ..Options::default() };
             let text = print_stage(&sources, stage, &options).map_err(|e| e.to_string())?;
             snapshot::assert("examples", &format!("{name}/{stage}"), &text);
         }
