@@ -12,7 +12,7 @@ use crate::lang::{Tag, Term};
 use affine::{Affine, Assumptions};
 use egg::{Analysis, DidMerge, EGraph, Id};
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, Graph, Relation};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use witness::{Position, Witnesses};
 
 /// A fact about every element of an f32 value.
@@ -186,14 +186,15 @@ impl Known {
     /// What the graph says about its inputs and dimensions.
     pub fn of(g: &Graph) -> Known {
         let port = |p: &salient_ir::Port| (p.dtype.compute(), p.axes.iter().copied().collect());
-        let nonnegative = g
-            .requirements()
-            .iter()
-            .filter_map(|r| match &r.relation {
-                Relation::AtMost(a, b) => Some(b - a),
-                Relation::Equal(..) | Relation::Divides(..) => None,
-            })
-            .collect();
+        let required = g.requirements().iter().filter_map(|r| match &r.relation {
+            Relation::AtMost(a, b) => Some(b - a),
+            Relation::Equal(..) | Relation::Divides(..) => None,
+        });
+        // The extent of an axis is at least one, also where it is a quotient such as `D / H`.
+        let one = Dim::constant(1);
+        let extents: BTreeSet<&Dim> = g.axes().map(|(_, a)| &a.extent).collect();
+        let extents = extents.into_iter().filter(|e| e.as_constant().is_none()).map(|e| e - &one);
+        let nonnegative = required.chain(extents).collect();
         Known {
             extents: g.axes().map(|(_, a)| a.extent.clone()).collect(),
             ports: g.inputs().iter().chain(g.params()).map(port).collect(),

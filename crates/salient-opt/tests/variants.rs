@@ -400,3 +400,16 @@ fn a_slope_times_a_distance_has_one_sign() {
         .collect();
     texts.iter().for_each(|t| assert_eq!(*t, texts[0]));
 }
+
+#[test]
+fn a_scale_by_a_quotient_of_dimensions_is_positive() {
+    let m = Model::new();
+    let width = salient_ir::Dim::symbol("D").exact_div(&salient_ir::Dim::symbol("H")).unwrap();
+    let (i, j, e) = (m.axis("i", "T"), m.axis("j", "S"), m.axis_of("e", &width));
+    let (q, k, v) = (m.input("q", &[i, e]), m.input("k", &[j, e]), m.input("v", &[j, e]));
+    let w = m.exp_over_sum(j, &((&q * &k).sum(e) / m.sqrt_of(e)));
+    m.output("y", &[i, e], &(&w * &v).sum(j));
+    let g = m.finish();
+    assert_eq!(line_with(&optimised(&g), "fused.attend").len(), 1);
+    assert_same_values(&g, DIMS);
+}
