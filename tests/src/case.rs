@@ -16,7 +16,7 @@
 use crate::agree::all_agree;
 use crate::data::Values;
 use crate::ways::{Call, Ways};
-use salient::{Arrays, Bindings, Engine, Graph, Options, Sources, Stage, lower, print_stage};
+use salient::{Arrays, Bindings, Engine, Graph, Isa, IsaChoice, Options, Sources, Stage, lower, print_stage};
 use std::collections::BTreeMap;
 
 /// One call of a case.

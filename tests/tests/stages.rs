@@ -1,6 +1,6 @@
 //! What becomes of each example: its graph, its fused graph and its kernels, to be read in review.
 
-use salient::{Options, Stage, models, print_stage};
+use salient::{Isa, IsaChoice, Options, Stage, models, print_stage};
 use salient_tests::files::{files_under, sources};
 use salient_tests::{snapshot, sweep};
 
@@ -33,7 +33,7 @@ fn examples_become_what_was_reviewed() {
         });
         let sources = sources(&format!("examples/{}", file.expect("the file of the name")))?;
         for stage in SHOWN {
-            let options = // The portable vectors: snapshots must not depend on the machine.
+            // The portable vectors: snapshots must not depend on the machine.
             let isa = IsaChoice::Only(Isa::Baseline);
             let options = Options { model: Some(model.clone()), isa, ..Options::default() };
             let text = print_stage(&sources, stage, &options).map_err(|e| e.to_string())?;
