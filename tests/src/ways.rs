@@ -1,12 +1,11 @@
-//! Every way of running a model: the interpreter, code of the graph as written, fused code for each width of vectors, on
-//! one thread and on several.
+//! Every way of running a model: the interpreter, code of the graph as written, code fused by exact rules alone, and fused
+//! code for each width of vectors, on one thread and on several.
 //!
 //! The interpreter on the graph as written is the oracle; all others must agree with it, and the same code must give the
 //! same bits on any number of threads.
 
 use crate::agree::{all_agree, same_bits};
-use salient::{Arrays, Bindings, Engine, Error, Graph, IsaChoice, Model, Options, Weights};
-use salient_jit::target::Isa;
+use salient::{Arrays, Bindings, Engine, Error, Fp, Graph, Isa, IsaChoice, Model, Options, Weights};
 
 /// The arguments of one call.
 #[derive(Clone, Debug, Default)]
@@ -54,14 +53,16 @@ impl Ways {
     /// # Errors
     /// A way in which it does not compile, and why.
     pub fn new(graph: &Graph) -> Result<Ways, String> {
-        let compile = |engine, isa, threads| {
-            let options = Options { engine, isa, threads: Some(threads), ..Options::default() };
+        let with = |engine, fp, isa, threads| {
+            let options = Options { engine, fp, isa, threads: Some(threads), ..Options::default() };
             Model::from_graph(graph.clone(), &options).map_err(|e| format!("{engine}: {e}"))
         };
+        let compile = |engine, isa, threads| with(engine, Fp::Default, isa, threads);
         let oracle = compile(Engine::Oracle, IsaChoice::Auto, 1)?;
         let mut compiled = Vec::new();
         let unfused = [1, 3].map(|threads| compile(Engine::Unfused, IsaChoice::Auto, threads));
         compiled.push(("unfused".to_owned(), unfused.into_iter().collect::<Result<_, _>>()?));
+        compiled.push(("strict".to_owned(), vec![with(Engine::Jit, Fp::Strict, IsaChoice::Auto, 1)?]));
         for isa in widths() {
             // The widest is what users get; the schedule of threads does not depend on the width.
             let threads: &[usize] = if isa == Isa::detect() { &[1, 2, 3] } else { &[1] };
@@ -118,6 +119,12 @@ impl Ways {
             }
         }
         out
+    }
+
+    /// What each way makes of a call, on one thread.
+    pub fn each_result(&self, call: &Call) -> Vec<(String, Result<Arrays, Error>)> {
+        let first = self.compiled.iter().map(|(name, models)| (name.clone(), call.run(&models[0])));
+        std::iter::once(("oracle".to_owned(), call.run(&self.oracle))).chain(first).collect()
     }
 
     /// The message of every way, where all of them must refuse the call.

@@ -1,101 +1,154 @@
-//! What must be true of the repository as text.
+//! What the project says of itself is so: documents name tests that exist, dependencies have reasons, files stay readable.
 
+use salient_tests::files::{files_under, text};
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the workspace").to_owned()
+/// Lines of a file above which it is reported, and above which it is refused.
+const SOFT: usize = 500;
+const HARD: usize = 800;
+
+/// Every Rust file of the project.
+fn rust_files() -> Vec<String> {
+    let below = |folder: &str| {
+        files_under(folder, "rs").into_iter().map(|f| format!("{folder}/{f}")).collect::<Vec<_>>()
+    };
+    [below("crates"), below("tests")].concat()
 }
 
-/// Every file below the folders that hold what we wrote, with its text.
-fn files(endings: &[&str]) -> Vec<(PathBuf, String)> {
-    let mut out = Vec::new();
-    let mut waiting: Vec<PathBuf> =
-        ["crates", "tests", "docs", "examples", "grammar"].iter().map(|d| root().join(d)).collect();
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                waiting.push(path);
-            } else if path.extension().is_some_and(|e| endings.iter().any(|wanted| e == *wanted)) {
-                let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-                out.push((path, text));
+/// The names of all test functions.
+fn tests() -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for file in rust_files() {
+        let mut after_attribute = false;
+        for line in text(&file).lines().map(str::trim) {
+            if line == "#[test]" {
+                after_attribute = true;
+            } else if after_attribute && let Some(rest) = line.strip_prefix("fn ") {
+                out.extend(rest.split('(').next().map(str::to_owned));
+                after_attribute = false;
             }
         }
     }
-    out.sort();
     out
 }
 
-#[test]
-fn no_file_is_too_long() {
-    let long: Vec<String> = files(&["rs"])
-        .into_iter()
-        .map(|(path, text)| (text.lines().count(), path))
-        .filter(|(lines, _)| *lines > 800)
-        .map(|(lines, path)| format!("{}: {lines} lines", path.display()))
-        .collect();
-    assert!(long.is_empty(), "files of more than 800 lines: {long:#?}");
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Whether it could be the name of a test: several words.
+fn is_test_name(word: &str) -> bool {
+    word.matches('_').count() >= 2
+        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 #[test]
-fn no_file_names_a_machine() {
-    let places = [["/ro", "ot/"].concat(), ["/ho", "me/"].concat(), ["/wo", "rk/"].concat()];
-    for (path, text) in files(&["rs", "md", "attn", "toml", "pest", "snap"]) {
-        for place in &places {
-            assert!(!text.contains(place.as_str()), "{} names {place}", path.display());
+fn files_stay_readable() {
+    let mut long = Vec::new();
+    for file in rust_files() {
+        let lines = text(&file).lines().count();
+        if lines > SOFT {
+            println!("{file} has {lines} lines, more than {SOFT}");
+        }
+        if lines > HARD {
+            long.push(format!("{file} has {lines} lines, more than {HARD}"));
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    // Put together, so that this file does not hold them.
+    let banned = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!("));
+    let ignored = format!("#[{}", "ignore");
+    for file in rust_files() {
+        for (at, line) in text(&file).lines().enumerate() {
+            let found = banned.iter().chain([&ignored]).find(|b| line.contains(b.as_str()));
+            assert!(found.is_none(), "{file}:{}: {line}", at + 1);
+        }
+    }
+}
+
+#[test]
+fn no_path_of_a_machine_is_written_down() {
+    let roots = ["home", "Users", "root", "work", "tmp"].map(|r| format!("/{r}/"));
+    let kinds = ["rs", "md", "attn", "toml", "snap", "pest", "yml", "json"];
+    let folders = ["crates", "tests", "docs", "examples", "grammar"];
+    let files = folders.iter().flat_map(|folder| {
+        kinds
+            .iter()
+            .flat_map(move |k| files_under(folder, k).into_iter().map(move |f| format!("{folder}/{f}")))
+    });
+    for file in files.chain(["Cargo.toml".to_owned(), "README.md".to_owned()]) {
+        for (at, line) in text(&file).lines().enumerate() {
+            let starts = |r: &String| {
+                line.match_indices(r.as_str())
+                    .any(|(n, _)| !line[..n].ends_with(|c: char| c.is_alphanumeric() || "./~}_-".contains(c)))
+            };
+            let found = roots.iter().find(|r| starts(r));
+            assert!(found.is_none(), "{file}:{}: {line}", at + 1);
         }
     }
 }
 
 #[test]
 fn every_dependency_has_a_reason() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest");
-    let section = manifest.split("[workspace.dependencies]").nth(1).expect("a list of dependencies");
-    let section = section.split("\n[").next().expect("the list ends");
-    // A comment stands for the lines up to the next blank line or comment; our own crates come first.
-    let mut explained = false;
-    for line in section.lines() {
+    let manifest = text("Cargo.toml");
+    let section = manifest.split("[workspace.dependencies]").nth(1).expect("the section");
+    let mut reason = false;
+    for line in section.lines().take_while(|l| !l.starts_with('[')) {
         if line.starts_with('#') {
-            explained = true;
+            reason = true;
         } else if line.trim().is_empty() {
-            explained = false;
-        } else if !line.starts_with("salient") {
-            assert!(explained, "no reason is given for: {line}");
+            reason = false;
+        } else if !line.contains("path = ") {
+            assert!(reason, "no comment above `{line}` says why it is there");
         }
     }
-}
-
-/// Names of functions marked as tests, and of cases that a macro makes tests of.
-fn tests() -> BTreeSet<String> {
-    let mut out = BTreeSet::new();
-    for (_, text) in files(&["rs"]) {
-        let mut marked = false;
-        for line in text.lines().map(str::trim) {
-            if line == "#[test]" {
-                marked = true;
-            } else if let Some(rest) = line.strip_prefix("fn ") {
-                if marked {
-                    out.extend(rest.split(['(', '<']).next().map(str::to_owned));
-                }
-                marked = false;
-            }
+    for file in files_under("crates", "toml").into_iter().filter(|f| f.ends_with("Cargo.toml")) {
+        for line in text(&format!("crates/{file}")).lines().filter(|l| l.contains("version = \"")) {
+            panic!("crates/{file}: `{line}` pins a version that belongs into the workspace's manifest");
         }
     }
-    out
 }
 
 #[test]
-fn every_invariant_names_a_test_that_exists() {
+fn every_invariant_names_a_test() {
     let tests = tests();
-    let text = fs::read_to_string(root().join("docs/architecture.md")).expect("the architecture");
-    assert!(text.lines().count() <= 300, "the architecture is read in one go");
-    let quoted = text.split('`').skip(1).step_by(2);
-    // Names of tests are sentences: nothing else in quotes has three underscores or more.
-    let named: Vec<&str> = quoted.filter(|q| q.matches('_').count() >= 3 && !q.contains(' ')).collect();
-    assert!(named.len() >= 20, "invariants name tests: {named:?}");
-    for name in named {
-        assert!(tests.contains(name), "there is no test `{name}`");
+    let document = text("docs/architecture.md");
+    let mut named = 0;
+    for item in document.split("\n- ").skip(1) {
+        let item = item.split("\n\n").next().unwrap_or_default();
+        let names: Vec<&str> = quoted(item).filter(|w| is_test_name(w)).collect();
+        named += names.len();
+        for name in names {
+            assert!(tests.contains(name), "docs/architecture.md: there is no test `{name}`");
+        }
     }
+    assert!(named > 0, "docs/architecture.md names no test");
+}
+
+#[test]
+fn every_ruling_names_its_tests() {
+    let rulings = text("tests/tests/rulings.rs");
+    let document = text("docs/semantics.md");
+    let rows = document.lines().filter(|l| l.starts_with("| ")).skip(1);
+    let mut named = BTreeSet::new();
+    for row in rows {
+        let cell = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default();
+        let names: Vec<&str> = quoted(cell).collect();
+        assert!(!names.is_empty(), "docs/semantics.md: no test in `{row}`");
+        for name in names {
+            assert!(
+                rulings.contains(&format!("#[test]\nfn {name}()")),
+                "docs/semantics.md: there is no test `{name}`"
+            );
+            named.insert(name.to_owned());
+        }
+    }
+    let all = rulings.split("#[test]\nfn ").skip(1).filter_map(|t| t.split('(').next());
+    let unnamed: Vec<&str> = all.filter(|t| !named.contains(*t)).collect();
+    assert!(unnamed.is_empty(), "docs/semantics.md does not name {unnamed:?}");
 }
