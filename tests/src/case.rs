@@ -109,7 +109,8 @@ impl Case {
         Ok(())
     }
 
-    fn options(&self) -> Options {
+    /// How the case is compiled.
+    pub fn options(&self) -> Options {
         // The portable vectors: what is shown must not depend on the machine.
         let isa = IsaChoice::Only(Isa::Baseline);
         Options { model: self.model.clone(), set: self.set.clone(), isa, ..Options::default() }

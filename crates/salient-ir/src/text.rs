@@ -184,8 +184,11 @@ impl<'a> Printer<'a> {
             let path = if name == *p.name { String::new() } else { format!(" as {}", p.name) };
             let _ = writeln!(out, "    param {name}: {}{init}{path}", port(p));
         }
-        let inits = self.init_only();
-        for id in g.ids().filter(|id| has_line(g.op(*id)) && !inits.contains(id)) {
+        // What initialisers mention is there before all else, since they stand above.
+        let (of_inits, inits_alone) = (self.of_inits(), self.init_only());
+        let first = g.ids().filter(|id| of_inits.contains(id));
+        let lines = first.chain(g.ids().filter(|id| !of_inits.contains(id)));
+        for id in lines.filter(|id| has_line(g.op(*id)) && !inits_alone.contains(id)) {
             let mut seen = AxisSet::new();
             let body = self.expression(id, &mut seen);
             let name = self.names[id.index()].as_ref().expect("lines are named");
@@ -201,10 +204,29 @@ impl<'a> Printer<'a> {
             let mut seen = AxisSet::new();
             let body = self.usage(o.node, &Env::new(), &mut seen);
             let name = format!("{}_out", identifier(&o.name));
-            let _ = writeln!(out, "    let {name}{} = {body}", self.header(&o.axes, &seen));
+            let _ = writeln!(out, "    let {name}{} = {body}", self.output_header(o, &seen));
             returned.push(name);
         }
         let _ = writeln!(out, "    return {}\n}}", returned.join(", "));
+        out
+    }
+
+    /// Every node that an initialiser mentions.
+    fn of_inits(&self) -> BTreeSet<NodeId> {
+        let mut out = BTreeSet::new();
+        let mut waiting: Vec<NodeId> = Vec::new();
+        for port in self.g.params() {
+            match port.init {
+                None | Some(Init::Zeros | Init::Ones) => {}
+                Some(Init::Normal(a)) => waiting.push(a),
+                Some(Init::Uniform(a, b)) => waiting.extend([a, b]),
+            }
+        }
+        while let Some(id) = waiting.pop() {
+            if out.insert(id) {
+                waiting.extend(self.g.args(id));
+            }
+        }
         out
     }
 
@@ -249,6 +271,17 @@ impl<'a> Printer<'a> {
         format!("[{}]", list.join(", "))
     }
 
+    /// As [`Printer::header`]; an axis of extent one that the result lacks has no name.
+    fn output_header(&self, output: &crate::Output, seen: &AxisSet) -> String {
+        if output.axes.is_empty() {
+            return String::new();
+        }
+        let axes = &self.g.node(output.node).axes;
+        let unit = |a: &AxisId| !axes.contains(*a) && self.g.extent(*a).as_constant() == Some(1);
+        let list = output.axes.iter().map(|a| if unit(a) { "_".to_owned() } else { self.binder(*a, seen) });
+        format!("[{}]", list.collect::<Vec<_>>().join(", "))
+    }
+
     fn binder(&self, axis: AxisId, seen: &AxisSet) -> String {
         let name = self.axis_name(axis);
         if seen.contains(axis) { name } else { format!("{name}: {}", self.g.extent(axis)) }
@@ -260,7 +293,10 @@ impl<'a> Printer<'a> {
         let env = Env::new();
         let list = |seen: &mut AxisSet| args.iter().map(|a| self.usage(*a, &env, seen)).collect::<Vec<_>>();
         match self.g.op(id) {
-            Op::Map(map) => infix(*map, &list(seen)),
+            Op::Map(map) => {
+                let of_indices = args.iter().all(|a| !has_line(self.g.op(*a)) && self.of_indices(*a));
+                operator(*map, &list(seen), of_indices)
+            }
             Op::Reduce(op, axis) => {
                 let body = list(seen).join(", ");
                 format!("{}[{}]({body})", op.info().name, self.binder(*axis, seen))
@@ -346,7 +382,22 @@ impl<'a> Printer<'a> {
         let Op::Map(map) = self.g.op(id) else { return self.usage(id, env, seen) };
         let args = self.g.args(id);
         let shown: Vec<_> = args.iter().map(|a| in_parentheses(self.index(*a, env, seen))).collect();
-        infix(*map, &shown)
+        operator(*map, &shown, args.iter().all(|a| self.of_indices(*a)))
+    }
+
+    /// Whether a value is made of indices and dimensions alone.
+    fn of_indices(&self, id: NodeId) -> bool {
+        match self.g.op(id) {
+            Op::Iota(_) | Op::Extent(_) | Op::Const(_) => true,
+            Op::Map(_) => self.g.args(id).iter().all(|a| self.of_indices(*a)),
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(_)
+            | Op::Fused(..) => false,
+        }
     }
 
     /// A scalar expression without axes, written out in place.
@@ -355,9 +406,10 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// An operator with its printed arguments.
-fn infix(map: MapOp, args: &[String]) -> String {
+/// An operator with its printed arguments. `/` divides indices; the quotient of other integers goes by its name.
+fn operator(map: MapOp, args: &[String], of_indices: bool) -> String {
     match (map, map.info().sign, args) {
+        (MapOp::IntDiv, _, [a, b]) if !of_indices => format!("{}({a}, {b})", map.info().name),
         (MapOp::Select, _, [c, a, b]) => format!("if {c} then {a} else {b}"),
         (_, Some(sign), [a]) => format!("{sign}{a}"),
         (_, Some(sign), [a, b]) => format!("{a} {sign} {b}"),

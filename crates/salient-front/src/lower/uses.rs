@@ -214,7 +214,10 @@ impl<'a> Lowerer<'a, '_> {
 /// The index that an item is, if it is nothing but a name.
 pub(super) fn plain_index(item: &Bracket) -> Option<&str> {
     match item {
-        Bracket::Value(Expr { kind: ExprKind::Name(name), .. }) => Some(name),
+        // In parentheses an index is a value: it says nothing of the axis that it reads.
+        Bracket::Value(Expr { kind: ExprKind::Name(name), span }) if span.range().len() == name.len() => {
+            Some(name)
+        }
         Bracket::Value(_) | Bracket::Named(..) | Bracket::Colon(..) | Bracket::Rest(_) | Bracket::Unit(_) => {
             None
         }
