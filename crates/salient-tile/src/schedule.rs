@@ -420,7 +420,8 @@ impl<'g> Assembler<'g> {
     fn home(&mut self, node: NodeId, form: &Form) -> BufferId {
         let own = self.g.node(node).axes.len();
         // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
-        let unread = self.g.users(node).is_empty();
+        let once = self.g.outputs().iter().filter(|o| o.node == node).count() == 1;
+        let unread = once && self.g.users(node).is_empty();
         let fits = |axes: &[AxisId]| axes.len() == own || unread && matches!(form, Form::Map);
         let direct = (0..self.g.outputs().len()).find(|k| {
             let out = &self.g.outputs()[*k];
