@@ -6,6 +6,7 @@ pub mod agree;
 pub mod case;
 pub mod data;
 pub mod files;
+pub mod generate;
 pub mod snapshot;
 pub mod sweep;
 pub mod ways;
