@@ -1,4 +1,4 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `serve`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
@@ -13,6 +13,7 @@ mod ir;
 mod options;
 mod report;
 mod run;
+mod serve;
 mod terminal;
 mod verify;
 
@@ -44,6 +45,8 @@ enum Command {
     Fmt(fmt::Args),
     /// Time a model on random arrays, fused beside unfused.
     Bench(bench::Args),
+    /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
+    Serve(Box<serve::Args>),
 }
 
 /// Bytes of stack. Passes recurse along chains of operators, which a program can make long; only what is used is touched.
@@ -77,5 +80,6 @@ fn dispatch(command: &Command) -> Outcome {
         Command::Verify(args) => verify::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Serve(args) => serve::run(args),
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ended, counting, file, npz, scratch, words};
+use common::{Ended, counting, file, npz, scratch, told, words};
 
 const MODEL: &str = "examples/causal_self_attention.attn";
 const DATA: &str = "examples/data/causal_self_attention.npz";
@@ -201,4 +201,21 @@ fn verify_compares_the_engines() {
     let ended = words(&format!("verify {MODEL} --trials 3"));
     let expected = "causal_self_attention: fused and unfused code agree with the interpreter in 3 trials\n";
     assert_eq!(succeeds(&ended), expected);
+}
+
+#[test]
+fn requests_are_answered_line_by_line() {
+    let all = scratch("served.npz");
+    let requests = format!("turn 0\nwrite {}\nturn soon\nnonsense\n", all.display());
+    let ended = told(&format!("serve {MODEL} --data {DATA}"), &requests);
+    let answers: Vec<serde_json::Value> =
+        succeeds(&ended).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 5, "{}", ended.stdout);
+    assert!(answers[0]["compile_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(answers[1]["ms"].as_array().unwrap().len(), 1, "a turn has at least one call");
+    assert_eq!(answers[2]["written"].as_str(), all.to_str());
+    assert!(answers[3]["error"].as_str().unwrap().contains("turn soon"));
+    assert!(answers[4]["error"].as_str().unwrap().contains("nonsense"));
+    let again = words(&format!("run {MODEL} --data {DATA} --expect {} --rtol 0 --atol 0", all.display()));
+    assert_eq!(succeeds(&again).matches(": agrees\n").count(), 2);
 }

@@ -1,8 +1,9 @@
 //! Runs the program as a user does and looks at what comes back. Paths are relative to the project's root.
 
 use salient::{Array, Arrays};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What a call left behind.
 pub(crate) struct Ended {
@@ -20,6 +21,26 @@ pub(crate) fn salient(args: &[&str]) -> Ended {
         .env_remove("RUST_BACKTRACE")
         .output()
         .expect("the program starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program speaks UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Calls the program with words separated by blanks and lines on its standard input.
+#[allow(dead_code, reason = "not every group of tests talks to the program")]
+pub(crate) fn told(line: &str, input: &str) -> Ended {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_salient"))
+        .args(line.split_whitespace())
+        .current_dir(root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("it has a standard input");
+    stdin.write_all(input.as_bytes()).expect("the program reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("the program ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program speaks UTF-8");
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
