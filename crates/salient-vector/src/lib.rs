@@ -10,6 +10,7 @@ pub mod build;
 pub mod eval;
 pub mod math;
 pub mod op;
+pub mod quantised;
 pub mod text;
 pub mod tile;
 pub mod verify;
