@@ -8,6 +8,7 @@
 //! Nothing is quantised here.
 
 use half::f16;
+use salient_ir::quantised::{Bits, Quantised};
 
 /// The types of blocks that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,58 @@ impl BlockType {
             BlockType::Q4K => widen_each(bytes, q4_k),
             BlockType::Q5K => widen_each(bytes, q5_k),
             BlockType::Q6K => widen_each(bytes, q6_k),
+        }
+    }
+}
+
+impl BlockType {
+    /// Rows of whole blocks with their codes as they are; `None` for types that are not of that form: in [`BlockType::Q6K`] a
+    /// scale serves sixteen elements. Elements are those of [`BlockType::widen`] up to the rounding of `scale * code + offset`.
+    pub fn quantised(self, bytes: &[u8], rows: usize, depth: usize) -> Option<Quantised> {
+        let bits = match self {
+            BlockType::Q4_0 | BlockType::Q4_1 | BlockType::Q4K => Bits::Four,
+            BlockType::Q5_0 | BlockType::Q5_1 | BlockType::Q8_0 | BlockType::Q5K => Bits::Eight,
+            BlockType::Q6K => return None,
+        };
+        let mut out = Quantised { rows, depth, bits, codes: vec![], scales: vec![], offsets: vec![] };
+        for block in bytes.chunks_exact(self.bytes()) {
+            for part in 0..self.elements() / SMALL {
+                let (scale, offset) = self.scale_and_offset(block, part);
+                out.scales.push(scale);
+                out.offsets.push(offset);
+                out.codes.extend((0..SMALL).map(|i| self.code(block, part, i)));
+            }
+        }
+        Some(out)
+    }
+
+    /// What part `part` of 32 elements of a block is multiplied by, and what is added to it.
+    fn scale_and_offset(self, block: &[u8], part: usize) -> (f32, f32) {
+        let first = half_at(block, 0);
+        match self {
+            BlockType::Q4_0 => (first, -8.0 * first),
+            BlockType::Q5_0 => (first, -16.0 * first),
+            BlockType::Q8_0 => (first, -128.0 * first),
+            BlockType::Q4_1 | BlockType::Q5_1 => (first, half_at(block, 2)),
+            BlockType::Q4K | BlockType::Q5K => {
+                let (scale, minimum) = scale_and_minimum(&block[4..16], part);
+                (first * scale, -half_at(block, 2) * minimum)
+            }
+            BlockType::Q6K => unreachable!("its scales serve sixteen elements"),
+        }
+    }
+
+    /// The code of element `i` of part `part` of a block, not negative.
+    fn code(self, block: &[u8], part: usize, i: usize) -> u8 {
+        match self {
+            BlockType::Q4_0 => nibble(&block[2..], i),
+            BlockType::Q4_1 => nibble(&block[4..], i),
+            BlockType::Q5_0 => nibble(&block[6..], i) | fifth_bit(&block[2..], i),
+            BlockType::Q5_1 => nibble(&block[8..], i) | fifth_bit(&block[4..], i),
+            BlockType::Q8_0 => block[2 + i] ^ 0x80,
+            BlockType::Q4K => paired_nibble(&block[16..], part, i),
+            BlockType::Q5K => paired_nibble(&block[48..], part, i) | (block[16 + i] >> part & 1) << 4,
+            BlockType::Q6K => unreachable!("its scales serve sixteen elements"),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use salient_ir::array::{Array, ArrayError};
+use salient_ir::quantised::Quantised;
 
 use crate::arrays::Arrays;
 use crate::blocks::BlockType;
@@ -216,6 +217,21 @@ pub fn read_gguf_tensor(source: &mut (impl Read + Seek), tensor: &GgufTensor) ->
         }
     };
     array.map_err(|cause| cause.in_array(&tensor.name))
+}
+
+/// A matrix of a source whose header named it with its codes as they are; `None` where it is no matrix, is not stored in
+/// blocks, or is stored in blocks of another form.
+///
+/// # Errors
+/// The source cannot be read.
+pub fn read_gguf_quantised(
+    source: &mut (impl Read + Seek),
+    tensor: &GgufTensor,
+) -> Result<Option<Quantised>, IoError> {
+    let (Storage::Blocks(blocks), [rows, depth]) = (tensor.storage, tensor.shape.as_slice()) else {
+        return Ok(None);
+    };
+    Ok(blocks.quantised(&read_gguf_bytes(source, tensor)?, *rows, *depth))
 }
 
 /// The bytes of a tensor as they are stored.

@@ -10,9 +10,10 @@ use std::io::Cursor;
 use common::{gguf_bytes, gguf_tensor, gguf_text, gguf_value, small_gguf};
 use salient_io::{
     Arrays, BlockType, Cause, GgufHeader, GgufValue, IoError, Storage, Stored, decode_gguf, read_arrays,
-    read_gguf, read_gguf_bytes, read_gguf_header,
+    read_gguf, read_gguf_bytes, read_gguf_header, read_gguf_quantised,
 };
 use salient_ir::array::ArrayError;
+use salient_ir::quantised::BLOCK;
 
 const BLOCKS: &[u8] = include_bytes!("data/blocks.gguf");
 
@@ -70,6 +71,38 @@ fn blocks_are_handed_out_as_they_are() {
         let whole = decode(BLOCKS).unwrap();
         assert_eq!(Some(&widened[..]), whole.get(&tensor.name).unwrap().as_f32());
     }
+}
+
+#[test]
+fn codes_are_handed_out_with_scales_and_offsets() {
+    let mut source = Cursor::new(BLOCKS);
+    let mut forms = 0;
+    for tensor in &read_gguf_header(&mut source).unwrap().tensors {
+        let codes = read_gguf_quantised(&mut source, tensor).unwrap();
+        let blocks = match tensor.storage {
+            Storage::Blocks(BlockType::Q6K) | Storage::Elements(_) => {
+                assert_eq!(codes, None, "{}", tensor.name);
+                continue;
+            }
+            Storage::Blocks(blocks) => blocks,
+        };
+        forms += 1;
+        let bytes = read_gguf_bytes(&mut source, tensor).unwrap();
+        let codes = codes.unwrap();
+        assert_eq!([codes.rows, codes.depth], tensor.shape[..], "{}", tensor.name);
+        let widened = codes.widen().unwrap();
+        for (n, (ours, theirs)) in widened.as_f32().unwrap().iter().zip(blocks.widen(&bytes)).enumerate() {
+            // One rounding against two or three, of terms as large as these.
+            let block = n / BLOCK;
+            let size = codes.scales[block].abs() * f32::from(codes.codes[n]) + codes.offsets[block].abs();
+            assert!(
+                (ours - theirs).abs() <= size * 2.0 * f32::EPSILON,
+                "{} {n}: {ours} {theirs}",
+                tensor.name
+            );
+        }
+    }
+    assert_eq!(forms, 7);
 }
 
 #[test]

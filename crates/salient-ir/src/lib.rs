@@ -10,6 +10,7 @@ pub mod eval;
 pub mod graph;
 pub mod math;
 pub mod op;
+pub mod quantised;
 pub mod text;
 pub mod ty;
 pub mod typing;
