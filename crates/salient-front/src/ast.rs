@@ -164,7 +164,7 @@ pub enum StmtKind {
     /// `param NAME: TYPE = INIT`.
     Param(Param),
     /// `state NAME: TYPE, …`.
-    State(Vec<(Ident, Type)>),
+    State(Vec<Cell>),
     /// `const NAME = VALUE`.
     Const(Const),
     /// `require CONDITION, "MESSAGE"`.
@@ -175,6 +175,17 @@ pub enum StmtKind {
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// `return VALUES`.
     Return(Vec<Expr>),
+}
+
+/// A tensor that is kept between calls.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its name in the block.
+    pub name: Ident,
+    /// Its type before the call.
+    pub ty: Type,
+    /// The path under which it is held, where it is not the name.
+    pub path: Option<Path>,
 }
 
 /// The left side of a definition.

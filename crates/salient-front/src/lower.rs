@@ -1,7 +1,7 @@
 //! Syntax tree to graph: functions are inlined, loops unrolled, dimensions bound, operators checked and built.
 //!
 //! One walk does all of it, because what a name means here (an axis, a dimension, a tensor) depends on values that only
-//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`expr`] (expressions), [`call`] (functions and
+//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`state`] (what is kept between calls), [`expr`] (expressions), [`call`] (functions and
 //! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`uses`] (how indices are used), [`align`]
 //! (broadcasting, products), [`arith`] (element types, constants), [`axes`] (names of axes). Optimises nothing.
 
@@ -13,6 +13,7 @@ mod call;
 mod expr;
 mod index;
 mod model;
+mod state;
 mod stmt;
 mod unify;
 mod uses;
@@ -98,6 +99,8 @@ struct Frame<'a> {
     /// Where it was called.
     call: Option<Span>,
     results: Option<Vec<(Value<'a>, Span)>>,
+    /// The states that it declares and has not yet given their next values.
+    states: Vec<state::Open>,
 }
 
 /// A declared parameter.
@@ -120,6 +123,9 @@ struct Lowerer<'a, 's> {
     frames: Vec<Frame<'a>>,
     constants: BTreeMap<String, Var<'a>>,
     weights: BTreeMap<String, Weight>,
+    states: Vec<state::Held>,
+    /// The lengths that states have by themselves, and where the first is declared.
+    lengths: BTreeMap<String, Span>,
     /// What `--set` may name: the model's brackets and the dimensions in its types.
     settable: BTreeSet<String>,
     /// The functions that were at work at some time.
@@ -152,6 +158,8 @@ pub(crate) fn lower<'a>(
                     frames: Vec::new(),
                     constants: BTreeMap::new(),
                     weights: BTreeMap::new(),
+                    states: Vec::new(),
+                    lengths: BTreeMap::new(),
                     settable: BTreeSet::new(),
                     reached: BTreeSet::new(),
                     errors: Vec::new(),

@@ -402,7 +402,9 @@ impl Tree {
                 let mut cells = Vec::new();
                 while let Some(cell) = parts.take(Rule::cell) {
                     let mut cell = inner(cell);
-                    cells.push((self.ident(cell.next()), self.ty(cell.next())?));
+                    let (name, ty) = (self.ident(cell.next()), self.ty(cell.next())?);
+                    let path = cell.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
+                    cells.push(Cell { name, ty, path });
                 }
                 StmtKind::State(cells)
             }

@@ -93,9 +93,9 @@ impl<'a> Names<'a, '_> {
                 self.known.insert(&p.name.name);
             }
             StmtKind::State(cells) => {
-                for (name, ty) in cells {
-                    self.dimensions(ty);
-                    self.known.insert(&name.name);
+                for cell in cells {
+                    self.dimensions(&cell.ty);
+                    self.known.insert(&cell.name.name);
                 }
             }
             StmtKind::Const(c) => {

@@ -123,6 +123,8 @@ pub(crate) enum Builtin {
     CumSum,
     /// One part after the other.
     Concat,
+    /// A tensor and another behind it, along an axis of the first.
+    Append,
     /// `if` as a function.
     Where,
     /// An operator that only rewriting makes; dumps call it.
@@ -142,6 +144,7 @@ impl Builtin {
             (None, None, "mean") => Some(Builtin::Mean),
             (None, None, "cumsum") => Some(Builtin::CumSum),
             (None, None, "concat") => Some(Builtin::Concat),
+            (None, None, "append") => Some(Builtin::Append),
             (None, None, "where") => Some(Builtin::Where),
             (None, None, _) => None,
         }
@@ -155,6 +158,7 @@ impl Builtin {
             Builtin::Mean => "mean",
             Builtin::CumSum => "cumsum",
             Builtin::Concat => "concat",
+            Builtin::Append => "append",
             Builtin::Where => "where",
             Builtin::Fused(f) => f.info().name,
         }
@@ -164,7 +168,7 @@ impl Builtin {
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         let maps = salient_ir::op::MAPS.iter().map(|row| row.name);
         let reduces = salient_ir::op::REDUCES.iter().map(|row| row.name);
-        maps.chain(reduces).chain(["mean", "cumsum", "concat", "where"])
+        maps.chain(reduces).chain(["mean", "cumsum", "concat", "append", "where"])
     }
 }
 

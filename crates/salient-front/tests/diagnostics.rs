@@ -108,7 +108,23 @@ mistakes! {
     unreachable_statement: body("return x\n    let y = x");
     dimension_is_a_tensor: body("return linear[sum(x)](x) as w");
     concatenation_of_nothing: body("return concat()");
-    state_is_not_there_yet: body("state keys: f32[T, D]\n    return x");
+    state_in_a_function: "fn f(x: f32[T]) {\n    state n: f32[]\n    return x + n\n}\n\nmodel m(x: f32[T]) {\n    return f(x)\n}\n";
+    state_that_never_changes: body("state bias: f32[D]\n    return x + bias");
+    state_of_another_shape: body("state last: f32[D]\n    last = x\n    return x");
+    state_of_another_type: body("state last: f32[T]\n    last = ids\n    return x");
+    state_in_sixteen_bits: body("state last: f16[D]\n    last = x[0, :]\n    return x");
+    state_that_grows_twice: body("state s: f32[S, S]\n    s = append[s](s, s)\n    return x");
+    state_without_a_length: body("state last: f32[Q, D]\n    last = last + 1\n    return x");
+    states_that_grow_apart: body("state keys: f32[S, D], sums: f32[S]\n    keys = append[s](keys, x)\n    sums = append[s](sums, sum[d](x)[0:1])\n    return sum[s](keys)");
+    state_that_stays_behind: body("state keys: f32[S, D], sums: f32[S]\n    keys = append[s](keys, x)\n    sums = sums + 1\n    return sum[s](keys)");
+    state_as_long_as_an_input: body("state keys: f32[E, D]\n    keys = append[e](keys, x)\n    return sum[e](keys), y");
+    state_called_like_a_result: "model m(x: f32[T, D]) -> (keys: f32[S + T, D]) {\n    state keys: f32[S, D]\n    keys = append[s](keys, x)\n    return keys\n}\n";
+    states_of_one_path: "block f(x: f32[T]) {\n    state n: f32[T]\n    n = n + x\n    return n\n}\n\nmodel m(x: f32[T]) {\n    let a = f(x)\n    return a + f(x)\n}\n";
+    state_for_each_index: "block f(x: f32[T]) {\n    state n: f32[T]\n    n = n + x\n    return n\n}\n\nmodel m(x: f32[B, T]) {\n    let y[b, t] = f(x[b, :])[t]\n    return y\n}\n";
+    append_along_no_axis: body("return append(x, x)");
+    append_along_an_unknown_axis: body("return append[s](x, x)");
+    append_of_another_rank: body("return append[t](x, x[0, :])");
+    append_of_another_width: body("return append[t](x, y)");
     unknown_name_in_a_function_that_nothing_calls: "fn f(x) {\n    let y = sofmax(x)\n    return y\n}\n\nmodel m(x: f32[T]) {\n    return x\n}\n";
     cast_to_bool: body("return all(x != 0 and ids)");
 }

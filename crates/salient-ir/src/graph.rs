@@ -92,6 +92,28 @@ pub struct Output {
     pub node: NodeId,
 }
 
+/// A tensor that a model keeps between calls: an input that holds it before the call and an output that holds it after.
+///
+/// Both go by the state's path, and have the same dtype and axes of the same extents in the same order. A state may
+/// grow along one axis, which then comes first in both: its extent is a symbol in the input and that symbol plus what
+/// the call adds in the output. A state begins as zeros, and one that grows as empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Position of the input.
+    pub input: usize,
+    /// Position of the output.
+    pub output: usize,
+}
+
+/// How a state grows along its first axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// The dimension that counts the positions held before the call. All states that name it have one length.
+    pub held: Name,
+    /// The number of positions that a call adds.
+    pub added: Dim,
+}
+
 /// A relation between dimensions on which a model relies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
@@ -150,6 +172,7 @@ pub struct Graph {
     inputs: Vec<Port>,
     params: Vec<Port>,
     outputs: Vec<Output>,
+    states: Vec<State>,
     requirements: Vec<Requirement>,
 }
 
@@ -163,6 +186,7 @@ impl Graph {
             inputs: Vec::new(),
             params: Vec::new(),
             outputs: Vec::new(),
+            states: Vec::new(),
             requirements: Vec::new(),
         }
     }
@@ -241,7 +265,7 @@ impl Graph {
         self.axes.iter().enumerate().map(|(n, a)| (AxisId::new(n), a))
     }
 
-    /// The inputs, in the order of the declaration.
+    /// The inputs, in the order of the declaration; those of states come last.
     pub fn inputs(&self) -> &[Port] {
         &self.inputs
     }
@@ -251,9 +275,30 @@ impl Graph {
         &self.params
     }
 
-    /// The results, in the order of the declaration.
+    /// The results, in the order of the declaration; those of states come last.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
+    }
+
+    /// What is kept between calls, in the order of the declaration.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// How a state grows, if it does.
+    pub fn growth(&self, state: State) -> Option<Growth> {
+        let (before, after) = (&self.inputs[state.input].axes, &self.outputs[state.output].axes);
+        let (before, after) = (self.extent(*before.first()?), self.extent(*after.first()?));
+        let held = before.as_symbol()?;
+        (before != after).then(|| Growth { held: held.clone(), added: after - before })
+    }
+
+    /// Every dimension along which a state grows, each once, with what a call adds to it; sorted.
+    pub fn growths(&self) -> Vec<Growth> {
+        let mut out: Vec<Growth> = self.states.iter().filter_map(|s| self.growth(*s)).collect();
+        out.sort_by(|a, b| a.held.cmp(&b.held));
+        out.dedup_by(|a, b| a.held == b.held);
+        out
     }
 
     /// The relations that dimensions must satisfy.
@@ -294,8 +339,8 @@ impl Builder {
         Builder { graph: Graph::empty(name), interned: HashMap::new() }
     }
 
-    /// A builder with the axes, inputs, parameters and requirements of `graph`, and no nodes: axis ids and positions
-    /// of inputs and parameters stay the same. Initialisers refer to nodes and are carried over by [`Builder::copy`].
+    /// A builder with the axes, inputs, parameters, states and requirements of `graph`, and no nodes: axis ids and
+    /// positions of inputs and parameters stay the same, and those of outputs must. Initialisers refer to nodes and are carried over by [`Builder::copy`].
     pub fn like(graph: &Graph) -> Builder {
         let mut out = Builder::new(&graph.name);
         out.graph.axes = graph.axes.clone();
@@ -303,6 +348,7 @@ impl Builder {
         out.graph.inputs = graph.inputs.clone();
         out.graph.params = graph.params.clone();
         out.graph.requirements = graph.requirements.clone();
+        out.states_of(graph);
         for at in 0..out.graph.params.len() {
             let init = out.graph.params[at].init;
             out.graph.params[at].init = init.map(|i| match i {
@@ -490,6 +536,34 @@ impl Builder {
         }
         self.graph.outputs.push(Output { name: name.into(), axes: axes.to_vec(), node });
         Ok(())
+    }
+
+    /// Declares that an input is a state and `node` its value after the call. `before` lists the axes of the input and
+    /// `after` those of the value, in the order in which both are stored: the axis that grows, if one does, first.
+    pub fn state(
+        &mut self,
+        input: usize,
+        before: &[AxisId],
+        after: &[AxisId],
+        node: NodeId,
+    ) -> Result<(), TypeError> {
+        let port = &mut self.graph.inputs[input];
+        debug_assert_eq!(
+            port.axes.iter().collect::<BTreeSet<_>>(),
+            before.iter().collect::<BTreeSet<_>>(),
+            "the axes of `{}` in another order",
+            port.name
+        );
+        port.axes = before.to_vec();
+        let name = port.name.clone();
+        self.output(&name, after, node)?;
+        self.graph.states.push(State { input, output: self.graph.outputs.len() - 1 });
+        Ok(())
+    }
+
+    /// Declares the states of `graph`, whose inputs and outputs have the same positions here.
+    pub fn states_of(&mut self, graph: &Graph) {
+        self.graph.states = graph.states.clone();
     }
 
     /// The finished graph: what no output depends on is dropped.

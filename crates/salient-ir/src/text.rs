@@ -149,13 +149,23 @@ impl<'a> Printer<'a> {
         let g = self.g;
         let mut out = format!("model {}(", g.name());
         let port = |p: &crate::Port| format!("{}[{}]", p.dtype, self.stored(&p.axes));
-        let inputs: Vec<_> = g.inputs().iter().map(|p| format!("{}: {}", p.name, port(p))).collect();
-        let outputs: Vec<_> = g
-            .outputs()
-            .iter()
+        let kept: BTreeMap<usize, usize> = g.states().iter().map(|s| (s.output, s.input)).collect();
+        let given = |(n, _): &(usize, &crate::Port)| !kept.values().any(|input| input == n);
+        let inputs: Vec<_> = (g.inputs().iter().enumerate().filter(given))
+            .map(|(_, p)| format!("{}: {}", p.name, port(p)))
+            .collect();
+        let returned = |(n, _): &(usize, &crate::Output)| !kept.contains_key(n);
+        let outputs: Vec<_> = (g.outputs().iter().enumerate().filter(returned))
+            .map(|(_, o)| o)
             .map(|o| format!("{}: {}[{}]", o.name, g.node(o.node).dtype, self.dims(&o.axes)))
             .collect();
         let _ = writeln!(out, "{}) -> ({}) {{", inputs.join(", "), outputs.join(", "));
+        let names = self.state_names();
+        for (state, name) in g.states().iter().zip(&names) {
+            let p = &g.inputs()[state.input];
+            let path = if **name == *p.name { String::new() } else { format!(" as {}", p.name) };
+            let _ = writeln!(out, "    state {name}: {}{path}", port(p));
+        }
         for r in g.requirements() {
             let relation = match &r.relation {
                 Relation::Equal(a, b) => format!("{a} == {b}"),
@@ -194,21 +204,40 @@ impl<'a> Printer<'a> {
             let name = self.names[id.index()].as_ref().expect("lines are named");
             let _ = writeln!(out, "    let {name}{} = {body}", self.header(&self.order[id.index()], &seen));
         }
-        let mut returned = Vec::new();
-        for o in g.outputs() {
-            let whole = self.order[o.node.index()] == o.axes && self.names[o.node.index()].is_some();
-            if whole {
-                returned.push(self.names[o.node.index()].clone().expect("just seen"));
-                continue;
+        let (mut returned, mut updates) = (Vec::new(), Vec::new());
+        for (n, o) in g.outputs().iter().enumerate() {
+            let state = g.states().iter().position(|s| s.output == n).map(|at| &names[at]);
+            // What reads a state before the call must stand before the state's name changes its meaning.
+            let held = |id: NodeId| g.states().iter().any(|s| *g.op(id) == Op::Input(s.input));
+            let whole = self.order[o.node.index()] == o.axes && !held(o.node);
+            let name = match self.names[o.node.index()].clone().filter(|_| whole) {
+                Some(name) => name,
+                None => {
+                    let mut seen = AxisSet::new();
+                    let body = self.usage(o.node, &Env::new(), &mut seen);
+                    let name = format!("{}_out", identifier(&o.name));
+                    let _ = writeln!(out, "    let {name}{} = {body}", self.output_header(o, &seen));
+                    name
+                }
+            };
+            match state {
+                Some(state) => updates.push(format!("    {state} = {name}\n")),
+                None => returned.push(name),
             }
-            let mut seen = AxisSet::new();
-            let body = self.usage(o.node, &Env::new(), &mut seen);
-            let name = format!("{}_out", identifier(&o.name));
-            let _ = writeln!(out, "    let {name}{} = {body}", self.output_header(o, &seen));
-            returned.push(name);
         }
+        out.extend(updates);
         let _ = writeln!(out, "    return {}\n}}", returned.join(", "));
         out
+    }
+
+    /// The name of each state as an identifier. A state that nothing reads has no node to be named by.
+    fn state_names(&self) -> Vec<String> {
+        let node = |n: usize| self.g.ids().find(|id| *self.g.op(*id) == Op::Input(n));
+        let name = |s: &crate::State| match node(s.input) {
+            Some(id) => self.names[id.index()].clone().expect("ports are named"),
+            None => identifier(&self.g.inputs()[s.input].name),
+        };
+        self.g.states().iter().map(name).collect()
     }
 
     /// Every node that an initialiser mentions.

@@ -4,7 +4,7 @@
 //! bug of the pass, never the user's mistake.
 
 use crate::axis::AxisSet;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, NodeId, State};
 use crate::typing::result_type;
 
 /// Everything that is wrong with a graph; empty if nothing is.
@@ -43,8 +43,43 @@ pub fn verify(g: &Graph) -> Vec<String> {
             faults.push(format!("the output `{}` depends on an axis that it does not list", out.name));
         }
     }
+    faults.extend(g.states().iter().filter_map(|s| state_fault(g, *s).err()));
     faults.extend(unreachable(g).map(|id| format!("node {} is used by nothing", id.index())));
     faults
+}
+
+/// What [`State`] promises.
+fn state_fault(g: &Graph, state: State) -> Result<(), String> {
+    let (Some(before), Some(after)) = (g.inputs().get(state.input), g.outputs().get(state.output)) else {
+        return Err("a state is no input or no output".to_owned());
+    };
+    let fault = |what: &str| Err(format!("the state `{}` {what}", before.name));
+    let same = |of: fn(&State) -> usize| g.states().iter().filter(|s| of(s) == of(&state)).count() == 1;
+    if before.name != after.name {
+        return fault(&format!("is `{}` after the call", after.name));
+    }
+    if !same(|s| s.input) || !same(|s| s.output) {
+        return fault("is declared twice");
+    }
+    if before.dtype != g.node(after.node).dtype {
+        return fault("has another dtype after the call");
+    }
+    let (held, kept) = (g.shape(&before.axes), g.shape(&after.axes));
+    let grows = g.growth(state);
+    let from = usize::from(grows.is_some());
+    if held.len() != kept.len() || held[from..] != kept[from..] {
+        return fault("has another shape after the call");
+    }
+    let Some(growth) = grows else { return Ok(()) };
+    if growth.added.mentions(&growth.held) {
+        return fault(&format!("grows by {}", growth.added));
+    }
+    let other =
+        g.states().iter().filter_map(|s| g.growth(*s)).find(|o| o.held == growth.held && *o != growth);
+    match other {
+        Some(other) => fault(&format!("grows by {} where others grow by {}", growth.added, other.added)),
+        None => Ok(()),
+    }
 }
 
 fn distinct(axes: &[crate::AxisId]) -> usize {
@@ -61,4 +96,53 @@ fn unreachable(g: &Graph) -> impl Iterator<Item = NodeId> + '_ {
         g.outputs().iter().any(|o| o.node == id) || g.params().iter().any(init)
     };
     g.ids().filter(move |id| g.users(*id).is_empty() && !used(*id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AxisId, Builder, DType, Dim, NodeId};
+
+    /// A state `keys: f32[S, D]` that `next` gives its value after the call.
+    fn faults(next: impl Fn(&mut Builder, AxisId, NodeId) -> (AxisId, NodeId)) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let (s, d) = (b.axis_id("s", &Dim::symbol("S")), b.axis_id("d", &Dim::symbol("D")));
+        let keys = b.input("keys", &[s, d], DType::F32, None);
+        let (axis, node) = next(&mut b, s, keys);
+        b.state(0, &[s, d], &[axis, d], node).unwrap();
+        verify(&b.finish())
+    }
+
+    /// `keys` and so many positions more.
+    fn grown(b: &mut Builder, s: AxisId, keys: NodeId, by: &Dim) -> (AxisId, NodeId) {
+        let part = b.axis_id("t", by);
+        let axis = b.axis_id("s", &(b.extent(s) + by));
+        let zero = b.constant(crate::Const::f32(0.0));
+        let node = b.add(crate::Op::Concat(axis, [s, part].into_iter().collect()), &[keys, zero]).unwrap();
+        (axis, node)
+    }
+
+    #[test]
+    fn a_state_must_be_the_same_before_and_after() {
+        assert_eq!(faults(|_, s, keys| (s, keys)), Vec::<String>::new());
+        assert_eq!(faults(|b, s, keys| grown(b, s, keys, &Dim::symbol("T"))), Vec::<String>::new());
+        assert_eq!(
+            faults(|b, s, keys| grown(b, s, keys, &Dim::symbol("S"))),
+            ["the state `keys` grows by S"]
+        );
+        let truth = |b: &mut Builder, s, keys| (s, b.map(crate::MapOp::Eq, &[keys, keys]).unwrap());
+        assert_eq!(faults(truth), ["the state `keys` has another dtype after the call"]);
+        let two = |first: &str, second: &str| {
+            let mut b = Builder::new("m");
+            let s = b.axis_id("s", &Dim::symbol("S"));
+            let keys = ["a", "b"].map(|name| b.input(name, &[s], DType::F32, None));
+            for (n, by) in [first, second].into_iter().enumerate() {
+                let (axis, node) = grown(&mut b, s, keys[n], &Dim::symbol(by));
+                b.state(n, &[s], &[axis], node).unwrap();
+            }
+            verify(&b.finish())
+        };
+        assert_eq!(two("T", "T"), Vec::<String>::new());
+        assert_eq!(two("T", "R").len(), 2);
+    }
 }

@@ -67,6 +67,7 @@ impl<'a> Renamer<'a> {
         for (name, extent) in &plan.axes {
             r.b.axis_id(name, extent);
         }
+        r.b.states_of(g);
         for requirement in g.requirements() {
             r.b.require(requirement.clone());
         }

@@ -40,7 +40,7 @@ pub(crate) fn symbols(graph: &Graph) -> BTreeSet<Name> {
 
 /// The value of every symbol of the graph, or everything that is wrong with the tensors' names and shapes.
 ///
-/// `set` fixes symbols. A parameter may be absent if `absent_params` says so (it will be initialised); its shape is
+/// `set` fixes symbols. A state may be absent: it is zeros, or empty if it grows. A parameter may be absent if `absent_params` says so (it will be initialised); its shape is
 /// then no source of dimensions.
 pub(crate) fn bind(
     graph: &Graph,
@@ -51,28 +51,32 @@ pub(crate) fn bind(
 ) -> Result<Bindings, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut given = Vec::new();
-    for (side, ports, shapes) in
-        [(Side::Input, graph.inputs(), inputs), (Side::Param, graph.params(), params)]
-    {
-        let may_be_absent = absent_params && side == Side::Param;
-        names(graph, side, ports, shapes, may_be_absent, &mut faults);
-        for port in ports {
-            let Some(shape) = shapes.get(&*port.name) else { continue };
-            let tensor = Tensor { side, name: port.name.clone() };
-            if shape.len() == port.axes.len() {
-                let dims = graph.shape(&port.axes);
-                given.extend(dims.into_iter().zip(*shape).enumerate().map(|(axis, (dim, found))| Given {
-                    tensor: tensor.clone(),
-                    axis,
-                    dim,
-                    found: *found,
-                }));
-            } else {
-                faults.push(Fault::Rank { tensor, declared: declared(graph, port), found: shape.to_vec() });
-            }
+    let state = |at: usize| graph.states().iter().any(|s| s.input == at);
+    names(graph, Side::Input, graph.inputs(), inputs, &state, &mut faults);
+    names(graph, Side::Param, graph.params(), params, &|_| absent_params, &mut faults);
+    // What is held comes first: a length that does not fit it is the input's mistake.
+    let (held, new): (Vec<_>, Vec<_>) = graph.inputs().iter().enumerate().partition(|(n, _)| state(*n));
+    let held = held.into_iter().map(|(_, p)| (Side::State, p, inputs));
+    let new = new.into_iter().map(|(_, p)| (Side::Input, p, inputs));
+    let params = graph.params().iter().map(|p| (Side::Param, p, params));
+    for (side, port, shapes) in held.chain(new).chain(params) {
+        let Some(shape) = shapes.get(&*port.name) else { continue };
+        let tensor = Tensor { side, name: port.name.clone() };
+        if shape.len() == port.axes.len() {
+            let dims = graph.shape(&port.axes);
+            given.extend(dims.into_iter().zip(*shape).enumerate().map(|(axis, (dim, found))| Given {
+                tensor: tensor.clone(),
+                axis,
+                dim,
+                found: *found,
+            }));
+        } else {
+            faults.push(Fault::Rank { tensor, declared: declared(graph, port), found: shape.to_vec() });
         }
     }
     let wanted = symbols(graph);
+    // A model whose states are not given holds nothing yet.
+    let held: BTreeSet<Name> = graph.growths().into_iter().map(|g| g.held).collect();
     let mut known = Known::default();
     for (name, value) in set {
         if wanted.contains(name) {
@@ -81,6 +85,10 @@ pub(crate) fn bind(
             faults
                 .push(Fault::NoSuchDimension { name: name.clone(), known: wanted.iter().cloned().collect() });
         }
+    }
+    known.solve(&given);
+    for name in held.iter().filter(|n| !known.values.contains_key(*n)).cloned().collect::<Vec<_>>() {
+        known.add(name, 0, Source::Reset);
     }
     known.solve(&given);
     faults.extend(given.iter().filter_map(|g| known.check(g)));
@@ -101,13 +109,14 @@ fn names(
     side: Side,
     ports: &[Port],
     shapes: &Shapes<'_>,
-    may_be_absent: bool,
+    may_be_absent: &dyn Fn(usize) -> bool,
     faults: &mut Vec<Fault>,
 ) {
     let known: Vec<Name> = ports.iter().map(|p| p.name.clone()).collect();
-    let absent: Vec<&Port> = ports.iter().filter(|p| !shapes.contains_key(&*p.name)).collect();
+    let absent =
+        ports.iter().enumerate().filter(|(n, p)| !may_be_absent(*n) && !shapes.contains_key(&*p.name));
     let extra: Vec<&str> = shapes.keys().copied().filter(|n| !known.iter().any(|k| **k == **n)).collect();
-    for port in absent.iter().filter(|_| !may_be_absent) {
+    for (_, port) in absent {
         faults.push(Fault::Missing {
             tensor: Tensor { side, name: port.name.clone() },
             declared: declared(graph, port),

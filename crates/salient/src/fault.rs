@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Side {
     /// An input, given anew with each call.
     Input,
+    /// What is kept from the call before.
+    State,
     /// A parameter, as checkpoints hold them.
     Param,
     /// A result, whose memory the caller gives.
@@ -20,6 +22,7 @@ impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Side::Input => "input",
+            Side::State => "state",
             Side::Param => "parameter",
             Side::Output => "output",
         })
@@ -31,7 +34,7 @@ impl fmt::Display for Side {
 pub struct Tensor {
     /// Which kind.
     pub side: Side,
-    /// The name of the input or output, or the parameter's path.
+    /// The name of the input or output, or the path of the parameter or state.
     pub name: Name,
 }
 
@@ -46,6 +49,8 @@ impl fmt::Display for Tensor {
 pub enum Source {
     /// The caller fixed it (`--set` of the command line).
     Set,
+    /// A state that holds nothing yet.
+    Reset,
     /// The length of an axis of a tensor that was given.
     Axis(Tensor, usize),
 }
@@ -54,6 +59,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Set => f.write_str("as it was set"),
+            Source::Reset => f.write_str("as nothing is held yet"),
             Source::Axis(tensor, axis) => write!(f, "from axis {axis} of {tensor}"),
         }
     }

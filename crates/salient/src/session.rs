@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
-use salient_ir::{Bindings, DType, Port};
+use salient_ir::{Bindings, DType, Graph, Port, State};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Session<'a> {
     model: &'a Model,
-    dimensions: Bindings,
-    /// By position of the graph's inputs.
-    input_shapes: Vec<Vec<usize>>,
+    sizes: Sizes,
+    /// The dimensions that the caller fixed, but no length of a state.
+    set: Bindings,
     /// By position of the graph's parameters.
     params: Vec<Cow<'a, Array>>,
-    /// Dtype and shape, by position of the graph's outputs.
-    output_types: Vec<(DType, Vec<usize>)>,
+    /// The states by path, after the last step.
+    held: Option<Arrays>,
     prepared: Prepared<'a>,
 }
 
@@ -39,6 +39,32 @@ pub struct KernelInfo {
     pub kind: &'static str,
     /// Floating-point operations of one run; what a mask hides is not subtracted.
     pub flops: i64,
+}
+
+/// What is known of a call before any element is: the dimensions, and what follows from them.
+#[derive(Debug)]
+struct Sizes {
+    dimensions: Bindings,
+    /// By position of the graph's inputs.
+    inputs: Vec<Vec<usize>>,
+    /// Dtype and shape, by position of the graph's outputs.
+    outputs: Vec<(DType, Vec<usize>)>,
+}
+
+impl Sizes {
+    fn new(graph: &Graph, dimensions: Bindings) -> Sizes {
+        let extents = |axes: &[salient_ir::AxisId]| -> Vec<usize> {
+            let extent = |d: salient_ir::Dim| d.eval(&dimensions).ok().and_then(|n| usize::try_from(n).ok());
+            graph
+                .shape(axes)
+                .into_iter()
+                .map(|d| extent(d).expect("extents were checked when bound"))
+                .collect()
+        };
+        let inputs = graph.inputs().iter().map(|p| extents(&p.axes)).collect();
+        let outputs = graph.outputs().iter().map(|o| (graph.node(o.node).dtype, extents(&o.axes))).collect();
+        Sizes { dimensions, inputs, outputs }
+    }
 }
 
 impl<'a> Session<'a> {
@@ -59,17 +85,6 @@ impl<'a> Session<'a> {
             Ok(_) => return Err(Error::Call(faults)),
             Err(others) => return Err(Error::Call(others.into_iter().chain(faults).collect())),
         };
-        let extents = |axes: &[salient_ir::AxisId]| -> Vec<usize> {
-            let extent = |d: salient_ir::Dim| d.eval(&dimensions).ok().and_then(|n| usize::try_from(n).ok());
-            graph
-                .shape(axes)
-                .into_iter()
-                .map(|d| extent(d).expect("extents were checked when bound"))
-                .collect()
-        };
-        let input_shapes = graph.inputs().iter().map(|p| extents(&p.axes)).collect();
-        let output_types: Vec<_> =
-            graph.outputs().iter().map(|o| (graph.node(o.node).dtype, extents(&o.axes))).collect();
         let mut params = Vec::with_capacity(graph.params().len());
         for port in graph.params() {
             let array = match (weights.arrays().and_then(|w| w.get(&port.name)), weights.seed()) {
@@ -90,12 +105,90 @@ impl<'a> Session<'a> {
             return Err(Error::Call(faults));
         }
         let prepared = Prepared::new(model.code(), graph, &dimensions, &params)?;
-        Ok(Session { model, dimensions, input_shapes, params, output_types, prepared })
+        let mut set = set.clone();
+        graph.growths().iter().for_each(|g| _ = set.remove(&g.held));
+        Ok(Session { model, sizes: Sizes::new(graph, dimensions), set, params, held: None, prepared })
+    }
+
+    /// One call of a model that has state: begins with what the call before left, gives the results, and keeps the
+    /// values of the states. From call to call dimensions may change, except those of what is held.
+    ///
+    /// ```
+    /// use salient::{Array, Arrays, Model, Options, Weights};
+    ///
+    /// let source = "model total(x: f32[T]) -> (y: f32[T]) {
+    ///     state before: f32[]
+    ///     let y = before + cumsum(x)
+    ///     before = before + sum(x)
+    ///     return y
+    /// }";
+    /// let model = Model::compile(source, &Options::default())?;
+    /// let x = |values: &[f32]| {
+    ///     let mut inputs = Arrays::new();
+    ///     inputs.insert("x", Array::from_f32(vec![values.len()], values.to_vec()).unwrap()).unwrap();
+    ///     inputs
+    /// };
+    /// let mut session = model.session(&x(&[1.0, 2.0]), Weights::none())?;
+    /// assert_eq!(session.step(&x(&[1.0, 2.0]))?.get("y").unwrap().as_f32(), Some([1.0, 3.0].as_slice()));
+    /// assert_eq!(session.step(&x(&[10.0]))?.get("y").unwrap().as_f32(), Some([13.0].as_slice()));
+    /// session.reset();
+    /// assert_eq!(session.step(&x(&[10.0]))?.get("y").unwrap().as_f32(), Some([10.0].as_slice()));
+    /// # Ok::<(), salient::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Model::session`] and [`Session::run`]; what is held stays as it was.
+    pub fn step(&mut self, inputs: &Arrays) -> Result<Arrays, Error> {
+        self.rebind(inputs)?;
+        let graph = self.model.graph();
+        let mut outputs = self.outputs()?;
+        self.run(inputs, &mut outputs)?;
+        let (mut results, mut held) = (Arrays::new(), Arrays::new());
+        for (n, (output, array)) in graph.outputs().iter().zip(outputs).enumerate() {
+            let state = graph.states().iter().any(|s| s.output == n);
+            if state { &mut held } else { &mut results }.insert(&*output.name, array)?;
+        }
+        self.held = Some(held);
+        Ok(results)
+    }
+
+    /// Forgets what is held: states are zeros again, and those that grow are empty.
+    pub fn reset(&mut self) {
+        self.held = None;
+    }
+
+    /// How many positions are held by the states that grow; of several lengths the greatest, 0 without any.
+    pub fn positions(&self) -> usize {
+        let Some(held) = &self.held else { return 0 };
+        let graph = self.model.graph();
+        let growing = graph.states().iter().filter(|s| graph.growth(**s).is_some());
+        let length = |s: &State| held.get(&graph.inputs()[s.input].name).map(|a| a.shape()[0]);
+        growing.filter_map(length).max().unwrap_or(0)
+    }
+
+    /// Binds the session to the dimensions of other inputs and of what is held.
+    fn rebind(&mut self, inputs: &Arrays) -> Result<(), Error> {
+        let graph = self.model.graph();
+        let faults = dtype_faults(Side::Input, graph.inputs(), inputs);
+        let mut given = self.held.as_ref().map(shapes).unwrap_or_default();
+        given.extend(shapes(inputs));
+        let params = graph.params().iter().zip(&self.params);
+        let params: Shapes<'_> = params.map(|(port, array)| (&*port.name, array.shape())).collect();
+        let dimensions = match bind::bind(graph, &given, &params, &self.set, false) {
+            Ok(dimensions) if faults.is_empty() => dimensions,
+            Ok(_) => return Err(Error::Call(faults)),
+            Err(others) => return Err(Error::Call(others.into_iter().chain(faults).collect())),
+        };
+        if dimensions != self.sizes.dimensions {
+            self.prepared = Prepared::new(self.model.code(), graph, &dimensions, &self.params)?;
+            self.sizes = Sizes::new(graph, dimensions);
+        }
+        Ok(())
     }
 
     /// The value of every dimension of the model.
     pub fn dimensions(&self) -> &Bindings {
-        &self.dimensions
+        &self.sizes.dimensions
     }
 
     /// Bytes of working memory beside inputs, weights and outputs; `None` for the interpreter, which does not plan it.
@@ -109,7 +202,7 @@ impl<'a> Session<'a> {
         let info = |k: &salient_tile::Kernel| KernelInfo {
             name: k.name.clone(),
             kind: k.kind.name(),
-            flops: k.flops.eval(&self.dimensions).unwrap_or(0),
+            flops: k.flops.eval(&self.sizes.dimensions).unwrap_or(0),
         };
         program.kernels.iter().map(info).collect()
     }
@@ -120,7 +213,7 @@ impl<'a> Session<'a> {
     /// An output is too large for the address space.
     pub fn outputs(&self) -> Result<Vec<Array>, Error> {
         let zeros = |(dtype, shape): &(DType, Vec<usize>)| Array::zeros(*dtype, shape.clone());
-        self.output_types.iter().map(zeros).collect::<Result<_, _>>().map_err(|e| Error::Run(e.to_string()))
+        self.sizes.outputs.iter().map(zeros).collect::<Result<_, _>>().map_err(|e| Error::Run(e.to_string()))
     }
 
     /// Runs the model on borrowed inputs into memory of the caller, as made by [`Session::outputs`].
@@ -131,6 +224,10 @@ impl<'a> Session<'a> {
     ///
     /// # Panics
     /// The number of outputs is not that of the model.
+    ///
+    /// # State
+    /// A state is an input here, under its path, that may be left out: then it is what is held. Its value after the call
+    /// is an output, and is not kept; [`Session::step`] keeps it.
     pub fn run(&self, inputs: &Arrays, outputs: &mut [Array]) -> Result<(), Error> {
         self.run_watched(inputs, outputs, &mut |_, _| {})
     }
@@ -150,10 +247,15 @@ impl<'a> Session<'a> {
     ) -> Result<(), Error> {
         let graph = self.model.graph();
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
-        let mut ordered = Vec::with_capacity(self.input_shapes.len());
-        for (port, shape) in graph.inputs().iter().zip(&self.input_shapes) {
+        let mut ordered = Vec::with_capacity(self.sizes.inputs.len());
+        for (n, (port, shape)) in graph.inputs().iter().zip(&self.sizes.inputs).enumerate() {
             let tensor = Tensor { side: Side::Input, name: port.name.clone() };
-            match inputs.get(&port.name) {
+            let held = || self.held.as_ref().and_then(|held| held.get(&port.name));
+            match inputs.get(&port.name).or_else(held) {
+                None if graph.states().iter().any(|s| s.input == n) => {
+                    let zeros = Array::zeros(port.dtype, shape.clone());
+                    ordered.push(Cow::Owned(zeros.map_err(|e| Error::Run(e.to_string()))?));
+                }
                 None => {
                     let declared = bind::declared(graph, port);
                     faults.push(Fault::Missing { tensor, declared, nearest: None });
@@ -165,9 +267,9 @@ impl<'a> Session<'a> {
                 Some(array) => ordered.push(widened(array, port.dtype)),
             }
         }
-        assert_eq!(outputs.len(), self.output_types.len(), "one array for each output of the model");
+        assert_eq!(outputs.len(), self.sizes.outputs.len(), "one array for each output of the model");
         for ((output, (dtype, shape)), memory) in
-            graph.outputs().iter().zip(&self.output_types).zip(&*outputs)
+            graph.outputs().iter().zip(&self.sizes.outputs).zip(&*outputs)
         {
             let tensor = Tensor { side: Side::Output, name: output.name.clone() };
             if memory.dtype() != *dtype {
@@ -181,7 +283,7 @@ impl<'a> Session<'a> {
             return Err(Error::Call(faults));
         }
         let arguments = Arguments { inputs: &ordered, params: &self.params };
-        self.prepared.run(graph, &self.dimensions, arguments, outputs, watch)
+        self.prepared.run(graph, &self.sizes.dimensions, arguments, outputs, watch)
     }
 
     /// Runs the model into new memory.

@@ -259,7 +259,6 @@ impl<'a> Lowerer<'a, '_> {
         let Some(first) = parts.first() else {
             return Err(Diagnostic::error(span, "`concat` needs at least one part").into());
         };
-        let from_right = parts.iter().map(|p| p.2).find(|r| *r != usize::MAX).unwrap_or(usize::MAX);
         if let Some(name) = &label
             && parts.iter().all(|p| p.1 == Slot::UNIT && p.2 == usize::MAX)
         {
@@ -267,6 +266,18 @@ impl<'a> Lowerer<'a, '_> {
                 .also(first.3, format!("this is {}", self.shape_text(&first.0)))
                 .into());
         }
+        self.one_after_the_other(parts, label, "concat", span)
+    }
+
+    /// Parts of a concatenation, each without its slot along it, which comes beside it with its distance from the right.
+    pub(super) fn one_after_the_other(
+        &mut self,
+        parts: Vec<(Tensor, Slot, usize, Span)>,
+        label: Option<String>,
+        what: &str,
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let from_right = parts.iter().map(|p| p.2).find(|r| *r != usize::MAX).unwrap_or(usize::MAX);
         let dtypes: Vec<DType> = parts.iter().map(|p| self.dtype(&p.0)).collect();
         let dtype = dtypes.iter().copied().reduce(crate::value::promote).expect("at least one part");
         let mut total = Dim::constant(0);
@@ -288,7 +299,7 @@ impl<'a> Lowerer<'a, '_> {
             operands.push((t, place));
             lengths.push(own);
         }
-        let (mut pos, mut named, nodes) = self.broadcast(&operands, "concat", span)?;
+        let (mut pos, mut named, nodes) = self.broadcast(&operands, what, span)?;
         let name = label.clone().or_else(|| parts[0].1.label.as_deref().map(str::to_owned));
         let stem = match &label {
             Some(l) => l.clone(),
@@ -418,6 +429,7 @@ impl<'a> Lowerer<'a, '_> {
             riding: riding.collect(),
             call: Some(span),
             results: None,
+            states: Vec::new(),
         };
         self.frames.push(frame);
         let errors = self.errors.len();

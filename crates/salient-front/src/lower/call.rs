@@ -177,6 +177,7 @@ impl<'a> Lowerer<'a, '_> {
             Builtin::Mean => self.reduction(None, statics, args, span),
             Builtin::CumSum => self.running_sum(statics, args, span),
             Builtin::Concat => self.concat(statics, args, span),
+            Builtin::Append => self.append(statics, args, span),
             Builtin::Fused(op) => self.fused(op, statics, args, span),
         }
     }
@@ -257,6 +258,7 @@ impl<'a> Lowerer<'a, '_> {
             riding,
             call: Some(span),
             results: None,
+            states: Vec::new(),
         });
         let errors = self.errors.len();
         let out = self.entered(f, statics, given, span);
@@ -306,6 +308,7 @@ impl<'a> Lowerer<'a, '_> {
         let matched = match_parameters(f, given, span)?;
         self.bind_parameters(f, matched, span)?;
         self.body(&f.body);
+        self.leave_scope();
         self.check_results(f)
     }
 

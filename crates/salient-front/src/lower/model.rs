@@ -20,6 +20,7 @@ impl<'a> Lowerer<'a, '_> {
             riding: AxisSet::new(),
             call: None,
             results: None,
+            states: Vec::new(),
         });
     }
 
@@ -86,11 +87,16 @@ impl<'a> Lowerer<'a, '_> {
             self.define(&p.name.name, Value::Tensor(t), p.name.span);
         }
         self.body(&f.body);
+        self.leave_scope();
         // Parameters may bring dimensions of their own: only now is it known what there is to set.
         self.unused_settings(f)?;
         self.check_results(f)?;
         let results = self.frame().results.take().unwrap_or_default();
-        if self.errors.is_empty() { self.outputs(f, results) } else { Err(Fail::Reported) }
+        if !self.errors.is_empty() {
+            return Err(Fail::Reported);
+        }
+        self.outputs(f, results)?;
+        self.keep_states(f)
     }
 
     fn model_statics(&mut self, f: &'a Function) -> Eval<()> {
@@ -350,7 +356,7 @@ impl<'a> Lowerer<'a, '_> {
 }
 
 /// The names that a type gives to its axes.
-fn axis_names(ty: &Type) -> Vec<Option<String>> {
+pub(super) fn axis_names(ty: &Type) -> Vec<Option<String>> {
     let extents = ty.shape.iter().flatten();
     let name = |e: &Extent| match e {
         Extent::Dim(Some(name), _) => Some(name.name.clone()),

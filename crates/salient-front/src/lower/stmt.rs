@@ -37,7 +37,7 @@ impl<'a> Lowerer<'a, '_> {
             StmtKind::Param(p) => self.define(&p.name.name, Value::Poison, p.name.span),
             StmtKind::Const(c) => self.define(&c.name.name, Value::Poison, c.name.span),
             StmtKind::State(cells) => {
-                cells.iter().for_each(|(name, _)| self.define(&name.name, Value::Poison, name.span));
+                cells.iter().for_each(|c| self.define(&c.name.name, Value::Poison, c.name.span));
             }
             StmtKind::Return(_) => self.frame().results = Some(vec![(Value::Poison, stmt.span)]),
             StmtKind::Require(..) | StmtKind::For(..) | StmtKind::If(..) => {}
@@ -75,12 +75,7 @@ impl<'a> Lowerer<'a, '_> {
                 self.definition(targets, value, true)
             }
             StmtKind::Param(p) => self.param(p),
-            StmtKind::State(cells) => {
-                let span = cells.first().map_or(stmt.span, |c| c.0.span);
-                Err(Diagnostic::error(span, "state is not supported yet")
-                    .help("pass it in as an input and out as a result")
-                    .into())
-            }
+            StmtKind::State(cells) => self.state(cells),
             StmtKind::Const(c) => {
                 let value = self.constant_value(c);
                 self.define(&c.name.name, value, c.name.span);
@@ -95,6 +90,7 @@ impl<'a> Lowerer<'a, '_> {
                     self.frame().scopes.push(BTreeMap::new());
                     self.define(&range.name.name, Value::Int(Dim::constant(n)), range.name.span);
                     self.body(body);
+                    self.leave_scope();
                     self.frame().scopes.pop();
                     if !self.errors.is_empty() {
                         break;
@@ -113,6 +109,7 @@ impl<'a> Lowerer<'a, '_> {
                 };
                 self.frame().scopes.push(BTreeMap::new());
                 self.body(if known { then } else { otherwise });
+                self.leave_scope();
                 self.frame().scopes.pop();
                 Ok(())
             }

@@ -152,7 +152,11 @@ impl<'a> Lowerer<'a, '_> {
                             return;
                         }
                         Callee::Builtin(
-                            Builtin::Map(_) | Builtin::CumSum | Builtin::Where | Builtin::Fused(_),
+                            Builtin::Map(_)
+                            | Builtin::CumSum
+                            | Builtin::Append
+                            | Builtin::Where
+                            | Builtin::Fused(_),
                         )
                         | Callee::Declared(_) => {}
                     }
