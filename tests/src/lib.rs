@@ -5,6 +5,7 @@
 pub mod agree;
 pub mod case;
 pub mod data;
+pub mod examples;
 pub mod files;
 pub mod generate;
 pub mod snapshot;

@@ -4,6 +4,7 @@ use salient::{Engine, Graph, Model, Options, Sources, lower, models, optimise, r
 use salient_ir::text::print;
 use salient_tests::agree::all_agree;
 use salient_tests::case::Case;
+use salient_tests::examples::settings;
 use salient_tests::files::{files_under, root, sources, text};
 use salient_tests::sweep;
 use salient_tests::ways::Call;
@@ -30,7 +31,7 @@ fn example(file: &str) -> Result<Vec<Program>, String> {
     }
     let names = models(&sources).map_err(|e| e.to_string())?;
     let programs = names.into_iter().map(|model| {
-        let options = Options { model: Some(model), ..Options::default() };
+        let options = Options { model: Some(model), set: settings(file), ..Options::default() };
         Ok(Program { graph: lowered(&sources, &options)?, calls: calls.clone() })
     });
     programs.collect()

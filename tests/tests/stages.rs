@@ -1,10 +1,14 @@
 //! What becomes of each example: its graph, its fused graph and its kernels, to be read in review.
 
 use salient::{Isa, IsaChoice, Options, Stage, models, print_stage};
+use salient_tests::examples::{is_published, settings};
 use salient_tests::files::{files_under, sources};
 use salient_tests::{snapshot, sweep};
 
-const SHOWN: [Stage; 3] = [Stage::Graph, Stage::Fused, Stage::Kernels];
+/// The stages that are shown of an example; of a published model, which is long, what it comes to.
+fn shown(name: &str) -> &'static [Stage] {
+    if is_published(name) { &[Stage::Kernels] } else { &[Stage::Graph, Stage::Fused, Stage::Kernels] }
+}
 
 /// Every model of every example: the path of its file without the extension, and its name.
 fn examples() -> Vec<(String, String)> {
@@ -32,10 +36,11 @@ fn examples_become_what_was_reviewed() {
             name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
         });
         let sources = sources(&format!("examples/{}", file.expect("the file of the name")))?;
-        for stage in SHOWN {
+        for &stage in shown(name) {
             // The portable vectors: snapshots must not depend on the machine.
             let isa = IsaChoice::Only(Isa::Baseline);
-            let options = Options { model: Some(model.clone()), isa, ..Options::default() };
+            let options =
+                Options { model: Some(model.clone()), isa, set: settings(name), ..Options::default() };
             let text = print_stage(&sources, stage, &options).map_err(|e| e.to_string())?;
             snapshot::assert("examples", &format!("{name}/{stage}"), &text);
         }
@@ -45,6 +50,9 @@ fn examples_become_what_was_reviewed() {
 
 #[test]
 fn every_snapshot_belongs_to_an_example() {
-    let names = examples().into_iter().flat_map(|(name, _)| SHOWN.map(|stage| format!("{name}/{stage}")));
+    let of = |(name, _): (String, String)| {
+        shown(&name).iter().map(|stage| format!("{name}/{stage}")).collect::<Vec<_>>()
+    };
+    let names = examples().into_iter().flat_map(of);
     snapshot::assert_all_referenced("examples", names);
 }

@@ -1,4 +1,4 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `serve`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `serve`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
@@ -10,6 +10,7 @@ mod explain;
 mod failure;
 mod fmt;
 mod ir;
+mod models;
 mod options;
 mod report;
 mod run;
@@ -45,6 +46,8 @@ enum Command {
     Fmt(fmt::Args),
     /// Time a model on random arrays, fused beside unfused.
     Bench(bench::Args),
+    /// List the tensors and the metadata of a checkpoint.
+    Models(models::Args),
     /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
     Serve(Box<serve::Args>),
 }
@@ -80,6 +83,7 @@ fn dispatch(command: &Command) -> Outcome {
         Command::Verify(args) => verify::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Models(args) => models::run(args),
         Command::Serve(args) => serve::run(args),
     }
 }

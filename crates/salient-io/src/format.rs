@@ -113,7 +113,7 @@ pub(crate) fn describe_start(start: &[u8]) -> String {
 /// The file cannot be read, is of no known format, or is not what it claims to be.
 pub fn read_arrays(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
     let path = path.as_ref();
-    if path.to_string_lossy().ends_with(sharded::SUFFIX) {
+    if sharded::is_index(path) {
         return sharded::read_sharded_safetensors(path);
     }
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());

@@ -11,6 +11,7 @@
 
 mod arrays;
 mod blocks;
+mod contents;
 mod data;
 mod elements;
 mod error;
@@ -23,6 +24,7 @@ mod sharded;
 
 pub use arrays::Arrays;
 pub use blocks::BlockType;
+pub use contents::{Contents, Entry, decode_contents, read_contents};
 pub use data::{DataFile, read_data, split_data};
 pub use elements::Stored;
 pub use error::{Cause, IoError};

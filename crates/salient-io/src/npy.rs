@@ -14,6 +14,7 @@ use std::path::Path;
 use salient_ir::array::{Array, Data};
 use salient_ir::ty::DType;
 
+use crate::contents::Entry;
 use crate::elements::{ByteOrder, Stored, bytes_of, encode, extents};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start, length_of, read_file};
@@ -76,16 +77,9 @@ pub(crate) fn decode_source(mut source: impl Read + Seek) -> Result<Array, Cause
 /// As [`read_npy`].
 pub fn decode_npy(bytes: &[u8]) -> Result<Array, Cause> {
     let (header, elements) = split_header(bytes)?;
-    let (shape, stored) = (&header.shape, header.stored);
-    let claimed = bytes_of(shape, stored)
-        .ok_or_else(|| salient_ir::array::ArrayError::TooLarge { shape: extents(shape) })?;
-    let available = elements.len() as u64;
-    check_claim("the elements", claimed, available)?;
-    if claimed < available {
-        return Err(Cause::Trailing { extra: available - claimed });
-    }
-    let data = stored.decode(header.order, elements)?;
-    let array = Array::new(extents(shape), data)?;
+    header.elements(elements.len() as u64)?;
+    let data = header.stored.decode(header.order, elements)?;
+    let array = Array::new(extents(&header.shape), data)?;
     Ok(if header.column_major { transpose_storage(array)? } else { array })
 }
 
@@ -137,6 +131,34 @@ struct Header {
     order: ByteOrder,
     column_major: bool,
     shape: Vec<u64>,
+}
+
+impl Header {
+    /// The bytes of the elements, which must be all that are there after the header.
+    fn elements(&self, available: u64) -> Result<u64, Cause> {
+        let claimed = bytes_of(&self.shape, self.stored)
+            .ok_or_else(|| salient_ir::array::ArrayError::TooLarge { shape: extents(&self.shape) })?;
+        check_claim("the elements", claimed, available)?;
+        if claimed < available { Err(Cause::Trailing { extra: available - claimed }) } else { Ok(claimed) }
+    }
+}
+
+/// What a source that is one array says of it, without its elements.
+pub(crate) fn entry(mut source: impl Read + Seek, name: String) -> Result<Entry, Cause> {
+    let length = length_of(&mut source)?;
+    describe(source, length, name)
+}
+
+/// What the start of `length` bytes of an `.npy` file says of its array.
+pub(crate) fn describe(source: impl Read, length: u64, name: String) -> Result<Entry, Cause> {
+    /// Past the longest header that is read.
+    const START: u64 = (MAGIC.len() + 6 + MAX_HEADER) as u64;
+    let mut start = Vec::new();
+    source.take(START).read_to_end(&mut start).map_err(Cause::Read)?;
+    let (header, rest) = split_header(&start)?;
+    let before = (start.len() - rest.len()) as u64;
+    let bytes = header.elements(length.saturating_sub(before))?;
+    Ok(Entry::of_elements(name, header.stored, extents(&header.shape), bytes))
 }
 
 /// The header, and the bytes after it.

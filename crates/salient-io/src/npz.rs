@@ -12,9 +12,10 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::arrays::Arrays;
+use crate::contents::Entry;
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start, length_of, read_file, start_of};
-use crate::npy::{decode_npy, encode_npy, type_text};
+use crate::npy::{decode_npy, describe, encode_npy, type_text};
 
 /// Deflate cannot expand more than this: 258 bytes from a match of two bits.
 const MAX_EXPANSION: u64 = 1032;
@@ -34,7 +35,36 @@ pub fn read_npz(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
 ///
 /// # Errors
 /// As [`read_npz`].
-pub fn decode_npz(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
+pub fn decode_npz(source: impl Read + Seek) -> Result<Arrays, IoError> {
+    let mut arrays = Arrays::new();
+    each_member(source, |name, size, member| {
+        let mut bytes = Vec::new();
+        // One byte past the size that is claimed: a longer member is not cut short silently.
+        member.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(member_cause)?;
+        let array = decode_npy(&bytes).map_err(|cause| cause.in_array(name))?;
+        arrays.insert(name, array)
+    })?;
+    Ok(arrays)
+}
+
+/// What an archive says of its arrays, in the order of its directory.
+pub(crate) fn entries(source: impl Read + Seek) -> Result<Vec<Entry>, IoError> {
+    let mut entries: Vec<Entry> = Vec::new();
+    each_member(source, |name, size, member| {
+        if entries.iter().any(|entry| entry.name == name) {
+            return Err(Cause::Duplicate.in_array(name));
+        }
+        entries.push(describe(member, size, name.to_owned())?);
+        Ok(())
+    })?;
+    Ok(entries)
+}
+
+/// Calls a function with the name, the claimed size and the bytes of every member; its failures are named by the member.
+fn each_member(
+    mut source: impl Read + Seek,
+    mut visit: impl FnMut(&str, u64, &mut dyn Read) -> Result<(), IoError>,
+) -> Result<(), IoError> {
     let length = length_of(&mut source)?;
     let start = start_of(&mut source)?;
     if Format::of_start(&start) != Some(Format::Npz) {
@@ -44,23 +74,17 @@ pub fn decode_npz(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
     if archive.has_duplicate_names() {
         return Err(Cause::DuplicateMember.into());
     }
-    let mut arrays = Arrays::new();
     for position in 0..archive.len() {
-        let member = archive.by_index(position).map_err(archive_cause)?;
+        let mut member = archive.by_index(position).map_err(archive_cause)?;
         let name = member.name().map_err(archive_cause)?.into_owned();
         let name = name.strip_suffix(MEMBER_SUFFIX).unwrap_or(&name);
         let size = member.size();
-        let array = check_claim("a member", size, length.saturating_mul(MAX_EXPANSION))
-            .and_then(|()| {
-                let mut bytes = Vec::new();
-                // One byte past the size that is claimed: a longer member is not cut short silently.
-                member.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(member_cause)?;
-                decode_npy(&bytes)
-            })
-            .map_err(|cause| cause.in_array(name))?;
-        arrays.insert(name, array)?;
+        check_claim("a member", size, length.saturating_mul(MAX_EXPANSION))
+            .map_err(IoError::from)
+            .and_then(|()| visit(name, size, &mut member))
+            .map_err(|error| IoError { array: error.array.or_else(|| Some(name.to_owned())), ..error })?;
     }
-    Ok(arrays)
+    Ok(())
 }
 
 /// Writes an `.npz` file of stored members, in the order of the map.

@@ -17,9 +17,11 @@ use salient_ir::array::Array;
 use salient_ir::ty::DType;
 
 use crate::arrays::Arrays;
+use crate::contents::Entry;
 use crate::elements::{ByteOrder, Stored, encode};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start, length_of, read_file, start_of};
+use crate::gguf::GgufValue;
 
 /// Bytes of the header's length.
 const LENGTH_BYTES: u64 = 8;
@@ -48,6 +50,25 @@ pub fn decode_safetensors(mut source: impl Read + Seek) -> Result<Arrays, IoErro
         arrays.insert(name, array)?;
     }
     Ok(arrays)
+}
+
+/// The tensors of a source in the order of their bytes, and its metadata, sorted.
+pub(crate) fn contents(
+    mut source: impl Read + Seek,
+) -> Result<(Vec<Entry>, Vec<(String, GgufValue)>), IoError> {
+    let header = read_header(&mut source)?;
+    let mut entries = Vec::new();
+    for name in header.offset_keys() {
+        let info = header.info(&name).expect("a name that the header lists has its entry");
+        let stored = stored_of(info).map_err(|cause| cause.in_array(&name))?;
+        let bytes = info.data_offsets.1 - info.data_offsets.0;
+        entries.push(Entry::of_elements(name, stored, info.shape.clone(), bytes as u64));
+    }
+    let texts = header.metadata().iter().flatten();
+    let mut metadata: Vec<_> =
+        texts.map(|(key, text)| (key.clone(), GgufValue::Text(text.clone()))).collect();
+    metadata.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok((entries, metadata))
 }
 
 /// The header, checked against the length of the source, which is left at the first element.
@@ -83,8 +104,7 @@ fn read_header(source: &mut (impl Read + Seek)) -> Result<Metadata, Cause> {
 
 /// The next tensor of the source. Its bytes are known to be there.
 fn read_tensor(source: &mut impl Read, info: &TensorInfo) -> Result<Array, Cause> {
-    let stored = stored_type(info.dtype)
-        .ok_or_else(|| Cause::ElementType { found: info.dtype.to_string(), format: Format::Safetensors })?;
+    let stored = stored_of(info)?;
     let mut bytes = vec![0; info.data_offsets.1 - info.data_offsets.0];
     source.read_exact(&mut bytes).map_err(Cause::Read)?;
     Ok(Array::new(info.shape.clone(), stored.decode(ByteOrder::Little, &bytes)?)?)
@@ -107,8 +127,10 @@ const TYPES: [(Dtype, Stored); 13] = [
     (Dtype::BOOL, Stored::Bool),
 ];
 
-fn stored_type(dtype: Dtype) -> Option<Stored> {
-    TYPES.iter().find(|(known, _)| *known == dtype).map(|&(_, stored)| stored)
+fn stored_of(info: &TensorInfo) -> Result<Stored, Cause> {
+    let known = TYPES.iter().find(|(dtype, _)| *dtype == info.dtype);
+    let unread = || Cause::ElementType { found: info.dtype.to_string(), format: Format::Safetensors };
+    known.map(|&(_, stored)| stored).ok_or_else(unread)
 }
 
 /// Writes a `.safetensors` file: wider elements first, so that all are aligned, else in the order of the map.

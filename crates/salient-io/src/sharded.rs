@@ -14,7 +14,12 @@ use crate::format::{length_of, read_file};
 use crate::safetensors::{MAX_HEADER, read_safetensors};
 
 /// What the name of an index ends with.
-pub(crate) const SUFFIX: &str = ".safetensors.index.json";
+const SUFFIX: &str = ".safetensors.index.json";
+
+/// Whether a file is an index, by its name: its content is JSON like any other.
+pub(crate) fn is_index(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(SUFFIX)
+}
 
 /// Reads every tensor of a checkpoint from the path of its index: shard by shard, in the order of their names.
 ///
@@ -22,25 +27,43 @@ pub(crate) const SUFFIX: &str = ".safetensors.index.json";
 /// The index or a shard cannot be read or is malformed, or they disagree.
 pub fn read_sharded_safetensors(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
     let path = path.as_ref();
+    let tensors =
+        read_shards(path, |shard| Ok(read_safetensors(shard)?.into_iter().collect()), |(name, _)| name)?;
+    let mut arrays = Arrays::new();
+    for (name, array) in tensors {
+        arrays.insert(name, array).map_err(|error| error.in_file(path))?;
+    }
+    Ok(arrays)
+}
+
+/// What `read` finds in every shard of an index, in the order of the shards' names, each where the index places it.
+pub(crate) fn read_shards<T>(
+    path: &Path,
+    read: impl Fn(&Path) -> Result<Vec<T>, IoError>,
+    name: impl Fn(&T) -> &String,
+) -> Result<Vec<T>, IoError> {
     let index = read_file(path, |source| read_index(source).map_err(IoError::from))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let shards: BTreeSet<&str> = index.values().map(String::as_str).collect();
-    let mut arrays = Arrays::new();
+    let mut found = Vec::new();
+    let mut names = BTreeSet::new();
     for shard in shards {
-        for (name, array) in read_safetensors(folder.join(shard))? {
-            if index.get(&name).is_none_or(|place| place != shard) {
+        for tensor in read(&folder.join(shard))? {
+            let name = name(&tensor);
+            if index.get(name).is_none_or(|place| place != shard) {
                 let cause = Cause::Unlisted { shard: shard.to_owned() };
-                return Err(cause.in_array(name).in_file(path));
+                return Err(cause.in_array(name.clone()).in_file(path));
             }
-            arrays.insert(name, array).map_err(|error| error.in_file(path))?;
+            names.insert(name.clone());
+            found.push(tensor);
         }
     }
     for (name, shard) in &index {
-        if arrays.get(name).is_none() {
+        if !names.contains(name) {
             return Err(Cause::Missing { shard: shard.clone() }.in_array(name).in_file(path));
         }
     }
-    Ok(arrays)
+    Ok(found)
 }
 
 /// The tensors of an index and the names of their files.

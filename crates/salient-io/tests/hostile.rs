@@ -8,8 +8,8 @@ use common::{
     assert_same, npy_bytes, safetensors_bytes, small_gguf, small_npz, small_safetensors, zip_bytes,
 };
 use salient_io::{
-    Arrays, Cause, IoError, decode_arrays, decode_npy, decode_npz, decode_safetensors, encode_npy,
-    read_arrays, read_npz, write_npy, write_npz,
+    Arrays, Cause, IoError, decode_arrays, decode_contents, decode_npy, decode_npz, decode_safetensors,
+    encode_npy, read_arrays, read_npz, write_npy, write_npz,
 };
 use salient_ir::DType;
 use salient_ir::array::{Array, ArrayError};
@@ -38,6 +38,8 @@ fn every_truncation_is_refused() {
         for length in 0..bytes.len() {
             let result = decode(&bytes[..length]);
             assert!(result.is_err(), "{format}: {length} of {} bytes were read", bytes.len());
+            let listed = decode_contents(Cursor::new(&bytes[..length]), "a");
+            assert!(listed.is_err(), "{format}: {length} of {} bytes were listed", bytes.len());
         }
     }
 }
@@ -66,6 +68,7 @@ fn changed_bytes_never_panic() {
     let mut random = fastrand::Rng::with_seed(1);
     for (format, bytes) in valid_files() {
         let check = |changed: &[u8]| {
+            drop(decode_contents(Cursor::new(changed), "a"));
             if let Ok(arrays) = decode(changed) {
                 let total: usize = arrays.iter().map(|(_, array)| array.size_in_bytes()).sum();
                 assert!(total <= changed.len() * 8, "{format}: {total} bytes of elements");
