@@ -219,3 +219,20 @@ fn requests_are_answered_line_by_line() {
     let again = words(&format!("run {MODEL} --data {DATA} --expect {} --rtol 0 --atol 0", all.display()));
     assert_eq!(succeeds(&again).matches(": agrees\n").count(), 2);
 }
+
+#[test]
+fn checkpoints_are_listed() {
+    let file =
+        npz("listed.npz", vec![("layer.0.weight", counting(&[2, 3])), ("layer.0.bias", counting(&[2]))]);
+    let ended = words(&format!("models {file}"));
+    let expected =
+        "layer.0.weight  f32  [2, 3]  24\nlayer.0.bias    f32  [2]      8\n2 tensors of npz, 32 bytes\n";
+    assert_eq!(succeeds(&ended), expected);
+    let ended = words(&format!("models {file} --only bias --json"));
+    let listed: serde_json::Value = serde_json::from_str(succeeds(&ended)).unwrap();
+    assert_eq!(listed["bytes"], 8);
+    assert_eq!(
+        listed["tensors"],
+        serde_json::json!([{ "name": "layer.0.bias", "dtype": "f32", "shape": [2], "bytes": 8 }])
+    );
+}

@@ -79,7 +79,7 @@ pub fn decode_contents(mut source: impl Read + Seek, name: &str) -> Result<Conte
     let (entries, metadata) = match format {
         Format::Npy => (vec![npy::entry(source, name.to_owned())?], Vec::new()),
         Format::Npz => (npz::entries(source)?, Vec::new()),
-        Format::Safetensors => safetensors::contents(source)?,
+        Format::Safetensors => return safetensors::contents(source),
         Format::Gguf => {
             let header = read_gguf_header(&mut source)?;
             let entries = header.tensors.into_iter().map(|t| Entry {

@@ -17,7 +17,7 @@ use salient_ir::array::Array;
 use salient_ir::ty::DType;
 
 use crate::arrays::Arrays;
-use crate::contents::Entry;
+use crate::contents::{Contents, Entry};
 use crate::elements::{ByteOrder, Stored, encode};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start, length_of, read_file, start_of};
@@ -52,10 +52,8 @@ pub fn decode_safetensors(mut source: impl Read + Seek) -> Result<Arrays, IoErro
     Ok(arrays)
 }
 
-/// The tensors of a source in the order of their bytes, and its metadata, sorted.
-pub(crate) fn contents(
-    mut source: impl Read + Seek,
-) -> Result<(Vec<Entry>, Vec<(String, GgufValue)>), IoError> {
+/// What a source holds: tensors in the order of their bytes, metadata sorted.
+pub(crate) fn contents(mut source: impl Read + Seek) -> Result<Contents, IoError> {
     let header = read_header(&mut source)?;
     let mut entries = Vec::new();
     for name in header.offset_keys() {
@@ -68,7 +66,7 @@ pub(crate) fn contents(
     let mut metadata: Vec<_> =
         texts.map(|(key, text)| (key.clone(), GgufValue::Text(text.clone()))).collect();
     metadata.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok((entries, metadata))
+    Ok(Contents { format: Format::Safetensors, entries, metadata })
 }
 
 /// The header, checked against the length of the source, which is left at the first element.
