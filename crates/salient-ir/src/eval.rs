@@ -304,13 +304,25 @@ impl<'a> Oracle<'a> {
             }
             FusedOp::Softmax | FusedOp::Attend => softmax(&x, 0.0),
             FusedOp::ExpNorm | FusedOp::ExpAttend => softmax(&x, f64::NAN),
+            FusedOp::SinkSoftmax | FusedOp::SinkAttend => {
+                // The further score is one more entry of the row, of which nothing is made.
+                let sink = args.last().expect("an operator has arguments");
+                let mut row = x.clone();
+                row.push(self.value(*sink, at)?);
+                softmax(&row, 0.0)
+            }
+            FusedOp::LogSumExp => {
+                let max = maximum(&x);
+                let sum: f64 = x.iter().map(|s| (s - max).exp()).sum();
+                return Ok(if max == f64::NEG_INFINITY { max } else { max + sum.ln() });
+            }
         };
         if !op.info().reduces {
             return Ok(weights[here]);
         }
         let mut sum = if weights.iter().any(|w| w.is_nan()) { f64::NAN } else { 0.0 };
         let before = at[axis.index()];
-        for (k, w) in weights.iter().enumerate().filter(|(k, _)| x[*k] != f64::NEG_INFINITY) {
+        for (k, w) in weights[..x.len()].iter().enumerate().filter(|(k, _)| x[*k] != f64::NEG_INFINITY) {
             at[axis.index()] = k as i64;
             sum += w * self.value(args[1], at)?;
         }
@@ -334,12 +346,15 @@ fn first_greatest(op: ReduceOp, values: &[f64]) -> usize {
     best
 }
 
+/// The greatest; NaN if one is, -inf if there is none.
+fn maximum(values: &[f64]) -> f64 {
+    let greater = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+    values.iter().copied().fold(f64::NEG_INFINITY, greater)
+}
+
 /// The softmax of one row; every entry is `empty` where all scores are -inf.
 fn softmax(s: &[f64], empty: f64) -> Vec<f64> {
-    let max = s
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) });
+    let max = maximum(s);
     if max == f64::NEG_INFINITY {
         return vec![empty; s.len()];
     }

@@ -336,6 +336,9 @@ pub enum FusedOp {
     ExpNorm,
     Attend,
     ExpAttend,
+    LogSumExp,
+    SinkSoftmax,
+    SinkAttend,
 }
 
 /// A row of the table of fused operators.
@@ -383,6 +386,27 @@ pub const FUSED: &[FusedInfo] = &[
         arity: 2,
         reduces: true,
         doc: "sum[j](exp_norm[j](s) * v), in one pass over j; NaN where every s is -inf.",
+    },
+    FusedInfo {
+        op: FusedOp::LogSumExp,
+        name: "log_sum_exp",
+        arity: 1,
+        reduces: true,
+        doc: "log(sum[j](exp(s))), computed from s - max[j](s); -inf where every s is -inf.",
+    },
+    FusedInfo {
+        op: FusedOp::SinkSoftmax,
+        name: "sink_softmax",
+        arity: 2,
+        reduces: false,
+        doc: "exp(s) / (sum[j](exp(s)) + exp(r)), computed from s - max(max[j](s), r); r is finite and does not depend on j.",
+    },
+    FusedInfo {
+        op: FusedOp::SinkAttend,
+        name: "sink_attend",
+        arity: 3,
+        reduces: true,
+        doc: "Of s, v and r: sum[j](sink_softmax[j](s, r) * v), in one pass over j; a key of score -inf contributes nothing.",
     },
 ];
 

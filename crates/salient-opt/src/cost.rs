@@ -43,8 +43,9 @@ pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
             let scores = points(&child(1).axes);
             match op {
                 FusedOp::Norm => scores.saturating_mul(3),
-                FusedOp::Softmax | FusedOp::ExpNorm => scores.saturating_mul(8),
-                FusedOp::Attend | FusedOp::ExpAttend => {
+                FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => scores.saturating_mul(8),
+                FusedOp::LogSumExp => scores.saturating_mul(6),
+                FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend => {
                     points(&all()).saturating_add(scores.saturating_mul(6))
                 }
             }

@@ -1,7 +1,7 @@
 //! The language of the e-graph: the operators of `salient-ir` as terms, with axes as leaf children.
 //!
 //! Names are the mnemonics of the operator tables, so that rules are text: `(sum @j (mul ?x ?y))`. An `@` marks a
-//! variable that stands for an axis. Nothing here knows what an operator means.
+//! variable that stands for an axis, and an integer ends in `i`. Nothing here knows what an operator means.
 
 use egg::{FromOp, Id, Language};
 use salient_ir::{AxisId, Const, FusedOp, MapOp, ReduceOp};
@@ -124,8 +124,13 @@ impl FromOp for Term {
                 "iota" => (Some(Tag::Iota), 1),
                 "at" => (Some(Tag::At), 3),
                 "cumsum" => (Some(Tag::CumSum), 2),
+                // Two parts: the axis, that of each part, the parts.
+                "concat" => (Some(Tag::Concat), 5),
                 "true" => (Some(Tag::Const(Const::Bool(true))), 0),
                 "false" => (Some(Tag::Const(Const::Bool(false))), 0),
+                index if index.ends_with('i') => {
+                    (index[..index.len() - 1].parse().ok().map(|n| Tag::Const(Const::I64(n))), 0)
+                }
                 number => (number.parse().ok().map(|x| Tag::Const(Const::f32(x))), 0),
             }
         };

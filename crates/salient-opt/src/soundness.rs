@@ -17,9 +17,26 @@ use salient_ir::eval::{Data, Oracle};
 use salient_ir::{AxisId, AxisSet, Bindings, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Extents of the axes that rules name. `i` and `j` have one extent, so that a causal mask between them makes sense.
-const EXTENTS: &[(&str, &str, i64)] =
-    &[("i", "N", 3), ("j", "N", 3), ("e", "E", 2), ("f", "F", 2), ("k", "K", 4)];
+/// The axes that rules name, each with its extent as a dimension (none for one position) and one more or not. `i` and `j`
+/// have one extent, so that a causal mask between them makes sense; `c` is `j` with `u` behind it.
+const AXES: &[(&str, Option<&str>, i64)] = &[
+    ("i", Some("N"), 0),
+    ("j", Some("N"), 0),
+    ("e", Some("E"), 0),
+    ("f", Some("F"), 0),
+    ("k", Some("K"), 0),
+    ("u", None, 1),
+    ("c", Some("N"), 1),
+];
+
+/// The values of those dimensions.
+const SIZES: &[(&str, i64)] = &[("N", 3), ("E", 2), ("F", 2), ("K", 4)];
+
+/// The extent of an axis that rules name.
+fn extent((_, symbol, more): &(&str, Option<&str>, i64)) -> Dim {
+    let more = Dim::constant(*more);
+    symbol.map_or(more.clone(), |symbol| &Dim::symbol(symbol) + &more)
+}
 
 /// What a variable is tried as.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,7 +147,7 @@ struct Instance {
 fn instantiate(trial: &Trial) -> Option<Instance> {
     let mut b = Builder::new("trial");
     let axes: BTreeMap<&str, AxisId> =
-        EXTENTS.iter().map(|(n, extent, _)| (*n, b.axis_id(n, &Dim::symbol(extent)))).collect();
+        AXES.iter().map(|axis| (axis.0, b.axis_id(axis.0, &extent(axis)))).collect();
     let mut vars = BTreeMap::new();
     for (name, dtype, form, own) in trial {
         let ids: Vec<AxisId> = own.iter().map(|a| axes[a]).collect();
@@ -220,7 +237,8 @@ fn build(instance: &mut Instance, side: &PatternAst<Term>) -> Option<NodeId> {
                     Tag::At => Op::At(axes[0]),
                     Tag::CumSum => Op::CumSum(axes[0]),
                     Tag::Fused(op) => Op::Fused(op, axes[0]),
-                    Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Extent(_) | Tag::Concat => {
+                    Tag::Concat => Op::Concat(axes[0], axes[1..].into()),
+                    Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Extent(_) => {
                         panic!("{} has no text", term.tag)
                     }
                 };
@@ -258,7 +276,7 @@ fn both_sides(instance: &mut Instance, rule: &Rule) -> Result<Option<Graph>, Str
 }
 
 fn dims() -> Bindings {
-    EXTENTS.iter().map(|(_, symbol, n)| ((*symbol).into(), *n)).collect()
+    SIZES.iter().map(|(symbol, n)| ((*symbol).into(), *n)).collect()
 }
 
 /// Values for every input: the first seed has no special values, later ones have zeros and empty rows.

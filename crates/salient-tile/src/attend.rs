@@ -115,8 +115,20 @@ pub(crate) fn attend(
     stmts.push(let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)]));
     let (first, last) = (var(&first), var(&last));
     let count = &last - &first;
-    stmts.push(fill(&mut m, state.max, &count, f32::NEG_INFINITY));
-    stmts.push(fill(&mut m, state.sum, &count, 0.0));
+    // A further score without a value is where the softmax begins: it is the greatest so far, and exp(0) is 1.
+    match a.sink {
+        None => {
+            stmts.push(fill(&mut m, state.max, &count, f32::NEG_INFINITY));
+            stmts.push(fill(&mut m, state.sum, &count, 0.0));
+        }
+        Some(sink) => {
+            let over_rows = Span { axis: a.query, from: first.clone(), count: count.clone() };
+            let once = Span { axis: None, from: n(0), count: n(1) };
+            let to = Packed { base: state.max, offset: n(0), outer: n(1), inner: n(1) };
+            stmts.push(pack(&mut m, "pack_sink", sink, &env, &over_rows, &once, &to));
+            stmts.push(fill(&mut m, state.sum, &count, 1.0));
+        }
+    }
     stmts.push(fill(&mut m, state.context, &(&count * &context_width), 0.0));
 
     // Queries once for the tile of rows.
@@ -177,16 +189,22 @@ pub(crate) fn attend(
     // The values of the tile, and the scores to weights element by element: unmasked where the whole tile is kept.
     let tile_keys =
         Keys { first: from.clone(), count: here.clone(), row: keys_padded.clone(), most: score_row.clone() };
-    let values = Values::new(&mut m, a, &env, shape, tile_keys, &panel_width, (&wide, &panels), &mut stmts);
-    tile_stmts.push(values.pack(&mut m, a, &env));
+    let values = a.value.map(|value| {
+        let wide = (&wide, &panels);
+        Values::new(&mut m, a, value, &env, shape, tile_keys, &panel_width, wide, &mut stmts)
+    });
+    if let Some(values) = &values {
+        tile_stmts.push(values.pack(&mut m, a, &env));
+    }
     m.scope.ranges.insert(LANE, &keys);
     let each_row = |block: Stmt| for_loop(&row, first.clone(), last.clone(), n(1), vec![block]);
     let step =
         |m: &mut Maker<'_, '_>, score| softmax_step(m, score, &env, &row, &first, &from, &here, &state);
     let mut masked = vec![each_row(step(&mut m, a.score))];
     // A masked key adds nothing even where its value is NaN or infinite, which a weight of zero alone does not ensure.
-    let watch = may_be_masked(g, a.score, &m.scope.stored).then(|| m.scratch("wild", n(1)));
-    if let Some(wild) = watch {
+    let watched = values.as_ref().filter(|_| may_be_masked(g, a.score, &m.scope.stored));
+    let watch = watched.map(|values| (values, m.scratch("wild", n(1))));
+    if let Some((values, wild)) = watch {
         masked.extend(values.find_wild(&mut m, wild));
         tile_stmts.push(fill(&mut m, wild, &n(1), 0.0));
     }
@@ -211,10 +229,10 @@ pub(crate) fn attend(
         context: state.context,
         context_row: &context_width,
     };
-    let plain = values.weigh(&mut m, Zeros::Multiply, &to);
+    let plain = values.as_ref().map(|values| values.weigh(&mut m, Zeros::Multiply, &to)).unwrap_or_default();
     match watch {
         None => tile_stmts.extend(plain),
-        Some(wild) => {
+        Some((values, wild)) => {
             let Base::Scratch(slot) = wild else { unreachable!("a slot of scratch memory") };
             let found = m.variable("wild", &n(2));
             tile_stmts.push(Stmt::Read { var: found.as_str().into(), scratch: slot, offset: n(0) });
@@ -249,7 +267,11 @@ fn may_be_masked(g: &Graph, id: NodeId, stored: &BTreeMap<NodeId, Stored>) -> bo
 
 /// Sets so many elements at the start of a slot.
 fn fill(m: &mut Maker<'_, '_>, base: Base, count: &Dim, value: f32) -> Stmt {
-    let mut b = Builder::new(if value == 0.0 { "zeros" } else { "lowest" });
+    let mut b = Builder::new(match value {
+        0.0 => "zeros",
+        1.0 => "ones",
+        _ => "lowest",
+    });
     let to = b.output("to");
     let trip = b.int_param("n");
     let v = b.f32(value);
@@ -326,14 +348,17 @@ fn store_row(
 ) -> Vec<Stmt> {
     let g = m.scope.graph;
     let local = &var(row) - first;
-    let divide = m.call(
-        divide_row(a.op),
-        vec![
-            address(state.context, &local * context_width),
-            Arg::Int(context_width.clone()),
-            address(state.sum, local),
-        ],
-    );
+    let place = address(state.context, &local * context_width);
+    let divide = match a.value {
+        Some(_) => {
+            let args = vec![place, Arg::Int(context_width.clone()), address(state.sum, local)];
+            m.call(divide_row(a.op), args)
+        }
+        None => {
+            let args = vec![place, address(state.max, local.clone()), address(state.sum, local)];
+            m.call(log_of_row(), args)
+        }
+    };
     let mut env = env.clone();
     env.remove(&a.key);
     let mut strides = Vec::new();
@@ -357,6 +382,27 @@ fn store_row(
     };
     m.scope.inlined.insert(node);
     vec![divide, store]
+}
+
+/// `x = max + log(sum)`: where every key was masked, -inf.
+fn log_of_row() -> Body {
+    let mut b = Builder::new("log_of_row");
+    let x = b.output("x");
+    let (max, sum) = (b.input("max"), b.input("sum"));
+    let max = b.load::<F32>(max.at_start().one());
+    let sum = b.load::<F32>(sum.at_start().one());
+    let y = log_sum(&mut b, max, sum);
+    b.store(x.at_start().one(), y);
+    b.finish()
+}
+
+/// `max + log(sum)`, the greatest score where nothing was summed.
+pub(crate) fn log_sum(b: &mut Builder, max: F32, sum: F32) -> F32 {
+    let low = b.f32(f32::NEG_INFINITY);
+    let nothing = b.eq(max, low);
+    let log = math::log(b, sum);
+    let y = b.add(max, log);
+    b.select(nothing, low, y)
 }
 
 /// `x[..n] /= sum`: where the sum is zero, every key was masked, and the row is zeros or NaN as the operator says.

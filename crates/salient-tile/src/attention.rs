@@ -15,17 +15,27 @@ pub(crate) struct Attention {
     /// The axis of the keys.
     pub(crate) key: AxisId,
     pub(crate) score: NodeId,
-    pub(crate) value: NodeId,
+    /// What the weights are summed with; a log-sum-exp has none.
+    pub(crate) value: Option<NodeId>,
+    /// A further score of each row, which has no value.
+    pub(crate) sink: Option<NodeId>,
     /// An axis of the scores alone: rows of it share the values.
     pub(crate) query: Option<AxisId>,
     /// The innermost axis of the values alone.
     pub(crate) width: Option<AxisId>,
 }
 
-/// The operator, bound axis, scores and values of an attention node.
-fn parts(g: &Graph, node: NodeId) -> Option<(FusedOp, AxisId, NodeId, NodeId)> {
-    let Op::Fused(op @ (FusedOp::Attend | FusedOp::ExpAttend), key) = *g.op(node) else { return None };
-    Some((op, key, g.args(node)[0], g.args(node)[1]))
+/// An attention node without the roles of its axes.
+fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
+    let Op::Fused(op, key) = *g.op(node) else { return None };
+    let args = g.args(node);
+    let (value, sink) = match op {
+        FusedOp::Attend | FusedOp::ExpAttend => (Some(args[1]), None),
+        FusedOp::SinkAttend => (Some(args[1]), Some(args[2])),
+        FusedOp::LogSumExp => (None, None),
+        FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => return None,
+    };
+    Some(Attention { op, key, score: args[0], value, sink, query: None, width: None })
 }
 
 /// The axis whose positions are the rows of a tile, and the products inside the scores that it allows to be computed tile
@@ -35,8 +45,9 @@ pub(crate) fn query_axis(
     node: NodeId,
     is_stored: &dyn Fn(NodeId) -> bool,
 ) -> Option<(Option<AxisId>, Vec<NodeId>)> {
-    let (_, key, score, value) = parts(g, node)?;
-    let candidates = g.node(score).axes.iter().filter(|a| *a != key && !g.node(value).axes.contains(*a));
+    let Attention { key, score, value, .. } = parts(g, node)?;
+    let of_value = |a: AxisId| value.is_some_and(|v| g.node(v).axes.contains(a));
+    let candidates = g.node(score).axes.iter().filter(|a| *a != key && !of_value(*a));
     let tried = candidates.map(|a| (Some(a), inner_products(g, a, key, score, is_stored)));
     let (query, inside) = tried.max_by_key(|(a, inside)| (inside.len(), *a)).unwrap_or_default();
     Some((query, inside.into_iter().map(|s| s.node).collect()))
@@ -49,10 +60,12 @@ pub(crate) fn attention(
     query: Option<AxisId>,
     order: &[AxisId],
 ) -> Option<Attention> {
-    let (op, key, score, value) = parts(g, node)?;
-    let of_value = |a: &AxisId| g.node(value).axes.contains(*a) && !g.node(score).axes.contains(*a);
+    let a = parts(g, node)?;
+    let of_value = |x: &AxisId| {
+        a.value.is_some_and(|v| g.node(v).axes.contains(*x)) && !g.node(a.score).axes.contains(*x)
+    };
     let width = order.iter().rev().copied().find(of_value);
-    Some(Attention { op, key, score, value, query, width })
+    Some(Attention { query, width, ..a })
 }
 
 /// A product of queries and keys inside a score.

@@ -1,5 +1,6 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
+use crate::attend::log_sum;
 use crate::index::{Bound, Env};
 use crate::kernel::{Buffer, BufferId, Kernel, Kind};
 use crate::maker::{Maker, n, product, stored, var};
@@ -204,8 +205,9 @@ pub(crate) fn normalise(
     target: Target<'_>,
     op: FusedOp,
     axis: AxisId,
-    x: NodeId,
+    args: &[NodeId],
 ) -> Kernel {
+    let x = args[0];
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
@@ -213,6 +215,7 @@ pub(crate) fn normalise(
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let zero = b.f32(0.0);
+    let mut beside = None;
     let sum = match op {
         FusedOp::Norm => b.lanes(trip, zero, |b, index, sum| {
             s.enter(index);
@@ -221,7 +224,7 @@ pub(crate) fn normalise(
             b.store(place, v);
             b.add(sum, v)
         }),
-        FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::Attend | FusedOp::ExpAttend => {
+        FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => {
             let low = b.f32(f32::NEG_INFINITY);
             let max = b.lanes(trip, low, |b, index, max| {
                 s.enter(index);
@@ -231,8 +234,16 @@ pub(crate) fn normalise(
                 b.max(v, max)
             });
             let max = b.hmax(max);
+            // The further score is read as any value that does not depend on the lane.
+            s.leave();
+            let sink = (op == FusedOp::SinkSoftmax).then(|| s.f32(&mut b, args[1], &env));
+            let max = sink.map_or(max, |sink| b.max(sink, max));
             let (empty, zero) = (b.eq(max, low), b.f32(0.0));
             let shift = b.select(empty, zero, max);
+            beside = sink.map(|sink| {
+                let drop = b.sub(sink, shift);
+                math::exp_nonpositive(&mut b, drop)
+            });
             b.lanes(trip, zero, |b, index, sum| {
                 s.enter(index);
                 let place = s.place(b, &out, &env);
@@ -243,9 +254,13 @@ pub(crate) fn normalise(
                 b.add(sum, e)
             })
         }
+        FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend | FusedOp::LogSumExp => {
+            unreachable!("reduces its axis")
+        }
     };
     s.leave();
     let sum = b.hsum(sum);
+    let sum = beside.map_or(sum, |beside| b.add(sum, beside));
     // All scores -inf: a softmax is zeros, the others divide zero by zero.
     let divisor = if op == FusedOp::Softmax {
         let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
@@ -263,6 +278,41 @@ pub(crate) fn normalise(
     let args = s.finish();
     let call = m.call(b.finish(), args);
     m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &n(5))
+}
+
+/// The kernel that stores the logarithm of the sum of the exponentials of `x` along `axis`, in two passes over it.
+pub(crate) fn log_sum_exp(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, x: NodeId) -> Kernel {
+    let (mut m, env) = begin(scope, target, axis);
+    let extent = m.scope.graph.extent(axis).clone();
+    let out = stored(target.id, target.buffer);
+    let mut b = Builder::new(format!("{}.log_sum_exp", target.buffer.name));
+    let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
+    let trip = s.integer(&mut b, &extent);
+    let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+    let max = b.lanes(trip, low, |b, index, max| {
+        s.enter(index);
+        let v = s.f32(b, x, &env);
+        b.max(v, max)
+    });
+    let max = b.hmax(max);
+    let empty = b.eq(max, low);
+    let shift = b.select(empty, zero, max);
+    let sum = b.lanes(trip, zero, |b, index, sum| {
+        s.enter(index);
+        let v = s.f32(b, x, &env);
+        let v = b.sub(v, shift);
+        let e = math::exp_nonpositive(b, v);
+        b.add(sum, e)
+    });
+    s.leave();
+    let sum = b.hsum(sum);
+    let y = log_sum(&mut b, max, sum);
+    let place = s.place(&mut b, &out, &env).one();
+    b.store(place, y);
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    let points = &product(&target.buffer.shape) * &extent;
+    m.finish(vec![call], target.node, target.id, &points * &n(4))
 }
 
 /// The kernel that stores the running sum of `x` along `axis`.

@@ -11,7 +11,7 @@ use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
 use crate::maker::stored;
 use crate::map::map;
 use crate::product::{Contraction, contraction, product, sum_of_products};
-use crate::rows::{Target, cumulate, normalise, reduce};
+use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
 use salient_vector::tile::Shape;
@@ -141,7 +141,8 @@ fn compute(
             match *g.op(target.node) {
                 Op::Reduce(op, axis) => vec![reduce(scope, target, op, axis, args[0])],
                 Op::CumSum(axis) => vec![cumulate(scope, target, axis, args[0])],
-                Op::Fused(op, axis) => vec![normalise(scope, target, op, axis, args[0])],
+                Op::Fused(FusedOp::LogSumExp, axis) => vec![log_sum_exp(scope, target, axis, args[0])],
+                Op::Fused(op, axis) => vec![normalise(scope, target, op, axis, &args)],
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                     unreachable!("sources have no rows")
                 }
@@ -332,7 +333,11 @@ impl Planner<'_> {
         let is_stored =
             |id: NodeId| self.forms.contains_key(&id) || is_anchor(g.op(id)) && !self.only_for(id, anchor);
         let (query, inside) = query_axis(g, anchor, &is_stored)?;
-        let mut operands = vec![g.args(anchor)[1]];
+        // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
+        if matches!(g.op(anchor), Op::Fused(FusedOp::LogSumExp, _)) && inside.is_empty() {
+            return None;
+        }
+        let mut operands = g.args(anchor)[1..].to_vec();
         self.around(g.args(anchor)[0], &inside, &mut operands);
         Some((Form::Attention(anchor, query), operands))
     }
@@ -463,8 +468,8 @@ impl<'g> Assembler<'g> {
             }
         }
         // A row-wise kernel runs along the axis that it binds.
-        if let Op::Fused(FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm, axis) | Op::CumSum(axis) =
-            g.op(node)
+        if let Op::Fused(FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax, axis)
+        | Op::CumSum(axis) = g.op(node)
             && let Some(at) = order.iter().position(|a| a == axis)
         {
             let axis = order.remove(at);

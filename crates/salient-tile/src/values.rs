@@ -8,7 +8,7 @@ use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
 use crate::pack::{Packed, Span, pack, slope, stored_view};
 use crate::product::{Operands, tiles};
 use crate::strip::LANE;
-use salient_ir::Dim;
+use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Shape, Zeros};
 use salient_vector::{Builder, F32};
 
@@ -24,6 +24,8 @@ pub(crate) struct Keys {
 
 /// Panels of values.
 pub(crate) struct Values {
+    /// The node whose values they are.
+    value: NodeId,
     shape: Shape,
     keys: Keys,
     /// How wide a panel is, and how wide all are together.
@@ -53,6 +55,7 @@ impl Values {
     pub(crate) fn new(
         m: &mut Maker<'_, '_>,
         a: &Attention,
+        value: NodeId,
         env: &Env,
         shape: Shape,
         keys: Keys,
@@ -60,7 +63,7 @@ impl Values {
         (wide, panels): (&Dim, &Dim),
         stmts: &mut Vec<Stmt>,
     ) -> Values {
-        let lying = lying(m, a, env, &keys);
+        let lying = lying(m, a, value, env, &keys);
         if let Some((Base::Buffer(id), ..)) = lying {
             m.scope.reads.insert(id);
         }
@@ -78,7 +81,7 @@ impl Values {
         };
         let packed = m.scratch("values", room);
         let (panel, wide, panels) = (panel.clone(), wide.clone(), panels.clone());
-        Values { shape, keys, panel, wide, panels, whole: var(&whole), lying, packed }
+        Values { value, shape, keys, panel, wide, panels, whole: var(&whole), lying, packed }
     }
 
     /// Where a packed panel begins.
@@ -101,7 +104,7 @@ impl Values {
         let offset = self.packed_at(&var(&panel));
         let to = Packed { base: self.packed, offset, outer: self.panel.clone(), inner: n(1) };
         let limit = let_min(&edge, vec![self.wide.clone(), &from + &self.panel]);
-        let body = pack(m, "pack_value", a.value, env, &over_keys, &over_width, &to);
+        let body = pack(m, "pack_value", self.value, env, &over_keys, &over_width, &to);
         self.for_packed(&panel, vec![limit, body])
     }
 
@@ -150,15 +153,21 @@ impl Values {
 
 /// The address of the values of the tile's first key and the elements between keys, if the values are a stored tensor, or
 /// a view of one, that is contiguous along the width.
-fn lying(m: &Maker<'_, '_>, a: &Attention, env: &Env, keys: &Keys) -> Option<(Base, Dim, Dim)> {
+fn lying(
+    m: &Maker<'_, '_>,
+    a: &Attention,
+    value: NodeId,
+    env: &Env,
+    keys: &Keys,
+) -> Option<(Base, Dim, Dim)> {
     let width = a.width?;
-    if slope(m.scope, a.value, env, Some(width), Some(a.key)) != Some(n(1)) {
+    if slope(m.scope, value, env, Some(width), Some(a.key)) != Some(n(1)) {
         return None;
     }
     let mut env = env.clone();
     env.insert(width, Bound::Poly(n(0)));
     env.insert(a.key, Bound::Poly(var(LANE)));
-    let (base, at) = stored_view(m.scope, a.value, &env)?;
+    let (base, at) = stored_view(m.scope, value, &env)?;
     let (row, rest) = at.linear_in(LANE)?;
     let first = &rest + &(&row * &keys.first);
     Some((base, first, row))

@@ -34,6 +34,17 @@ impl Groups {
                 let (here, there) = (union.variable((id, *to)), union.variable((args[0], *from)));
                 union.join(here, there);
             }
+            // So does a read of one of the parts that an axis is made of.
+            if let Op::At(from) = g.op(id) {
+                for to in g.node(args[1]).axes.iter() {
+                    for (part, axis) in parts_of(g, args[0], *from) {
+                        if g.extent(axis) == g.extent(to) {
+                            let (here, there) = (union.variable((id, to)), union.variable((part, axis)));
+                            union.join(here, there);
+                        }
+                    }
+                }
+            }
         }
         Groups::named(g, union)
     }
@@ -78,6 +89,31 @@ impl Groups {
         let stem = &self.stems[group];
         if rank == 0 { stem.clone() } else { format!("{stem}.{rank}") }
     }
+}
+
+/// The parts of the concatenations that give a value its axis, element by element, each with its own axis.
+fn parts_of(g: &Graph, id: NodeId, axis: AxisId) -> Vec<(NodeId, AxisId)> {
+    let mut out = Vec::new();
+    let (mut next, mut seen) = (vec![id], BTreeSet::new());
+    while let Some(id) = next.pop() {
+        if !g.node(id).axes.contains(axis) || !seen.insert(id) {
+            continue;
+        }
+        match g.op(id) {
+            Op::Concat(whole, parts) if *whole == axis => {
+                out.extend(g.args(id).into_iter().zip(parts.iter().copied()))
+            }
+            Op::Map(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => next.extend(g.args(id)),
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Reduce(..)
+            | Op::At(_) => {}
+        }
+    }
+    out
 }
 
 /// A name for the axes of an extent that is not taken: the extent in lower case.

@@ -330,7 +330,10 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
         }
         MapOp::Pow => {}
         MapOp::Min | MapOp::Max => {
-            f.properties = args[0].properties.and(args[1].properties);
+            // The greater of -inf and a number is a number.
+            let lifts = |a: usize, b: usize| op == MapOp::Max && has(a, Score) && has(b, Finite);
+            f.properties =
+                args[0].properties.and(args[1].properties).with_if(lifts(0, 1) || lifts(1, 0), Finite);
             f.finite_at = finite_at();
             f.positive_at = positive_at();
         }
@@ -465,6 +468,22 @@ fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
                 .with_if(defined, NonNegative)
                 .with_if(defined && s.has(Finite), Positive);
             f.positive_at = if keeps_a_key { s.finite_at.clone() } else { Witnesses::nowhere() };
+        }
+        FusedOp::LogSumExp => {
+            f.properties = none.with_if(s.has(Score), Score).with_if(keeps_a_key, Finite);
+        }
+        FusedOp::SinkSoftmax => {
+            let defined = s.has(Score) && args[1].has(Finite);
+            f.properties = none
+                .with_if(defined, Finite)
+                .with_if(defined, NonNegative)
+                .with_if(defined && s.has(Finite), Positive);
+            f.positive_at = if defined { s.finite_at.clone() } else { Witnesses::nowhere() };
+        }
+        FusedOp::SinkAttend => {
+            let defined = s.has(Score) && args[2].has(Finite) && args[1].has(Finite);
+            f.properties =
+                none.with_if(defined, Finite).with_if(defined && args[1].has(NonNegative), NonNegative);
         }
         FusedOp::Attend | FusedOp::ExpAttend => {
             let defined = if op == FusedOp::Attend { s.has(Score) } else { keeps_a_key };

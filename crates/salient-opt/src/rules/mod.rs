@@ -6,11 +6,12 @@
 mod attention;
 mod contraction;
 mod masks;
+mod sinks;
 mod softmax;
 mod sums;
 
 use crate::facts::witness::Witnesses;
-use crate::facts::{Facts, Property};
+use crate::facts::{Facts, Known, Property};
 use crate::lang::{self, Term};
 use crate::normalise::Classes;
 use egg::{Pattern, Subst, Var};
@@ -22,6 +23,7 @@ pub const FAMILIES: &[(&str, &[Row])] = &[
     ("masks", masks::ROWS),
     ("softmax", softmax::ROWS),
     ("attention", attention::ROWS),
+    ("sinks", sinks::ROWS),
     ("contraction", contraction::ROWS),
 ];
 
@@ -104,6 +106,8 @@ pub enum Guard {
     KeepsKey(&'static str, &'static str),
     /// The mask lets a key through in every row along the axis.
     LetsThrough(&'static str, &'static str),
+    /// The axis has one position.
+    One(&'static str),
     /// A literal at or below -1e4, and finite: a stand-in for -inf.
     Sentinel(&'static str),
 }
@@ -116,14 +120,17 @@ impl Guard {
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
                 (x, Some(a))
             }
-            Guard::Scalar(x) | Guard::Tensor(x) | Guard::Data(x) | Guard::Is(x, _) | Guard::Sentinel(x) => {
-                (x, None)
-            }
+            Guard::Scalar(x)
+            | Guard::Tensor(x)
+            | Guard::Data(x)
+            | Guard::Is(x, _)
+            | Guard::One(x)
+            | Guard::Sentinel(x) => (x, None),
         }
     }
 
     /// Whether it is known to hold of values with these facts: the variable it is about, and the other one it names.
-    fn holds(self, x: &Facts, other: Option<&Facts>) -> bool {
+    fn holds(self, known: &Known, x: &Facts, other: Option<&Facts>) -> bool {
         let axis = other.and_then(|o| o.axis);
         let along = |w: &Witnesses| axis.is_some_and(|a| w.any_along(a));
         match self {
@@ -136,6 +143,7 @@ impl Guard {
             Guard::Is(_, property) => x.has(property),
             Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
             Guard::LetsThrough(..) => along(&x.true_at),
+            Guard::One(_) => x.axis.is_some_and(|a| known.extents[a.index()].as_constant() == Some(1)),
             Guard::Sentinel(_) => match x.constant {
                 Some(c @ Const::F32(_)) => (f64::MIN..=-1e4).contains(&c.value()),
                 Some(Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => false,
@@ -153,6 +161,7 @@ impl Guard {
             | Guard::Scalar(_)
             | Guard::Tensor(_)
             | Guard::Data(_)
+            | Guard::One(_)
             | Guard::Sentinel(_) => false,
         }
     }
@@ -173,6 +182,7 @@ impl Guard {
             Guard::Is(x, Property::Unit) => format!("{x} is zero or one"),
             Guard::KeepsKey(s, a) => format!("every row of {s} along {a} keeps a key"),
             Guard::LetsThrough(m, a) => format!("{m} lets a key through in every row along {a}"),
+            Guard::One(a) => format!("{a} has one position"),
             Guard::Sentinel(x) => format!("{x} is a finite literal at or below -1e4"),
         }
     }
@@ -217,7 +227,9 @@ impl Rule {
     /// The position of the first guard that does not know that it holds for the match.
     pub fn refused_by(&self, classes: &Classes, subst: &Subst) -> Option<usize> {
         let facts = |var: Var| &classes[subst[var]].data;
-        self.guards.iter().position(|(guard, x, other)| !guard.holds(facts(*x), other.map(facts)))
+        self.guards
+            .iter()
+            .position(|(guard, x, other)| !guard.holds(&classes.analysis, facts(*x), other.map(facts)))
     }
 }
 
