@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let session = model.session(&given.inputs, weights)?;
     timed("bind", before);
-    if let (Some(needed), Some(most)) = (session.working_bytes(), args.max_memory)
+    let loaded = session.loaded_bytes().unwrap_or(0);
+    if let (Some(needed), Some(most)) = (session.working_bytes().map(|n| n + loaded), args.max_memory)
         && needed > most
     {
         return Err(Failure::call(format!(

@@ -322,6 +322,17 @@ impl Dim {
         })
     }
 
+    /// `(p, q)` where `self` is `p // q`, rounded down, and nothing else.
+    pub fn quotient_of(&self) -> Option<(Dim, Dim)> {
+        match self.terms.as_slice() {
+            [(atoms, 1)] => match atoms.as_slice() {
+                [Atom::Floor(p, q)] => Some(((**p).clone(), (**q).clone())),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The structure, for passes that turn dimensions into code: see [`DimNode`].
     pub fn to_node(&self) -> DimNode {
         let mut sum: Option<DimNode> = None;

@@ -5,6 +5,7 @@
 
 pub mod bodies;
 mod compile;
+mod load;
 mod loops;
 pub mod peak;
 mod plan;
@@ -14,6 +15,7 @@ mod run;
 pub mod target;
 
 pub use compile::{CompileError, Compiled, Options};
+pub use load::Loaded;
 pub use plan::Plan;
 pub use run::RunError;
 pub use target::IsaChoice;

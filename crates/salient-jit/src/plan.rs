@@ -1,4 +1,4 @@
-//! A program with its dimensions: everything about a call that does not depend on its arrays.
+//! A program with its dimensions: everything about a call, or about binding parameters, that does not depend on arrays.
 
 use crate::bodies;
 use crate::compile::Compiled;
@@ -7,7 +7,7 @@ use crate::region::Region;
 use crate::run::RunError;
 use salient_ir::{Bindings, DimError};
 use salient_tile::memory;
-use salient_tile::{Kernel, LANES};
+use salient_tile::{Kernel, LANES, Section};
 use std::sync::{Mutex, PoisonError};
 
 /// A thread is worth its waking for so much time of work.
@@ -34,14 +34,19 @@ pub struct Plan {
     pub(crate) compiled: u64,
     /// Values of the program's symbols.
     pub(crate) symbols: Vec<i64>,
-    /// Elements, by buffer.
+    /// Which kernels it is for.
+    pub(crate) section: Section,
+    /// Elements, by buffer; nothing where neither a kernel of the section nor the border needs it.
     pub(crate) counts: Vec<usize>,
+    /// By buffer, whether a kernel of the section reads or writes it.
+    pub(crate) touched: Vec<bool>,
     /// Bytes from the start of the arena, by buffer: temporaries, and 32-bit copies of integers at the border.
     pub(crate) offsets: Vec<Option<usize>>,
     /// Bytes of the arena.
     pub(crate) arena: usize,
     /// Bytes of scratch memory of one thread.
     pub(crate) scratch: usize,
+    /// The kernels of the section.
     pub(crate) kernels: Vec<Bound>,
     /// The length of the axis of each check.
     pub(crate) extents: Vec<i64>,
@@ -65,22 +70,45 @@ pub(crate) struct Workspace {
 }
 
 impl Compiled {
-    /// Everything that depends on the dimensions: sizes, counts, the places of temporaries.
+    /// Everything about a call that depends on the dimensions: sizes, counts, the places of temporaries.
     ///
     /// # Errors
     /// A dimension is missing, negative or too large.
     pub fn bind(&self, dimensions: &Bindings) -> Result<Plan, RunError> {
+        self.plan(Section::Call, dimensions)
+    }
+
+    /// Dimensions with the number of lanes, which is a symbol of loop programs and of packed operands.
+    pub(crate) fn known(&self, dimensions: &Bindings) -> Bindings {
+        let mut known = dimensions.clone();
+        known.insert(LANES.into(), bodies::lanes(&self.target) as i64);
+        known
+    }
+
+    pub(crate) fn plan(&self, section: Section, dimensions: &Bindings) -> Result<Plan, RunError> {
         let program = &self.program;
         let symbols = program
             .symbols
             .iter()
-            .map(|s| dimensions.get(s).copied().ok_or_else(|| DimError::Unbound(s.clone()).into()))
+            .map(|s| match (section, dimensions.get(s)) {
+                (_, Some(value)) => Ok(*value),
+                // Kernels that run once need those that the shapes of parameters fix, and no others.
+                (Section::Load, None) => Ok(0),
+                (Section::Call, None) => Err(DimError::Unbound(s.clone()).into()),
+            })
             .collect::<Result<Vec<i64>, RunError>>()?;
-        // The number of lanes is a symbol of loop programs and of packed operands, and no dimension.
-        let mut known = dimensions.clone();
-        known.insert(LANES.into(), bodies::lanes(&self.target) as i64);
+        let known = self.known(dimensions);
+        let touched = program.touched(section);
         let mut counts = Vec::new();
-        for buffer in &program.buffers {
+        for (buffer, touched) in program.buffers.iter().zip(&touched) {
+            let needed = match section {
+                Section::Load => *touched || memory::is_kept(buffer),
+                Section::Call => true,
+            };
+            if !needed {
+                counts.push(0);
+                continue;
+            }
             for dim in &buffer.shape {
                 if dim.eval(&known)? < 0 {
                     return Err(RunError::Negative { tensor: buffer.name.clone() });
@@ -90,10 +118,10 @@ impl Compiled {
             memory::bytes(&buffer.count(), buffer.elem().size(), &known)?;
             counts.push(buffer.count().eval(&known)? as usize);
         }
-        let arena = memory::plan(program, &known)?;
+        let arena = memory::plan(program, section, &known)?;
         let mut kernels = Vec::new();
         let mut scratch = 0;
-        for kernel in &program.kernels {
+        for kernel in &program.kernels[program.section(section)] {
             let mut used = 0;
             let mut slots = Vec::new();
             for slot in &kernel.scratch {
@@ -106,11 +134,18 @@ impl Compiled {
             let threads = usize::try_from(worth).unwrap_or(usize::MAX).clamp(1, self.pool.threads());
             kernels.push(Bound { items, threads, slots });
         }
-        let extents = program.checks.iter().map(|c| c.extent.eval(dimensions)).collect::<Result<_, _>>()?;
+        let extent = |c: &salient_tile::Check| match (section, c.extent.eval(&known)) {
+            (_, Ok(extent)) => Ok(extent),
+            (Section::Load, Err(_)) => Ok(0),
+            (Section::Call, Err(e)) => Err(e),
+        };
+        let extents = program.checks.iter().map(extent).collect::<Result<_, _>>()?;
         Ok(Plan {
             compiled: self.id,
             symbols,
+            section,
             counts,
+            touched,
             offsets: arena.offsets,
             arena: arena.size,
             scratch,

@@ -16,6 +16,9 @@ pub(crate) struct Region {
 // SAFETY: the region is its memory's only owner, as a vector is.
 unsafe impl Send for Region {}
 
+// SAFETY: through a shared region nothing is read or written; it only tells where it begins.
+unsafe impl Sync for Region {}
+
 impl Region {
     /// A region of so many bytes; `None` where the system has no such memory.
     pub(crate) fn new(bytes: usize) -> Option<Region> {

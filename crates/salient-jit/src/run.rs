@@ -4,12 +4,13 @@
 //! caller's business: a kernel needs the elements only.
 
 use crate::compile::{Code, Compiled};
+use crate::load::Loaded;
 use crate::loops::ThreadCells;
 use crate::plan::{Bound, Plan, Workspace};
 use salient_ir::array::{Array, Data};
 use salient_ir::{DType, DimError};
 use salient_tile::memory::is_copied;
-use salient_tile::{Buffer, Role};
+use salient_tile::{Buffer, Role, Section};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +30,9 @@ pub enum RunError {
     /// The plan of another program.
     #[error("the plan was made for another program")]
     Plan,
+    /// Parameters that were loaded for another program, or at other dimensions.
+    #[error("the parameters were loaded for another program or at other dimensions")]
+    Loaded,
     /// The system has not so much memory.
     #[error("there are no {bytes} bytes of memory to work in")]
     Memory {
@@ -65,10 +69,19 @@ pub enum RunError {
     },
 }
 
+/// What a run reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) inputs: &'a [&'a Array],
+    pub(crate) params: &'a [&'a Array],
+}
+
 impl Compiled {
     /// Runs the program. Arrays are in the order of the graph's inputs, parameters and outputs, of the dtypes that the
-    /// program computes with (16-bit floats widened) and of the shapes that it was bound to. A call after the first with
-    /// the same plan allocates nothing. On an error the outputs hold anything.
+    /// program computes with (16-bit floats widened) and of the shapes that it was bound to. `loaded` is of these
+    /// parameters; where no call reads a parameter ([`Compiled::reads_param`]), any array may stand for it. A call after
+    /// the first with the same plan allocates nothing. On an error the outputs hold anything.
     ///
     /// # Errors
     /// An array does not fit, an integer is too large, or an index leaves its axis: then the last such index of the
@@ -76,20 +89,22 @@ impl Compiled {
     pub fn run(
         &self,
         plan: &Plan,
+        loaded: &Loaded,
         inputs: &[&Array],
         params: &[&Array],
         outputs: &mut [Array],
     ) -> Result<(), RunError> {
-        self.run_watched(plan, inputs, params, outputs, &mut |_, _| {})
+        self.run_watched(plan, loaded, inputs, params, outputs, &mut |_, _| {})
     }
 
-    /// As [`Compiled::run`]; `watch` is told of each kernel, by position, and how long it took.
+    /// As [`Compiled::run`]; `watch` is told of each kernel of a call, by position among them, and how long it took.
     ///
     /// # Errors
     /// As [`Compiled::run`].
     pub fn run_watched(
         &self,
         plan: &Plan,
+        loaded: &Loaded,
         inputs: &[&Array],
         params: &[&Array],
         outputs: &mut [Array],
@@ -98,40 +113,55 @@ impl Compiled {
         if plan.compiled != self.id {
             return Err(RunError::Plan);
         }
+        self.fits(plan, loaded)?;
         let mut w = plan.take(self)?;
-        let result = self.run_in(plan, &mut w, inputs, params, outputs, watch);
+        let given = Given { loaded, inputs, params };
+        let result = self.run_in(plan, &mut w, given, outputs, watch);
         plan.give(w);
         result
     }
 
-    fn run_in(
+    /// Runs the kernels of the plan's section.
+    pub(crate) fn run_in(
         &self,
         plan: &Plan,
         w: &mut Workspace,
-        inputs: &[&Array],
-        params: &[&Array],
+        given: Given<'_>,
         outputs: &mut [Array],
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), RunError> {
+        let Given { loaded, inputs, params } = given;
         for (at, buffer) in self.program.buffers.iter().enumerate() {
             let count = plan.counts[at];
             let given: *mut u8 = match buffer.role {
+                Role::Input(_) | Role::Param(_) | Role::Output(_)
+                    if plan.section == Section::Load && !plan.touched[at] =>
+                {
+                    std::ptr::null_mut()
+                }
                 Role::Input(k) => elements(checked(buffer, count, inputs.get(k).copied())?).cast_mut(),
+                Role::Param(_) if !plan.touched[at] || is_copied(buffer) => std::ptr::null_mut(),
                 Role::Param(k) => elements(checked(buffer, count, params.get(k).copied())?).cast_mut(),
                 Role::Output(k) => {
                     checked(buffer, count, outputs.get(k))?;
                     elements_mut(&mut outputs[k])
                 }
-                // Not used where a temporary has a place, and nobody's where no kernel touches it.
-                Role::Temporary => std::ptr::null_mut(),
+                // Not used where it has a place, and nobody's where no kernel touches it.
+                Role::Temporary | Role::Loaded => std::ptr::null_mut(),
             };
-            // In the plan every offset lies with its bytes inside the arena, with which the region begins.
-            let address = plan.offsets[at].map_or(given, |offset| w.region.start().wrapping_add(offset));
+            // In the plan every offset lies with its bytes inside the arena, with which the region begins; and so it is with
+            // what was loaded.
+            let address = match (plan.offsets[at], loaded.offsets[at]) {
+                (Some(offset), _) => w.region.start().wrapping_add(offset),
+                (None, Some(offset)) => loaded.region.start().wrapping_add(offset),
+                (None, None) => given,
+            };
             w.buffers[at] = address as i64;
         }
-        self.narrow_inputs(plan, w, inputs, params)?;
+        self.narrow_inputs(plan, w, inputs)?;
         let mut from = 0;
-        for (at, (code, bound)) in self.code.iter().zip(&plan.kernels).enumerate() {
+        let code = &self.code[self.program.section(plan.section)];
+        for (at, (code, bound)) in code.iter().zip(&plan.kernels).enumerate() {
             let range = from..from + code.buffers.len();
             from = range.end;
             for (cell, id) in w.addresses[range.clone()].iter_mut().zip(&code.buffers) {
@@ -209,24 +239,11 @@ impl Compiled {
         w.region.words(offset, plan.counts[at])
     }
 
-    fn narrow_inputs(
-        &self,
-        plan: &Plan,
-        w: &mut Workspace,
-        inputs: &[&Array],
-        params: &[&Array],
-    ) -> Result<(), RunError> {
+    fn narrow_inputs(&self, plan: &Plan, w: &mut Workspace, inputs: &[&Array]) -> Result<(), RunError> {
         for (at, buffer) in self.program.buffers.iter().enumerate() {
-            let array = match buffer.role {
-                Role::Input(k) => inputs[k],
-                Role::Param(k) => params[k],
-                Role::Output(_) | Role::Temporary => continue,
-            };
-            let (true, Some(values)) = (is_copied(buffer), array.as_i64()) else { continue };
-            for (to, value) in self.narrowed(plan, w, at).iter_mut().zip(values) {
-                *to = i32::try_from(*value)
-                    .map_err(|_| RunError::TooLarge { tensor: buffer.name.clone(), value: *value })?;
-            }
+            let (Role::Input(k), Section::Call) = (buffer.role, plan.section) else { continue };
+            let (true, Some(values)) = (is_copied(buffer), inputs[k].as_i64()) else { continue };
+            narrow(buffer, values, self.narrowed(plan, w, at))?;
         }
         Ok(())
     }
@@ -234,6 +251,9 @@ impl Compiled {
     fn widen_outputs(&self, plan: &Plan, w: &mut Workspace, outputs: &mut [Array]) {
         for (at, buffer) in self.program.buffers.iter().enumerate() {
             let (true, Role::Output(k)) = (is_copied(buffer), buffer.role) else { continue };
+            if plan.section == Section::Load {
+                continue;
+            }
             if let Some(to) = outputs[k].as_i64_mut() {
                 let from = self.narrowed(plan, w, at);
                 to.iter_mut().zip(from).for_each(|(to, from)| *to = i64::from(*from));
@@ -242,8 +262,21 @@ impl Compiled {
     }
 }
 
+/// 64-bit integers as compiled code sees them.
+pub(crate) fn narrow(buffer: &Buffer, from: &[i64], to: &mut [i32]) -> Result<(), RunError> {
+    for (to, value) in to.iter_mut().zip(from) {
+        *to = i32::try_from(*value)
+            .map_err(|_| RunError::TooLarge { tensor: buffer.name.clone(), value: *value })?;
+    }
+    Ok(())
+}
+
 /// An array that has the elements which the buffer stands for.
-fn checked<'a>(buffer: &Buffer, count: usize, array: Option<&'a Array>) -> Result<&'a Array, RunError> {
+pub(crate) fn checked<'a>(
+    buffer: &Buffer,
+    count: usize,
+    array: Option<&'a Array>,
+) -> Result<&'a Array, RunError> {
     let why = match array {
         None => "it was not given".to_owned(),
         // A narrower element would be read past its end.

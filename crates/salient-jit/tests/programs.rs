@@ -5,7 +5,7 @@ use salient_ir::array::Array;
 use salient_ir::{AxisId, Bindings, Builder as GraphBuilder, DType, Dim, NodeId};
 use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice};
-use salient_jit::{Compiled, Options, Plan, RunError};
+use salient_jit::{Compiled, Loaded, Options, Plan, RunError};
 use salient_tile::eval::{self, EvalError, Order};
 use salient_tile::memory;
 use salient_tile::{
@@ -55,8 +55,14 @@ impl Make {
         let mut graph = GraphBuilder::new("none");
         let node = graph.input("none", &[], DType::F32, None);
         let symbols = symbols.iter().map(|s| (*s).into()).collect();
-        let program =
-            Program { name: "made".into(), symbols, buffers: vec![], kernels: vec![], checks: vec![] };
+        let program = Program {
+            name: "made".into(),
+            symbols,
+            buffers: vec![],
+            kernels: vec![],
+            loads: 0,
+            checks: vec![],
+        };
         Make { program, node, axes: Vec::new() }
     }
 
@@ -259,6 +265,11 @@ fn compile(program: &Program, isa: IsaChoice, threads: usize) -> Compiled {
     Compiled::new(program.clone(), &Options { isa, threads }).unwrap()
 }
 
+/// Of programs without parameters.
+fn loaded(code: &Compiled) -> Loaded {
+    code.load(&Bindings::new(), &[]).unwrap()
+}
+
 fn outputs(program: &Program, dims: &Bindings) -> Vec<Array> {
     let mut out: Vec<(usize, Array)> = Vec::new();
     for buffer in &program.buffers {
@@ -286,7 +297,7 @@ fn agree(program: &Program, dims: &Bindings, inputs: &[&Array]) {
             assert!(plan.working_bytes(threads) <= most);
             for _ in 0..2 {
                 let mut have = outputs(program, dims);
-                code.run(&plan, inputs, &[], &mut have).unwrap();
+                code.run(&plan, &loaded(&code), inputs, &[], &mut have).unwrap();
                 for (have, want) in have.iter().zip(&expected) {
                     assert!(have.same_bits(want), "{isa:?}, {threads} threads, {dims:?}:\n{have}\n{want}");
                 }
@@ -315,7 +326,7 @@ fn a_divisor_of_zero_does_not_trap() {
     let (program, sizes) = (integers(), dims(&[("D", 0), ("N", 45)]));
     let code = compile(&program, IsaChoice::Auto, 1);
     let mut out = outputs(&program, &sizes);
-    code.run(&code.bind(&sizes).unwrap(), &[], &[], &mut out).unwrap();
+    code.run(&code.bind(&sizes).unwrap(), &loaded(&code), &[], &[], &mut out).unwrap();
     assert_eq!(out[0].as_i32().unwrap()[8 * 44 + 3], 34);
 }
 
@@ -328,10 +339,10 @@ fn wide_integers_are_narrowed_and_widened() {
     let code = compile(&program, IsaChoice::Auto, 1);
     let plan = code.bind(&sizes).unwrap();
     let mut out = outputs(&program, &sizes);
-    code.run(&plan, &[&whole, &truth], &[], &mut out).unwrap();
+    code.run(&plan, &loaded(&code), &[&whole, &truth], &[], &mut out).unwrap();
     assert_eq!((&out[0], &out[1]), (&whole, &truth));
     let large = Array::from_i64(vec![3], vec![0, 1 << 31, 0]).unwrap();
-    let error = code.run(&plan, &[&large, &truth], &[], &mut out).unwrap_err();
+    let error = code.run(&plan, &loaded(&code), &[&large, &truth], &[], &mut out).unwrap_err();
     assert_eq!(error, RunError::TooLarge { tensor: "x".into(), value: 1 << 31 });
 }
 
@@ -347,12 +358,12 @@ fn the_failing_index_that_is_told_does_not_depend_on_threads() {
             let code = compile(&program, isa, threads);
             let plan = code.bind(&sizes).unwrap();
             let mut out = outputs(&program, &sizes);
-            let error = code.run(&plan, &[&x], &[], &mut out).unwrap_err();
+            let error = code.run(&plan, &loaded(&code), &[&x], &[], &mut out).unwrap_err();
             let (tensor, axis) = ("first".to_owned(), "i".to_owned());
             assert_eq!(error, RunError::OutOfRange { tensor, axis, extent: 100, index: 60 });
             // The plan is usable afterwards.
             let fine = Array::from_bool(vec![100], vec![false; 100]).unwrap();
-            code.run(&plan, &[&fine], &[], &mut out).unwrap();
+            code.run(&plan, &loaded(&code), &[&fine], &[], &mut out).unwrap();
         }
     }
     let machine = Machine { lanes: 4, fused: true };
@@ -369,7 +380,7 @@ fn arrays_that_do_not_fit_are_refused_before_anything_runs() {
     let good = Array::from_f32(vec![2, 3], floats(6)).unwrap();
     let refused = |inputs: &[&Array], out: &mut [Array]| {
         let before = out.to_vec();
-        let error = code.run(&plan, inputs, &[], out).unwrap_err().to_string();
+        let error = code.run(&plan, &loaded(&code), inputs, &[], out).unwrap_err().to_string();
         assert_eq!(out, before);
         error
     };
@@ -400,7 +411,7 @@ fn the_plan_of_another_program_is_refused() {
     let plan: Plan = b.bind(&dims(&[("R", 1), ("W", 1)])).unwrap();
     let x = Array::from_f32(vec![1, 1], vec![1.0]).unwrap();
     let mut out = [Array::zeros(DType::F32, vec![1, 1]).unwrap()];
-    assert_eq!(a.run(&plan, &[&x], &[], &mut out), Err(RunError::Plan));
+    assert_eq!(a.run(&plan, &loaded(&a), &[&x], &[], &mut out), Err(RunError::Plan));
 }
 
 #[test]
@@ -412,7 +423,7 @@ fn memory_that_there_is_not_is_an_error() {
     assert!(plan.working_bytes(1) > 1 << 46);
     let x = Array::from_f32(vec![2, 1], vec![1.0, 2.0]).unwrap();
     let mut out = [Array::zeros(DType::F32, vec![2, 1]).unwrap()];
-    let error = code.run(&plan, &[&x], &[], &mut out).unwrap_err();
+    let error = code.run(&plan, &loaded(&code), &[&x], &[], &mut out).unwrap_err();
     assert_eq!(error, RunError::Memory { bytes: plan.working_bytes(1) });
 }
 
@@ -426,7 +437,7 @@ fn code_and_plans_are_shared_by_threads() {
     let x = Array::from_f32(vec![30, 17], floats(30 * 17)).unwrap();
     let run = || {
         let mut out = outputs(&program, &sizes);
-        code.run(&plan, &[&x], &[], &mut out).unwrap();
+        code.run(&plan, &loaded(&code), &[&x], &[], &mut out).unwrap();
         out
     };
     let alone = run();
@@ -453,7 +464,7 @@ fn code_is_made_and_freed_many_times() {
         let program = rows();
         let code = compile(&program, IsaChoice::Auto, 2);
         let mut out = outputs(&program, &sizes);
-        code.run(&code.bind(&sizes).unwrap(), &[&x], &[], &mut out).unwrap();
+        code.run(&code.bind(&sizes).unwrap(), &loaded(&code), &[&x], &[], &mut out).unwrap();
         assert_eq!(*first.get_or_insert_with(|| out.clone()), out);
     }
     if let (Some(before), Some(after)) = (before, mapped()) {

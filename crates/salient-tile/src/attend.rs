@@ -170,7 +170,7 @@ pub(crate) fn attend(
         let place = panels.at(g, &keys_env, &panel, &panel_width);
         m.scope.reads.insert(panels.id);
         let operands = Operands {
-            left: (*queries, depth),
+            left: (*queries, &n(0), depth),
             panel: (panels.base(), &place),
             panel_row: None,
             depth,

@@ -4,7 +4,7 @@
 //! access outside a tensor, a buffer that a kernel touches without saying so (the memory plan relies on it), scratch memory
 //! that is read before it is written, items that depend on each other. It is slow, and for tests and reports of bugs.
 
-use crate::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, LANES, Program, Role, Stmt};
+use crate::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, LANES, Program, Role, Section, Stmt};
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Dim, DimError, Name};
 use salient_vector::eval::{Arg as Value, Machine, Memory, eval};
@@ -93,13 +93,22 @@ pub fn run(
         let bytes = match buffer.role {
             Role::Input(k) => given(buffer, count, inputs.get(k).copied())?,
             Role::Param(k) => given(buffer, count, params.get(k).copied())?,
-            Role::Output(_) | Role::Temporary => vec![UNWRITTEN; count * buffer.elem().size() as usize],
+            Role::Output(_) | Role::Temporary | Role::Loaded => {
+                vec![UNWRITTEN; count * buffer.elem().size() as usize]
+            }
         };
         memory.add(bytes);
     }
-    for kernel in &program.kernels {
+    for (at, kernel) in program.kernels.iter().enumerate() {
         let items = size(&kernel.items, &known, &kernel.name)?;
-        let mut run = Run { program, kernel, machine, known: known.clone(), memory: &mut memory };
+        let mut run = Run {
+            program,
+            kernel,
+            loading: program.section(Section::Load).contains(&at),
+            machine,
+            known: known.clone(),
+            memory: &mut memory,
+        };
         let status = run.memory.add_i32(&[0, 0]);
         for slot in &kernel.scratch {
             let count = size(&slot.count, &known, &slot.name)?;
@@ -183,6 +192,8 @@ fn array(buffer: &Buffer, shape: Vec<usize>, bytes: &[u8]) -> Array {
 struct Run<'a> {
     program: &'a Program,
     kernel: &'a Kernel,
+    /// Whether the kernel is one of those that run once.
+    loading: bool,
     machine: Machine,
     /// Dimensions and the variables in sight.
     known: Bindings,
@@ -307,6 +318,7 @@ impl Run<'_> {
             };
             let input = match self.program.buffer(*id).role {
                 Role::Input(_) | Role::Param(_) => writes.contains(id),
+                Role::Loaded => writes.contains(id) && !self.loading,
                 Role::Output(_) | Role::Temporary => false,
             };
             if !said || input {

@@ -48,6 +48,13 @@ impl Ranges {
         if index.remainder_of().as_ref() == Some(extent) {
             return true;
         }
+        // `p // q` is less than what `p` is less than so many times `q`: the head of a column.
+        if let Some((p, q)) = index.quotient_of()
+            && p.is_nonnegative()
+            && self.inside(&p, &(&q * extent))
+        {
+            return true;
+        }
         let most = &index.upper_bound(&self.below) + &Dim::constant(1);
         index.is_nonnegative() && most.provably_le(extent)
     }
@@ -114,6 +121,9 @@ mod tests {
         assert_eq!(r.quotient(&d, &width), Some(h));
         assert_eq!(r.remainder(&d, &width), Some(e));
         assert!(r.inside(&d, &Dim::symbol("D")));
+        r.insert("column", &Dim::symbol("D"));
+        let head = r.quotient(&Dim::symbol("column"), &width).unwrap();
+        assert!(r.inside(&head, &Dim::symbol("H")));
         assert!(!r.inside(&(&d + &Dim::constant(1)), &Dim::symbol("D")));
     }
 }

@@ -7,6 +7,7 @@
 
 use salient_ir::{AxisId, DType, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
+use std::ops::Range;
 
 /// The symbol for the number of lanes of the target. It cannot be written in the language.
 pub const LANES: &str = "%L";
@@ -26,6 +27,8 @@ pub enum Role {
     Output(usize),
     /// An intermediate tensor in the arena.
     Temporary,
+    /// A tensor that follows from the parameters alone: computed once when they are bound, then read only.
+    Loaded,
 }
 
 /// A stored tensor, row-major over its axes in order.
@@ -231,6 +234,15 @@ pub struct Check {
     pub extent: Dim,
 }
 
+/// The parts of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// What follows from the parameters alone, at dimensions that their shapes fix: run once when they are bound.
+    Load,
+    /// All else: run at every call.
+    Call,
+}
+
 /// A whole model as kernels to be run one after the other.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -242,6 +254,8 @@ pub struct Program {
     pub buffers: Vec<Buffer>,
     /// The kernels in the order in which they run.
     pub kernels: Vec<Kernel>,
+    /// So many of them, at the start, run once when the parameters are bound: see [`Section`].
+    pub loads: usize,
     /// The checks that kernels make, by site.
     pub checks: Vec<Check>,
 }
@@ -250,6 +264,23 @@ impl Program {
     /// A buffer.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0]
+    }
+
+    /// The positions of the kernels of a section.
+    pub fn section(&self, section: Section) -> Range<usize> {
+        match section {
+            Section::Load => 0..self.loads,
+            Section::Call => self.loads..self.kernels.len(),
+        }
+    }
+
+    /// For each buffer, whether a kernel of the section reads or writes it.
+    pub fn touched(&self, section: Section) -> Vec<bool> {
+        let mut touched = vec![false; self.buffers.len()];
+        for kernel in &self.kernels[self.section(section)] {
+            kernel.reads.iter().chain(&kernel.writes).for_each(|id| touched[id.0] = true);
+        }
+        touched
     }
 
     /// The buffer with that role.

@@ -7,6 +7,7 @@ mod attention;
 pub mod eval;
 mod index;
 pub mod kernel;
+mod load;
 mod maker;
 mod map;
 mod masks;
@@ -21,6 +22,6 @@ pub mod text;
 mod values;
 
 pub use kernel::{
-    Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,
+    Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Section, Stmt,
 };
 pub use schedule::{Options, schedule};

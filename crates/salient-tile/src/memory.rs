@@ -3,9 +3,10 @@
 //!
 //! Which tensors are alive together follows from the order of the kernels alone; how much room that takes depends on the
 //! dimensions of a call. Inputs, parameters and outputs belong to the caller; only 64-bit integers among them, which
-//! compiled code sees as 32-bit copies, are planned.
+//! compiled code sees as 32-bit copies, are planned. What is computed once from parameters is kept apart, beside the
+//! arenas: see [`kept`].
 
-use crate::kernel::{Buffer, Program, Role};
+use crate::kernel::{Buffer, Program, Role, Section};
 use salient_ir::{Bindings, DType, Dim, DimError, DimNode, Name};
 use std::cmp::Reverse;
 use std::fmt;
@@ -30,22 +31,36 @@ pub fn bytes(count: &Dim, size: i64, bindings: &Bindings) -> Result<usize, DimEr
 
 /// Whether the caller's elements are wider than those of compiled code, which works on a copy of them.
 pub fn is_copied(buffer: &Buffer) -> bool {
-    buffer.dtype == DType::I64 && buffer.role != Role::Temporary
+    match buffer.role {
+        Role::Input(_) | Role::Param(_) | Role::Output(_) => buffer.dtype == DType::I64,
+        Role::Temporary | Role::Loaded => false,
+    }
+}
+
+/// Whether a buffer lasts as long as the parameters are bound: what was computed from them, and copies of them.
+pub fn is_kept(buffer: &Buffer) -> bool {
+    match buffer.role {
+        Role::Loaded => true,
+        Role::Param(_) => is_copied(buffer),
+        Role::Input(_) | Role::Output(_) | Role::Temporary => false,
+    }
 }
 
 /// Where each tensor lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arena {
-    /// Bytes from the start of the arena, by buffer; `None` for what the caller owns and nobody touches.
+    /// Bytes from the start of the arena, by buffer; `None` for what has its place elsewhere, or is not touched.
     pub offsets: Vec<Option<usize>>,
     /// Bytes in all.
     pub size: usize,
 }
 
-/// The first and the last kernel, by position, at which each buffer must have its place; `None` where it needs none.
-pub fn lifetimes(program: &Program) -> Vec<Option<(usize, usize)>> {
+/// The first and the last kernel of a section, by position, at which each buffer must have its place in the section's arena;
+/// `None` where it needs none.
+pub fn lifetimes(program: &Program, section: Section) -> Vec<Life> {
     let mut touched: Vec<Option<(usize, usize)>> = vec![None; program.buffers.len()];
-    for (at, kernel) in program.kernels.iter().enumerate() {
+    let range = program.section(section);
+    for (at, kernel) in range.clone().zip(&program.kernels[range.clone()]) {
         for id in kernel.writes.iter().chain(&kernel.reads) {
             let (first, _) = touched[id.0].unwrap_or((at, at));
             touched[id.0] = Some((first, at));
@@ -54,41 +69,60 @@ pub fn lifetimes(program: &Program) -> Vec<Option<(usize, usize)>> {
     let lives = program.buffers.iter().zip(touched).map(|(buffer, touched)| match buffer.role {
         Role::Temporary => touched,
         // Copied before the first kernel runs, or after the last.
-        Role::Input(_) | Role::Param(_) if is_copied(buffer) => {
-            Some((0, touched.map_or(0, |(_, last)| last)))
+        Role::Input(_) if section == Section::Call && is_copied(buffer) => {
+            Some((range.start, touched.map_or(range.start, |(_, last)| last)))
         }
-        Role::Output(_) if is_copied(buffer) => {
-            Some((touched.map_or(0, |(first, _)| first), program.kernels.len()))
+        Role::Output(_) if section == Section::Call && is_copied(buffer) => {
+            Some((touched.map_or(range.start, |(first, _)| first), range.end))
         }
-        Role::Input(_) | Role::Param(_) | Role::Output(_) => None,
+        Role::Input(_) | Role::Param(_) | Role::Output(_) | Role::Loaded => None,
     });
     lives.collect()
 }
 
-/// Places everything, in the better of two ways.
+/// Places what a section works in, in the better of two ways.
 ///
 /// # Errors
 /// A dimension has no value, or is too large.
-pub fn plan(program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
+pub fn plan(program: &Program, section: Section, bindings: &Bindings) -> Result<Arena, DimError> {
+    let lives = lifetimes(program, section);
     let mut sizes = Vec::new();
-    for buffer in &program.buffers {
-        sizes.push(bytes(&buffer.count(), buffer.elem().size(), bindings)?);
+    for (buffer, life) in program.buffers.iter().zip(&lives) {
+        sizes.push(match life {
+            Some(_) => bytes(&buffer.count(), buffer.elem().size(), bindings)?,
+            None => 0,
+        });
     }
-    let (fitted, turns) = (first_fit(program, &sizes), in_turns(program, &sizes));
+    let (fitted, turns) = (first_fit(&lives, &sizes), in_turns(turns(program, &lives), &sizes));
     Ok(if fitted.size <= turns.size { fitted } else { turns })
 }
 
+/// Places what lasts as long as the parameters are bound, one after the other.
+///
+/// # Errors
+/// As [`plan`].
+pub fn kept(program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
+    let mut arena = Arena { offsets: vec![None; program.buffers.len()], size: 0 };
+    for (at, buffer) in program.buffers.iter().enumerate().filter(|(_, b)| is_kept(b)) {
+        arena.offsets[at] = Some(arena.size);
+        arena.size += bytes(&buffer.count(), buffer.elem().size(), bindings)?;
+    }
+    Ok(arena)
+}
+
+/// From when until when a buffer is alive, by positions of kernels.
+pub type Life = Option<(usize, usize)>;
+
 /// Larger ones first, each at the lowest address where it meets no other that is alive with it.
-fn first_fit(program: &Program, sizes: &[usize]) -> Arena {
+fn first_fit(lives: &[Life], sizes: &[usize]) -> Arena {
     struct Place {
         buffer: usize,
         life: (usize, usize),
         bytes: usize,
         offset: usize,
     }
-    let lives = lifetimes(program).into_iter().enumerate();
-    let mut wanted: Vec<Place> = lives
-        .filter_map(|(buffer, life)| Some(Place { buffer, life: life?, bytes: sizes[buffer], offset: 0 }))
+    let mut wanted: Vec<Place> = (lives.iter().enumerate())
+        .filter_map(|(buffer, life)| Some(Place { buffer, life: (*life)?, bytes: sizes[buffer], offset: 0 }))
         .collect();
     wanted.sort_by_key(|p| (Reverse(p.bytes), p.buffer));
     let mut placed: Vec<Place> = Vec::new();
@@ -104,7 +138,7 @@ fn first_fit(program: &Program, sizes: &[usize]) -> Arena {
         }
         placed.push(next);
     }
-    let mut arena = Arena { offsets: vec![None; program.buffers.len()], size: 0 };
+    let mut arena = Arena { offsets: vec![None; lives.len()], size: 0 };
     for p in placed {
         arena.offsets[p.buffer] = Some(p.offset);
         arena.size = arena.size.max(p.offset + p.bytes);
@@ -113,9 +147,9 @@ fn first_fit(program: &Program, sizes: &[usize]) -> Arena {
 }
 
 /// One after the other in the places of [`turns`].
-fn in_turns(program: &Program, sizes: &[usize]) -> Arena {
-    let mut arena = Arena { offsets: vec![None; program.buffers.len()], size: 0 };
-    for place in turns(program) {
+fn in_turns(turns: Vec<Vec<usize>>, sizes: &[usize]) -> Arena {
+    let mut arena = Arena { offsets: vec![None; sizes.len()], size: 0 };
+    for place in turns {
         for buffer in &place {
             arena.offsets[*buffer] = Some(arena.size);
         }
@@ -126,8 +160,7 @@ fn in_turns(program: &Program, sizes: &[usize]) -> Arena {
 
 /// Places in which buffers follow one another, whatever the dimensions are: a buffer goes where one of its own size was
 /// before it, or else where one was that is provably larger or smaller, or else where any was.
-fn turns(program: &Program) -> Vec<Vec<usize>> {
-    let lives = lifetimes(program);
+fn turns(program: &Program, lives: &[Life]) -> Vec<Vec<usize>> {
     let size = |buffer: usize| size(&program.buffers[buffer]);
     let mut wanted: Vec<(usize, usize, usize)> = lives
         .iter()
@@ -170,6 +203,10 @@ fn size(buffer: &Buffer) -> Dim {
 pub struct Contract {
     /// The arena is at most a sum over places, each as large as the largest of these numbers of bytes.
     pub arena: Vec<Vec<Dim>>,
+    /// What was computed once from the parameters takes so many bytes for as long as they are bound.
+    pub kept: Dim,
+    /// In so many parts.
+    pub parts: usize,
     /// Each thread has as much scratch memory as the largest of these numbers of bytes.
     pub scratch: Vec<Dim>,
     /// Parts that scratch memory has at most.
@@ -178,19 +215,22 @@ pub struct Contract {
     pub steep: Vec<(String, Name)>,
 }
 
-/// What the plans of a program keep to.
+/// What the plans of a program keep to. What loading works in beside what it leaves is not part of it.
 pub fn contract(program: &Program) -> Contract {
-    let arena = turns(program)
+    let arena = turns(program, &lifetimes(program, Section::Call))
         .into_iter()
         .map(|place| largest(place.into_iter().map(|buffer| size(&program.buffers[buffer]))))
         .collect();
-    let scratch = largest(program.kernels.iter().map(|kernel| {
+    let kept: Vec<Dim> = program.buffers.iter().filter(|b| is_kept(b)).map(size).collect();
+    let calls = &program.kernels[program.section(Section::Call)];
+    let scratch = largest(calls.iter().map(|kernel| {
         let counts = kernel.scratch.iter().map(|slot| &slot.count * &Dim::constant(4));
         counts.fold(Dim::constant(0), |sum, bytes| &sum + &bytes)
     }));
-    let slots = program.kernels.iter().map(|kernel| kernel.scratch.len()).max().unwrap_or(0);
+    let slots = calls.iter().map(|kernel| kernel.scratch.len()).max().unwrap_or(0);
     let mut steep = Vec::new();
-    for buffer in program.buffers.iter().filter(|b| b.role == Role::Temporary) {
+    let called = program.buffers.iter().zip(program.touched(Section::Call));
+    for (buffer, _) in called.filter(|(b, touched)| *touched && b.role == Role::Temporary) {
         let count = buffer.count().to_node();
         for symbol in &program.symbols {
             if degree(&count, symbol) > 1 {
@@ -198,7 +238,8 @@ pub fn contract(program: &Program) -> Contract {
             }
         }
     }
-    Contract { arena, scratch, slots, steep }
+    let (total, parts) = (kept.iter().fold(Dim::constant(0), |sum, bytes| &sum + bytes), kept.len());
+    Contract { arena, kept: total, parts, scratch, slots, steep }
 }
 
 /// The power of a symbol with which a dimension grows at most; divisors are taken for constant.
@@ -241,6 +282,14 @@ impl Contract {
         let arena = self.arena.iter().try_fold(0, |sum, place| Ok(sum + most(place)?))?;
         Ok(arena + threads * (most(&self.scratch)? + self.slots * ALIGNMENT))
     }
+
+    /// Bytes at most of what is made of the parameters when they are bound.
+    ///
+    /// # Errors
+    /// As [`Contract::bytes`].
+    pub fn kept_bytes(&self, bindings: &Bindings) -> Result<usize, DimError> {
+        Ok(bytes(&self.kept, 1, bindings)? + self.parts * ALIGNMENT)
+    }
 }
 
 impl fmt::Display for Contract {
@@ -262,6 +311,9 @@ impl fmt::Display for Contract {
             .map(|(place, count)| if count == 1 { place } else { format!("{count} * ({place})") })
             .collect();
         let arena = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+        if self.parts > 0 {
+            writeln!(f, "made of parameters when they are bound: {} bytes", self.kept)?;
+        }
         writeln!(f, "temporaries: at most {arena} bytes")?;
         writeln!(f, "scratch: {} bytes for each thread", most(&self.scratch))?;
         if self.steep.is_empty() {

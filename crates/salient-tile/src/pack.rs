@@ -2,10 +2,10 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::index::{Bound, Env};
+use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Base, Stmt};
 use crate::maker::{Maker, for_loop, n, var};
-use crate::strip::{LANE, Scope, Stored, Strip, Visit};
+use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, Dim, NodeId, Op};
 use salient_vector::{Builder, F32};
 use std::collections::BTreeSet;
@@ -109,34 +109,32 @@ fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env, without: &mut BTreeSet<NodeI
     if !without.insert(node) {
         return None;
     }
-    if let Some((_, at)) = stored_view(scope, node, env) {
+    if let Some((_, at)) = stored_view(scope, &scope.ranges, node, env) {
         return Some(at);
     }
     let args = g.args(node);
     args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env, without))
 }
 
-/// Where a node lies that is stored, or a view of what is stored.
-pub(crate) fn stored_view(scope: &Scope<'_>, node: NodeId, env: &Env) -> Option<(Base, Dim)> {
+/// Where a node lies that is stored, or a view of what is stored; `ranges` are those of the variables in `env`.
+pub(crate) fn stored_view(
+    scope: &Scope<'_>,
+    ranges: &Ranges,
+    node: NodeId,
+    env: &Env,
+) -> Option<(Base, Dim)> {
     let g = scope.graph;
-    if let Some(Stored { base, strides, offset, .. }) = scope.stored.get(&node) {
-        let mut at = offset.clone();
-        for (axis, stride) in strides {
-            match env.get(axis)? {
-                Bound::Poly(d) => at = &at + &(d * stride),
-                Bound::Vector(_) => return None,
-            }
-        }
-        return Some((*base, at));
+    if let Some(stored) = scope.stored.get(&node) {
+        return stored.at(env);
     }
     let Op::At(axis) = g.op(node) else { return None };
     let args = g.args(node);
-    let index = scope.ranges.evaluate(g, args[1], env)?;
+    let index = ranges.evaluate(g, args[1], env)?;
     // What a guard would have to exclude is not read without one.
-    if !scope.ranges.inside(&index, g.extent(*axis)) {
+    if !ranges.inside(&index, g.extent(*axis)) {
         return None;
     }
     let mut inner = env.clone();
     inner.insert(*axis, Bound::Poly(index));
-    stored_view(scope, args[0], &inner)
+    stored_view(scope, ranges, args[0], &inner)
 }

@@ -1,4 +1,5 @@
-//! Keys of an attention packed once for all tiles of rows: panels of keys, each contiguous along the depth.
+//! Operands packed once for all tiles of rows: the columns of a product, the keys of an attention, in panels that are each
+//! contiguous along the depth.
 //!
 //! A view around them (a head that several heads of queries share, say) is taken off first, so that what it repeats
 //! is packed once.
@@ -37,7 +38,7 @@ pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &
 }
 
 /// A packed operand: for each position of the outer axes and each panel, `depth` rows of `width` columns.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Panels {
     pub(crate) id: BufferId,
     outer: Vec<AxisId>,

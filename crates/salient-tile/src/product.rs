@@ -1,9 +1,14 @@
 //! Kernels of matrix products: packed operands, register tiles, any expression before and after.
+//!
+//! An item is a block of rows by a group of panels, so that few rows make as many items as many do. What is done once and
+//! what at every call is not decided here: see `load`.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Arg, Base, Kernel, Kind, Stmt};
-use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, var};
-use crate::pack::{Packed, Span, pack};
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
+use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, stored, var};
+use crate::map::map;
+use crate::pack::stored_view;
+use crate::panels::{Panels, pack_panels};
 use crate::rows::Target;
 use crate::strip::{LANE, Scope};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -11,6 +16,9 @@ use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, produ
 
 /// Rows that one item computes.
 const ROWS: i64 = 64;
+
+/// Panels that one item computes: few, so that a single row of a product keeps every thread busy.
+const GROUP: i64 = 2;
 
 /// A sum of products, its axes by role.
 #[derive(Clone, Debug)]
@@ -56,8 +64,8 @@ const REMAINDERS: [usize; 3] = [4, 2, 1];
 
 /// The operands of a product in scratch memory, each with its address and the elements between its rows.
 pub(crate) struct Operands<'d> {
-    /// Rows of the left operand, contiguous along the depth.
-    pub(crate) left: (Base, &'d Dim),
+    /// Where the first row of the left operand is, contiguous along the depth, and the elements between its rows.
+    pub(crate) left: (Base, &'d Dim, &'d Dim),
     /// A panel of the right operand.
     pub(crate) panel: (Base, &'d Dim),
     /// Elements between the rows of the panel, where it is not packed.
@@ -84,11 +92,11 @@ pub(crate) fn tiles(
         let row = m.variable("row", to);
         let local = &var(&row) - from;
         let mut args = vec![
-            address(o.left.0, &local * o.left.1),
+            address(o.left.0, &(&local * o.left.2) + o.left.1),
             address(o.panel.0, o.panel.1.clone()),
             address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
             Arg::Int(o.depth.clone()),
-            Arg::Int(o.left.1.clone()),
+            Arg::Int(o.left.2.clone()),
             Arg::Int(n(1)),
         ];
         args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
@@ -118,38 +126,93 @@ pub(crate) fn tiles(
     out
 }
 
-/// The kernel that stores `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`.
-pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction, shape: Shape) -> Kernel {
+/// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
+struct Lying {
+    base: Base,
+    /// Elements from the base to the first row.
+    start: Dim,
+    /// Elements between rows.
+    row: Dim,
+}
+
+/// The left operand in place, the axes in `env` standing for what it says.
+fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Option<Lying> {
+    const ROW: &str = "%row";
+    let mut ranges = ranges.clone();
+    ranges.insert(ROW, scope.graph.extent(c.row));
+    ranges.insert(LANE, scope.graph.extent(c.depth));
+    let mut env = env.clone();
+    env.insert(c.row, Bound::Poly(var(ROW)));
+    env.insert(c.depth, Bound::Poly(var(LANE)));
+    let (base, at) = match scope.rows.get(&(c.left, c.row, c.depth)) {
+        Some(stored) => stored.at(&env)?,
+        None => stored_view(scope, &ranges, c.left, &env)?,
+    };
+    let (step, rest) = at.linear_in(LANE)?;
+    let (row, start) = rest.linear_in(ROW)?;
+    (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(Lying { base, start, row })
+}
+
+/// The kernels that store `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`: those
+/// that bring the operands into the form that tiles read, then the product itself.
+///
+/// The right operand is packed once for all rows. The left one is read where it lies if its rows are contiguous there; else
+/// it is computed before, once for all columns and for whoever else reads it.
+pub(crate) fn product(
+    scope: &mut Scope<'_>,
+    buffers: &mut Vec<Buffer>,
+    target: Target<'_>,
+    c: &Contraction,
+    shape: Shape,
+) -> Vec<Kernel> {
     let g = scope.graph;
+    let outer: Vec<AxisId> =
+        target.buffer.axes.iter().copied().filter(|a| *a != c.row && *a != c.column).collect();
+    let mut kernels = Vec::new();
+    let panels = panels_of(scope, buffers, &mut kernels, target, c, shape.vectors);
+    let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
+    for (at, axis) in outer.iter().enumerate() {
+        let name = format!("%{at}");
+        ranges.insert(&name, g.extent(*axis));
+        anywhere.insert(*axis, Bound::Poly(var(&name)));
+    }
+    if lying(scope, &ranges, c, &anywhere).is_none() {
+        kernels.push(store_left(scope, buffers, target, c));
+    }
+
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
     let mut env = Env::new();
-    m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != c.row && *a != c.column), &mut env);
     let (rows, columns, depth) =
         (g.extent(c.row).clone(), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+    let group_width = &n(GROUP) * &width;
+    m.outer_axes(outer, &mut env);
     let block = m.outer("block", &ceil_div(&rows, &n(ROWS)));
+    let group = m.outer("group", &ceil_div(&columns, &group_width));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
+    let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
     let (column, edge) = (m.variable("column", &columns), m.variable("edge", &(&columns + &n(1))));
-    let left = m.scratch("left", &n(ROWS) * &depth);
-    let panel = m.scratch("panel", &depth * &width);
     let sums = m.scratch("sums", &n(ROWS) * &width);
-
-    let mut stmts =
-        vec![let_dim(&first, &block * &n(ROWS)), let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)])];
+    let left = lying(m.scope, &m.scope.ranges, c, &env).expect("stored with rows that are contiguous");
+    for base in [left.base, panels.base()] {
+        if let Base::Buffer(id) = base {
+            m.scope.reads.insert(id);
+        }
+    }
+    let stmts = vec![
+        let_dim(&first, &block * &n(ROWS)),
+        let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)]),
+        let_dim(&from, &group * &group_width),
+        let_min(&to, vec![columns.clone(), &var(&from) + &group_width]),
+    ];
     let (first, last) = (var(&first), var(&last));
-    let over_rows = Span { axis: Some(c.row), from: first.clone(), count: &last - &first };
-    let over_depth = Span { axis: Some(c.depth), from: n(0), count: depth.clone() };
-    let to = Packed { base: left, offset: n(0), outer: depth.clone(), inner: n(1) };
-    stmts.push(pack(&mut m, "pack_left", c.left, &env, &over_rows, &over_depth, &to));
-
-    let mut inner = vec![let_min(&edge, vec![columns.clone(), &var(&column) + &width])];
     let at = var(&column);
-    let over_columns = Span { axis: Some(c.column), from: at.clone(), count: &var(&edge) - &at };
-    let to = Packed { base: panel, offset: n(0), outer: width.clone(), inner: n(1) };
-    inner.push(pack(&mut m, "pack_right", c.right, &env, &over_depth, &over_columns, &to));
+    let mut inner = vec![let_min(&edge, vec![columns.clone(), &at + &width])];
+    let panel = at.floor_div(&width).expect("a panel has columns");
+    let panel = panels.at(g, &env, &panel, &width);
     let operands = Operands {
-        left: (left, &depth),
-        panel: (panel, &n(0)),
+        left: (left.base, &(&left.start + &(&first * &left.row)), &left.row),
+        panel: (panels.base(), &panel),
         panel_row: None,
         depth: &depth,
         dest: (sums, &n(0), &width),
@@ -173,7 +236,60 @@ pub(crate) fn product(scope: &mut Scope<'_>, target: Target<'_>, c: &Contraction
     };
     m.scope.inlined.insert(c.node);
     inner.push(for_loop(&row, first, last, n(1), vec![store]));
-    stmts.push(for_loop(&column, n(0), columns, width, inner));
+    let mut block = stmts;
+    block.push(for_loop(&column, var(&from), var(&to), width, inner));
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
-    m.finish(stmts, target.node, target.id, flops)
+    kernels.push(m.finish(block, target.node, target.id, flops));
+    kernels
+}
+
+/// The panels of the right operand: packed before for another product, or by a kernel that is added.
+fn panels_of(
+    scope: &mut Scope<'_>,
+    buffers: &mut Vec<Buffer>,
+    kernels: &mut Vec<Kernel>,
+    target: Target<'_>,
+    c: &Contraction,
+    vectors: usize,
+) -> Panels {
+    let key = (c.right, c.column, c.depth, vectors);
+    if let Some(panels) = scope.panels.get(&key) {
+        return panels.clone();
+    }
+    let name = format!("{}.panels", name_of(scope, c.right, target));
+    let (kernel, panels) = pack_panels(scope, buffers, name, c.right, c.column, c.depth, vectors);
+    kernels.push(kernel);
+    scope.panels.insert(key, panels.clone());
+    panels
+}
+
+/// The kernel that stores the left operand row by row, for this product and others of the same rows.
+fn store_left(
+    scope: &mut Scope<'_>,
+    buffers: &mut Vec<Buffer>,
+    target: Target<'_>,
+    c: &Contraction,
+) -> Kernel {
+    let g = scope.graph;
+    let outside = |a: &AxisId| *a != c.row && *a != c.depth;
+    let mut axes: Vec<AxisId> = g.node(c.left).axes.iter().filter(outside).collect();
+    axes.extend([c.row, c.depth]);
+    let id = BufferId(buffers.len());
+    buffers.push(Buffer {
+        name: format!("{}.rows", name_of(scope, c.left, target)),
+        role: Role::Temporary,
+        dtype: DType::F32,
+        shape: g.shape(&axes),
+        axes,
+        node: c.left,
+    });
+    let buffer = &buffers[id.0];
+    let kernel = map(scope, c.left, id, buffer);
+    scope.rows.insert((c.left, c.row, c.depth), stored(id, buffer));
+    kernel
+}
+
+/// The name of an operand in dumps: its own, or that of what it is for.
+fn name_of(scope: &Scope<'_>, node: NodeId, target: Target<'_>) -> String {
+    scope.names[node.index()].clone().unwrap_or_else(|| target.buffer.name.clone())
 }

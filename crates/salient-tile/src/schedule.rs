@@ -8,6 +8,7 @@ use crate::attend::attend;
 use crate::attention::{any_place, attention, query_axis};
 use crate::index::{Bound, Ranges};
 use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
+use crate::load::split;
 use crate::maker::stored;
 use crate::map::map;
 use crate::product::{Contraction, contraction, product, sum_of_products};
@@ -56,6 +57,8 @@ pub fn schedule(g: &Graph, options: Options) -> Program {
     let mut scope = Scope {
         graph: g,
         stored: BTreeMap::new(),
+        panels: BTreeMap::new(),
+        rows: BTreeMap::new(),
         ranges: Ranges::default(),
         reads: BTreeSet::new(),
         inlined: BTreeSet::new(),
@@ -88,12 +91,14 @@ pub fn schedule(g: &Graph, options: Options) -> Program {
         }
     }
     let dims = g.ids().filter_map(|id| if let Op::Extent(d) = g.op(id) { Some(d.symbols()) } else { None });
+    let (kernels, loads) = split(g, &mut out.buffers, out.kernels);
     let symbols: BTreeSet<_> = dims.flatten().chain(g.symbols()).chain(axis_symbols(g)).collect();
     Program {
         name: g.name().clone(),
         symbols: symbols.into_iter().collect(),
         buffers: out.buffers,
-        kernels: out.kernels,
+        kernels,
+        loads,
         checks: scope.checks,
     }
 }
@@ -130,7 +135,7 @@ fn compute(
         Form::Map => vec![map(scope, target.node, target.id, target.buffer)],
         Form::Product(node) => {
             let c: Contraction = contraction(g, *node, order).expect("planned as a product");
-            vec![product(scope, target, &c, options.tile)]
+            product(scope, buffers, target, &c, options.tile)
         }
         Form::Attention(node, query) => {
             let a = attention(g, *node, *query, order).expect("planned as an attention");

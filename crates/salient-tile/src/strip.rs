@@ -6,6 +6,7 @@
 
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, BufferId, Check};
+use crate::panels::Panels;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::build::Handle;
@@ -24,10 +25,28 @@ pub(crate) struct Stored {
     pub(crate) strides: Vec<(AxisId, Dim)>,
 }
 
+impl Stored {
+    /// The place of an element, where no axis stands for an index computed in a body.
+    pub(crate) fn at(&self, env: &Env) -> Option<(Base, Dim)> {
+        let mut at = self.offset.clone();
+        for (axis, stride) in &self.strides {
+            match env.get(axis)? {
+                Bound::Poly(d) => at = &at + &(d * stride),
+                Bound::Vector(_) => return None,
+            }
+        }
+        Some((self.base, at))
+    }
+}
+
 /// What the expressions of one kernel are made of.
 pub(crate) struct Scope<'g> {
     pub(crate) graph: &'g Graph,
     pub(crate) stored: BTreeMap<NodeId, Stored>,
+    /// Operands of products that are packed already: the node, its columns and its depth, and the vectors of a panel.
+    pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
+    /// Operands of products that are stored row by row: the node, its rows and its depth.
+    pub(crate) rows: BTreeMap<(NodeId, AxisId, AxisId), Stored>,
     pub(crate) ranges: Ranges,
     /// Buffers read so far.
     pub(crate) reads: BTreeSet<BufferId>,

@@ -15,8 +15,11 @@ pub fn print(program: &Program) -> String {
     for buffer in &program.buffers {
         let _ = writeln!(out, "    {}", declaration(buffer));
     }
-    for kernel in &program.kernels {
+    for (at, kernel) in program.kernels.iter().enumerate() {
         out.push('\n');
+        if at < program.loads {
+            out.push_str("# once, when the parameters are bound\n");
+        }
         print_kernel(program, kernel, &mut out);
     }
     out
@@ -40,6 +43,7 @@ fn declaration(buffer: &Buffer) -> String {
         Role::Param(_) => "param",
         Role::Output(_) => "output",
         Role::Temporary => "temporary",
+        Role::Loaded => "loaded",
     };
     let shape: Vec<String> = buffer.shape.iter().map(Dim::to_string).collect();
     format!("{role} {}: {}[{}]", buffer.name, buffer.dtype, shape.join(", "))

@@ -129,7 +129,7 @@ impl Values {
         let mut out = Vec::new();
         let block = |m: &mut Maker<'_, '_>, panel: &str, source: (Base, Dim), row: Option<&Dim>| {
             let operands = Operands {
-                left: (to.weights, &self.keys.row),
+                left: (to.weights, &n(0), &self.keys.row),
                 panel: (source.0, &source.1),
                 panel_row: row,
                 depth: &self.keys.count,
@@ -167,7 +167,7 @@ fn lying(
     let mut env = env.clone();
     env.insert(width, Bound::Poly(n(0)));
     env.insert(a.key, Bound::Poly(var(LANE)));
-    let (base, at) = stored_view(m.scope, value, &env)?;
+    let (base, at) = stored_view(m.scope, &m.scope.ranges, value, &env)?;
     let (row, rest) = at.linear_in(LANE)?;
     let first = &rest + &(&row * &keys.first);
     Some((base, first, row))

@@ -5,7 +5,7 @@ use salient_ir::array::{Array, Data as Elements};
 use salient_ir::eval::{Data, eval};
 use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use salient_tile::eval::{EvalError, Order, run};
-use salient_tile::{Arg, Base, BufferId, Options, Program, Role, Stmt, schedule};
+use salient_tile::{Arg, Base, Buffer, BufferId, Kernel, Options, Role, Stmt, schedule};
 use salient_vector::eval::Machine;
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
@@ -156,13 +156,13 @@ fn empty_tensors_are_no_error() {
 const MACHINE: Machine = Machine { lanes: 4, fused: true };
 
 /// Runs the product after a change that breaks it.
-fn broken(change: impl FnOnce(&mut Program)) -> String {
+fn broken(change: impl FnOnce(&mut Kernel, &[Buffer])) -> String {
     let graph = product();
     let dims = dims(&[("T", 9), ("D", 5), ("O", 19)]);
     let arrays = inputs(&graph, &dims);
     let borrowed: Vec<&Array> = arrays.iter().collect();
     let mut program = schedule(&graph, Options::default());
-    change(&mut program);
+    change(program.kernels.last_mut().expect("the product comes last"), &program.buffers);
     run(&program, &dims, MACHINE, Order::Forward, &borrowed, &[]).unwrap_err().to_string()
 }
 
@@ -189,10 +189,9 @@ fn addresses(block: &mut [Stmt], change: &mut dyn FnMut(&mut Base, &mut Dim)) {
 
 #[test]
 fn an_access_outside_a_tensor_names_kernel_call_and_instruction() {
-    let message = broken(|program| {
-        let bias = program.buffers.iter().position(|b| b.name == "bias").map(BufferId).unwrap();
-        let block = &mut program.kernels[0].block;
-        addresses(block, &mut |base, offset| {
+    let message = broken(|kernel, buffers| {
+        let bias = buffers.iter().position(|b| b.name == "bias").map(BufferId).unwrap();
+        addresses(&mut kernel.block, &mut |base, offset| {
             if *base == Base::Buffer(bias) {
                 *offset = &*offset + &Dim::constant(1);
             }
@@ -206,25 +205,25 @@ fn an_access_outside_a_tensor_names_kernel_call_and_instruction() {
 
 #[test]
 fn buffers_that_a_kernel_does_not_own_up_to_are_refused() {
-    let message = broken(|program| program.kernels[0].reads.clear());
+    let message = broken(|kernel, _| kernel.reads.clear());
     assert!(message.contains("which it may not"), "{message}");
-    let message = broken(|program| {
-        let x = program.with_role(Role::Input(0)).unwrap();
-        program.kernels[0].writes.push(x);
+    let message = broken(|kernel, buffers| {
+        let x = buffers.iter().position(|b| b.role == Role::Input(0)).map(BufferId).unwrap();
+        kernel.writes.push(x);
     });
     assert!(message.contains("touches `x`, which it may not"), "{message}");
 }
 
 #[test]
 fn unknown_variables_and_loops_without_end_are_refused() {
-    let message = broken(|program| {
-        let block = std::mem::take(&mut program.kernels[0].block);
+    let message = broken(|kernel, _| {
+        let block = std::mem::take(&mut kernel.block);
         let (from, to, step) = (Dim::constant(0), Dim::constant(1), Dim::constant(0));
-        program.kernels[0].block = vec![Stmt::For { var: "t".into(), from, to, step, block }];
+        kernel.block = vec![Stmt::For { var: "t".into(), from, to, step, block }];
     });
     assert!(message.contains("kernel `y`: the loop over `t` steps by 0"), "{message}");
-    let message = broken(|program| {
-        addresses(&mut program.kernels[0].block, &mut |_, offset| *offset = Dim::symbol("nowhere"));
+    let message = broken(|kernel, _| {
+        addresses(&mut kernel.block, &mut |_, offset| *offset = Dim::symbol("nowhere"));
     });
     assert!(message.contains("nowhere"), "{message}");
 }

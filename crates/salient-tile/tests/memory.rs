@@ -2,7 +2,7 @@
 
 use salient_ir::{Bindings, Builder, DType, Dim, NodeId};
 use salient_tile::memory::{ALIGNMENT, Arena, contract, lifetimes, plan};
-use salient_tile::{Buffer, BufferId, Kernel, Kind, LANES, Program, Role, Scratch};
+use salient_tile::{Buffer, BufferId, Kernel, Kind, LANES, Program, Role, Scratch, Section};
 
 fn some_node() -> NodeId {
     Builder::new("none").input("none", &[], DType::F32, None)
@@ -44,7 +44,7 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
         })
         .collect();
     let symbols = ["D", "H", "T"].map(Into::into).to_vec();
-    Program { name: "made".into(), symbols, buffers, kernels, checks: Vec::new() }
+    Program { name: "made".into(), symbols, buffers, kernels, loads: 0, checks: Vec::new() }
 }
 
 fn dims(d: i64, h: i64, t: i64) -> Bindings {
@@ -58,8 +58,8 @@ fn size(program: &Program, at: usize, dims: &Bindings) -> usize {
 
 /// No two that are alive at once share a byte, and everything is aligned and inside.
 fn check(program: &Program, dims: &Bindings) -> Arena {
-    let arena = plan(program, dims).unwrap();
-    let lives = lifetimes(program);
+    let arena = plan(program, Section::Call, dims).unwrap();
+    let lives = lifetimes(program, Section::Call);
     for (a, life) in lives.iter().enumerate() {
         assert_eq!(arena.offsets[a].is_some(), life.is_some());
         let (Some(from), Some(life)) = (arena.offsets[a], life) else { continue };

@@ -9,10 +9,11 @@ use crate::stage::Engine;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::{Bindings, Graph};
-use salient_jit::{CompileError, Compiled, Plan, RunError};
-use salient_tile::Program;
+use salient_jit::{CompileError, Compiled, Loaded, Plan, RunError};
+use salient_tile::{Kernel, Program, Section};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long each step took, in order.
@@ -27,13 +28,22 @@ pub(crate) enum Code {
     Oracle,
 }
 
-/// What an engine keeps for one set of dimensions and weights.
+/// Parameters bound to a model, for calls of any dimensions that agree with their shapes. Shared: a copy is a reference.
+#[derive(Clone, Debug)]
+pub(crate) enum Bound<'a> {
+    /// What compiled code made of them once, and the arrays that calls still read; others are empty where they were ours.
+    Native(Arc<(Loaded, Vec<Cow<'a, Array>>)>),
+    /// By path, as the interpreter takes them.
+    Oracle(Arc<BTreeMap<String, Array>>),
+}
+
+/// What an engine keeps for one set of dimensions.
 #[derive(Debug)]
 pub(crate) enum Prepared<'a> {
     /// Sizes and places in memory, and how many bytes of it a call works in.
     Native(&'a Compiled, Box<Plan>, usize),
-    /// The parameters by path, as the interpreter takes them.
-    Oracle(BTreeMap<String, Array>),
+    /// Nothing.
+    Oracle,
 }
 
 /// The borrowed arrays of one call, in the order of the graph's inputs and parameters, of the declared shapes
@@ -41,7 +51,7 @@ pub(crate) enum Prepared<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Arguments<'c> {
     pub(crate) inputs: &'c [Cow<'c, Array>],
-    pub(crate) params: &'c [Cow<'c, Array>],
+    pub(crate) params: &'c Bound<'c>,
 }
 
 impl Code {
@@ -76,38 +86,71 @@ fn threads(options: &Options) -> usize {
     options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> Bound<'a> {
+    /// Makes parameters ready, given in the order of the graph's. What no call reads and nobody else holds is given up.
     pub(crate) fn new(
-        code: &'a Code,
+        code: &Code,
         graph: &Graph,
         dimensions: &Bindings,
-        params: &[Cow<'_, Array>],
-    ) -> Result<Prepared<'a>, Error> {
+        mut params: Vec<Cow<'a, Array>>,
+    ) -> Result<Bound<'a>, Error> {
+        match code {
+            Code::Native(compiled, _) => {
+                let all: Vec<&Array> = params.iter().map(|a| &**a).collect();
+                let loaded = compiled.load(dimensions, &all)?;
+                for (at, array) in params.iter_mut().enumerate() {
+                    if let Cow::Owned(own) = array
+                        && !compiled.reads_param(at)
+                        && let Ok(empty) = Array::zeros(own.dtype(), vec![0])
+                    {
+                        *own = empty;
+                    }
+                }
+                Ok(Bound::Native(Arc::new((loaded, params))))
+            }
+            Code::Oracle => {
+                let names = graph.params().iter().map(|p| p.name.to_string());
+                Ok(Bound::Oracle(Arc::new(names.zip(params.into_iter().map(Cow::into_owned)).collect())))
+            }
+        }
+    }
+
+    /// Bytes of what was made of the parameters; `None` for the interpreter.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        match self {
+            Bound::Native(bound) => Some(bound.0.bytes()),
+            Bound::Oracle(_) => None,
+        }
+    }
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(code: &'a Code, dimensions: &Bindings) -> Result<Prepared<'a>, Error> {
         match code {
             Code::Native(compiled, threads) => {
                 let plan = compiled.bind(dimensions)?;
                 let bytes = plan.working_bytes(*threads);
                 Ok(Prepared::Native(compiled, Box::new(plan), bytes))
             }
-            Code::Oracle => {
-                let names = graph.params().iter().map(|p| p.name.to_string());
-                Ok(Prepared::Oracle(names.zip(params.iter().map(|a| a.clone().into_owned())).collect()))
-            }
+            Code::Oracle => Ok(Prepared::Oracle),
         }
     }
 
     pub(crate) fn working_bytes(&self) -> Option<usize> {
         match self {
             Prepared::Native(_, _, bytes) => Some(*bytes),
-            Prepared::Oracle(_) => None,
+            Prepared::Oracle => None,
         }
     }
 
-    /// The program that runs, if there is one.
-    pub(crate) fn program(&self) -> Option<&Program> {
+    /// The kernels of a call; none for the interpreter.
+    pub(crate) fn kernels(&self) -> &[Kernel] {
         match self {
-            Prepared::Native(compiled, ..) => Some(compiled.program()),
-            Prepared::Oracle(_) => None,
+            Prepared::Native(compiled, ..) => {
+                let program = compiled.program();
+                &program.kernels[program.section(Section::Call)]
+            }
+            Prepared::Oracle => &[],
         }
     }
 
@@ -120,13 +163,17 @@ impl<'a> Prepared<'a> {
         outputs: &mut [Array],
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
-        match self {
-            Prepared::Native(compiled, plan, _) => {
+        match (self, arguments.params) {
+            (Prepared::Native(compiled, plan, _), Bound::Native(bound)) => {
+                let (loaded, params) = &**bound;
                 let inputs: Vec<&Array> = arguments.inputs.iter().map(|a| &**a).collect();
-                let params: Vec<&Array> = arguments.params.iter().map(|a| &**a).collect();
-                Ok(compiled.run_watched(plan, &inputs, &params, outputs, watch)?)
+                let params: Vec<&Array> = params.iter().map(|a| &**a).collect();
+                Ok(compiled.run_watched(plan, loaded, &inputs, &params, outputs, watch)?)
             }
-            Prepared::Oracle(params) => {
+            (Prepared::Native(..), Bound::Oracle(_)) | (Prepared::Oracle, Bound::Native(_)) => {
+                unreachable!("a session has one engine")
+            }
+            (Prepared::Oracle, Bound::Oracle(params)) => {
                 let names = graph.inputs().iter().map(|p| p.name.to_string());
                 let inputs = names.zip(arguments.inputs.iter().map(|a| a.clone().into_owned())).collect();
                 let results = eval(graph, dimensions, Data { inputs: &inputs, params })

@@ -4,7 +4,7 @@
 //! compile anything: one model serves sessions of any dimensions.
 
 use crate::bind::{self, Shapes};
-use crate::engine::{Arguments, Prepared};
+use crate::engine::{Arguments, Bound, Prepared};
 use crate::error::Error;
 use crate::fault::{Fault, Side, Tensor};
 use crate::init::initial;
@@ -23,8 +23,9 @@ pub struct Session<'a> {
     sizes: Sizes,
     /// The dimensions that the caller fixed, but no length of a state.
     set: Bindings,
+    params: Bound<'a>,
     /// By position of the graph's parameters.
-    params: Vec<Cow<'a, Array>>,
+    param_shapes: Vec<Vec<usize>>,
     /// The states by path, after the last step.
     held: Option<Arrays>,
     prepared: Prepared<'a>,
@@ -104,10 +105,48 @@ impl<'a> Session<'a> {
         if !faults.is_empty() {
             return Err(Error::Call(faults));
         }
-        let prepared = Prepared::new(model.code(), graph, &dimensions, &params)?;
+        let param_shapes = params.iter().map(|array| array.shape().to_vec()).collect();
+        let params = Bound::new(model.code(), graph, &dimensions, params)?;
+        Session::at(model, dimensions, set, params, param_shapes)
+    }
+
+    /// A session at dimensions that have been checked, with nothing held.
+    fn at(
+        model: &'a Model,
+        dimensions: Bindings,
+        set: &Bindings,
+        params: Bound<'a>,
+        param_shapes: Vec<Vec<usize>>,
+    ) -> Result<Session<'a>, Error> {
+        let graph = model.graph();
+        let prepared = Prepared::new(model.code(), &dimensions)?;
         let mut set = set.clone();
         graph.growths().iter().for_each(|g| _ = set.remove(&g.held));
-        Ok(Session { model, sizes: Sizes::new(graph, dimensions), set, params, held: None, prepared })
+        let sizes = Sizes::new(graph, dimensions);
+        Ok(Session { model, sizes, set, params, param_shapes, held: None, prepared })
+    }
+
+    /// A session of the same model and the same parameters for inputs of other shapes, with nothing held. What was made of
+    /// the parameters is shared, not made again.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with everything that is wrong with names, shapes and dtypes.
+    pub fn reshaped(&self, inputs: &Arrays, set: &Bindings) -> Result<Session<'a>, Error> {
+        let dimensions = self.dimensions_of(inputs, shapes(inputs), set)?;
+        Session::at(self.model, dimensions, set, self.params.clone(), self.param_shapes.clone())
+    }
+
+    /// The dimensions that these shapes and those of the parameters give.
+    fn dimensions_of(&self, inputs: &Arrays, given: Shapes<'_>, set: &Bindings) -> Result<Bindings, Error> {
+        let graph = self.model.graph();
+        let faults = dtype_faults(Side::Input, graph.inputs(), inputs);
+        let names = graph.params().iter().map(|port| &*port.name);
+        let params = names.zip(self.param_shapes.iter().map(Vec::as_slice)).collect();
+        match bind::bind(graph, &given, &params, set, false) {
+            Ok(dimensions) if faults.is_empty() => Ok(dimensions),
+            Ok(_) => Err(Error::Call(faults)),
+            Err(others) => Err(Error::Call(others.into_iter().chain(faults).collect())),
+        }
     }
 
     /// One call of a model that has state: begins with what the call before left, gives the results, and keeps the
@@ -168,20 +207,12 @@ impl<'a> Session<'a> {
 
     /// Binds the session to the dimensions of other inputs and of what is held.
     fn rebind(&mut self, inputs: &Arrays) -> Result<(), Error> {
-        let graph = self.model.graph();
-        let faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         let mut given = self.held.as_ref().map(shapes).unwrap_or_default();
         given.extend(shapes(inputs));
-        let params = graph.params().iter().zip(&self.params);
-        let params: Shapes<'_> = params.map(|(port, array)| (&*port.name, array.shape())).collect();
-        let dimensions = match bind::bind(graph, &given, &params, &self.set, false) {
-            Ok(dimensions) if faults.is_empty() => dimensions,
-            Ok(_) => return Err(Error::Call(faults)),
-            Err(others) => return Err(Error::Call(others.into_iter().chain(faults).collect())),
-        };
+        let dimensions = self.dimensions_of(inputs, given, &self.set)?;
         if dimensions != self.sizes.dimensions {
-            self.prepared = Prepared::new(self.model.code(), graph, &dimensions, &self.params)?;
-            self.sizes = Sizes::new(graph, dimensions);
+            self.prepared = Prepared::new(self.model.code(), &dimensions)?;
+            self.sizes = Sizes::new(self.model.graph(), dimensions);
         }
         Ok(())
     }
@@ -196,15 +227,20 @@ impl<'a> Session<'a> {
         self.prepared.working_bytes()
     }
 
+    /// Bytes of what was made of the weights once, beside the weights themselves: packed and folded copies, shared by the
+    /// sessions that [`Session::reshaped`] gives. `None` for the interpreter.
+    pub fn loaded_bytes(&self) -> Option<usize> {
+        self.params.bytes()
+    }
+
     /// The kernels of a run, in order; none for the interpreter.
     pub fn kernels(&self) -> Vec<KernelInfo> {
-        let Some(program) = self.prepared.program() else { return Vec::new() };
         let info = |k: &salient_tile::Kernel| KernelInfo {
             name: k.name.clone(),
             kind: k.kind.name(),
             flops: k.flops.eval(&self.sizes.dimensions).unwrap_or(0),
         };
-        program.kernels.iter().map(info).collect()
+        self.prepared.kernels().iter().map(info).collect()
     }
 
     /// Memory for the outputs, in the order of the model's: zeros of the right dtypes and shapes.

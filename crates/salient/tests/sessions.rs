@@ -120,6 +120,36 @@ fn parameters_come_from_arrays_or_from_a_seed() {
     }
 }
 
+/// What is made of the parameters serves sessions of any shapes that agree with theirs.
+#[test]
+fn parameters_are_loaded_once_for_sessions_of_many_shapes() {
+    let at = |t: usize| arrays(&[("x", wave(&[t, 4], t as f32))]);
+    let weights = arrays(&[("weight", wave(&[8, 4], 1.0)), ("scale", wave(&[8], 2.0))]);
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let model = model(LAYER, engine);
+        let first = model.session(&at(3), Weights::from(&weights)).unwrap();
+        // The packed weight, of whole cache lines.
+        assert_eq!(
+            first.loaded_bytes().map(|bytes| bytes >= 8 * 4 * 4 && bytes % 64 == 0),
+            match engine {
+                Engine::Jit | Engine::Unfused => Some(true),
+                Engine::Oracle => None,
+            }
+        );
+        for t in [1, 5, 70] {
+            let found = first.reshaped(&at(t), &Bindings::new()).unwrap().call(&at(t)).unwrap();
+            let expected = model.run(&at(t), Weights::from(&weights)).unwrap();
+            assert!(found.get("y").unwrap().same_bits(expected.get("y").unwrap()), "{engine}, {t} rows");
+        }
+        let wrong = faults(first.reshaped(&arrays(&[("x", wave(&[3, 5], 0.0))]), &Bindings::new()));
+        assert!(!wrong.is_empty());
+        // Another set of parameters is another session.
+        let other = arrays(&[("weight", wave(&[8, 4], 3.0)), ("scale", wave(&[8], 2.0))]);
+        let found = model.run(&at(3), Weights::from(&other)).unwrap();
+        assert!(!found.get("y").unwrap().same_bits(first.call(&at(3)).unwrap().get("y").unwrap()));
+    }
+}
+
 fn array_of_ones(n: usize) -> Array {
     Array::from_f32(vec![n], vec![1.0; n]).unwrap()
 }

@@ -1,0 +1,90 @@
+//! Parameters made ready: packed, folded and reduced once, for any number of calls on any number of threads.
+//!
+//! What is done is the program's [`Section::Load`]; the arrays themselves stay the caller's.
+
+use crate::compile::Compiled;
+use crate::plan::Plan;
+use crate::region::Region;
+use crate::run::{Given, RunError, checked, narrow};
+use salient_ir::array::Array;
+use salient_ir::{Bindings, Name};
+use salient_tile::memory;
+use salient_tile::{Role, Section};
+use std::collections::BTreeSet;
+
+/// What was computed from the parameters of a program, at the dimensions that their shapes fix.
+#[derive(Debug)]
+pub struct Loaded {
+    compiled: u64,
+    /// Symbols of the program, by position, and the values that this holds for.
+    dimensions: Vec<(usize, i64)>,
+    pub(crate) region: Region,
+    /// Bytes from the start of the region, by buffer.
+    pub(crate) offsets: Vec<Option<usize>>,
+    bytes: usize,
+}
+
+impl Loaded {
+    /// Bytes that it takes beside the parameters themselves.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Compiled {
+    /// Computes what follows from the parameters alone. `dimensions` must hold those that occur in the shapes of
+    /// parameters, and may hold others. A changed parameter is loaded again: this holds what it was made of.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    pub fn load(&self, dimensions: &Bindings, params: &[&Array]) -> Result<Loaded, RunError> {
+        let program = &self.program;
+        let plan = self.plan(Section::Load, dimensions)?;
+        let places = memory::kept(program, &self.known(dimensions))?;
+        let bytes = places.size;
+        let mut loaded = Loaded {
+            compiled: self.id,
+            dimensions: self.fixed_by_parameters(&plan),
+            region: Region::new(bytes).ok_or(RunError::Memory { bytes })?,
+            offsets: places.offsets,
+            bytes,
+        };
+        for (at, buffer) in program.buffers.iter().enumerate() {
+            let (Role::Param(k), Some(offset)) = (buffer.role, loaded.offsets[at]) else { continue };
+            let count = plan.counts[at];
+            let array = checked(buffer, count, params.get(k).copied())?;
+            if let Some(values) = array.as_i64() {
+                narrow(buffer, values, loaded.region.words(offset, count))?;
+            }
+        }
+        if !plan.kernels.is_empty() {
+            let mut workspace = plan.take(self)?;
+            let given = Given { loaded: &loaded, inputs: &[], params };
+            self.run_in(&plan, &mut workspace, given, &mut [], &mut |_, _| {})?;
+        }
+        Ok(loaded)
+    }
+
+    /// Whether calls read a parameter as the caller holds it, by its position among the graph's.
+    pub fn reads_param(&self, at: usize) -> bool {
+        let called = self.program.touched(Section::Call);
+        let own = |id: usize| called[id] && !memory::is_copied(&self.program.buffers[id]);
+        self.program.with_role(Role::Param(at)).is_some_and(|id| own(id.0))
+    }
+
+    /// Whether the parameters were loaded for this program, at the dimensions of a plan.
+    pub(crate) fn fits(&self, plan: &Plan, loaded: &Loaded) -> Result<(), RunError> {
+        let same = loaded.dimensions.iter().all(|(at, value)| plan.symbols[*at] == *value);
+        if loaded.compiled == self.id && same { Ok(()) } else { Err(RunError::Loaded) }
+    }
+
+    fn fixed_by_parameters(&self, plan: &Plan) -> Vec<(usize, i64)> {
+        let buffers = self.program.buffers.iter().filter(|b| match b.role {
+            Role::Param(_) | Role::Loaded => true,
+            Role::Input(_) | Role::Output(_) | Role::Temporary => false,
+        });
+        let fixed: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(|d| d.symbols()).collect();
+        let symbols = self.program.symbols.iter().enumerate();
+        symbols.filter(|(_, name)| fixed.contains(*name)).map(|(at, _)| (at, plan.symbols[at])).collect()
+    }
+}
