@@ -1,4 +1,5 @@
-//! The seeds: what the documents' systems computed, computed by every way of running their programs.
+//! The seeds and the variants: what the documents' systems and independent arithmetic computed, computed by every way of
+//! running their programs.
 
 use salient::{Options, lower, read_data};
 use salient_tests::agree::matches_record;
@@ -58,6 +59,27 @@ programs! { "examples/seeds": SEEDS =
     single_head "004_single_head",
 }
 
+programs! { "examples/variants": VARIANTS =
+    alibi "alibi",
+    attention_sink "attention_sink",
+    cross_causal_offset "cross_causal_offset",
+    differential "differential",
+    document_mask "document_mask",
+    grouped_heads "grouped_heads",
+    key_padding "key_padding",
+    linear_attention "linear_attention",
+    multi_query "multi_query",
+    prefix_lm "prefix_lm",
+    rope_half "rope_half",
+    rope_interleaved "rope_interleaved",
+    sigmoid_attention "sigmoid_attention",
+    sliding_window "sliding_window",
+    soft_cap "soft_cap",
+    t5_relative_bias "t5_relative_bias",
+    value_width "value_width",
+    weights_and_logsumexp "weights_and_logsumexp",
+}
+
 programs! { "examples": FIRST = first_example "causal_self_attention" }
 
 #[test]
@@ -66,7 +88,7 @@ fn every_program_has_data_and_every_data_file_a_program() {
         let files = files_under(folder, extension).into_iter().filter(|f| !f.contains('/'));
         files.map(|f| f.strip_suffix(&format!(".{extension}")).expect("has it").to_owned()).collect()
     };
-    for (folder, listed) in [("examples/seeds", SEEDS), ("examples", FIRST)] {
+    for (folder, listed) in [("examples/seeds", SEEDS), ("examples/variants", VARIANTS), ("examples", FIRST)] {
         assert_eq!(names(folder, "attn"), listed, "programs of {folder}");
         assert_eq!(names(&format!("{folder}/data"), "npz"), listed, "data of {folder}");
     }
