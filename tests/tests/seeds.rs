@@ -88,7 +88,8 @@ fn every_program_has_data_and_every_data_file_a_program() {
         let files = files_under(folder, extension).into_iter().filter(|f| !f.contains('/'));
         files.map(|f| f.strip_suffix(&format!(".{extension}")).expect("has it").to_owned()).collect()
     };
-    for (folder, listed) in [("examples/seeds", SEEDS), ("examples/variants", VARIANTS), ("examples", FIRST)] {
+    for (folder, listed) in [("examples/seeds", SEEDS), ("examples/variants", VARIANTS), ("examples", FIRST)]
+    {
         assert_eq!(names(folder, "attn"), listed, "programs of {folder}");
         assert_eq!(names(&format!("{folder}/data"), "npz"), listed, "data of {folder}");
     }

@@ -33,6 +33,12 @@ pub(crate) struct Machine {
     /// Threads; as many as the machine has if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Run as in training: `dropout` drops, by the draw of --seed
+    #[arg(long, requires = "seed")]
+    train: bool,
+    /// The seed of what is drawn in training
+    #[arg(long, value_name = "SEED", requires = "train")]
+    seed: Option<u32>,
 }
 
 impl Compile {
@@ -51,6 +57,7 @@ impl Compile {
     pub(crate) fn options_for(&self, machine: &Machine) -> Options {
         Options {
             engine: machine.engine,
+            train: machine.seed.filter(|_| machine.train),
             isa: machine.isa,
             threads: machine.threads.map(usize::from),
             ..self.options()

@@ -40,6 +40,8 @@ const MAX_NODES: usize = 1 << 20;
 pub struct Settings {
     /// Name and value, as on the command line: `T` and `128`.
     pub set: Vec<(String, String)>,
+    /// The seed of what is drawn while training; none at inference.
+    pub train: Option<u32>,
 }
 
 /// A model as a graph, with what is worth saying about it.
@@ -137,6 +139,8 @@ struct Lowerer<'a, 's> {
     guards: usize,
     /// Above zero while an expression is tried for its shape only: what fails then is no one's mistake yet.
     trials: usize,
+    /// Places at which numbers are drawn, so far.
+    draws: i64,
 }
 
 /// Lowers a model; also names the functions that it reaches. Runs on a thread with a stack of its own, so that no input overflows the caller's.
@@ -167,6 +171,7 @@ pub(crate) fn lower<'a>(
                     depth: 0,
                     guards: 0,
                     trials: 0,
+                    draws: 0,
                 };
                 lowerer.constants();
                 lowerer.model(model);
@@ -246,8 +251,10 @@ impl<'a> Lowerer<'a, '_> {
     /// Runs `f`; what it reports is dropped. For finding out a shape.
     fn trial<T>(&mut self, f: impl FnOnce(&mut Self) -> Eval<T>) -> Option<T> {
         self.trials += 1;
+        let draws = self.draws;
         let out = f(self).ok();
         self.trials -= 1;
+        self.draws = draws;
         out
     }
 

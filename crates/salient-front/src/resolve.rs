@@ -180,6 +180,7 @@ impl<'a> Names<'a, '_> {
             || self.program.function(name).is_some()
             || Builtin::from_name(name).is_some()
             || name == "nan"
+            || name == "training"
             || INITIALISERS.contains(&name);
         // A free index may also stand outside brackets, behind its first use: too short to be a slip of the pen.
         if known || name.len() == 1 && name.starts_with(|c: char| c.is_ascii_lowercase()) {

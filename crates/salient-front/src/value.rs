@@ -127,6 +127,8 @@ pub(crate) enum Builtin {
     Append,
     /// `if` as a function.
     Where,
+    /// A random number for each element, while training.
+    Draw,
     /// An operator that only rewriting makes; dumps call it.
     Fused(FusedOp),
 }
@@ -146,6 +148,7 @@ impl Builtin {
             (None, None, "concat") => Some(Builtin::Concat),
             (None, None, "append") => Some(Builtin::Append),
             (None, None, "where") => Some(Builtin::Where),
+            (None, None, "draw") => Some(Builtin::Draw),
             (None, None, _) => None,
         }
     }
@@ -160,6 +163,7 @@ impl Builtin {
             Builtin::Concat => "concat",
             Builtin::Append => "append",
             Builtin::Where => "where",
+            Builtin::Draw => "draw",
             Builtin::Fused(f) => f.info().name,
         }
     }
@@ -168,7 +172,7 @@ impl Builtin {
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         let maps = salient_ir::op::MAPS.iter().map(|row| row.name);
         let reduces = salient_ir::op::REDUCES.iter().map(|row| row.name);
-        maps.chain(reduces).chain(["mean", "cumsum", "concat", "append", "where"])
+        maps.chain(reduces).chain(["mean", "cumsum", "concat", "append", "where", "draw"])
     }
 }
 

@@ -9,7 +9,7 @@ fn messages(text: &str, model: Option<&str>, set: &[(&str, &str)]) -> String {
     let mut sources = Sources::new();
     sources.add("test.attn", text);
     let set = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    match compile(&sources, model, &Settings { set }) {
+    match compile(&sources, model, &Settings { set, ..Settings::default() }) {
         Err(errors) => render(&errors, &sources, false),
         Ok(lowered) => {
             assert!(!lowered.warnings.is_empty(), "nothing is wrong with this program:\n{text}");
@@ -108,6 +108,9 @@ mistakes! {
     unreachable_statement: body("return x\n    let y = x");
     dimension_is_a_tensor: body("return linear[sum(x)](x) as w");
     concatenation_of_nothing: body("return concat()");
+    dropout_of_everything: body("return dropout(x, 1)");
+    dropout_below_zero: body("return dropout(x, -0.1)");
+    drawn_at_inference: body("return x * draw(x)");
     state_in_a_function: "fn f(x: f32[T]) {\n    state n: f32[]\n    return x + n\n}\n\nmodel m(x: f32[T]) {\n    return f(x)\n}\n";
     state_that_never_changes: body("state bias: f32[D]\n    return x + bias");
     state_of_another_shape: body("state last: f32[D]\n    last = x\n    return x");

@@ -78,7 +78,7 @@ fn examples_do_not_depend_on_dimensions_being_different() {
             let fixed = |length: i64| {
                 let set =
                     symbolic.symbols().into_iter().map(|s| (s.to_string(), length.to_string())).collect();
-                Some((length, lower(&Settings { set }).ok()?))
+                Some((length, lower(&Settings { set, ..Settings::default() }).ok()?))
             };
             let (length, equal) = [8, 6].into_iter().find_map(fixed).expect("a length that fits");
             for ((name, a), (_, b)) in outputs(&symbolic, length).into_iter().zip(outputs(&equal, length)) {

@@ -44,6 +44,7 @@ pub enum MapOp {
     And,
     Or,
     Select,
+    Philox,
 }
 
 /// How the dtypes of a scalar operator's arguments give the dtype of its result.
@@ -63,6 +64,8 @@ pub enum Typing {
     Select,
     /// Any type to the given one.
     Cast(DType),
+    /// The same integer type throughout, `f32` out.
+    Draw,
 }
 
 /// A row of the table of scalar operators.
@@ -201,7 +204,21 @@ pub const MAPS: &[MapInfo] = &[
         |a| if a[0] != 0.0 { a[1] } else { a[2] },
         "The second argument where the first holds, else the third; the arm not taken is not evaluated."
     ),
+    row!(
+        Philox,
+        "philox",
+        None,
+        3,
+        Typing::Draw,
+        false,
+        |a| crate::math::unit(crate::math::philox([low(a[0]), 0, 0, 0], [low(a[1]), low(a[2])])[0]),
+        "A number in [0, 1) drawn by Philox4x32-10 from a counter and the two words of a key; the low 32 bits of each."
+    ),
 ];
+
+fn low(a: f64) -> u32 {
+    a as i64 as u32
+}
 
 fn lesser(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }

@@ -56,6 +56,7 @@ fn map_dtype(op: &str, typing: Typing, found: &[DType]) -> Result<DType, TypeErr
         Typing::Select if found[0] != DType::Bool => refuse(found[0]),
         Typing::Select => same(op, found[1], found[2]),
         Typing::Cast(to) => Ok(to),
+        Typing::Draw => all_same(found).and_then(|d| if d.is_int() { Ok(DType::F32) } else { refuse(d) }),
     }
 }
 

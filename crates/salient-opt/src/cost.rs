@@ -78,5 +78,6 @@ fn weight(op: MapOp) -> u64 {
         MapOp::Recip | MapOp::Div | MapOp::Sqrt | MapOp::IntDiv | MapOp::Mod => 4,
         MapOp::Exp | MapOp::Log | MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos => 10,
         MapOp::Pow => 30,
+        MapOp::Philox => 300,
     }
 }

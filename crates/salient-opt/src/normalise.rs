@@ -149,6 +149,7 @@ impl Normaliser<'_> {
             | MapOp::Cos
             | MapOp::ToI32
             | MapOp::ToI64
+            | MapOp::Philox
             | MapOp::IntDiv
             | MapOp::Mod
             | MapOp::Neg
@@ -311,6 +312,7 @@ impl Normaliser<'_> {
             | MapOp::Mul
             | MapOp::Div
             | MapOp::Pow
+            | MapOp::Philox
             | MapOp::Min
             | MapOp::Max
             | MapOp::IntDiv

@@ -85,7 +85,8 @@ impl Ranges {
                     }
                     // Not of integers, or not a polynomial.
                     MapOp::Recip | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => None,
-                    MapOp::Sin | MapOp::Cos | MapOp::Div | MapOp::Pow | MapOp::Floor | MapOp::ToF32 => None,
+                    MapOp::Sin | MapOp::Cos | MapOp::Div | MapOp::Pow | MapOp::Floor => None,
+                    MapOp::ToF32 | MapOp::Philox => None,
                     MapOp::ToI32 | MapOp::ToI64 | MapOp::Abs | MapOp::Min | MapOp::Max | MapOp::Select => {
                         None
                     }

@@ -390,6 +390,45 @@ fn rounds_down(b: &mut Builder, x: I32, y: I32) -> crate::build::Mask {
     b.and(inexact, differ)
 }
 
+/// The first word of Philox4x32-10 for a counter of one word and a key of two, as a number in [0, 1): exact in every bit.
+pub fn philox(b: &mut Builder, counter: I32, key: [I32; 2]) -> F32 {
+    let zero = b.i32(0);
+    let [mut k, mut l] = key;
+    let [mut x0, mut x1, mut x2, mut x3] = [counter, zero, zero, zero];
+    for round in 0..10 {
+        if round > 0 {
+            let (first, second) = (b.i32(0x9E37_79B9_u32 as i32), b.i32(0xBB67_AE85_u32 as i32));
+            (k, l) = (b.add(k, first), b.add(l, second));
+        }
+        let (high0, low0) = wide_product(b, x0, 0xD251_1F53);
+        let (high1, low1) = wide_product(b, x2, 0xCD9E_8D57);
+        let (a, c) = (b.xor(high1, x1), b.xor(high0, x3));
+        [x0, x1, x2, x3] = [b.xor(a, k), low1, b.xor(c, l), low0];
+    }
+    let (eight, scale) = (b.int(8), b.f32(1.0 / (1 << 24) as f32));
+    let upper = b.shru(x0, eight);
+    let upper = b.to_f32(upper);
+    b.mul(upper, scale)
+}
+
+/// The upper and the lower word of the product of two words, from products of half words: no target has the former for
+/// all lanes.
+fn wide_product(b: &mut Builder, x: I32, y: u32) -> (I32, I32) {
+    let (half, mask) = (b.int(16), b.i32(0xffff));
+    let (y0, y1, whole) = (b.i32((y & 0xffff) as i32), b.i32((y >> 16) as i32), b.i32(y as i32));
+    let (x0, x1) = (b.and(x, mask), b.shru(x, half));
+    let (p00, p01) = (b.mul(x0, y0), b.mul(x0, y1));
+    let (p10, p11) = (b.mul(x1, y0), b.mul(x1, y1));
+    // At most (2^16 - 1)^2 + (2^16 - 1): no carry is lost.
+    let carry = b.shru(p00, half);
+    let middle = b.add(p10, carry);
+    let low = b.and(middle, mask);
+    let middle_low = b.add(p01, low);
+    let (upper, more) = (b.shru(middle, half), b.shru(middle_low, half));
+    let high = b.add(p11, upper);
+    (b.add(high, more), b.mul(x, whole))
+}
+
 /// The polynomial with these coefficients, from the constant up, by Horner's rule.
 fn polynomial(b: &mut Builder, x: F32, coefficients: &[f32]) -> F32 {
     let (last, rest) = coefficients.split_last().expect("a polynomial has coefficients");

@@ -11,6 +11,8 @@ pub struct Options {
     pub model: Option<String>,
     /// Values of dimensions and of parameters in brackets, by name, as text: `T` and `128`.
     pub set: Vec<(String, String)>,
+    /// Compiles for training, with what is drawn from this seed: `dropout` drops. At inference, `None`, it is the identity.
+    pub train: Option<u32>,
     /// How it is run.
     pub engine: Engine,
     /// How much freedom with floats the optimiser has.

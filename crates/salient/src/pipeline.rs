@@ -36,7 +36,7 @@ pub fn models(sources: &Sources) -> Result<Vec<String>, Error> {
 /// # Errors
 /// [`Error::Source`] with every mistake that could be told apart.
 pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
-    let settings = Settings { set: options.set.clone() };
+    let settings = Settings { set: options.set.clone(), train: options.train };
     salient_front::compile(sources, options.model.as_deref(), &settings)
         .map_err(|faults| Error::source(faults, sources.clone()))
 }

@@ -122,9 +122,12 @@ impl<'a> Lowerer<'a, '_> {
                 Typing::Select if n == 0 => self.cast(value, DType::Bool, place)?,
                 Typing::Logic => self.cast(value, DType::Bool, place)?,
                 Typing::Cast(_) => self.tensor(value, place)?,
-                Typing::Float | Typing::Arithmetic | Typing::Integer | Typing::Compare | Typing::Select => {
-                    self.promoted(value, target, place)?
-                }
+                Typing::Float
+                | Typing::Arithmetic
+                | Typing::Integer
+                | Typing::Compare
+                | Typing::Select
+                | Typing::Draw => self.promoted(value, target, place)?,
             };
             tensors.push((tensor, place));
         }
@@ -368,6 +371,7 @@ fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
         | Typing::Compare
         | Typing::Logic
         | Typing::Select
+        | Typing::Draw
         | Typing::Cast(_) => None,
     }
 }

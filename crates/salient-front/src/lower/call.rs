@@ -7,7 +7,7 @@ use crate::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathP
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
 use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
-use salient_ir::{AxisSet, MapOp, Typing};
+use salient_ir::{AxisId, AxisSet, Const, MapOp, Typing};
 use std::collections::BTreeMap;
 
 /// An evaluated argument.
@@ -176,6 +176,7 @@ impl<'a> Lowerer<'a, '_> {
             Builtin::Extreme(op, _) | Builtin::Reduce(op) => self.reduction(Some(op), statics, args, span),
             Builtin::Mean => self.reduction(None, statics, args, span),
             Builtin::CumSum => self.running_sum(statics, args, span),
+            Builtin::Draw => self.draw(statics, args, span),
             Builtin::Concat => self.concat(statics, args, span),
             Builtin::Append => self.append(statics, args, span),
             Builtin::Fused(op) => self.fused(op, statics, args, span),
@@ -222,6 +223,41 @@ impl<'a> Lowerer<'a, '_> {
             return self.cast(value, to, place).map(Value::Tensor);
         }
         self.map(op, args, span)
+    }
+
+    /// `draw(x)`: for each element of `x` a number in [0, 1) that depends on its place in `x`, on the seed, and on which
+    /// of the model's draws this is.
+    fn draw(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
+        let Some(seed) = self.settings.train else {
+            return Err(Diagnostic::error(span, "at inference nothing is drawn")
+                .help("ask first, `if training { … }`; `--train --seed N` compiles for training")
+                .into());
+        };
+        let given = self.plain_arguments(Builtin::Draw, statics, args, span)?;
+        let Ok([(value, place)]) = <[(Value<'a>, Span); 1]>::try_from(given) else {
+            return Err(Diagnostic::error(span, "`draw` takes one tensor").into());
+        };
+        let x = self.tensor(value, place)?;
+        let site = self.draws;
+        self.draws += 1;
+        // The place of an element: row-major, the free indices of an indexed expression first.
+        let axes: Vec<AxisId> = x.named.iter().chain(&x.pos).filter_map(|s| s.axis).collect();
+        let mut at = None;
+        for axis in axes {
+            let extent = self.b.extent(axis).clone();
+            let (extent, index) = (self.b.extent_of(&extent), self.b.iota(axis));
+            at = Some(match at {
+                None => index,
+                Some(row) => {
+                    let before = self.map_node(MapOp::Mul, &[row, extent], span)?;
+                    self.map_node(MapOp::Add, &[before, index], span)?
+                }
+            });
+        }
+        let at = at.unwrap_or_else(|| self.b.constant(Const::I64(0)));
+        let key = [i64::from(seed), site].map(|word| self.b.constant(Const::I64(word)));
+        let node = self.map_node(MapOp::Philox, &[at, key[0], key[1]], span)?;
+        Ok(Value::Tensor(Tensor { node, pos: x.pos, named: x.named, index: false, floored: false }))
     }
 
     // ---- declared functions

@@ -142,6 +142,9 @@ impl<'a> Lowerer<'a, '_> {
         if let Some(b) = Builtin::from_name(name) {
             return Ok(Value::Function(FunctionValue { callee: Callee::Builtin(b), statics: Vec::new() }));
         }
+        if name == "training" {
+            return Ok(Value::Bool(self.settings.train.is_some()));
+        }
         if name == "nan" {
             return Ok(Value::Float(f64::NAN));
         }

@@ -156,6 +156,7 @@ impl<'a> Lowerer<'a, '_> {
                             | Builtin::CumSum
                             | Builtin::Append
                             | Builtin::Where
+                            | Builtin::Draw
                             | Builtin::Fused(_),
                         )
                         | Callee::Declared(_) => {}

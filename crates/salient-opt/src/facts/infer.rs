@@ -86,6 +86,7 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
         Typing::Compare | Typing::Logic => DType::Bool,
         Typing::Select => args[1].dtype,
         Typing::Cast(to) => to,
+        Typing::Draw => DType::F32,
     };
     let axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
     let mut f = Facts::new(dtype, axes);
@@ -150,6 +151,7 @@ fn integer(op: MapOp, args: &[&Facts]) -> Option<Affine> {
         | MapOp::ToF32
         | MapOp::Div
         | MapOp::Pow
+        | MapOp::Philox
         | MapOp::Min
         | MapOp::Max
         | MapOp::IntDiv
@@ -226,6 +228,7 @@ fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts
         | MapOp::Mul
         | MapOp::Div
         | MapOp::Pow
+        | MapOp::Philox
         | MapOp::Min
         | MapOp::Max
         | MapOp::IntDiv
@@ -328,7 +331,7 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
             let safe = has(0, Finite) && has(1, Positive);
             f.properties = none.with_if(safe, Finite).with_if(safe && has(0, NonNegative), NonNegative);
         }
-        MapOp::Pow => {}
+        MapOp::Pow | MapOp::Philox => {}
         MapOp::Min | MapOp::Max => {
             // The greater of -inf and a number is a number.
             let lifts = |a: usize, b: usize| op == MapOp::Max && has(a, Score) && has(b, Finite);

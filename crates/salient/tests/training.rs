@@ -1,0 +1,115 @@
+//! Dropout while training: what is drawn depends on the seed, the place and the call of `dropout`, and on nothing else.
+
+use salient::{Array, Arrays, Engine, Fp, Isa, IsaChoice, Model, Options, Weights};
+
+const LAYER: &str = "
+model layer[p = 0.25](x: f32[B, T, D]) -> (once: f32[B, T, D], again: f32[B, T, D], by_index: f32[B, T, D]) {
+    let by_index[b, t, d] = dropout(x[b, t, d], p)
+    return dropout(x, p), dropout(x, p), by_index
+}
+
+model attention(q: f32[H, T, E], k: f32[H, T, E], v: f32[H, T, E]) -> (y: f32[H, T, E]) {
+    let weights = softmax(if causal[T, T, offset = 0]() then q @ k.T / sqrt(E) else -inf)
+    return dropout(weights, 0.3) @ v
+}";
+
+fn compiled(model: &str, train: Option<u32>, engine: Engine, isa: IsaChoice, threads: usize) -> Model {
+    let model = Some(model.to_owned());
+    let options = Options { model, train, engine, isa, threads: Some(threads), ..Options::default() };
+    Model::compile(LAYER, &options).unwrap()
+}
+
+fn ones(shape: &[usize]) -> Array {
+    Array::from_f32(shape.to_vec(), vec![1.0; shape.iter().product()]).unwrap()
+}
+
+fn arrays(list: &[(&str, Array)]) -> Arrays {
+    let mut out = Arrays::new();
+    list.iter().for_each(|(name, array)| out.insert(*name, array.clone()).unwrap());
+    out
+}
+
+fn dropped(train: Option<u32>, shape: &[usize], output: &str) -> Vec<f32> {
+    let model = compiled("layer", train, Engine::Jit, IsaChoice::Auto, 2);
+    let outputs = model.run(&arrays(&[("x", ones(shape))]), Weights::none()).unwrap();
+    outputs.get(output).unwrap().as_f32().unwrap().to_vec()
+}
+
+/// The key is the seed and the position of the draw in the model, the counter the element's place; the generator itself is
+/// held to its published answers in `salient-ir`.
+#[test]
+fn what_is_drawn_is_the_published_generator() {
+    use salient_ir::math::{philox, unit};
+    for (site, output) in [(1, "once"), (2, "again"), (0, "by_index")] {
+        let expected: Vec<f32> = (0..2 * 3 * 5)
+            .map(|n| if unit(philox([n, 0, 0, 0], [42, site])[0]) >= 0.25 { 1.0 / 0.75 } else { 0.0 })
+            .collect();
+        assert_eq!(dropped(Some(42), &[2, 3, 5], output), expected, "{output}");
+    }
+}
+
+#[test]
+fn at_inference_dropout_is_nothing() {
+    assert_eq!(dropped(None, &[2, 3, 5], "once"), vec![1.0; 30]);
+}
+
+#[test]
+fn calls_and_seeds_draw_apart() {
+    let shape = &[4, 16, 64];
+    let draws =
+        [dropped(Some(1), shape, "once"), dropped(Some(1), shape, "again"), dropped(Some(2), shape, "once")];
+    for (n, a) in draws.iter().enumerate() {
+        // Six standard deviations of so many draws.
+        let kept = a.iter().filter(|x| **x != 0.0).count() as f64 / a.len() as f64;
+        assert!((kept - 0.75).abs() < 6.0 * (0.75f64 * 0.25 / a.len() as f64).sqrt(), "{kept} are kept");
+        for b in &draws[n + 1..] {
+            let same = a.iter().zip(b).filter(|(x, y)| x == y).count() as f64 / a.len() as f64;
+            assert!((same - 0.625).abs() < 6.0 * (0.625f64 * 0.375 / a.len() as f64).sqrt(), "{same} agree");
+        }
+    }
+    assert_eq!(draws[0], dropped(Some(1), shape, "once"), "a seed draws the same again");
+}
+
+/// Every engine drops the same elements: on any vectors, for any number of threads.
+#[test]
+fn engines_draw_the_same_bits() {
+    let wave = |phase: f32| {
+        let values = (0..2 * 37 * 8).map(|n| (n as f32 * 0.7 + phase).sin()).collect();
+        Array::from_f32(vec![2, 37, 8], values).unwrap()
+    };
+    let x = arrays(&[("x", wave(0.0))]);
+    let qkv = arrays(&[("q", wave(0.0)), ("k", wave(1.0)), ("v", wave(2.0))]);
+    let oracle = |name, inputs: &Arrays| {
+        compiled(name, Some(7), Engine::Oracle, IsaChoice::Auto, 1).run(inputs, Weights::none()).unwrap()
+    };
+    let (layer, attention) = (oracle("layer", &x), oracle("attention", &qkv));
+    let widths = Isa::ALL.into_iter().filter(|isa| *isa <= Isa::detect()).map(IsaChoice::Only);
+    let jit = widths.flat_map(|isa| [1, 3].map(|threads| (Engine::Jit, isa, threads)));
+    for (engine, isa, threads) in jit.chain([(Engine::Unfused, IsaChoice::Auto, 2)]) {
+        let what = format!("{engine} {isa:?} {threads}");
+        let run = |name, inputs: &Arrays| {
+            compiled(name, Some(7), engine, isa, threads).run(inputs, Weights::none()).unwrap()
+        };
+        let found = run("layer", &x);
+        for (name, expected) in layer.iter() {
+            let (found, expected) = (found.get(name).unwrap(), expected.as_f32().unwrap());
+            let zeros = |x: &[f32]| x.iter().map(|x| *x == 0.0).collect::<Vec<_>>();
+            assert_eq!(zeros(found.as_f32().unwrap()), zeros(expected), "{what}: {name}");
+        }
+        let (found, expected) = (run("attention", &qkv), attention.get("y").unwrap());
+        let (found, expected) =
+            (found.get("y").unwrap().as_f32().unwrap().to_vec(), expected.as_f32().unwrap());
+        for (a, b) in found.iter().zip(expected) {
+            assert!((a - b).abs() < 1e-5, "{what}: {a} for {b}");
+        }
+    }
+}
+
+#[test]
+fn exact_rules_leave_dropout_where_it_is() {
+    let strict =
+        Options { fp: Fp::Strict, train: Some(7), model: Some("layer".into()), ..Options::default() };
+    let strict = Model::compile(LAYER, &strict).unwrap();
+    let found = strict.run(&arrays(&[("x", ones(&[2, 3, 5]))]), Weights::none()).unwrap();
+    assert_eq!(found.get("once").unwrap().as_f32().unwrap(), dropped(Some(7), &[2, 3, 5], "once"));
+}
