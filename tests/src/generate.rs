@@ -1,7 +1,7 @@
 //! Random programs: small graphs that are well typed, never read outside an axis, and stay near one in magnitude.
 //!
 //! A program is made step by step from a seed, so that a shorter one with the same seed is its beginning. Every operator of
-//! the graph that a source can reach has a step; the fused ones are for the optimiser to find.
+//! the graph that a source can reach has a step, but for draws; the fused ones are for the optimiser to find.
 
 use crate::data::Values;
 use crate::ways::Call;

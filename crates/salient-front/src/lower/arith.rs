@@ -236,9 +236,7 @@ impl<'a> Lowerer<'a, '_> {
     pub(super) fn arithmetic_text(&self, d: &Dim, place: Span) -> String {
         let named = self.here().scopes.iter().rev().find_map(|s| {
             s.iter().find(|(name, var)| {
-                matches!(&var.value, Value::Int(v) if v == d)
-                    && place.end - place.start == name.len() as u32
-                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                matches!(&var.value, Value::Int(v) if v == d) && self.sources.text(place) == name.as_str()
             })
         });
         match named {
