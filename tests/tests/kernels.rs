@@ -6,6 +6,7 @@ use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, M
 use salient_jit::bodies::tile;
 use salient_jit::target::{Isa, Target};
 use salient_jit::{Compiled, IsaChoice, Options};
+use salient_tile::coded::Codes;
 use salient_tile::{Kind, Program, schedule};
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ impl Case {
 
     fn compiled(&self, isa: Isa, fuse: bool, threads: usize) -> Vec<Array> {
         let target = Target::host(IsaChoice::Only(isa)).unwrap();
-        let options = salient_tile::Options { fuse, tile: tile(&target) };
+        let options = salient_tile::Options { fuse, tile: tile(&target), ..Default::default() };
         self.run(schedule(&self.graph, options), isa, threads)
     }
 
@@ -64,7 +65,7 @@ impl Case {
                 Array::zeros(self.graph.node(o.node).dtype, shape).unwrap()
             })
             .collect();
-        let loaded = code.load(&self.dims, &[]).unwrap();
+        let loaded = code.load(&self.dims, &[], &Codes::new()).unwrap();
         code.run(&plan, &loaded, &inputs, &[], &mut outputs).unwrap();
         outputs
     }
@@ -220,7 +221,8 @@ fn any_register_tile_will_do() {
     let expected = case.compiled(Isa::detect(), true, 1);
     for (rows, vectors) in [(1, 1), (1, 8), (3, 5), (7, 2)] {
         let shape = Shape { rows, vectors };
-        let program = schedule(&case.graph, salient_tile::Options { fuse: true, tile: shape });
+        let program =
+            schedule(&case.graph, salient_tile::Options { fuse: true, tile: shape, ..Default::default() });
         for (a, b) in expected.iter().zip(case.run(program, Isa::detect(), 1)) {
             let (a, b) = (a.to_f64_vec(), b.to_f64_vec());
             assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5), "{shape:?}");

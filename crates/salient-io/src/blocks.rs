@@ -90,24 +90,24 @@ impl BlockType {
 }
 
 impl BlockType {
-    /// Rows of whole blocks with their codes as they are; `None` for types that are not of that form: in [`BlockType::Q6K`] a
+    /// A matrix of whole blocks with its codes as they are; `None` for bytes that are not of the shape, and for types that are not of the form: in [`BlockType::Q6K`] a
     /// scale serves sixteen elements. Elements are those of [`BlockType::widen`] up to the rounding of `scale * code + offset`.
-    pub fn quantised(self, bytes: &[u8], rows: usize, depth: usize) -> Option<Quantised> {
+    pub fn quantised(self, bytes: &[u8], shape: [usize; 2]) -> Option<Quantised> {
         let bits = match self {
             BlockType::Q4_0 | BlockType::Q4_1 | BlockType::Q4K => Bits::Four,
             BlockType::Q5_0 | BlockType::Q5_1 | BlockType::Q8_0 | BlockType::Q5K => Bits::Eight,
             BlockType::Q6K => return None,
         };
-        let mut out = Quantised { rows, depth, bits, codes: vec![], scales: vec![], offsets: vec![] };
+        let (mut codes, mut scales, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
         for block in bytes.chunks_exact(self.bytes()) {
             for part in 0..self.elements() / SMALL {
                 let (scale, offset) = self.scale_and_offset(block, part);
-                out.scales.push(scale);
-                out.offsets.push(offset);
-                out.codes.extend((0..SMALL).map(|i| self.code(block, part, i)));
+                scales.push(scale);
+                offsets.push(offset);
+                codes.extend((0..SMALL).map(|i| self.code(block, part, i)));
             }
         }
-        Some(out)
+        Quantised::new(shape, bits, codes, scales, offsets).ok()
     }
 
     /// What part `part` of 32 elements of a block is multiplied by, and what is added to it.

@@ -8,7 +8,7 @@
 //! What the metadata mean (architecture, tokenizer) is decided elsewhere. Big-endian files are refused, and so are the
 //! block types that [`BlockType`] does not have. Bytes between and after the tensors belong to nobody and are allowed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -189,6 +189,28 @@ pub fn read_gguf(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
     read_file(path.as_ref(), decode_gguf)
 }
 
+/// The matrices of a checkpoint that are kept in blocks, by name.
+pub type Coded = BTreeMap<String, Quantised>;
+
+/// Reads every tensor of a `.gguf` file: matrices in blocks with their codes as they are, everything else as
+/// [`read_gguf`] does.
+///
+/// # Errors
+/// As [`read_gguf`].
+pub fn read_gguf_coded(path: impl AsRef<Path>) -> Result<(Arrays, Coded), IoError> {
+    read_file(path.as_ref(), |mut source| {
+        let header = read_gguf_header(&mut source)?;
+        let (mut arrays, mut coded) = (Arrays::new(), Coded::new());
+        for tensor in &header.tensors {
+            match read_gguf_quantised(&mut source, tensor)? {
+                Some(blocks) => _ = coded.insert(tensor.name.clone(), blocks),
+                None => arrays.insert(tensor.name.as_str(), read_gguf_tensor(&mut source, tensor)?)?,
+            }
+        }
+        Ok((arrays, coded))
+    })
+}
+
 /// Reads every tensor of a GGUF source, quantised ones widened to f32, in the order of the list.
 ///
 /// # Errors
@@ -228,10 +250,10 @@ pub fn read_gguf_quantised(
     source: &mut (impl Read + Seek),
     tensor: &GgufTensor,
 ) -> Result<Option<Quantised>, IoError> {
-    let (Storage::Blocks(blocks), [rows, depth]) = (tensor.storage, tensor.shape.as_slice()) else {
+    let (Storage::Blocks(blocks), &[rows, depth]) = (tensor.storage, tensor.shape.as_slice()) else {
         return Ok(None);
     };
-    Ok(blocks.quantised(&read_gguf_bytes(source, tensor)?, *rows, *depth))
+    Ok(blocks.quantised(&read_gguf_bytes(source, tensor)?, [rows, depth]))
 }
 
 /// The bytes of a tensor as they are stored.

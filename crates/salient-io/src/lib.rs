@@ -30,8 +30,8 @@ pub use elements::Stored;
 pub use error::{Cause, IoError};
 pub use format::{Format, decode_arrays, read_arrays};
 pub use gguf::{
-    GgufHeader, GgufTensor, GgufValue, Storage, decode_gguf, read_gguf, read_gguf_bytes, read_gguf_header,
-    read_gguf_quantised, read_gguf_tensor,
+    Coded, GgufHeader, GgufTensor, GgufValue, Storage, decode_gguf, read_gguf, read_gguf_bytes,
+    read_gguf_coded, read_gguf_header, read_gguf_quantised, read_gguf_tensor,
 };
 pub use npy::{decode_npy, encode_npy, read_npy, write_npy};
 pub use npz::{decode_npz, read_npz, write_npz};

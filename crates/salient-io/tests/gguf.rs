@@ -89,12 +89,13 @@ fn codes_are_handed_out_with_scales_and_offsets() {
         forms += 1;
         let bytes = read_gguf_bytes(&mut source, tensor).unwrap();
         let codes = codes.unwrap();
-        assert_eq!([codes.rows, codes.depth], tensor.shape[..], "{}", tensor.name);
-        let widened = codes.widen().unwrap();
+        assert_eq!(codes.shape()[..], tensor.shape[..], "{}", tensor.name);
+        let widened = codes.widen();
         for (n, (ours, theirs)) in widened.as_f32().unwrap().iter().zip(blocks.widen(&bytes)).enumerate() {
             // One rounding against two or three, of terms as large as these.
             let block = n / BLOCK;
-            let size = codes.scales[block].abs() * f32::from(codes.codes[n]) + codes.offsets[block].abs();
+            let size =
+                codes.scales()[block].abs() * f32::from(codes.codes()[n]) + codes.offsets()[block].abs();
             assert!(
                 (ours - theirs).abs() <= size * 2.0 * f32::EPSILON,
                 "{} {n}: {ours} {theirs}",

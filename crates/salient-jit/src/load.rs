@@ -8,6 +8,7 @@ use crate::region::Region;
 use crate::run::{Given, RunError, checked, narrow};
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Name};
+use salient_tile::coded::{Codes, code_words, pack_codes};
 use salient_tile::memory;
 use salient_tile::{Role, Section};
 use std::collections::BTreeSet;
@@ -33,11 +34,17 @@ impl Loaded {
 
 impl Compiled {
     /// Computes what follows from the parameters alone. `dimensions` must hold those that occur in the shapes of
-    /// parameters, and may hold others. A changed parameter is loaded again: this holds what it was made of.
+    /// parameters, and may hold others. A changed parameter is loaded again: this holds what it was made of. For parameters
+    /// that no kernel reads in f32 ([`Compiled::needs_param`]) any array may stand.
     ///
     /// # Errors
-    /// As [`Compiled::run`].
-    pub fn load(&self, dimensions: &Bindings, params: &[&Array]) -> Result<Loaded, RunError> {
+    /// As [`Compiled::run`]; and if the codes are not those of the parameters that the program reads in blocks.
+    pub fn load(
+        &self,
+        dimensions: &Bindings,
+        params: &[&Array],
+        codes: &Codes<'_>,
+    ) -> Result<Loaded, RunError> {
         let program = &self.program;
         let plan = self.plan(Section::Load, dimensions)?;
         let places = memory::kept(program, &self.known(dimensions))?;
@@ -57,12 +64,26 @@ impl Compiled {
                 narrow(buffer, values, loaded.region.words(offset, count))?;
             }
         }
+        for (at, buffer) in program.buffers.iter().enumerate() {
+            let (Role::Coded(k), Some(offset)) = (buffer.role, loaded.offsets[at]) else { continue };
+            let count = plan.counts[at];
+            let width = buffer.shape[2].eval(&self.known(dimensions))? as usize;
+            let from = codes.get(&k).copied().filter(|from| code_words(from, width) == count);
+            let from = from.ok_or_else(|| RunError::Codes { tensor: buffer.name.clone() })?;
+            pack_codes(from, width, loaded.region.words(offset, count));
+        }
         if !plan.kernels.is_empty() {
             let mut workspace = plan.take(self)?;
             let given = Given { loaded: &loaded, inputs: &[], params };
             self.run_in(&plan, &mut workspace, given, &mut [], &mut |_, _| {})?;
         }
         Ok(loaded)
+    }
+
+    /// Whether any kernel reads a parameter as the caller holds it, be it when it is bound.
+    pub fn needs_param(&self, at: usize) -> bool {
+        let id = self.program.with_role(Role::Param(at));
+        id.is_some_and(|id| [Section::Load, Section::Call].iter().any(|s| self.program.touched(*s)[id.0]))
     }
 
     /// Whether calls read a parameter as the caller holds it, by its position among the graph's.
@@ -80,7 +101,7 @@ impl Compiled {
 
     fn fixed_by_parameters(&self, plan: &Plan) -> Vec<(usize, i64)> {
         let buffers = self.program.buffers.iter().filter(|b| match b.role {
-            Role::Param(_) | Role::Loaded => true,
+            Role::Param(_) | Role::Loaded | Role::Coded(_) => true,
             Role::Input(_) | Role::Output(_) | Role::Temporary => false,
         });
         let fixed: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(|d| d.symbols()).collect();

@@ -33,6 +33,12 @@ pub enum RunError {
     /// Parameters that were loaded for another program, or at other dimensions.
     #[error("the parameters were loaded for another program or at other dimensions")]
     Loaded,
+    /// A parameter that the program reads in blocks of few bits was not given so.
+    #[error("`{tensor}`: the parameter was not given in blocks of the size that it was compiled for")]
+    Codes {
+        /// What should hold its codes.
+        tensor: String,
+    },
     /// The system has not so much memory.
     #[error("there are no {bytes} bytes of memory to work in")]
     Memory {
@@ -147,7 +153,7 @@ impl Compiled {
                     elements_mut(&mut outputs[k])
                 }
                 // Not used where it has a place, and nobody's where no kernel touches it.
-                Role::Temporary | Role::Loaded => std::ptr::null_mut(),
+                Role::Temporary | Role::Loaded | Role::Coded(_) => std::ptr::null_mut(),
             };
             // In the plan every offset lies with its bytes inside the arena, with which the region begins; and so it is with
             // what was loaded.

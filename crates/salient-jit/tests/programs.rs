@@ -6,6 +6,7 @@ use salient_ir::{AxisId, Bindings, Builder as GraphBuilder, DType, Dim, NodeId};
 use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice};
 use salient_jit::{Compiled, Loaded, Options, Plan, RunError};
+use salient_tile::coded::Codes;
 use salient_tile::eval::{self, EvalError, Order};
 use salient_tile::memory;
 use salient_tile::{
@@ -267,7 +268,7 @@ fn compile(program: &Program, isa: IsaChoice, threads: usize) -> Compiled {
 
 /// Of programs without parameters.
 fn loaded(code: &Compiled) -> Loaded {
-    code.load(&Bindings::new(), &[]).unwrap()
+    code.load(&Bindings::new(), &[], &Codes::new()).unwrap()
 }
 
 fn outputs(program: &Program, dims: &Bindings) -> Vec<Array> {

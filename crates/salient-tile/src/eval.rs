@@ -4,6 +4,7 @@
 //! access outside a tensor, a buffer that a kernel touches without saying so (the memory plan relies on it), scratch memory
 //! that is read before it is written, items that depend on each other. It is slow, and for tests and reports of bugs.
 
+use crate::coded::{Codes, pack_codes};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, LANES, Program, Role, Section, Stmt};
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Dim, DimError, Name};
@@ -85,16 +86,41 @@ pub fn run(
     inputs: &[&Array],
     params: &[&Array],
 ) -> Result<Vec<Array>, EvalError> {
+    run_coded(program, dimensions, machine, order, inputs, params, &Codes::new())
+}
+
+/// As [`run`], for a program with parameters in blocks, which are given in f32 too.
+///
+/// # Errors
+/// See [`EvalError`].
+pub fn run_coded(
+    program: &Program,
+    dimensions: &Bindings,
+    machine: Machine,
+    order: Order,
+    inputs: &[&Array],
+    params: &[&Array],
+    codes: &Codes<'_>,
+) -> Result<Vec<Array>, EvalError> {
     let mut known = dimensions.clone();
     known.insert(LANES.into(), machine.lanes as i64);
     let mut memory = Memory::default();
     for buffer in &program.buffers {
-        let count = shape(buffer, &known)?.iter().product();
+        let shape = shape(buffer, &known)?;
+        let count = shape.iter().product();
         let bytes = match buffer.role {
             Role::Input(k) => given(buffer, count, inputs.get(k).copied())?,
             Role::Param(k) => given(buffer, count, params.get(k).copied())?,
             Role::Output(_) | Role::Temporary | Role::Loaded => {
                 vec![UNWRITTEN; count * buffer.elem().size() as usize]
+            }
+            Role::Coded(k) => {
+                let missing = "it was not given in blocks".to_owned();
+                let from =
+                    codes.get(&k).ok_or(EvalError::Array { tensor: buffer.name.clone(), why: missing })?;
+                let mut words = vec![0; count];
+                pack_codes(from, shape[2], &mut words);
+                words.iter().flat_map(|word| word.to_ne_bytes()).collect()
             }
         };
         memory.add(bytes);
@@ -317,7 +343,7 @@ impl Run<'_> {
                 Ty::Ptr | Ty::Int | Ty::F32 | Ty::I32 | Ty::Mask => reads.contains(id) || writes.contains(id),
             };
             let input = match self.program.buffer(*id).role {
-                Role::Input(_) | Role::Param(_) => writes.contains(id),
+                Role::Input(_) | Role::Param(_) | Role::Coded(_) => writes.contains(id),
                 Role::Loaded => writes.contains(id) && !self.loading,
                 Role::Output(_) | Role::Temporary => false,
             };

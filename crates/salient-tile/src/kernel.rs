@@ -29,6 +29,9 @@ pub enum Role {
     Temporary,
     /// A tensor that follows from the parameters alone: computed once when they are bound, then read only.
     Loaded,
+    /// The codes, scales and offsets of the model's parameter of that position, which is in blocks: packed in panels when the
+    /// parameters are bound, then read only.
+    Coded(usize),
 }
 
 /// A stored tensor, row-major over its axes in order.

@@ -4,6 +4,7 @@
 
 mod attend;
 mod attention;
+pub mod coded;
 pub mod eval;
 mod index;
 pub mod kernel;

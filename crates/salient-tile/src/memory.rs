@@ -33,14 +33,14 @@ pub fn bytes(count: &Dim, size: i64, bindings: &Bindings) -> Result<usize, DimEr
 pub fn is_copied(buffer: &Buffer) -> bool {
     match buffer.role {
         Role::Input(_) | Role::Param(_) | Role::Output(_) => buffer.dtype == DType::I64,
-        Role::Temporary | Role::Loaded => false,
+        Role::Temporary | Role::Loaded | Role::Coded(_) => false,
     }
 }
 
 /// Whether a buffer lasts as long as the parameters are bound: what was computed from them, and copies of them.
 pub fn is_kept(buffer: &Buffer) -> bool {
     match buffer.role {
-        Role::Loaded => true,
+        Role::Loaded | Role::Coded(_) => true,
         Role::Param(_) => is_copied(buffer),
         Role::Input(_) | Role::Output(_) | Role::Temporary => false,
     }
@@ -75,7 +75,7 @@ pub fn lifetimes(program: &Program, section: Section) -> Vec<Life> {
         Role::Output(_) if section == Section::Call && is_copied(buffer) => {
             Some((touched.map_or(range.start, |(first, _)| first), range.end))
         }
-        Role::Input(_) | Role::Param(_) | Role::Output(_) | Role::Loaded => None,
+        Role::Input(_) | Role::Param(_) | Role::Output(_) | Role::Loaded | Role::Coded(_) => None,
     });
     lives.collect()
 }

@@ -9,6 +9,7 @@ use crate::kernel::{Base, Buffer, BufferId, Kernel, Kind, LANES, Role};
 use crate::maker::{Maker, ceil_div, let_min, n, product, var};
 use crate::pack::{Packed, Span, pack};
 use crate::strip::{LANE, Scope};
+use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
 
 /// An operand without the views around it: what its axes stand for is in `env`.
@@ -43,10 +44,18 @@ pub(crate) struct Panels {
     pub(crate) id: BufferId,
     outer: Vec<AxisId>,
     count: Dim,
-    depth: Dim,
+    /// Rows of a panel; one for each position along the depth, or as many as codes take.
+    lines: Dim,
+    /// The size of the codes, where the operand is in blocks.
+    pub(crate) bits: Option<Bits>,
 }
 
 impl Panels {
+    /// A parameter in blocks: `count` panels of so many lines.
+    pub(crate) fn coded(id: BufferId, count: Dim, lines: Dim, bits: Bits) -> Panels {
+        Panels { id, outer: Vec::new(), count, lines, bits: Some(bits) }
+    }
+
     /// The first element of a panel, the outer axes standing for what `env` says.
     pub(crate) fn at(&self, g: &Graph, env: &Env, panel: &Dim, width: &Dim) -> Dim {
         let mut place = n(0);
@@ -56,7 +65,7 @@ impl Panels {
             };
             place = &(&place * g.extent(*axis)) + index;
         }
-        &(&(&place * &self.count) + panel) * &(&self.depth * width)
+        &(&(&place * &self.count) + panel) * &(&self.lines * width)
     }
 
     /// The operand's buffer.
@@ -94,7 +103,7 @@ pub(crate) fn pack_panels(
         shape,
         node,
     });
-    let panels = Panels { id, outer, count, depth: rows.clone() };
+    let panels = Panels { id, outer, count, lines: rows.clone(), bits: None };
 
     let mut m = Maker::new(scope, &name, Kind::Pack);
     let mut env = Env::new();

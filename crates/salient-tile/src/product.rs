@@ -3,6 +3,7 @@
 //! An item is a block of rows by a group of panels, so that few rows make as many items as many do. What is done once and
 //! what at every call is not decided here: see `load`.
 
+use crate::coded::{body_bits, coded_panels};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
 use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, stored, var};
@@ -11,7 +12,9 @@ use crate::pack::stored_view;
 use crate::panels::{Panels, pack_panels};
 use crate::rows::Target;
 use crate::strip::{LANE, Scope};
+use salient_ir::quantised::{BLOCK, Bits};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_vector::quantised::{block_tile, widen_panel};
 use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 /// Rows that one item computes.
@@ -126,6 +129,49 @@ pub(crate) fn tiles(
     out
 }
 
+/// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
+const FEW: i64 = 4;
+
+/// The calls of tiles over rows `from..to` of one panel of codes.
+fn coded_tiles(
+    m: &mut Maker<'_, '_>,
+    shape: Shape,
+    bits: Bits,
+    (from, to): (&Dim, &Dim),
+    o: &Operands<'_>,
+) -> Vec<Stmt> {
+    let bits = body_bits(bits);
+    let blocks = o.depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
+    let mut few = Vec::new();
+    let mut begin = from.clone();
+    for rows in [2, 1] {
+        let row = m.variable("row", to);
+        let local = &var(&row) - from;
+        let args = vec![
+            address(o.left.0, &(&local * o.left.2) + o.left.1),
+            address(o.panel.0, o.panel.1.clone()),
+            address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
+            Arg::Int(blocks.clone()),
+            Arg::Int(o.left.2.clone()),
+            Arg::Int(o.dest.2.clone()),
+        ];
+        let call = m.call(block_tile(Shape { rows, ..shape }, bits), args);
+        let size = n(rows as i64);
+        let end = match rows {
+            1 => to.clone(),
+            _ => &begin + &(&size * &(to - &begin).floor_div(&size).expect("a tile has rows")),
+        };
+        few.push(for_loop(&row, begin, end.clone(), size, vec![call]));
+        begin = end;
+    }
+    let wide = m.scratch("wide", o.depth * o.dest.2);
+    let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks)];
+    let mut many = vec![m.call(widen_panel(shape.vectors, bits), args)];
+    let widened = Operands { panel: (wide, &n(0)), ..*o };
+    many.extend(tiles(m, shape, Zeros::Multiply, (from, to), &widened));
+    vec![Stmt::If { left: to - from, right: n(FEW + 1), then: few, otherwise: many }]
+}
+
 /// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
 struct Lying {
     base: Base,
@@ -218,7 +264,10 @@ pub(crate) fn product(
         dest: (sums, &n(0), &width),
         factors: None,
     };
-    inner.extend(tiles(&mut m, shape, Zeros::Multiply, (&first, &last), &operands));
+    inner.extend(match panels.bits {
+        None => tiles(&mut m, shape, Zeros::Multiply, (&first, &last), &operands),
+        Some(bits) => coded_tiles(&mut m, shape, bits, (&first, &last), &operands),
+    });
     // The rows of sums go out through whatever follows the product.
     let offset = &n(0) - &(&(&first * &width) + &at);
     let held = Maker::scratch_value(sums, offset, vec![(c.row, width.clone()), (c.column, n(1))]);
@@ -252,6 +301,9 @@ fn panels_of(
     c: &Contraction,
     vectors: usize,
 ) -> Panels {
+    if let Some(panels) = coded_panels(scope, buffers, c, vectors) {
+        return panels;
+    }
     let key = (c.right, c.column, c.depth, vectors);
     if let Some(panels) = scope.panels.get(&key) {
         return panels.clone();

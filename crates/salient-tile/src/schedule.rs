@@ -14,23 +14,27 @@ use crate::map::map;
 use crate::product::{Contraction, contraction, product, sum_of_products};
 use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};
+use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
 use salient_vector::tile::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a graph is cut.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     /// Whether element-wise operators join the kernels around them. Without, each is a kernel of its own.
     pub fuse: bool,
     /// The register tile of products.
     pub tile: Shape,
+    /// Parameters that will be given in blocks of few bits, by position among the graph's.
+    pub coded: &'a BTreeMap<usize, Bits>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
+impl Default for Options<'_> {
+    fn default() -> Self {
+        const NONE: &BTreeMap<usize, Bits> = &BTreeMap::new();
         // One row by eight vectors: of all tiles, the one that the portable emitter keeps in registers.
-        Options { fuse: true, tile: Shape { rows: 1, vectors: 8 } }
+        Options { fuse: true, tile: Shape { rows: 1, vectors: 8 }, coded: NONE }
     }
 }
 
@@ -50,7 +54,7 @@ enum Form {
 }
 
 /// The program of a graph.
-pub fn schedule(g: &Graph, options: Options) -> Program {
+pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let names = text::node_names(g);
     let forms = Planner { g, options, forms: BTreeMap::new() }.plan();
     let mut out = Assembler::new(g, &names);
@@ -58,6 +62,7 @@ pub fn schedule(g: &Graph, options: Options) -> Program {
         graph: g,
         stored: BTreeMap::new(),
         panels: BTreeMap::new(),
+        coded: options.coded,
         rows: BTreeMap::new(),
         ranges: Ranges::default(),
         reads: BTreeSet::new(),
@@ -125,7 +130,7 @@ fn compute(
     scope: &mut Scope<'_>,
     form: &Form,
     target: Target<'_>,
-    options: Options,
+    options: Options<'_>,
     buffers: &mut Vec<Buffer>,
 ) -> Vec<Kernel> {
     let g = scope.graph;
@@ -160,7 +165,7 @@ fn compute(
 /// Decides which nodes are stored and by which kernel.
 struct Planner<'g> {
     g: &'g Graph,
-    options: Options,
+    options: Options<'g>,
     forms: BTreeMap<NodeId, Form>,
 }
 

@@ -7,6 +7,7 @@
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, BufferId, Check};
 use crate::panels::Panels;
+use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::build::Handle;
@@ -45,6 +46,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) stored: BTreeMap<NodeId, Stored>,
     /// Operands of products that are packed already: the node, its columns and its depth, and the vectors of a panel.
     pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
+    /// Parameters that are in blocks, by position.
+    pub(crate) coded: &'g BTreeMap<usize, Bits>,
     /// Operands of products that are stored row by row: the node, its rows and its depth.
     pub(crate) rows: BTreeMap<(NodeId, AxisId, AxisId), Stored>,
     pub(crate) ranges: Ranges,

@@ -44,6 +44,7 @@ fn declaration(buffer: &Buffer) -> String {
         Role::Output(_) => "output",
         Role::Temporary => "temporary",
         Role::Loaded => "loaded",
+        Role::Coded(_) => "codes",
     };
     let shape: Vec<String> = buffer.shape.iter().map(Dim::to_string).collect();
     format!("{role} {}: {}[{}]", buffer.name, buffer.dtype, shape.join(", "))

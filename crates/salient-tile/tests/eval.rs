@@ -53,7 +53,7 @@ fn check(graph: &Graph, sizes: &[(&str, i64)]) {
     let borrowed: Vec<&Array> = arrays.iter().collect();
     for fuse in [true, false] {
         for (machine, tile) in MACHINES {
-            let program = schedule(graph, Options { fuse, tile });
+            let program = schedule(graph, Options { fuse, tile, ..Options::default() });
             let forward = run(&program, &dims, machine, Order::Forward, &borrowed, &[])
                 .unwrap_or_else(|e| panic!("{machine:?} at {sizes:?}: {e}"));
             let backward = run(&program, &dims, machine, Order::Backward, &borrowed, &[]).unwrap();

@@ -11,7 +11,7 @@
 //! rows. Which formats of files fit, and who packs them, is not decided here.
 
 use crate::body::{Body, Elem, LoopKind};
-use crate::build::{Builder, F32, I32, Int, Mask, Ptr};
+use crate::build::{Builder, F32, I32, Int, Ptr};
 use crate::tile::Shape;
 
 /// Positions along the depth that share a scale and an offset.
@@ -95,7 +95,7 @@ impl Block {
 /// The body that multiplies `shape.rows` rows with a quantised panel: `C[r, j] = sum over k of A[r, k] * B[k, j]`.
 ///
 /// Parameters, in order: `a`, `panel` (inputs), `c` (output), `blocks` (the depth in blocks), `a_row` and `c_row` (elements
-/// between rows), `columns` (how many of the panel's columns exist in `C`). Rows of `A` are contiguous along the depth.
+/// between rows). Rows of `A` are contiguous along the depth.
 /// Within a block codes are summed first; the scale and the offset enter once.
 ///
 /// # Panics
@@ -107,7 +107,6 @@ pub fn block_tile(shape: Shape, bits: Bits) -> Body {
     let (a, panel, c) = (b.input("a"), b.input("panel"), b.output("c"));
     let blocks = b.int_param("blocks");
     let (a_row, c_row) = (b.int_param("a_row"), b.int_param("c_row"));
-    let columns = b.int_param("columns");
     let starts = row_starts(&mut b, a_row, rows);
     let zero = b.f32(0.0);
     let low = b.i32((1 << bits.count()) - 1);
@@ -149,14 +148,13 @@ pub fn block_tile(shape: Shape, bits: Bits) -> Body {
         let next_a = b.address(Elem::F32, a.at_start().plus(BLOCK as i32));
         (next_a, block.next(b), sums)
     });
-    let edges = edges(&mut b, vectors, columns);
     let mut row = c;
     for (r, sums) in sums.chunks(vectors).enumerate() {
         if r > 0 {
             row = b.address(Elem::F32, row.at(c_row));
         }
         for (v, &sum) in sums.iter().enumerate() {
-            b.store(row.at_start().lanes(v as i32).masked(edges[v]), sum);
+            b.store(row.at_start().lanes(v as i32), sum);
         }
     }
     b.finish()
@@ -203,17 +201,4 @@ fn row_starts(b: &mut Builder, a_row: Int, rows: usize) -> Vec<Int> {
         starts.push(next);
     }
     starts
-}
-
-/// For each vector of a row, the mask of its columns that exist.
-pub(crate) fn edges(b: &mut Builder, vectors: usize, columns: Int) -> Vec<Mask> {
-    let lanes = b.lane_count();
-    let mut left = columns;
-    (0..vectors)
-        .map(|_| {
-            let mask = b.first(left);
-            left = b.sub(left, lanes);
-            mask
-        })
-        .collect()
 }

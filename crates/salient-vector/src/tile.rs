@@ -6,7 +6,6 @@
 
 use crate::body::{Body, Elem, LoopKind};
 use crate::build::{Builder, F32, Int, Ptr};
-use crate::quantised::edges;
 
 /// How the left operand lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -212,4 +211,17 @@ fn inner_loop(
         (next_a, next_panel, sums)
     });
     sums
+}
+
+/// For each vector of a row, the mask of its columns that exist.
+fn edges(b: &mut Builder, vectors: usize, columns: Int) -> Vec<crate::build::Mask> {
+    let lanes = b.lane_count();
+    let mut left = columns;
+    (0..vectors)
+        .map(|_| {
+            let mask = b.first(left);
+            left = b.sub(left, lanes);
+            mask
+        })
+        .collect()
 }

@@ -10,6 +10,7 @@ use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::{Bindings, Graph};
 use salient_jit::{CompileError, Compiled, Loaded, Plan, RunError};
+use salient_tile::coded::Codes;
 use salient_tile::{Kernel, Program, Section};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -76,6 +77,16 @@ impl Code {
     }
 }
 
+impl Code {
+    /// Whether a parameter, by position among the graph's, is read as an array.
+    pub(crate) fn needs_param(&self, at: usize) -> bool {
+        match self {
+            Code::Native(compiled, _) => compiled.needs_param(at),
+            Code::Oracle => true,
+        }
+    }
+}
+
 /// Kernels to machine code.
 pub(crate) fn emit(program: Program, options: &Options) -> Result<Compiled, Error> {
     let options = salient_jit::Options { isa: options.isa, threads: threads(options) };
@@ -93,11 +104,12 @@ impl<'a> Bound<'a> {
         graph: &Graph,
         dimensions: &Bindings,
         mut params: Vec<Cow<'a, Array>>,
+        codes: &Codes<'a>,
     ) -> Result<Bound<'a>, Error> {
         match code {
             Code::Native(compiled, _) => {
                 let all: Vec<&Array> = params.iter().map(|a| &**a).collect();
-                let loaded = compiled.load(dimensions, &all)?;
+                let loaded = compiled.load(dimensions, &all, codes)?;
                 for (at, array) in params.iter_mut().enumerate() {
                     if let Cow::Owned(own) = array
                         && !compiled.reads_param(at)

@@ -5,6 +5,7 @@
 use crate::fault::Fault;
 use salient_front::{Diagnostic, Sources, render};
 use salient_io::IoError;
+use std::fmt;
 use std::path::PathBuf;
 
 /// A failure, by who can mend it.
@@ -42,12 +43,18 @@ pub enum Error {
 }
 
 /// What there is to say about a source, with its text.
-#[derive(Debug)]
 pub struct Rejected {
     /// What is wrong or doubtful.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics speak of.
     pub sources: Sources,
+}
+
+/// As it is shown to people: an `unwrap` in a caller's test says what is wrong.
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}", self.render(false))
+    }
 }
 
 impl Rejected {

@@ -31,10 +31,11 @@ pub use salient_front::diag::{listed, nearest};
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
 pub use salient_io::{
-    Arrays, Contents, DataFile, Entry, IoError, read_arrays, read_contents, read_data, read_npy, write_npy,
-    write_npz,
+    Arrays, Coded, Contents, DataFile, Entry, IoError, read_arrays, read_contents, read_data,
+    read_gguf_coded, read_npy, write_npy, write_npz,
 };
 pub use salient_ir::array::Array;
+pub use salient_ir::quantised::{Bits, Quantised};
 pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::{IsaChoice, peak};

@@ -1,8 +1,11 @@
 //! What a caller may decide about a compilation.
 
 use crate::stage::Engine;
+use salient_io::Coded;
+use salient_ir::quantised::Bits;
 use salient_jit::IsaChoice;
 use salient_opt::Fp;
+use std::collections::BTreeMap;
 
 /// How a model is compiled.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,17 @@ pub struct Options {
     pub require_fused: bool,
     /// Which vectors of the processor compiled code uses.
     pub isa: IsaChoice,
+    /// Parameters, by path, that will be given in blocks of few bits ([`Weights::coded`](crate::Weights::coded)): products
+    /// read them so, and memory holds them so.
+    pub coded: BTreeMap<String, Bits>,
     /// Threads that run it; as many as the machine has if none is given.
     pub threads: Option<usize>,
+}
+
+impl Options {
+    /// For the parameters of a checkpoint that holds some in blocks.
+    #[must_use]
+    pub fn for_coded(self, coded: &Coded) -> Options {
+        Options { coded: coded.iter().map(|(path, q)| (path.clone(), q.bits())).collect(), ..self }
+    }
 }

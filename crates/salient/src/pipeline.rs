@@ -9,11 +9,13 @@ use crate::explain::misses;
 use crate::options::Options;
 use crate::stage::{Engine, Stage};
 use salient_front::{Lowered, Settings, Sources, format, parse};
-use salient_ir::{Graph, text};
+use salient_ir::quantised::Bits;
+use salient_ir::{Graph, Port, text};
 use salient_jit::target::Target;
 use salient_opt::Optimised;
 use salient_tile::Program;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The models of the source, in order; those of imported files come after.
 ///
@@ -63,7 +65,13 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
     };
     let tile = Target::host(options.isa).map(|t| salient_jit::bodies::tile(&t));
     let portable = salient_tile::Options::default();
-    salient_tile::schedule(fused, salient_tile::Options { fuse, tile: tile.unwrap_or(portable.tile) })
+    let coded = |(at, port): (usize, &Port)| Some((at, *options.coded.get(&*port.name)?));
+    let coded: BTreeMap<usize, Bits> = match options.engine {
+        Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
+        Engine::Unfused | Engine::Oracle => BTreeMap::new(),
+    };
+    let tile = tile.unwrap_or(portable.tile);
+    salient_tile::schedule(fused, salient_tile::Options { fuse, tile, coded: &coded })
 }
 
 /// Checks that every sum of weighted values becomes one pass over the keys.

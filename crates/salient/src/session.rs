@@ -13,6 +13,7 @@ use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Graph, Port, State};
+use salient_tile::coded::Codes;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -80,15 +81,37 @@ impl<'a> Session<'a> {
         let given = weights.arrays().unwrap_or(&none);
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         faults.extend(dtype_faults(Side::Param, graph.params(), given));
-        let dimensions = bind::bind(graph, &shapes(inputs), &shapes(given), set, weights.seed().is_some());
+        let blocks = weights.blocks().into_iter().flatten().filter(|(path, _)| given.get(path).is_none());
+        let mut known = shapes(given);
+        for (path, blocks) in blocks {
+            known.insert(path, blocks.shape());
+            let port = graph.params().iter().find(|port| *port.name == **path);
+            if let Some(port) = port.filter(|port| port.dtype != DType::F32) {
+                let tensor = Tensor { side: Side::Param, name: port.name.clone() };
+                faults.push(Fault::DType { tensor, expected: port.dtype, found: DType::F32 });
+            }
+        }
+        let dimensions = bind::bind(graph, &shapes(inputs), &known, set, weights.seed().is_some());
         let dimensions = match dimensions {
             Ok(dimensions) if faults.is_empty() => dimensions,
             Ok(_) => return Err(Error::Call(faults)),
             Err(others) => return Err(Error::Call(others.into_iter().chain(faults).collect())),
         };
         let mut params = Vec::with_capacity(graph.params().len());
-        for port in graph.params() {
-            let array = match (weights.arrays().and_then(|w| w.get(&port.name)), weights.seed()) {
+        let mut codes = Codes::new();
+        for (at, port) in graph.params().iter().enumerate() {
+            let given = weights.arrays().and_then(|w| w.get(&port.name));
+            let blocks = weights.blocks().and_then(|w| w.get(&*port.name));
+            if let (None, Some(blocks)) = (given, blocks) {
+                codes.insert(at, blocks);
+                params.push(Cow::Owned(if model.code().needs_param(at) {
+                    blocks.widen()
+                } else {
+                    Array::from_f32(vec![0], Vec::new()).expect("nothing is no elements")
+                }));
+                continue;
+            }
+            let array = match (given, weights.seed()) {
                 (Some(array), _) => widened(array, port.dtype),
                 (None, Some(seed)) => match initial(graph, port, &dimensions, seed) {
                     Ok(Some(array)) => Cow::Owned(widened(&array, port.dtype).into_owned()),
@@ -105,8 +128,12 @@ impl<'a> Session<'a> {
         if !faults.is_empty() {
             return Err(Error::Call(faults));
         }
-        let param_shapes = params.iter().map(|array| array.shape().to_vec()).collect();
-        let params = Bound::new(model.code(), graph, &dimensions, params)?;
+        let shape = |(at, array): (usize, &Cow<'_, Array>)| match codes.get(&at) {
+            Some(blocks) => blocks.shape().to_vec(),
+            None => array.shape().to_vec(),
+        };
+        let param_shapes = params.iter().enumerate().map(shape).collect();
+        let params = Bound::new(model.code(), graph, &dimensions, params, &codes)?;
         Session::at(model, dimensions, set, params, param_shapes)
     }
 

@@ -1,0 +1,144 @@
+//! Weights that stay in blocks of few bits: which operands of products can, and how they lie in memory.
+//!
+//! A parameter that a checkpoint holds in blocks is read by products straight from its codes, packed in panels once, when
+//! parameters are bound. Everything else that reads the parameter reads it in f32. Which parameters are in blocks is the
+//! caller's knowledge ([`Options::coded`](crate::Options)).
+
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Buffer, BufferId, LANES, Role};
+use crate::maker::{ceil_div, n, var};
+use crate::panels::{Panels, peel};
+use crate::product::Contraction;
+use crate::strip::{LANE, Scope};
+use salient_ir::quantised::{BLOCK, Bits, Quantised};
+use salient_ir::{DType, Dim, NodeId, Op};
+use salient_vector::quantised as body;
+use std::collections::BTreeMap;
+
+/// Parameters in blocks, by position among the graph's.
+pub type Codes<'a> = BTreeMap<usize, &'a Quantised>;
+
+// The block of the graph's world is that of the bodies.
+const _: () = assert!(BLOCK == body::BLOCK);
+
+/// The codes as the bodies name them.
+pub(crate) fn body_bits(bits: Bits) -> body::Bits {
+    match bits {
+        Bits::Four => body::Bits::Four,
+        Bits::Eight => body::Bits::Eight,
+    }
+}
+
+/// The panels of the right operand of a product if it is a parameter in blocks, its rows the product's columns.
+pub(crate) fn coded_panels(
+    scope: &mut Scope<'_>,
+    buffers: &mut Vec<Buffer>,
+    c: &Contraction,
+    vectors: usize,
+) -> Option<Panels> {
+    const DEPTH: &str = "%depth";
+    let g = scope.graph;
+    let mut ranges = Ranges::default();
+    ranges.insert(DEPTH, g.extent(c.depth));
+    ranges.insert(LANE, g.extent(c.column));
+    let env = Env::from([(c.column, Bound::Poly(var(LANE))), (c.depth, Bound::Poly(var(DEPTH)))]);
+    let whole = peel(g, &ranges, c.right, c.column, &env);
+    let Op::Param(at) = *g.op(whole.node) else { return None };
+    let bits = *scope.coded.get(&at)?;
+    let [row, depth] = g.params()[at].axes[..] else { return None };
+    let is = |axis, name: &str| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
+    // A view that takes a part of the parameter is no whole matrix.
+    let complete = g.extent(row) == g.extent(c.column) && g.extent(depth) == g.extent(c.depth);
+    if !(whole.key == row && is(row, LANE) && is(depth, DEPTH) && complete) {
+        return None;
+    }
+    let id = panel_buffer(
+        buffers,
+        whole.node,
+        &g.params()[at].name,
+        at,
+        (g.extent(row), g.extent(depth)),
+        vectors,
+        bits,
+    );
+    let count = ceil_div(g.extent(row), &width(vectors));
+    Some(Panels::coded(id, count, lines(g.extent(depth), bits), bits))
+}
+
+/// The buffer of a parameter's codes for products with so many vectors of columns at once.
+fn panel_buffer(
+    buffers: &mut Vec<Buffer>,
+    node: NodeId,
+    name: &str,
+    at: usize,
+    (rows, depth): (&Dim, &Dim),
+    vectors: usize,
+    bits: Bits,
+) -> BufferId {
+    let role = Role::Coded(at);
+    let width = width(vectors);
+    let shape = vec![ceil_div(rows, &width), lines(depth, bits), width];
+    if let Some(known) = buffers.iter().position(|b| b.role == role && b.shape == shape) {
+        return BufferId(known);
+    }
+    buffers.push(Buffer {
+        name: format!("{name}.codes"),
+        role,
+        dtype: DType::I32,
+        axes: Vec::new(),
+        shape,
+        node,
+    });
+    BufferId(buffers.len() - 1)
+}
+
+fn width(vectors: usize) -> Dim {
+    &n(vectors as i64) * &var(LANES)
+}
+
+/// Rows of a panel's width that its codes, scales and offsets take.
+fn lines(depth: &Dim, bits: Bits) -> Dim {
+    let blocks = depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
+    &blocks * &n(body_bits(bits).words_in_block() as i64)
+}
+
+/// Words that the panels of a matrix take, `width` columns each.
+pub fn code_words(from: &Quantised, width: usize) -> usize {
+    let [rows, depth] = *from.shape();
+    rows.div_ceil(width) * (depth / BLOCK * body_bits(from.bits()).words_in_block()) * width
+}
+
+/// Writes the panels of a matrix, `width` columns each; columns past its rows are zeros.
+///
+/// # Panics
+/// If `out` is not as long as the panels.
+pub fn pack_codes(from: &Quantised, width: usize, out: &mut [i32]) {
+    let ([rows, depth], bits) = (*from.shape(), body_bits(from.bits()));
+    let (blocks, each) = (depth / BLOCK, bits.codes_in_word());
+    let panel = blocks * bits.words_in_block() * width;
+    assert_eq!(out.len(), code_words(from, width), "the panels of the matrix");
+    for (at, line) in out.chunks_exact_mut(width).enumerate() {
+        let (first, line_in_panel) = (at * width / panel * width, at * width % panel / width);
+        let (block, part) = (line_in_panel / bits.words_in_block(), line_in_panel % bits.words_in_block());
+        for (j, word) in line.iter_mut().enumerate() {
+            let row = first + j;
+            *word = if row >= rows {
+                0
+            } else {
+                let block = row * blocks + block;
+                match part {
+                    0 => from.scales()[block].to_bits().cast_signed(),
+                    1 => from.offsets()[block].to_bits().cast_signed(),
+                    _ => {
+                        let codes = &from.codes()[block * BLOCK + (part - 2) * each..][..each];
+                        let joined = codes
+                            .iter()
+                            .rev()
+                            .fold(0, |word: u32, code| word << bits.count() | u32::from(*code));
+                        joined.cast_signed()
+                    }
+                }
+            };
+        }
+    }
+}
