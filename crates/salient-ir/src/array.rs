@@ -142,6 +142,23 @@ impl Array {
         Ok(Array { shape, data: Data::zeros(dtype, count) })
     }
 
+    /// Makes the outermost axis so long: elements behind the new end are dropped, new ones are zeros. Memory grows
+    /// geometrically, so that one position after the other costs no copy of all for each.
+    ///
+    /// # Panics
+    /// The array has no axes, or there are more elements than an address space holds.
+    pub fn set_outermost(&mut self, length: usize) {
+        self.shape[0] = length;
+        let count = element_count(&self.shape, self.data.dtype()).expect("memory for as many elements");
+        match &mut self.data {
+            Data::F32(v) => v.resize(count, 0.0),
+            Data::F16(v) | Data::BF16(v) => v.resize(count, 0),
+            Data::I32(v) => v.resize(count, 0),
+            Data::I64(v) => v.resize(count, 0),
+            Data::Bool(v) => v.resize(count, false),
+        }
+    }
+
     /// An `f32` array.
     pub fn from_f32(shape: Vec<usize>, values: Vec<f32>) -> Result<Array, ArrayError> {
         Array::new(shape, Data::F32(values))

@@ -17,5 +17,5 @@ pub mod target;
 pub use compile::{CompileError, Compiled, Options};
 pub use load::Loaded;
 pub use plan::Plan;
-pub use run::RunError;
+pub use run::{Inputs, RunError};
 pub use target::IsaChoice;

@@ -5,7 +5,7 @@
 use crate::compile::Compiled;
 use crate::plan::Plan;
 use crate::region::Region;
-use crate::run::{Given, RunError, checked, narrow};
+use crate::run::{Given, Inputs, RunError, checked, narrow};
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Name};
 use salient_tile::coded::{Codes, code_words, pack_codes};
@@ -74,7 +74,7 @@ impl Compiled {
         }
         if !plan.kernels.is_empty() {
             let mut workspace = plan.take(self)?;
-            let given = Given { loaded: &loaded, inputs: &[], params };
+            let given = Given { loaded: &loaded, inputs: Inputs::All(&[]), params };
             self.run_in(&plan, &mut workspace, given, &mut [], &mut |_, _| {})?;
         }
         Ok(loaded)

@@ -79,8 +79,34 @@ pub enum RunError {
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
     pub(crate) loaded: &'a Loaded,
-    pub(crate) inputs: &'a [&'a Array],
+    pub(crate) inputs: Inputs<'a>,
     pub(crate) params: &'a [&'a Array],
+}
+
+/// The inputs of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Inputs<'a> {
+    /// Every input.
+    All(&'a [&'a Array]),
+    /// Those that are not there are states to which the program appends, and lie in their outputs already: the first
+    /// elements of the output are the state ([`Compiled::appends`]).
+    InPlace(&'a [Option<&'a Array>]),
+}
+
+impl<'a> Inputs<'a> {
+    fn get(self, k: usize) -> Option<&'a Array> {
+        match self {
+            Inputs::All(list) => list.get(k).copied(),
+            Inputs::InPlace(list) => list.get(k).copied().flatten(),
+        }
+    }
+
+    fn in_place(self, k: usize) -> bool {
+        match self {
+            Inputs::All(_) => false,
+            Inputs::InPlace(list) => list.get(k).is_some_and(Option::is_none),
+        }
+    }
 }
 
 impl Compiled {
@@ -100,7 +126,7 @@ impl Compiled {
         params: &[&Array],
         outputs: &mut [Array],
     ) -> Result<(), RunError> {
-        self.run_watched(plan, loaded, inputs, params, outputs, &mut |_, _| {})
+        self.run_watched(plan, loaded, Inputs::All(inputs), params, outputs, &mut |_, _| {})
     }
 
     /// As [`Compiled::run`]; `watch` is told of each kernel of a call, by position among them, and how long it took.
@@ -111,7 +137,7 @@ impl Compiled {
         &self,
         plan: &Plan,
         loaded: &Loaded,
-        inputs: &[&Array],
+        inputs: Inputs<'_>,
         params: &[&Array],
         outputs: &mut [Array],
         watch: &mut dyn FnMut(usize, Duration),
@@ -145,7 +171,8 @@ impl Compiled {
                 {
                     std::ptr::null_mut()
                 }
-                Role::Input(k) => elements(checked(buffer, count, inputs.get(k).copied())?).cast_mut(),
+                Role::Input(k) if inputs.in_place(k) && self.appended(at).is_some() => std::ptr::null_mut(),
+                Role::Input(k) => elements(checked(buffer, count, inputs.get(k))?).cast_mut(),
                 Role::Param(_) if !plan.touched[at] || is_copied(buffer) => std::ptr::null_mut(),
                 Role::Param(k) => elements(checked(buffer, count, params.get(k).copied())?).cast_mut(),
                 Role::Output(k) => {
@@ -164,6 +191,7 @@ impl Compiled {
             };
             w.buffers[at] = address as i64;
         }
+        self.begin_states(plan, w, inputs);
         self.narrow_inputs(plan, w, inputs)?;
         let mut from = 0;
         let code = &self.code[self.program.section(plan.section)];
@@ -239,16 +267,48 @@ impl Compiled {
         }
     }
 
+    /// Puts every state to which the program appends where its output begins, if it does not lie there.
+    fn begin_states(&self, plan: &Plan, w: &mut Workspace, inputs: Inputs<'_>) {
+        if plan.section == Section::Load {
+            return;
+        }
+        for append in &self.program.appends {
+            let buffer = self.program.buffer(append.input);
+            let (Role::Input(k), output) = (buffer.role, w.buffers[append.output.0]) else { continue };
+            if inputs.in_place(k) {
+                w.buffers[append.input.0] = output;
+                continue;
+            }
+            let (from, to) = (w.buffers[append.input.0] as *const u8, output as *mut u8);
+            let bytes = plan.counts[append.input.0] * buffer.elem().size() as usize;
+            assert!(plan.counts[append.input.0] <= plan.counts[append.output.0], "the output is the longer");
+            // SAFETY: both are arrays of so many elements, as was checked, and not the same: one is borrowed exclusively.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        }
+    }
+
+    /// The output that begins with an input, both by position among the buffers.
+    fn appended(&self, input: usize) -> Option<usize> {
+        self.program.appends.iter().find(|a| a.input.0 == input).map(|a| a.output.0)
+    }
+
+    /// Whether the program appends to an input, by its position: then the output that begins with it may hold it already.
+    pub fn appends(&self, input: usize) -> bool {
+        self.program.with_role(Role::Input(input)).is_some_and(|id| self.appended(id.0).is_some())
+    }
+
     /// The 32-bit copy of a buffer at the border.
     fn narrowed<'w>(&self, plan: &Plan, w: &'w mut Workspace, at: usize) -> &'w mut [i32] {
         let offset = plan.offsets[at].expect("integers at the border have a place");
         w.region.words(offset, plan.counts[at])
     }
 
-    fn narrow_inputs(&self, plan: &Plan, w: &mut Workspace, inputs: &[&Array]) -> Result<(), RunError> {
+    fn narrow_inputs(&self, plan: &Plan, w: &mut Workspace, inputs: Inputs<'_>) -> Result<(), RunError> {
         for (at, buffer) in self.program.buffers.iter().enumerate() {
             let (Role::Input(k), Section::Call) = (buffer.role, plan.section) else { continue };
-            let (true, Some(values)) = (is_copied(buffer), inputs[k].as_i64()) else { continue };
+            let (true, Some(values)) = (is_copied(buffer), inputs.get(k).and_then(Array::as_i64)) else {
+                continue;
+            };
             narrow(buffer, values, self.narrowed(plan, w, at))?;
         }
         Ok(())

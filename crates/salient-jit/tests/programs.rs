@@ -62,6 +62,7 @@ impl Make {
             buffers: vec![],
             kernels: vec![],
             loads: 0,
+            appends: Vec::new(),
             checks: vec![],
         };
         Make { program, node, axes: Vec::new() }

@@ -125,6 +125,10 @@ pub fn run_coded(
         };
         memory.add(bytes);
     }
+    for append in &program.appends {
+        let held = memory.buffers[append.input.0].clone();
+        memory.buffers[append.output.0][..held.len()].copy_from_slice(&held);
+    }
     for (at, kernel) in program.kernels.iter().enumerate() {
         let items = size(&kernel.items, &known, &kernel.name)?;
         let mut run = Run {

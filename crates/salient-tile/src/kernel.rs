@@ -237,6 +237,16 @@ pub struct Check {
     pub extent: Dim,
 }
 
+/// An output that begins with what an input holds: a state to which a call appends. Kernels write what comes after alone;
+/// whoever runs the program puts the input there before, or lets both be the same memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// The state before the call.
+    pub input: BufferId,
+    /// The state after it, whose first elements those of the input are.
+    pub output: BufferId,
+}
+
 /// The parts of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
@@ -259,6 +269,8 @@ pub struct Program {
     pub kernels: Vec<Kernel>,
     /// So many of them, at the start, run once when the parameters are bound: see [`Section`].
     pub loads: usize,
+    /// The outputs that begin with an input.
+    pub appends: Vec<Append>,
     /// The checks that kernels make, by site.
     pub checks: Vec<Check>,
 }

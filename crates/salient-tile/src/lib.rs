@@ -23,6 +23,7 @@ pub mod text;
 mod values;
 
 pub use kernel::{
-    Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Section, Stmt,
+    Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Section,
+    Stmt,
 };
 pub use schedule::{Options, schedule};

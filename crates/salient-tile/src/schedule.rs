@@ -7,10 +7,10 @@
 use crate::attend::attend;
 use crate::attention::{any_place, attention, query_axis};
 use crate::index::{Bound, Ranges};
-use crate::kernel::{Buffer, BufferId, Kernel, Program, Role};
+use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
 use crate::load::split;
 use crate::maker::stored;
-use crate::map::map;
+use crate::map::{append, map};
 use crate::product::{Contraction, contraction, product, sum_of_products};
 use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};
@@ -84,7 +84,10 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         let id = out.home(*node, form);
         let buffer = out.buffers[id.0].clone();
         let target = Target { node: *node, id, buffer: &buffer };
-        let kernels = compute(&mut scope, form, target, options, &mut out.buffers);
+        let kernels = match out.append(&mut scope, target) {
+            Some(kernel) => vec![kernel],
+            None => compute(&mut scope, form, target, options, &mut out.buffers),
+        };
         scope.stored.insert(*node, stored(id, &buffer));
         out.kernels.extend(kernels);
     }
@@ -104,6 +107,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         buffers: out.buffers,
         kernels,
         loads,
+        appends: out.appends,
         checks: scope.checks,
     }
 }
@@ -395,11 +399,23 @@ struct Assembler<'g> {
     buffers: Vec<Buffer>,
     kernels: Vec<Kernel>,
     homes: BTreeMap<NodeId, BufferId>,
+    appends: Vec<Append>,
 }
 
 impl<'g> Assembler<'g> {
     fn new(g: &'g Graph, names: &'g [Option<String>]) -> Assembler<'g> {
-        Assembler { g, names, buffers: Vec::new(), kernels: Vec::new(), homes: BTreeMap::new() }
+        let homes = BTreeMap::new();
+        Assembler { g, names, buffers: Vec::new(), kernels: Vec::new(), homes, appends: Vec::new() }
+    }
+
+    /// Where the target is a state that a call appends to, the kernel that stores what is new.
+    fn append(&mut self, scope: &mut Scope<'_>, target: Target<'_>) -> Option<Kernel> {
+        let Role::Output(k) = target.buffer.role else { return None };
+        let state = self.g.states().iter().find(|s| s.output == k)?;
+        let input = self.with_role(Role::Input(state.input))?;
+        let kernel = append(scope, input, target.node, target.id, target.buffer)?;
+        self.appends.push(Append { input, output: target.id });
+        Some(kernel)
     }
 
     fn with_role(&self, role: Role) -> Option<BufferId> {

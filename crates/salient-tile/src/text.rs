@@ -15,6 +15,10 @@ pub fn print(program: &Program) -> String {
     for buffer in &program.buffers {
         let _ = writeln!(out, "    {}", declaration(buffer));
     }
+    for append in &program.appends {
+        let (input, output) = (&program.buffer(append.input).name, &program.buffer(append.output).name);
+        let _ = writeln!(out, "    {output} begins with {input}");
+    }
     for (at, kernel) in program.kernels.iter().enumerate() {
         out.push('\n');
         if at < program.loads {

@@ -44,7 +44,15 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
         })
         .collect();
     let symbols = ["D", "H", "T"].map(Into::into).to_vec();
-    Program { name: "made".into(), symbols, buffers, kernels, loads: 0, checks: Vec::new() }
+    Program {
+        name: "made".into(),
+        symbols,
+        buffers,
+        kernels,
+        loads: 0,
+        appends: Vec::new(),
+        checks: Vec::new(),
+    }
 }
 
 fn dims(d: i64, h: i64, t: i64) -> Bindings {

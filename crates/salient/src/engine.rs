@@ -9,7 +9,7 @@ use crate::stage::Engine;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::{Bindings, Graph};
-use salient_jit::{CompileError, Compiled, Loaded, Plan, RunError};
+use salient_jit::{CompileError, Compiled, Inputs, Loaded, Plan, RunError};
 use salient_tile::coded::Codes;
 use salient_tile::{Kernel, Program, Section};
 use std::borrow::Cow;
@@ -51,7 +51,8 @@ pub(crate) enum Prepared<'a> {
 /// and of the dtypes in which they are computed with.
 #[derive(Clone, Copy)]
 pub(crate) struct Arguments<'c> {
-    pub(crate) inputs: &'c [Cow<'c, Array>],
+    /// An input that is not there is a state that lies in the output which appends to it: see [`Prepared::appends`].
+    pub(crate) inputs: &'c [Option<Cow<'c, Array>>],
     pub(crate) params: &'c Bound<'c>,
 }
 
@@ -155,6 +156,14 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// Whether an input, by position, is a state that may lie in the output which appends to it.
+    pub(crate) fn appends(&self, input: usize) -> bool {
+        match self {
+            Prepared::Native(compiled, ..) => compiled.appends(input),
+            Prepared::Oracle => false,
+        }
+    }
+
     /// The kernels of a call; none for the interpreter.
     pub(crate) fn kernels(&self) -> &[Kernel] {
         match self {
@@ -178,16 +187,18 @@ impl<'a> Prepared<'a> {
         match (self, arguments.params) {
             (Prepared::Native(compiled, plan, _), Bound::Native(bound)) => {
                 let (loaded, params) = &**bound;
-                let inputs: Vec<&Array> = arguments.inputs.iter().map(|a| &**a).collect();
+                let inputs: Vec<Option<&Array>> = arguments.inputs.iter().map(Option::as_deref).collect();
                 let params: Vec<&Array> = params.iter().map(|a| &**a).collect();
-                Ok(compiled.run_watched(plan, loaded, &inputs, &params, outputs, watch)?)
+                Ok(compiled.run_watched(plan, loaded, Inputs::InPlace(&inputs), &params, outputs, watch)?)
             }
             (Prepared::Native(..), Bound::Oracle(_)) | (Prepared::Oracle, Bound::Native(_)) => {
                 unreachable!("a session has one engine")
             }
             (Prepared::Oracle, Bound::Oracle(params)) => {
                 let names = graph.inputs().iter().map(|p| p.name.to_string());
-                let inputs = names.zip(arguments.inputs.iter().map(|a| a.clone().into_owned())).collect();
+                let given =
+                    arguments.inputs.iter().map(|a| a.clone().expect("nothing is in place").into_owned());
+                let inputs = names.zip(given).collect();
                 let results = eval(graph, dimensions, Data { inputs: &inputs, params })
                     .map_err(|e| Error::Run(e.to_string()))?;
                 for (memory, (_, array)) in outputs.iter_mut().zip(results) {

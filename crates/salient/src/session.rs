@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
-use salient_ir::{Bindings, DType, Graph, Port, State};
+use salient_ir::{Bindings, DType, Graph, Port};
 use salient_tile::coded::Codes;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub struct Session<'a> {
     params: Bound<'a>,
     /// By position of the graph's parameters.
     param_shapes: Vec<Vec<usize>>,
-    /// The states by path, after the last step.
-    held: Option<Arrays>,
+    /// The states in the order of the graph's, after the last step.
+    held: Option<Vec<Array>>,
     prepared: Prepared<'a>,
 }
 
@@ -207,15 +207,53 @@ impl<'a> Session<'a> {
     pub fn step(&mut self, inputs: &Arrays) -> Result<Arrays, Error> {
         self.rebind(inputs)?;
         let graph = self.model.graph();
-        let mut outputs = self.outputs()?;
-        self.run(inputs, &mut outputs)?;
-        let (mut results, mut held) = (Arrays::new(), Arrays::new());
-        for (n, (output, array)) in graph.outputs().iter().zip(outputs).enumerate() {
-            let state = graph.states().iter().any(|s| s.output == n);
-            if state { &mut held } else { &mut results }.insert(&*output.name, array)?;
+        let fresh = self.held.is_none();
+        if fresh {
+            let ports =
+                graph.states().iter().map(|s| (graph.inputs()[s.input].dtype, &self.sizes.inputs[s.input]));
+            self.held = Some(ports.map(|(dtype, shape)| zeros(dtype, shape)).collect::<Result<_, _>>()?);
         }
-        self.held = Some(held);
-        Ok(results)
+        let result = self.step_from_held(inputs);
+        if result.is_err() && fresh {
+            self.held = None;
+        }
+        result
+    }
+
+    /// A step once states are held. Those to which the call appends grow where they lie; the others are replaced.
+    fn step_from_held(&mut self, inputs: &Arrays) -> Result<Arrays, Error> {
+        let graph = self.model.graph();
+        let states = graph.states();
+        let grows: Vec<bool> = (states.iter())
+            .map(|s| self.prepared.appends(s.input) && inputs.get(&graph.inputs()[s.input].name).is_none())
+            .collect();
+        let mut outputs = Vec::with_capacity(graph.outputs().len());
+        for (n, (dtype, shape)) in self.sizes.outputs.iter().enumerate() {
+            let grown = states.iter().position(|s| s.output == n).filter(|at| grows[*at]);
+            outputs.push(match grown.zip(self.held.as_mut()) {
+                Some((at, held)) => {
+                    let mut state = std::mem::replace(&mut held[at], zeros(*dtype, &[0])?);
+                    state.set_outermost(shape[0]);
+                    state
+                }
+                None => zeros(*dtype, shape)?,
+            });
+        }
+        let in_place = |input: usize| states.iter().zip(&grows).any(|(s, grows)| s.input == input && *grows);
+        let result = self.run_with(inputs, &in_place, &mut outputs, &mut |_, _| {});
+        let mut results = Arrays::new();
+        for (n, (output, mut array)) in graph.outputs().iter().zip(outputs).enumerate() {
+            match (states.iter().position(|s| s.output == n).zip(self.held.as_mut()), &result) {
+                (Some((at, held)), Ok(())) => held[at] = array,
+                (Some((at, held)), Err(_)) if grows[at] => {
+                    array.set_outermost(self.sizes.inputs[states[at].input][0]);
+                    held[at] = array;
+                }
+                (None, Ok(())) => results.insert(&*output.name, array)?,
+                (_, Err(_)) => {}
+            }
+        }
+        result.map(|()| results)
     }
 
     /// Forgets what is held: states are zeros again, and those that grow are empty.
@@ -227,14 +265,23 @@ impl<'a> Session<'a> {
     pub fn positions(&self) -> usize {
         let Some(held) = &self.held else { return 0 };
         let graph = self.model.graph();
-        let growing = graph.states().iter().filter(|s| graph.growth(**s).is_some());
-        let length = |s: &State| held.get(&graph.inputs()[s.input].name).map(|a| a.shape()[0]);
-        growing.filter_map(length).max().unwrap_or(0)
+        let growing = graph.states().iter().zip(held).filter(|(s, _)| graph.growth(**s).is_some());
+        growing.map(|(_, array)| array.shape()[0]).max().unwrap_or(0)
+    }
+
+    /// The states that are held, with the ports of their inputs.
+    fn held(&self) -> impl Iterator<Item = (&'a Port, &Array)> {
+        let graph = self.model.graph();
+        graph
+            .states()
+            .iter()
+            .zip(self.held.iter().flatten())
+            .map(|(s, array)| (&graph.inputs()[s.input], array))
     }
 
     /// Binds the session to the dimensions of other inputs and of what is held.
     fn rebind(&mut self, inputs: &Arrays) -> Result<(), Error> {
-        let mut given = self.held.as_ref().map(shapes).unwrap_or_default();
+        let mut given: Shapes<'_> = self.held().map(|(port, array)| (&*port.name, array.shape())).collect();
         given.extend(shapes(inputs));
         let dimensions = self.dimensions_of(inputs, given, &self.set)?;
         if dimensions != self.sizes.dimensions {
@@ -275,8 +322,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// An output is too large for the address space.
     pub fn outputs(&self) -> Result<Vec<Array>, Error> {
-        let zeros = |(dtype, shape): &(DType, Vec<usize>)| Array::zeros(*dtype, shape.clone());
-        self.sizes.outputs.iter().map(zeros).collect::<Result<_, _>>().map_err(|e| Error::Run(e.to_string()))
+        self.sizes.outputs.iter().map(|(dtype, shape)| zeros(*dtype, shape)).collect()
     }
 
     /// Runs the model on borrowed inputs into memory of the caller, as made by [`Session::outputs`].
@@ -308,16 +354,30 @@ impl<'a> Session<'a> {
         outputs: &mut [Array],
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
+        self.run_with(inputs, &|_| false, outputs, watch)
+    }
+
+    /// Runs the model; the inputs for which `in_place` holds lie in the outputs that append to them.
+    fn run_with(
+        &self,
+        inputs: &Arrays,
+        in_place: &dyn Fn(usize) -> bool,
+        outputs: &mut [Array],
+        watch: &mut dyn FnMut(usize, Duration),
+    ) -> Result<(), Error> {
         let graph = self.model.graph();
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         let mut ordered = Vec::with_capacity(self.sizes.inputs.len());
         for (n, (port, shape)) in graph.inputs().iter().zip(&self.sizes.inputs).enumerate() {
+            if in_place(n) {
+                ordered.push(None);
+                continue;
+            }
             let tensor = Tensor { side: Side::Input, name: port.name.clone() };
-            let held = || self.held.as_ref().and_then(|held| held.get(&port.name));
+            let held = || self.held().find(|(held, _)| held.name == port.name).map(|(_, array)| array);
             match inputs.get(&port.name).or_else(held) {
                 None if graph.states().iter().any(|s| s.input == n) => {
-                    let zeros = Array::zeros(port.dtype, shape.clone());
-                    ordered.push(Cow::Owned(zeros.map_err(|e| Error::Run(e.to_string()))?));
+                    ordered.push(Some(Cow::Owned(zeros(port.dtype, shape)?)));
                 }
                 None => {
                     let declared = bind::declared(graph, port);
@@ -327,7 +387,7 @@ impl<'a> Session<'a> {
                     let (expected, found) = (shape.clone(), array.shape().to_vec());
                     faults.push(Fault::Shape { tensor, expected, found });
                 }
-                Some(array) => ordered.push(widened(array, port.dtype)),
+                Some(array) => ordered.push(Some(widened(array, port.dtype))),
             }
         }
         assert_eq!(outputs.len(), self.sizes.outputs.len(), "one array for each output of the model");
@@ -362,6 +422,10 @@ impl<'a> Session<'a> {
         }
         Ok(out)
     }
+}
+
+fn zeros(dtype: DType, shape: &[usize]) -> Result<Array, Error> {
+    Array::zeros(dtype, shape.to_vec()).map_err(|e| Error::Run(e.to_string()))
 }
 
 fn shapes(arrays: &Arrays) -> Shapes<'_> {

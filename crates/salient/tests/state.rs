@@ -1,7 +1,10 @@
 //! State: what a session keeps between calls. All tokens at once, the same tokens in pieces, and a model without state
 //! must give the same.
 
-use salient::{Array, Arrays, Engine, Error, Fp, IsaChoice, Model, Options, Session, Weights};
+use salient::{
+    Array, Arrays, Engine, Error, Fp, IsaChoice, Model, Options, Session, Sources, Stage, Weights,
+    print_stage,
+};
 
 const BLOCKS: &str = "
 block project[H, G](x: f32[B, T, D]) -> (q: f32[B, H, T, D / H], k: f32[B, G, T, D / H], v: f32[B, G, T, D / H]) {
@@ -125,6 +128,23 @@ fn pieces_of_any_length_give_what_all_tokens_give() {
             assert_eq!(session.positions(), 9);
             assert_close(&found, expected, &format!("{way:?} in pieces that end at {ends:?}"));
             session.reset();
+        }
+    }
+}
+
+/// What is appended is written behind what is held: no kernel copies or reads over the rest.
+#[test]
+fn appending_writes_what_is_new_alone() {
+    let mut sources = Sources::new();
+    sources.add("decoder", BLOCKS);
+    for engine in [Engine::Unfused, Engine::Jit] {
+        let options = Options { model: Some("decoder".to_owned()), engine, ..Options::default() };
+        let kernels = print_stage(&sources, Stage::Kernels, &options).unwrap();
+        for state in ["layers.0.keys", "layers.0.values", "layers.1.keys", "layers.1.values"] {
+            assert!(kernels.contains(&format!(" begins with {state}\n")), "{engine}, {state}:\n{kernels}");
+            let start = kernels.find(&format!("\nmap {state}(")).unwrap();
+            let items = kernels[start..].lines().find(|line| line.contains("parallel")).unwrap();
+            assert!(items.contains('T') && !items.contains('S'), "{engine}, {state}: {items}");
         }
     }
 }
