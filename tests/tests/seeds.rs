@@ -1,31 +1,13 @@
 //! The seeds and the variants: what the documents' systems and independent arithmetic computed, computed by every way of
 //! running their programs.
 
-use salient::{Options, lower, read_data};
-use salient_tests::agree::matches_record;
-use salient_tests::files::{files_under, root, sources};
-use salient_tests::ways::{Call, Ways};
-
-/// The program `examples/FOLDER/NAME.attn` on the arrays of `examples/FOLDER/data/NAME.npz`.
-fn check(folder: &str, name: &str) {
-    let sources = sources(&format!("{folder}/{name}.attn")).unwrap_or_else(|e| panic!("{e}"));
-    let graph = lower(&sources, &Options::default()).unwrap_or_else(|e| panic!("{e}")).graph;
-    let data = read_data(root().join(format!("{folder}/data/{name}.npz"))).unwrap_or_else(|e| panic!("{e}"));
-    let ways = Ways::new(&graph).unwrap_or_else(|e| panic!("{e}"));
-    let call = Call { inputs: data.inputs, params: data.params, ..Call::default() };
-    // Every way agrees with the oracle, and each by itself with what was recorded.
-    for (way, outputs) in ways.outputs(&call).unwrap_or_else(|e| panic!("{e}")) {
-        if let Err(why) = matches_record(&outputs, &data.outputs) {
-            panic!("{way}: {why}");
-        }
-    }
-    ways.check(&call).unwrap_or_else(|e| panic!("{e}"));
-}
+use salient_tests::files::files_under;
+use salient_tests::recorded::check;
 
 /// A test for each name, and the list of the names.
 macro_rules! programs {
     ($folder:literal: $list:ident = $($test:ident $name:literal),+ $(,)?) => {
-        $(#[test] fn $test() { check($folder, $name); })+
+        $(#[test] fn $test() { check($folder, $name).unwrap_or_else(|e| panic!("{e}")); })+
         const $list: &[&str] = &[$($name),+];
     };
 }
