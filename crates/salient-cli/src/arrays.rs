@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::options::pair;
 use clap::Args;
 use salient::{Array, Arrays, read_arrays, read_data, read_npy};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where arrays come from.
 #[derive(Args, Debug)]
@@ -20,10 +20,11 @@ pub(crate) struct Sources {
     /// Parameters by path from a .npz or .safetensors file
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Inputs, parameters and expected outputs from one file, named in.NAME, param.PATH and out.NAME
+    /// Inputs, parameters and expected outputs from one file, named in.NAME, param.PATH and out.NAME; given several
+    /// times, the model runs once on each, of whatever shapes
     #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
-    /// Compare the outputs with the out.NAME arrays of the data file
+    data: Vec<PathBuf>,
+    /// Compare the outputs with the out.NAME arrays of the data files
     #[arg(long, requires = "data")]
     check: bool,
     /// Compare the outputs with the arrays of a .npz file
@@ -43,10 +44,25 @@ pub(crate) struct Given {
 }
 
 impl Sources {
-    /// Reads every file.
-    pub(crate) fn read(&self) -> Outcome<Given> {
+    /// Reads every file: the arrays of one run, or of a run for each data file.
+    pub(crate) fn read(&self) -> Outcome<Vec<Given>> {
+        if self.data.is_empty() {
+            return Ok(vec![self.read_with(None)?]);
+        }
+        self.data.iter().map(|path| self.read_with(Some(path.as_path()))).collect()
+    }
+
+    /// Reads every file: the arrays of the one run that a command makes.
+    pub(crate) fn read_one(&self) -> Outcome<Given> {
+        match self.data.as_slice() {
+            [] | [_] => self.read_with(self.data.first().map(PathBuf::as_path)),
+            [..] => Err(Failure::call("--data is given more than once")),
+        }
+    }
+
+    fn read_with(&self, data: Option<&Path>) -> Outcome<Given> {
         let mut given = Given::default();
-        if let Some(path) = &self.data {
+        if let Some(path) = data {
             let data = read_data(path)?;
             given.inputs = data.inputs;
             given.weights = data.params;

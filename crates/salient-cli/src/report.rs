@@ -101,7 +101,7 @@ impl Report<'_> {
     }
 
     /// For programs. Infinite figures are strings, as JSON has no numbers for them.
-    pub(crate) fn json(&self) -> String {
+    pub(crate) fn json(&self) -> Value {
         let outputs = self.outputs.iter().map(
             |(name, array)| json!({ "name": name, "dtype": array.dtype().name(), "shape": array.shape() }),
         );
@@ -125,8 +125,15 @@ impl Report<'_> {
             let ms = times.iter().map(|(part, t)| json!({ "part": part, "ms": t.as_secs_f64() * 1e3 }));
             out["time"] = ms.collect();
         }
-        format!("{out:#}\n")
+        out
     }
+}
+
+/// The reports of all runs, for programs: of a single one its own, with how often machine code was made.
+pub(crate) fn all_json(mut runs: Vec<Value>) -> String {
+    let mut out = if runs.len() == 1 { runs.remove(0) } else { json!({ "runs": runs }) };
+    out["compilations"] = json!(salient::compilations());
+    format!("{out:#}\n")
 }
 
 fn check_json(c: &Checked) -> Value {

@@ -1,14 +1,15 @@
 //! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
 
-use crate::arrays::Sources;
+use crate::arrays::{Given, Sources};
 use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Machine, pair};
-use crate::report::{Checked, Report};
+use crate::report::{Checked, Report, all_json};
 use crate::terminal;
 use salient::compare::{Tolerance, compare};
 use salient::{Arrays, Model, Weights, nearest, read_sources, write_npy, write_npz};
+use serde_json::Value;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Arguments of `salient run`.
 #[derive(clap::Args)]
@@ -66,20 +67,56 @@ fn bytes(text: &str) -> Result<usize, String> {
     value.ok_or_else(|| "expected a number of bytes, such as 1000, 64K or 2G".to_owned())
 }
 
-/// Runs the model once.
+/// Compiles the model, and runs it once for each set of arrays.
 pub(crate) fn run(args: &Args) -> Outcome {
     let options = args.compile.options_for(&args.machine);
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
-    let mut times = model.timings().to_vec();
-    let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));
     terminal::note(&model.warnings(terminal::stderr_colour()));
 
     let before = Instant::now();
     let given = args.arrays.read()?;
-    timed("read arrays", before);
-    check_names(args, &model, given.expected.as_ref())?;
+    let read = before.elapsed();
+    if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {
+        return Err(Failure::call(
+            "the outputs of several runs would be written to one file; give one --data",
+        ));
+    }
+    for given in &given {
+        check_names(args, &model, given.expected.as_ref())?;
+    }
+    let (mut wrong, mut documents) = (Vec::new(), Vec::new());
+    for given in &given {
+        let mut times = Vec::new();
+        if documents.is_empty() {
+            times.extend_from_slice(model.timings());
+            times.push(("read arrays", read));
+        }
+        let (document, complaints) = run_on(args, &model, given, times)?;
+        documents.push(document);
+        wrong.extend(complaints);
+    }
+    if args.json {
+        terminal::print(&all_json(documents))?;
+    } else if given.len() > 1 {
+        let (runs, compilations) = (given.len(), salient::compilations());
+        terminal::print(&format!("{runs} runs, {compilations} compilation{}\n", plural(compilations)))?;
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::model(wrong.join("\n"))) }
+}
 
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// One run: prints its report for people, gives the one for programs, and what is wrong with the outputs.
+fn run_on(
+    args: &Args,
+    model: &Model,
+    given: &Given,
+    mut times: Vec<(&'static str, Duration)>,
+) -> Outcome<(Value, Vec<String>)> {
+    let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));
     let before = Instant::now();
     let mut weights = Weights::from(&given.weights);
     if let Some(seed) = args.init {
@@ -113,9 +150,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         working_bytes: session.working_bytes(),
         times: args.time.then_some(times.as_slice()),
     };
-    terminal::print(&if args.json { report.json() } else { report.text(terminal::stdout_colour()) })?;
-    let wrong: Vec<String> = checked.iter().flatten().filter_map(Checked::complaint).collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Failure::model(wrong.join("\n"))) }
+    if !args.json {
+        terminal::print(&report.text(terminal::stdout_colour()))?;
+    }
+    Ok((report.json(), checked.iter().flatten().filter_map(Checked::complaint).collect()))
 }
 
 /// Outputs that flags and expectations name must be there before anything runs.

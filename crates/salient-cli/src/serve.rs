@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
     let compile = before.elapsed();
-    let given = args.arrays.read()?;
+    let given = args.arrays.read_one()?;
     let before = Instant::now();
     let mut weights = Weights::from(&given.weights);
     if let Some(seed) = args.init {

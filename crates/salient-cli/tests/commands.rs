@@ -2,6 +2,8 @@
 
 mod common;
 
+use salient::{Array, Arrays};
+
 use common::{Ended, counting, file, npz, scratch, told, words};
 
 const MODEL: &str = "examples/causal_self_attention.attn";
@@ -56,6 +58,39 @@ fn the_number_of_threads_does_not_change_a_bit() {
     for threads in [2, 3] {
         succeeds(&words(&format!("{run} --threads {threads} --expect {all} --rtol 0 --atol 0")));
     }
+}
+
+/// One compilation serves every batch size and every length.
+#[test]
+fn one_compilation_runs_on_data_of_several_shapes() {
+    let shapes = [("small", 1, 2), ("one", 3, 1), ("long", 2, 70), ("wide", 5, 17)];
+    let files = shapes.map(|(name, b, t)| {
+        let x = |n: usize| Array::from_f32(vec![b, t, n], vec![0.5; b * t * n]).unwrap();
+        let mut arrays = Arrays::new();
+        arrays.insert("in.x", x(4)).unwrap();
+        // Equal tokens attend to their like.
+        arrays.insert("out.y", x(4)).unwrap();
+        let path = scratch(&format!("{name}.npz"));
+        salient::write_npz(&path, &arrays).unwrap();
+        format!("--data {}", path.display())
+    });
+    let source = "model same(x: f32[B, T, D]) -> (y: f32[B, T, D]) {\n    return softmax(x @ x.T) @ x\n}\n";
+    let (model, files) = (file("same.attn", source), files.join(" "));
+    let ended = words(&format!("run {model} {files} --check --json"));
+    let report: serde_json::Value = serde_json::from_str(succeeds(&ended)).unwrap();
+    assert_eq!(report["compilations"], 1);
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), shapes.len());
+    for (run, (_, b, t)) in runs.iter().zip(shapes) {
+        assert_eq!((&run["dimensions"]["B"], &run["dimensions"]["T"]), (&b.into(), &t.into()));
+        assert_eq!(run["agrees"], true, "{run}");
+    }
+    let ended = words(&format!("run {model} {files} --check"));
+    let text = succeeds(&ended);
+    assert_eq!(text.matches("y: ").count(), 2 * shapes.len(), "{text}");
+    assert!(text.ends_with("4 runs, 1 compilation\n"), "{text}");
+    let ended = words(&format!("run {model} {files} --outputs all.npz"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use salient_tile::{Kernel, Program, Section};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long each step took, in order.
@@ -88,8 +89,17 @@ impl Code {
     }
 }
 
+static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often this process has made machine code so far: once for each model that runs on it, whatever shapes it is
+/// called with.
+pub fn compilations() -> usize {
+    COMPILATIONS.load(Ordering::Relaxed)
+}
+
 /// Kernels to machine code.
 pub(crate) fn emit(program: Program, options: &Options) -> Result<Compiled, Error> {
+    COMPILATIONS.fetch_add(1, Ordering::Relaxed);
     let options = salient_jit::Options { isa: options.isa, threads: threads(options) };
     Ok(Compiled::new(program, &options)?)
 }

@@ -21,6 +21,7 @@ mod stage;
 pub mod verify;
 mod weights;
 
+pub use engine::compilations;
 pub use error::{Error, Rejected};
 pub use explain::explain;
 pub use fault::Fault;
