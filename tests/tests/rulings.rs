@@ -485,3 +485,34 @@ fn the_greater_and_the_lesser_of_nan_are_nan() {
         "[nan, 2]",
     );
 }
+
+#[test]
+fn a_state_begins_as_zeros_and_one_that_grows_as_nothing() {
+    let total = "model m(x: f32[T]) -> (y: f32[T]) {
+        state before: f32[]
+        let y = before + cumsum(x)
+        before = before + sum(x)
+        return y
+    }";
+    gives(total, &[("x", "[1, 2]")], "[1, 3]");
+    let lengths = "model m(x: f32[T]) -> (y: i64[], all: f32[S + T]) {
+        state seen: f32[S]
+        let y = S
+        seen = append[s](seen, x)
+        return y, seen
+    }";
+    gives(lengths, &[("x", "[1, 2]")], "0");
+    gives(lengths, &[("x", "[1, 2]"), ("seen", "[5, 6, 7]")], "3");
+}
+
+#[test]
+fn nothing_is_dropped_at_inference() {
+    gives("model m(x: f32[T]) -> (y: f32[T]) { return dropout(x, 0.9) }", &[("x", "[1, 2, 3]")], "[1, 2, 3]");
+    refused("model m(x: f32[T]) -> (y: f32[T]) { return dropout(x, 1.0) }", "must be at least 0 and below 1");
+}
+
+#[test]
+fn the_first_of_equal_greatest_values_is_found() {
+    let program = "model m(x: f32[T, D]) -> (y: i64[T]) { return argmax(x) }";
+    gives(program, &[("x", "[[1, 3, 3, 2], [-inf, -inf, -inf, -inf], [0, 5, 5, 5]]")], "[1, 0, 1]");
+}
