@@ -71,6 +71,7 @@ mistakes! {
     dimensions_not_divisible: "model m[D = 10, H = 3](x: f32[T, D]) {\n    let E = D / H\n    return x\n}\n";
     division_by_zero: body("let n = 4 / 0\n    return x");
     requirement_fails: "fn split[H](x: f32[.., D]) {\n    require D % H == 0, \"the width must be divisible by the number of heads\"\n    return x\n}\n\nmodel m[D = 10](x: f32[T, D]) {\n    return split[3](x)\n}\n";
+    requirement_of_the_library: "model m[H = 3](x: f32[T, 10]) {\n    return split_heads[H](x)\n}\n";
     requirement_about_tensors: body("require x > 0\n    return x");
     argument_of_the_wrong_type: "fn f(x: f32[T]) {\n    return x\n}\n\nmodel m(ids: i64[T]) {\n    return f(ids)\n}\n";
     argument_of_the_wrong_rank: "fn f(x: f32[T]) {\n    return x\n}\n\nmodel m(x: f32[T, D]) {\n    return f(x)\n}\n";

@@ -24,6 +24,11 @@ impl<'a> Lowerer<'a, '_> {
             if let Err(fail) = self.stmt(stmt) {
                 self.report(fail);
                 self.poison(stmt);
+                // What the library requires is the caller's mistake; what follows from it inside is no second one.
+                if self.here().library && matches!(stmt.kind, StmtKind::Require(..)) {
+                    self.frame().results = Some(vec![(Value::Poison, stmt.span)]);
+                    return;
+                }
             }
         }
     }
