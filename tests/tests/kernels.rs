@@ -151,6 +151,33 @@ fn products_at_odd_sizes() {
     }
 }
 
+/// The inner index is taken in blocks; what is left over of them counts too.
+#[test]
+fn products_deeper_than_a_block() {
+    let g = product_with_bias();
+    for depth in [191, 192, 193, 512, 513, 1025] {
+        Case::new(g.clone(), &[("T", 7), ("D", depth), ("O", 35)], depth as u64).check();
+    }
+}
+
+/// Two layers: what follows the first product belongs to its kernel, and its rows are read where they lie.
+#[test]
+fn an_activation_between_products_belongs_to_the_first() {
+    let mut m = Model::new();
+    let (t, d, o, p) = (m.axis("t", "T"), m.axis("d", "D"), m.axis("o", "O"), m.axis("p", "P"));
+    let (x, w, v) = (m.input("x", &[t, d]), m.input("w", &[o, d]), m.input("v", &[p, o]));
+    let hidden = m.sum_of_products(d, x, w);
+    let active = m.map(MapOp::Tanh, &[hidden]);
+    let y = m.sum_of_products(o, active, v);
+    let g = m.done("y", &[t, p], y);
+    let program = schedule(&g, salient_tile::Options::default());
+    let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
+    assert_eq!(kinds, [Kind::Pack, Kind::Product, Kind::Pack, Kind::Product]);
+    for (rows, depth, width) in [(1, 5, 3), (9, 33, 17), (70, 3, 130)] {
+        Case::new(g.clone(), &[("T", rows), ("D", depth), ("O", width), ("P", 19)], 6).check();
+    }
+}
+
 /// Causal attention with an offset, as a fused operator.
 fn causal(offset: i64, op: FusedOp) -> Graph {
     let mut m = Model::new();

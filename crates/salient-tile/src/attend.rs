@@ -266,7 +266,7 @@ fn may_be_masked(g: &Graph, id: NodeId, stored: &BTreeMap<NodeId, Stored>) -> bo
 }
 
 /// Sets so many elements at the start of a slot.
-fn fill(m: &mut Maker<'_, '_>, base: Base, count: &Dim, value: f32) -> Stmt {
+pub(crate) fn fill(m: &mut Maker<'_, '_>, base: Base, count: &Dim, value: f32) -> Stmt {
     let mut b = Builder::new(match value {
         0.0 => "zeros",
         1.0 => "ones",

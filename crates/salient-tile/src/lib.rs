@@ -5,6 +5,7 @@
 mod attend;
 mod attention;
 pub mod coded;
+mod columns;
 pub mod eval;
 mod index;
 pub mod kernel;

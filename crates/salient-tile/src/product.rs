@@ -3,6 +3,7 @@
 //! An item is a block of rows by a group of panels, so that few rows make as many items as many do. What is done once and
 //! what at every call is not decided here: see `load`.
 
+use crate::attend::fill;
 use crate::coded::{body_bits, coded_panels};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
@@ -20,8 +21,14 @@ use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, produ
 /// Rows that one item computes.
 const ROWS: i64 = 64;
 
-/// Panels that one item computes: few, so that a single row of a product keeps every thread busy.
-const GROUP: i64 = 2;
+/// Vectors of columns that one item computes: few, so that a single row of a product keeps every thread busy.
+const GROUP: usize = 8;
+
+/// Steps of the inner index that are taken for all rows of an item before the next: so many that what they read of a panel
+/// stays near. A tile of few rows reads its panel often, from the first cache; others from the second.
+fn depth_block(shape: Shape) -> i64 {
+    if shape.rows < 4 { 192 } else { 512 }
+}
 
 /// A sum of products, its axes by role.
 #[derive(Clone, Debug)]
@@ -80,15 +87,26 @@ pub(crate) struct Operands<'d> {
     pub(crate) factors: Option<Base>,
 }
 
-/// The calls of register tiles over rows `from..to` of one panel.
+/// The calls of register tiles over rows `from..to` of one panel: their results are set, or added to rows with factors.
 pub(crate) fn tiles(
     m: &mut Maker<'_, '_>,
     shape: Shape,
     zeros: Zeros,
-    (from, to): (&Dim, &Dim),
+    rows: (&Dim, &Dim),
     o: &Operands<'_>,
 ) -> Vec<Stmt> {
     let into = if o.factors.is_some() { Into::AddScaled } else { Into::Set };
+    tiles_into(m, shape, (zeros, into), rows, o)
+}
+
+/// As [`tiles`], with what happens to the results.
+fn tiles_into(
+    m: &mut Maker<'_, '_>,
+    shape: Shape,
+    (zeros, into): (Zeros, Into),
+    (from, to): (&Dim, &Dim),
+    o: &Operands<'_>,
+) -> Vec<Stmt> {
     let mut out = Vec::new();
     let mut begin = from.clone();
     for rows in std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)) {
@@ -164,7 +182,8 @@ fn coded_tiles(
         few.push(for_loop(&row, begin, end.clone(), size, vec![call]));
         begin = end;
     }
-    let wide = m.scratch("wide", o.depth * o.dest.2);
+    let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+    let wide = m.scratch("wide", o.depth * &width);
     let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks)];
     let mut many = vec![m.call(widen_panel(shape.vectors, bits), args)];
     let widened = Operands { panel: (wide, &n(0)), ..*o };
@@ -231,64 +250,80 @@ pub(crate) fn product(
     let (rows, columns, depth) =
         (g.extent(c.row).clone(), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
-    let group_width = &n(GROUP) * &width;
+    let group_width = &n((GROUP / shape.vectors).max(1) as i64) * &width;
     m.outer_axes(outer, &mut env);
     let block = m.outer("block", &ceil_div(&rows, &n(ROWS)));
     let group = m.outer("group", &ceil_div(&columns, &group_width));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
     let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
-    let (column, edge) = (m.variable("column", &columns), m.variable("edge", &(&columns + &n(1))));
-    let sums = m.scratch("sums", &n(ROWS) * &width);
+    let column = m.variable("column", &columns);
+    let sums = m.scratch("sums", &n(ROWS) * &group_width);
     let left = lying(m.scope, &m.scope.ranges, c, &env).expect("stored with rows that are contiguous");
     for base in [left.base, panels.base()] {
         if let Base::Buffer(id) = base {
             m.scope.reads.insert(id);
         }
     }
-    let stmts = vec![
+    let mut stmts = vec![
         let_dim(&first, &block * &n(ROWS)),
         let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)]),
         let_dim(&from, &group * &group_width),
         let_min(&to, vec![columns.clone(), &var(&from) + &group_width]),
     ];
     let (first, last) = (var(&first), var(&last));
-    let at = var(&column);
-    let mut inner = vec![let_min(&edge, vec![columns.clone(), &at + &width])];
+    let (from, to, at) = (var(&from), var(&to), var(&column));
     let panel = at.floor_div(&width).expect("a panel has columns");
     let panel = panels.at(g, &env, &panel, &width);
-    let operands = Operands {
-        left: (left.base, &(&left.start + &(&first * &left.row)), &left.row),
+    let start = &left.start + &(&first * &left.row);
+    let dest = &at - &from;
+    let whole = Operands {
+        left: (left.base, &start, &left.row),
         panel: (panels.base(), &panel),
         panel_row: None,
         depth: &depth,
-        dest: (sums, &n(0), &width),
+        dest: (sums, &dest, &group_width),
         factors: None,
     };
-    inner.extend(match panels.bits {
-        None => tiles(&mut m, shape, Zeros::Multiply, (&first, &last), &operands),
-        Some(bits) => coded_tiles(&mut m, shape, bits, (&first, &last), &operands),
-    });
+    let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
+    match panels.bits {
+        Some(bits) => stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last), &whole))),
+        None => {
+            let step = n(depth_block(shape));
+            let (near, end) = (m.variable("near", &depth), m.variable("end", &(&depth + &n(1))));
+            let count = &var(&end) - &var(&near);
+            let (start, panel) = (&start + &var(&near), &panel + &(&var(&near) * &width));
+            let part = Operands {
+                left: (left.base, &start, &left.row),
+                panel: (panels.base(), &panel),
+                depth: &count,
+                ..whole
+            };
+            let added = (Zeros::Multiply, Into::Add);
+            let inner = each_panel(tiles_into(&mut m, shape, added, (&first, &last), &part));
+            let limit = let_min(&end, vec![depth.clone(), &var(&near) + &step]);
+            stmts.push(fill(&mut m, sums, &(&(&last - &first) * &group_width), 0.0));
+            stmts.push(for_loop(&near, n(0), depth.clone(), step, vec![limit, inner]));
+        }
+    }
     // The rows of sums go out through whatever follows the product.
-    let offset = &n(0) - &(&(&first * &width) + &at);
-    let held = Maker::scratch_value(sums, offset, vec![(c.row, width.clone()), (c.column, n(1))]);
+    let offset = &n(0) - &(&(&first * &group_width) + &from);
+    let held = Maker::scratch_value(sums, offset, vec![(c.row, group_width), (c.column, n(1))]);
     let before = m.scope.stored.insert(c.node, held);
     let row_name = m.axis_name(c.row);
     let row = m.variable(&row_name, &rows);
     env.insert(c.row, Bound::Poly(var(&row)));
     env.insert(c.column, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &columns);
-    let count = &var(&edge) - &at;
-    let store = crate::map::strip(&mut m, target.node, target.id, target.buffer, &env, at, &count);
+    let count = &to - &from;
+    let store = crate::map::strip(&mut m, target.node, target.id, target.buffer, &env, from, &count);
     match before {
         Some(stored) => m.scope.stored.insert(c.node, stored),
         None => m.scope.stored.remove(&c.node),
     };
     m.scope.inlined.insert(c.node);
-    inner.push(for_loop(&row, first, last, n(1), vec![store]));
-    let mut block = stmts;
-    block.push(for_loop(&column, var(&from), var(&to), width, inner));
+    stmts.push(for_loop(&row, first, last, n(1), vec![store]));
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
-    kernels.push(m.finish(block, target.node, target.id, flops));
+    kernels.push(m.finish(stmts, target.node, target.id, flops));
     kernels
 }
 

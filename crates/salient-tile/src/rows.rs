@@ -1,6 +1,7 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
 use crate::attend::log_sum;
+use crate::columns::{column, reduce_columns};
 use crate::index::{Bound, Env};
 use crate::kernel::{Buffer, BufferId, Kernel, Kind};
 use crate::maker::{Maker, n, product, stored, var};
@@ -36,6 +37,11 @@ pub(crate) fn reduce(
     axis: AxisId,
     x: NodeId,
 ) -> Kernel {
+    if op != ReduceOp::ArgMax
+        && let Some(column) = column(scope, target, axis, x)
+    {
+        return reduce_columns(scope, target, op, (axis, column), x);
+    }
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
     let dtype = m.scope.graph.node(x).dtype;

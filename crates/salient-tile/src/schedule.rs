@@ -248,11 +248,23 @@ impl Planner<'_> {
             return;
         }
         let stored_alone = !self.options.fuse && self.is_whole_operator(id);
-        if is_anchor(self.g.op(id)) || stored_alone {
+        if is_anchor(self.g.op(id)) || stored_alone || self.ends_a_kernel(id) {
             work.push(id);
         } else {
             self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
         }
+    }
+
+    /// Whether a product or an attention is used by this expression alone: then its kernel computes the expression too, and
+    /// what is stored is that.
+    fn ends_a_kernel(&self, id: NodeId) -> bool {
+        self.options.fuse
+            && matches!(self.g.op(id), Op::Map(_))
+            && !self.needs_a_guard(id)
+            && match self.form(id).0 {
+                Form::Product(_) | Form::Attention(..) => true,
+                Form::Source | Form::Map | Form::Rows => false,
+            }
     }
 
     /// The kernel for a node, and the nodes whose expressions it evaluates.
@@ -470,6 +482,33 @@ impl<'g> Assembler<'g> {
         id
     }
 
+    /// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.
+    fn summed_over(&self, node: NodeId) -> Option<AxisId> {
+        let g = self.g;
+        // Views of the node, each with what its renamed axes are in the node.
+        let mut views: Vec<(NodeId, BTreeMap<AxisId, AxisId>)> = vec![(node, BTreeMap::new())];
+        while let Some((id, names)) = views.pop() {
+            let own = |axis: AxisId| names.get(&axis).copied().unwrap_or(axis);
+            for user in g.users(id) {
+                if let (Op::At(axis), Some(index)) = (g.op(user), g.args(user).get(1))
+                    && let Op::Iota(new) = g.op(*index)
+                {
+                    let mut names = names.clone();
+                    names.insert(*new, own(*axis));
+                    views.push((user, names));
+                }
+                for sum in g.users(user) {
+                    if let Some((a, b, depth)) = sum_of_products(g, sum)
+                        && (a == id || b == id)
+                    {
+                        return Some(own(depth));
+                    }
+                }
+            }
+        }
+        None
+    }
+
     /// The order of the axes of a temporary: as they are numbered, but two axes that a reader merges into one lie side by
     /// side at the inner end, so that the merged axis is contiguous.
     fn layout(&self, node: NodeId) -> Vec<AxisId> {
@@ -492,6 +531,15 @@ impl<'g> Assembler<'g> {
                 let axis = order.remove(at);
                 order.push(axis);
             }
+        }
+        // A product reads its rows in place where they are contiguous along what it sums over.
+        if quotient.is_none()
+            && remainder.is_none()
+            && let Some(depth) = self.summed_over(node)
+            && let Some(at) = order.iter().position(|a| *a == depth)
+        {
+            let axis = order.remove(at);
+            order.push(axis);
         }
         // A row-wise kernel runs along the axis that it binds.
         if let Op::Fused(FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax, axis)
