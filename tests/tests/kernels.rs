@@ -201,7 +201,8 @@ fn attention_at_odd_sizes() {
     let g = causal(0, FusedOp::Attend);
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Attention]);
+    // Parts and their merge for few rows, tiles over packed keys for many.
+    assert_eq!(kinds, [Kind::Attention, Kind::Attention, Kind::Pack, Kind::Attention]);
     for (n, size) in SIZES.iter().enumerate() {
         let (a, b) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 6) % SIZES.len()]);
         Case::new(g.clone(), &[("H", 2), ("Q", *size), ("K", *size), ("E", a), ("F", b)], n as u64).check();
@@ -238,6 +239,48 @@ fn grouped_heads_and_windows() {
     for (heads, groups, rows, window) in [(4, 2, 5, 2), (2, 1, 70, 7), (2, 2, 130, 65), (2, 1, 66, 500)] {
         let dims = [("H", heads), ("G", groups), ("T", rows), ("W", window), ("E", 3), ("F", 5)];
         Case::new(g.clone(), &dims, 9).check();
+    }
+}
+
+#[test]
+fn few_rows_over_many_keys() {
+    for (rows, keys, wide) in [(1, 1100, 64), (3, 513, 5), (8, 512, 17), (9, 600, 3), (2, 1, 1)] {
+        let dims = [("H", 3), ("Q", rows), ("K", keys), ("E", wide), ("F", wide + 1)];
+        Case::new(causal(keys - rows, FusedOp::Attend), &dims, keys as u64).check();
+        // The last part holds no key that any row sees.
+        Case::new(causal(keys - 600, FusedOp::Attend), &dims, rows as u64).check();
+    }
+}
+
+/// A query sees the keys whose number in `a` is its own in `b`, and those before the end.
+fn looked_at() -> Graph {
+    let mut m = Model::new();
+    let (h, i, j) = (m.axis("h", "H"), m.axis("i", "Q"), m.axis("j", "K"));
+    let (e, f) = (m.axis("e", "E"), m.axis("f", "F"));
+    let (q, k, v) = (m.input("q", &[h, i, e]), m.input("k", &[h, j, e]), m.input("v", &[h, j, f]));
+    let (a, b) = (m.b.input("a", &[j], DType::I64, None), m.b.input("b", &[i], DType::I64, None));
+    let end = m.b.input("end", &[h], DType::I64, None);
+    let s = m.sum_of_products(e, q, k);
+    let (same, jj) = (m.map(MapOp::Eq, &[a, b]), m.b.iota(j));
+    let before = m.map(MapOp::Lt, &[jj, end]);
+    let keep = m.map(MapOp::Or, &[same, before]);
+    let low = m.b.constant(Const::f32(f32::NEG_INFINITY));
+    let s = m.map(MapOp::Select, &[keep, s, low]);
+    let y = m.b.add(Op::Fused(FusedOp::Attend, j), &[s, v]).unwrap();
+    m.done("context", &[h, i, f], y)
+}
+
+#[test]
+fn masks_that_are_looked_at_agree_with_the_oracle() {
+    for (rows, keys, block) in [(300, 300, 130), (70, 1030, 500), (4, 1030, 512), (65, 129, 1)] {
+        let dims = [("H", 2), ("Q", rows), ("K", keys), ("E", 3), ("F", 5)];
+        let mut case = Case::new(looked_at(), &dims, rows as u64);
+        let numbers =
+            |n: i64| Array::from_i64(vec![n as usize], (0..n).map(|k| k / block).collect()).unwrap();
+        case.inputs.insert("a".to_owned(), numbers(keys));
+        case.inputs.insert("b".to_owned(), numbers(rows));
+        case.inputs.insert("end".to_owned(), Array::from_i64(vec![2], vec![0, keys / 2]).unwrap());
+        case.check();
     }
 }
 

@@ -157,7 +157,7 @@ impl Compiled {
 
     /// A guess at the time that one thread needs for a kernel: the longer of computing and of moving its tensors.
     fn nanoseconds(&self, kernel: &Kernel, counts: &[usize], known: &Bindings) -> u64 {
-        let flops = kernel.flops.eval(known).map_or(u64::MAX, |flops| u64::try_from(flops).unwrap_or(0));
+        let flops = kernel.work(known).map_or(u64::MAX, |flops| u64::try_from(flops).unwrap_or(0));
         let moved = kernel.reads.iter().chain(&kernel.writes);
         let bytes: u64 =
             moved.map(|id| counts[id.0] as u64 * self.program.buffer(*id).elem().size() as u64).sum();

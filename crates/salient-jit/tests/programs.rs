@@ -101,6 +101,7 @@ impl Make {
             bodies,
             // Enough for any number of threads to be worth it.
             flops: n(1 << 40),
+            form: None,
         });
     }
 }

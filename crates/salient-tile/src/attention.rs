@@ -3,8 +3,10 @@
 //! Only looks at the graph; the kernel is made by `attend`.
 
 use crate::index::{Bound, Env, Ranges};
-use crate::maker::var;
+use crate::maker::{n, var};
+use crate::panels::peel;
 use crate::product::sum_of_products;
+use crate::score::{Scale, scale};
 use crate::strip::LANE;
 use salient_ir::{AxisId, FusedOp, Graph, NodeId, Op};
 
@@ -80,6 +82,15 @@ pub(crate) struct Scores {
     pub(crate) key_axis: AxisId,
     /// What its axes stand for where it is used.
     pub(crate) env: Env,
+    /// What it is scaled by, if that can be done to the queries.
+    pub(crate) scale: Option<Scale>,
+}
+
+impl Scores {
+    /// The node whose value the product is once the queries are scaled.
+    pub(crate) fn scaled(&self) -> NodeId {
+        self.scale.map_or(self.node, |s| s.node)
+    }
 }
 
 /// The products inside the scores of an attention that need not be stored: each is a sum of a factor of the row by a
@@ -119,7 +130,17 @@ pub(crate) fn find_scores(
         return;
     }
     match g.op(id) {
-        Op::Map(_) => g.args(id).iter().for_each(|a| find_scores(g, ranges, *a, env, row, is_stored, out)),
+        Op::Map(_) => {
+            for arg in g.args(id) {
+                let known = out.len();
+                find_scores(g, ranges, arg, env, row, is_stored, out);
+                if let Some(new) = out.get_mut(known)
+                    && new.node == arg
+                {
+                    new.scale = scale(g, id, new, row);
+                }
+            }
+        }
         Op::At(axis) => {
             let args = g.args(id);
             if let Some(index) = ranges.evaluate(g, args[1], env) {
@@ -128,16 +149,18 @@ pub(crate) fn find_scores(
                 find_scores(g, ranges, args[0], &inner, row, is_stored, out);
             }
         }
-        Op::Reduce(..) => out.extend(as_scores(g, id, env, row)),
+        Op::Reduce(..) => out.extend(as_scores(g, ranges, id, env, row)),
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
         Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
     }
 }
 
-fn as_scores(g: &Graph, node: NodeId, env: &Env, row: &str) -> Option<Scores> {
+fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &str) -> Option<Scores> {
     let (a, b, depth) = sum_of_products(g, node)?;
+    // A head that rows share is one place, however its view is written.
     let mentions = |x: NodeId, symbol: &str| {
-        g.node(x).axes.iter().filter(|k| *k != depth).any(|k| match env.get(&k) {
+        let x = peel(g, ranges, x, depth, env);
+        g.node(x.node).axes.iter().filter(|k| *k != depth).any(|k| match x.env.get(&k) {
             Some(Bound::Poly(d)) => d.mentions(symbol),
             Some(Bound::Vector(_)) | None => true,
         })
@@ -148,7 +171,7 @@ fn as_scores(g: &Graph, node: NodeId, env: &Env, row: &str) -> Option<Scores> {
         ((false, true), (true, false)) => (b, a),
         _ => return None,
     };
-    let exactly = |symbol: &str| {
+    let step_by_step = |symbol: &str| {
         let axes: Vec<AxisId> = g
             .node(node)
             .axes
@@ -156,10 +179,16 @@ fn as_scores(g: &Graph, node: NodeId, env: &Env, row: &str) -> Option<Scores> {
             .filter(|k| matches!(env.get(k), Some(Bound::Poly(d)) if d.mentions(symbol)))
             .collect();
         match axes.as_slice() {
-            [one] if env.get(one) == Some(&Bound::Poly(var(symbol))) => Some(*one),
+            [one] => match env.get(one) {
+                Some(Bound::Poly(d)) => d.linear_in(symbol).filter(|(slope, _)| *slope == n(1)).map(|_| *one),
+                Some(Bound::Vector(_)) | None => None,
+            },
             _ => None,
         }
     };
-    let (row_axis, key_axis) = (exactly(row)?, exactly(LANE)?);
-    Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone() })
+    let (row_axis, key_axis) = (step_by_step(row)?, step_by_step(LANE)?);
+    if env.get(&key_axis) != Some(&Bound::Poly(var(LANE))) {
+        return None;
+    }
+    Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone(), scale: None })
 }

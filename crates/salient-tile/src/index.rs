@@ -126,5 +126,10 @@ mod tests {
         let head = r.quotient(&Dim::symbol("column"), &width).unwrap();
         assert!(r.inside(&head, &Dim::symbol("H")));
         assert!(!r.inside(&(&d + &Dim::constant(1)), &Dim::symbol("D")));
+        // Heads in groups: h // (H / G) is one of G.
+        let group =
+            Dim::symbol("h").floor_div(&Dim::symbol("H").exact_div(&Dim::symbol("G")).unwrap()).unwrap();
+        assert!(r.inside(&group, &Dim::symbol("G")));
+        assert!(!r.inside(&group, &Dim::symbol("K")));
     }
 }

@@ -5,7 +5,7 @@
 //! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
 //! `schedule` and of the builders of each kind of kernel, not of this module.
 
-use salient_ir::{AxisId, DType, Dim, Name, NodeId};
+use salient_ir::{AxisId, Bindings, DType, Dim, DimError, Name, NodeId};
 use salient_vector::body::{Body, Elem};
 use std::ops::Range;
 
@@ -223,6 +223,24 @@ pub struct Kernel {
     pub bodies: Vec<Body>,
     /// Floating-point operations of the whole kernel, for reports; what a mask hides is not subtracted.
     pub flops: Dim,
+    /// Why it has this form and not another, where there is a choice.
+    pub form: Option<&'static str>,
+}
+
+impl Kernel {
+    /// Operations at these dimensions: none where the condition around all of it does not hold.
+    ///
+    /// # Errors
+    /// A dimension is not known, or the number does not fit.
+    pub fn work(&self, dims: &Bindings) -> Result<i64, DimError> {
+        let idle = match self.block.as_slice() {
+            [Stmt::If { left, right, otherwise, .. }] if otherwise.is_empty() => {
+                matches!((left.eval(dims), right.eval(dims)), (Ok(left), Ok(right)) if left >= right)
+            }
+            _ => false,
+        };
+        if idle { Ok(0) } else { self.flops.eval(dims) }
+    }
 }
 
 /// A check that compiled code makes: an index that leaves its axis. On failure a kernel writes `site + 1` and the index

@@ -177,6 +177,7 @@ impl<'s, 'g> Maker<'s, 'g> {
             block: stmts,
             bodies: self.bodies,
             flops,
+            form: None,
         }
     }
 

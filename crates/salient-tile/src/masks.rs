@@ -1,7 +1,7 @@
 //! Tile ranges: for which keys a mask made of index comparisons holds, for a whole tile of rows at once.
 //!
-//! Only conditions that are linear in the key are understood; what is not understood masks nothing here, and is left to
-//! the element-wise select.
+//! Only conditions that are linear in the key are understood. What is not understood masks nothing here: a tile of scores
+//! looks whether any, or all, of its keys are kept before it is computed.
 
 use crate::index::{Env, Ranges};
 use crate::strip::LANE;
@@ -10,8 +10,8 @@ use salient_ir::{Const, Dim, Graph, MapOp, NodeId, Op};
 /// What is known of the keys of a tile of rows.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRange {
-    /// The scores where the mask holds; `None` where there is no mask, or parts of it are not understood.
-    pub(crate) unmasked: Option<NodeId>,
+    /// The mask around the scores, if there is one.
+    pub(crate) mask: Option<Mask>,
     /// No key at or after any of these is kept by any row of the tile.
     pub(crate) ends: Vec<Dim>,
     /// No key before any of these is kept by any row of the tile.
@@ -20,6 +20,17 @@ pub(crate) struct KeyRange {
     pub(crate) all_ends: Vec<Dim>,
     /// See `all_ends`.
     pub(crate) all_begins: Vec<Dim>,
+}
+
+/// A choice between scores and -inf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mask {
+    /// Where it holds the key is kept.
+    pub(crate) condition: NodeId,
+    /// The scores of keys that are kept.
+    pub(crate) unmasked: NodeId,
+    /// Whether the bounds say all there is to say of it. Otherwise a tile has to look.
+    pub(crate) understood: bool,
 }
 
 /// The range of keys that `score` keeps for rows `first..last`, where the variable `row` stands for the row.
@@ -56,9 +67,7 @@ pub(crate) fn key_range(
         let bounded = sides.and_then(|(a, b)| bound(&(&b - &a), strict, row, first, last, &mut out));
         understood &= bounded.is_some();
     }
-    if understood {
-        out.unmasked = Some(args[1]);
-    }
+    out.mask = Some(Mask { condition: args[0], unmasked: args[1], understood });
     out
 }
 

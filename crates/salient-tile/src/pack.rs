@@ -5,8 +5,9 @@
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Base, Stmt};
 use crate::maker::{Maker, for_loop, n, var};
+use crate::score::Scale;
 use crate::strip::{LANE, Scope, Strip, Visit};
-use salient_ir::{AxisId, Dim, NodeId, Op};
+use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
 use salient_vector::{Builder, F32};
 use std::collections::BTreeSet;
 
@@ -36,6 +37,19 @@ pub(crate) fn pack(
     m: &mut Maker<'_, '_>,
     label: &str,
     node: NodeId,
+    env: &Env,
+    outer: &Span,
+    inner: &Span,
+    to: &Packed,
+) -> Stmt {
+    pack_scaled(m, label, (node, None), env, outer, inner, to)
+}
+
+/// As [`pack`], scaled on the way if a scale is given.
+pub(crate) fn pack_scaled(
+    m: &mut Maker<'_, '_>,
+    label: &str,
+    (node, scale): (NodeId, Option<Scale>),
     env: &Env,
     outer: &Span,
     inner: &Span,
@@ -71,6 +85,13 @@ pub(crate) fn pack(
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let v = s.f32(b, node, &env);
+        let v = match scale {
+            None => v,
+            Some(scale) => {
+                let by = s.f32(b, scale.by, &env);
+                if scale.op == MapOp::Div { b.div(v, by) } else { b.mul(v, by) }
+            }
+        };
         if unit {
             b.store::<F32>(target.at(index), v);
         } else {

@@ -3,7 +3,6 @@
 //! An item is a block of rows by a group of panels, so that few rows make as many items as many do. What is done once and
 //! what at every call is not decided here: see `load`.
 
-use crate::attend::fill;
 use crate::coded::{body_bits, coded_panels};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
@@ -12,6 +11,7 @@ use crate::map::map;
 use crate::pack::stored_view;
 use crate::panels::{Panels, pack_panels};
 use crate::rows::Target;
+use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};

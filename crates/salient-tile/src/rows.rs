@@ -1,10 +1,10 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
-use crate::attend::log_sum;
 use crate::columns::{column, reduce_columns};
 use crate::index::{Bound, Env};
 use crate::kernel::{Buffer, BufferId, Kernel, Kind};
 use crate::maker::{Maker, n, product, stored, var};
+use crate::softmax::log_sum;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, FusedOp, NodeId, ReduceOp};
 use salient_vector::body::Value;

@@ -61,6 +61,17 @@ pub(crate) struct Scope<'g> {
     pub(crate) names: &'g [Option<String>],
 }
 
+impl Scope<'_> {
+    /// Whether evaluating the node where it is not used could read outside a tensor.
+    pub(crate) fn needs_guard(&self, id: NodeId) -> bool {
+        if self.stored.contains_key(&id) {
+            return false;
+        }
+        let g = self.graph;
+        matches!(g.op(id), Op::At(_)) || g.args(id).iter().any(|a| self.needs_guard(*a))
+    }
+}
+
 /// How the positions of a strip are visited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Visit {
@@ -79,6 +90,8 @@ pub(crate) struct Strip<'s, 'g> {
     /// Bases that the body writes: reads of them go through the same kind of pointer.
     written: Vec<Base>,
     args: Vec<Arg>,
+    /// Begins the names of parameters, where a body has several strips.
+    prefix: &'static str,
     pointers: Vec<(Base, Dim, Ptr)>,
     integers: Vec<(Dim, Int)>,
     /// The position within the strip, inside a loop.
@@ -101,11 +114,17 @@ impl<'s, 'g> Strip<'s, 'g> {
             origin,
             written: written.to_vec(),
             args: Vec::new(),
+            prefix: "",
             pointers: Vec::new(),
             integers: Vec::new(),
             index: None,
             memo: Vec::new(),
         }
+    }
+
+    /// The same, its parameters with a prefix of their own: one of several strips of a body.
+    pub(crate) fn prefixed(self, prefix: &'static str) -> Strip<'s, 'g> {
+        Strip { prefix, ..self }
     }
 
     /// The arguments, in the order of the body's parameters.
@@ -133,7 +152,7 @@ impl<'s, 'g> Strip<'s, 'g> {
         if let Some((_, int)) = self.integers.iter().find(|(known, _)| known == d) {
             return *int;
         }
-        let int = b.int_param(format!("n{}", self.integers.len()));
+        let int = b.int_param(format!("{}n{}", self.prefix, self.integers.len()));
         self.integers.push((d.clone(), int));
         self.args.push(Arg::Int(d.clone()));
         int
@@ -145,8 +164,12 @@ impl<'s, 'g> Strip<'s, 'g> {
             return *ptr;
         }
         let n = self.pointers.len();
-        let ptr =
-            if self.written.contains(&base) { b.output(format!("w{n}")) } else { b.input(format!("r{n}")) };
+        let prefix = self.prefix;
+        let ptr = if self.written.contains(&base) {
+            b.output(format!("{prefix}w{n}"))
+        } else {
+            b.input(format!("{prefix}r{n}"))
+        };
         if let Base::Buffer(id) = base
             && !self.written.contains(&base)
         {
@@ -281,6 +304,18 @@ impl<'s, 'g> Strip<'s, 'g> {
         F32::from_value(self.value(b, id, env, None))
     }
 
+    /// [`Strip::value`] of an integer node.
+    pub(crate) fn int(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> I32 {
+        debug_assert!(self.scope.graph.node(id).dtype.is_int());
+        I32::from_value(self.value(b, id, env, None))
+    }
+
+    /// [`Strip::value`] of a truth value.
+    pub(crate) fn truth(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> Mask {
+        debug_assert_eq!(self.scope.graph.node(id).dtype, DType::Bool);
+        Mask::from_value(self.value(b, id, env, None))
+    }
+
     fn compute(&mut self, b: &mut Builder, id: NodeId, env: &Env, guard: Option<Mask>) -> Value {
         let g = self.scope.graph;
         if let Some(stored) = self.scope.stored.get(&id).cloned() {
@@ -310,8 +345,8 @@ impl<'s, 'g> Strip<'s, 'g> {
             Op::Extent(dim) => self.vector(b, dim).value(),
             Op::Map(MapOp::Select) => {
                 let cond = Mask::from_value(self.value(b, args[0], env, guard));
-                let yes = if self.needs_guard(args[1]) { Some(both(b, guard, cond)) } else { guard };
-                let no = if self.needs_guard(args[2]) {
+                let yes = if self.scope.needs_guard(args[1]) { Some(both(b, guard, cond)) } else { guard };
+                let no = if self.scope.needs_guard(args[2]) {
                     let not = b.not(cond);
                     Some(both(b, guard, not))
                 } else {
@@ -372,15 +407,6 @@ impl<'s, 'g> Strip<'s, 'g> {
                 unreachable!("{:?} is stored before it is read", g.op(id))
             }
         }
-    }
-
-    /// Whether evaluating the node where it is not used could read outside a tensor.
-    fn needs_guard(&self, id: NodeId) -> bool {
-        let g = self.scope.graph;
-        if self.scope.stored.contains_key(&id) {
-            return false;
-        }
-        matches!(g.op(id), Op::At(_)) || g.args(id).iter().any(|a| self.needs_guard(*a))
     }
 
     fn in_range(&mut self, b: &mut Builder, index: I32, from: &Dim, to: &Dim) -> Mask {

@@ -56,6 +56,9 @@ fn declaration(buffer: &Buffer) -> String {
 
 fn print_kernel(program: &Program, kernel: &Kernel, out: &mut String) {
     let _ = writeln!(out, "# fuses: {}", kernel.fuses.join(", "));
+    if let Some(form) = kernel.form {
+        let _ = writeln!(out, "# form: {form}");
+    }
     let names = |ids: &[crate::BufferId]| {
         ids.iter().map(|id| program.buffer(*id).name.as_str()).collect::<Vec<_>>().join(", ")
     };

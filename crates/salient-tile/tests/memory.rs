@@ -41,6 +41,7 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
             block: Vec::new(),
             bodies: Vec::new(),
             flops: Dim::constant(0),
+            form: None,
         })
         .collect();
     let symbols = ["D", "H", "T"].map(Into::into).to_vec();

@@ -67,9 +67,23 @@ fn exp_keeps_its_bound() {
 }
 
 #[test]
+fn weights_keep_their_bound() {
+    for (fused, base, slope) in [(true, 2.0, 0.25), (false, 2.5, 1.25)] {
+        let x = between(-87.3, 0.0);
+        let worst = x.iter().zip(run(math::exp_weight, fused, &x)).map(|(&x, y)| {
+            let want = f64::from(x).exp();
+            (f64::from(y) - want).abs() / ulp(want) - slope * f64::from(-x)
+        });
+        let worst = worst.fold(0.0, f64::max);
+        println!("fused {fused}: {worst:.2} ulp beside {slope} |x|");
+        assert!(worst <= base, "{worst} ulp beside {slope} |x|, fused {fused}");
+    }
+}
+
+#[test]
 fn exp_at_the_edges() {
     let inf = f32::INFINITY;
-    for function in [math::exp as Function, math::exp_nonpositive] {
+    for function in [math::exp as Function, math::exp_nonpositive, math::exp_weight] {
         let y = run(function, true, &[0.0, -0.0, -inf, -1e30, -87.34, -104.0, 1e-42, -1e-42]);
         assert_eq!(y, [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
         assert!(run(function, true, &[f32::NAN])[0].is_nan());

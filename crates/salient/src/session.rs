@@ -312,7 +312,7 @@ impl<'a> Session<'a> {
         let info = |k: &salient_tile::Kernel| KernelInfo {
             name: k.name.clone(),
             kind: k.kind.name(),
-            flops: k.flops.eval(&self.sizes.dimensions).unwrap_or(0),
+            flops: k.work(&self.sizes.dimensions).unwrap_or(0),
         };
         self.prepared.kernels().iter().map(info).collect()
     }

@@ -1,0 +1,138 @@
+//! What of a score is computed before its tile: a scale goes into the queries, and what no key changes is computed once.
+//!
+//! Decides nothing about the scores themselves; those are for the strips of the softmax.
+
+use crate::attention::Scores;
+use crate::index::{Bound, Env};
+use crate::kernel::Stmt;
+use crate::maker::{Maker, n, var};
+use crate::strip::{LANE, Stored, Strip, Visit};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_vector::body::Elem;
+use salient_vector::{Builder, F32};
+use std::collections::BTreeSet;
+
+/// A product of queries and keys times, or over, what no key changes: the queries are packed so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// The scaled product.
+    pub(crate) node: NodeId,
+    /// Multiplication or division.
+    pub(crate) op: MapOp,
+    /// What by.
+    pub(crate) by: NodeId,
+}
+
+/// The scale of the product `scores`, which `user` reads, if nothing else does.
+pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Option<Scale> {
+    let Op::Map(op @ (MapOp::Mul | MapOp::Div)) = *g.op(user) else { return None };
+    let args = g.args(user);
+    let by = if args[0] == scores.node { args[1] } else { args[0] };
+    if op == MapOp::Div && args[0] != scores.node {
+        return None;
+    }
+    let fixed = |axis: AxisId| match scores.env.get(&axis) {
+        Some(Bound::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(LANE),
+        Some(Bound::Vector(_)) | None => false,
+    };
+    let alone = g.users(scores.node) == [user] && by != scores.node;
+    (alone && g.node(by).axes.iter().all(fixed)).then_some(Scale { node: user, op, by })
+}
+
+/// A tile's rows: the axis that stands for them if there is one, the variable, the index of the first along the axis, how
+/// many there are, and the most that there can be.
+pub(crate) struct Rows<'r> {
+    pub(crate) axis: Option<AxisId>,
+    pub(crate) variable: &'r str,
+    pub(crate) first: &'r Dim,
+    pub(crate) count: &'r Dim,
+    pub(crate) most: &'r Dim,
+}
+
+/// Computes what is dear in a score and the same for every key, for all rows of a tile, and adds it to what is stored:
+/// gives the nodes, to be forgotten after the kernel, and the statements.
+pub(crate) fn hoist(
+    m: &mut Maker<'_, '_>,
+    score: NodeId,
+    env: &Env,
+    rows: &Rows<'_>,
+) -> (Vec<NodeId>, Vec<Stmt>) {
+    let mut found = BTreeSet::new();
+    find(m, score, env, rows, &mut found);
+    let mut stmts = Vec::new();
+    for node in &found {
+        let by_row = reads_row(m.scope.graph, *node, env, rows.variable);
+        let (count, most) = if by_row { (rows.count.clone(), rows.most.clone()) } else { (n(1), n(1)) };
+        let base = m.scratch("fixed", most);
+        let mut inner = env.clone();
+        if let (true, Some(axis)) = (by_row, rows.axis) {
+            m.scope.ranges.insert(LANE, &m.scope.graph.extent(axis).clone());
+            inner.insert(axis, Bound::Poly(var(LANE)));
+        }
+        let mut b = Builder::new("fixed");
+        let mut s = Strip::new(m.scope, Visit::Lanes, rows.first.clone(), &[base]);
+        let trip = s.integer(&mut b, &count);
+        let to = s.pointer(&mut b, base, &n(0));
+        b.lanes(trip, (), |b, index, ()| {
+            s.enter(index);
+            let v = s.f32(b, *node, &inner);
+            b.store::<F32>(to.at(index), v);
+        });
+        let args = s.finish();
+        stmts.push(m.call(b.finish(), args));
+        let strides = rows.axis.filter(|_| by_row).map(|axis| (axis, n(1)));
+        let offset = if by_row { &n(0) - rows.first } else { n(0) };
+        let stored = Stored { base, elem: Elem::F32, offset, strides: strides.into_iter().collect() };
+        m.scope.stored.insert(*node, stored);
+    }
+    (found.into_iter().collect(), stmts)
+}
+
+fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &str) -> bool {
+    g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(Bound::Poly(d)) if d.mentions(row)))
+}
+
+/// Adds the greatest parts of an expression that are dear and the same for every key.
+fn find(m: &Maker<'_, '_>, id: NodeId, env: &Env, rows: &Rows<'_>, out: &mut BTreeSet<NodeId>) {
+    let g = m.scope.graph;
+    if m.scope.stored.contains_key(&id) || !matches!(g.op(id), Op::Map(_)) {
+        return;
+    }
+    let fixed = g.node(id).axes.iter().all(|axis| match env.get(&axis) {
+        Some(Bound::Poly(d)) => rows.axis == Some(axis) || !d.mentions(LANE) && !d.mentions(rows.variable),
+        Some(Bound::Vector(_)) | None => false,
+    });
+    if fixed && g.node(id).dtype == DType::F32 && !m.scope.needs_guard(id) {
+        if is_dear(m, id) {
+            out.insert(id);
+        }
+        return;
+    }
+    g.args(id).iter().for_each(|a| find(m, *a, env, rows, out));
+}
+
+/// Whether computing the node takes more than a few instructions.
+fn is_dear(m: &Maker<'_, '_>, id: NodeId) -> bool {
+    let g = m.scope.graph;
+    if m.scope.stored.contains_key(&id) {
+        return false;
+    }
+    let dear = match g.op(id) {
+        Op::Map(op) => match op {
+            MapOp::Recip | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => true,
+            MapOp::Sin
+            | MapOp::Cos
+            | MapOp::Div
+            | MapOp::Pow
+            | MapOp::IntDiv
+            | MapOp::Mod
+            | MapOp::Philox => true,
+            MapOp::Neg | MapOp::Abs | MapOp::Floor | MapOp::Not | MapOp::ToF32 | MapOp::ToI32 => false,
+            MapOp::ToI64 | MapOp::Add | MapOp::Sub | MapOp::Mul | MapOp::Min | MapOp::Max => false,
+            MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or | MapOp::Select => false,
+        },
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) => false,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+    };
+    dear || g.args(id).iter().any(|a| is_dear(m, *a))
+}

@@ -1,0 +1,232 @@
+//! The state of a streaming softmax for the rows of a tile, and the bodies that bring it forward by a tile of keys.
+//!
+//! For each tile of keys: scores as the graph says, with the greatest of each row; then for all rows at once the new
+//! maximum and what it does to earlier results (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+//! 2018); then exponentials and their sums. Products are made elsewhere.
+
+use crate::index::Env;
+use crate::kernel::{Arg, Base, Stmt};
+use crate::maker::{Maker, address, n, var};
+use crate::pack::{Packed, Span, pack};
+use crate::strip::{Strip, Visit};
+use salient_ir::{AxisId, Dim, FusedOp, NodeId};
+use salient_vector::body::LoopKind;
+use salient_vector::{Body, Builder, F32, math};
+
+/// Strips that are laid out in a row where a pass is short of independent work.
+const UNROLL: u32 = 4;
+
+/// The state of each row of a tile, in scratch memory.
+pub(crate) struct Softmax {
+    /// The greatest score so far.
+    pub(crate) max: Base,
+    /// The greatest score of the newest tile.
+    newest: Base,
+    /// What is subtracted before exponentials: the maximum, or zero where no key was kept yet.
+    shift: Base,
+    /// The sum of exponentials so far, relative to the maximum.
+    pub(crate) sum: Base,
+    /// What the newest tile multiplies earlier results by.
+    pub(crate) factor: Base,
+    /// The scores of the newest tile, then their exponentials, row by row.
+    pub(crate) weights: Base,
+    /// Elements between the rows of them: the keys of a tile.
+    pub(crate) weights_row: Dim,
+}
+
+/// A tile of scores: the row as a variable, the first row, the first key, and how many keys there are.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'p> {
+    pub(crate) row: &'p str,
+    pub(crate) first: &'p Dim,
+    pub(crate) key: &'p Dim,
+    pub(crate) count: &'p Dim,
+}
+
+impl Place<'_> {
+    /// The row's position in the tile.
+    pub(crate) fn local(&self) -> Dim {
+        &var(self.row) - self.first
+    }
+}
+
+impl Softmax {
+    /// The state of so many rows.
+    pub(crate) fn new(m: &mut Maker<'_, '_>, rows: &Dim, weights: Base, weights_row: Dim) -> Softmax {
+        let mut slot = |name: &str| m.scratch(name, rows.clone());
+        let (max, newest, shift) = (slot("max"), slot("newest"), slot("shift"));
+        let (sum, factor) = (slot("sum"), slot("factor"));
+        Softmax { max, newest, shift, sum, factor, weights, weights_row }
+    }
+
+    /// No key seen.
+    pub(crate) fn start(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> [Stmt; 2] {
+        [fill(m, self.max, rows, f32::NEG_INFINITY), fill(m, self.sum, rows, 0.0)]
+    }
+
+    /// No key seen, but a further score of each row, which has no value: the greatest so far, and exp(0) is 1.
+    pub(crate) fn start_at(
+        &self,
+        m: &mut Maker<'_, '_>,
+        sink: NodeId,
+        axis: Option<AxisId>,
+        env: &Env,
+        first: &Dim,
+        rows: &Dim,
+    ) -> [Stmt; 2] {
+        let over_rows = Span { axis, from: first.clone(), count: rows.clone() };
+        let once = Span { axis: None, from: n(0), count: n(1) };
+        let to = Packed { base: self.max, offset: n(0), outer: n(1), inner: n(1) };
+        [pack(m, "pack_sink", sink, env, &over_rows, &once, &to), fill(m, self.sum, rows, 1.0)]
+    }
+
+    /// One row: the scores of the tile and the greatest of them. Where `there` says so the scores lie in place already.
+    pub(crate) fn score(
+        &self,
+        m: &mut Maker<'_, '_>,
+        score: NodeId,
+        env: &Env,
+        place: Place<'_>,
+        there: bool,
+    ) -> Stmt {
+        let local = place.local();
+        let mut b = Builder::new(if there { "greatest" } else { "score" });
+        let mut s = Strip::new(m.scope, Visit::Lanes, place.key.clone(), &[self.newest, self.weights]);
+        let trip = s.integer(&mut b, place.count);
+        let weights = s.pointer(&mut b, self.weights, &(&local * &self.weights_row));
+        let newest = s.pointer(&mut b, self.newest, &local);
+        let low = b.f32(f32::NEG_INFINITY);
+        let most = b.repeat(LoopKind::Lanes, UNROLL, trip, low, |b, index, most| {
+            s.enter(index);
+            let v = if there {
+                b.load::<F32>(weights.at(index))
+            } else {
+                let v = s.f32(b, score, env);
+                b.store::<F32>(weights.at(index), v);
+                v
+            };
+            b.max(v, most)
+        });
+        s.leave();
+        let most = b.hmax(most);
+        b.store(newest.at_start().one(), most);
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// All rows at once: the new maximum, and the factor of earlier results.
+    pub(crate) fn shift(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> Stmt {
+        let mut b = Builder::new("shift");
+        let trip = b.int_param("n");
+        let newest = b.input("newest");
+        let (max, shift, sum, factor) =
+            (b.output("max"), b.output("shift"), b.output("sum"), b.output("factor"));
+        b.lanes(trip, (), |b, index, ()| {
+            let (before, new) = (b.load::<F32>(max.at(index)), b.load::<F32>(newest.at(index)));
+            let now = b.max(new, before);
+            // Nothing kept so far: any shift will do, and -inf would make NaN of -inf - -inf.
+            let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+            let nothing = b.eq(now, low);
+            let by = b.select(nothing, zero, now);
+            let drop = b.sub(before, by);
+            let scale = math::exp_nonpositive(b, drop);
+            let total = b.load::<F32>(sum.at(index));
+            let total = b.mul(total, scale);
+            b.store(max.at(index), now);
+            b.store(shift.at(index), by);
+            b.store(sum.at(index), total);
+            b.store(factor.at(index), scale);
+        });
+        let bases = [self.newest, self.max, self.shift, self.sum, self.factor];
+        let mut args = vec![Arg::Int(rows.clone())];
+        args.extend(bases.map(|base| address(base, n(0))));
+        m.call(b.finish(), args)
+    }
+
+    /// One row: scores to exponentials, added to the sum.
+    pub(crate) fn exponentials(&self, m: &mut Maker<'_, '_>, place: Place<'_>) -> Stmt {
+        let local = place.local();
+        let mut b = Builder::new("exponentials");
+        let trip = b.int_param("n");
+        let shift = b.input("shift");
+        let (weights, sum) = (b.output("weights"), b.output("sum"));
+        let by = b.load::<F32>(shift.at_start().one());
+        let zero = b.f32(0.0);
+        let more = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, more| {
+            let v = b.load::<F32>(weights.at(index));
+            let v = b.sub(v, by);
+            let e = math::exp_weight(b, v);
+            b.store(weights.at(index), e);
+            b.add(more, e)
+        });
+        let more = b.hsum(more);
+        let total = b.load::<F32>(sum.at_start().one());
+        let total = b.add(total, more);
+        b.store(sum.at_start().one(), total);
+        let args = vec![
+            Arg::Int(place.count.clone()),
+            address(self.shift, local.clone()),
+            address(self.weights, &local * &self.weights_row),
+            address(self.sum, local),
+        ];
+        m.call(b.finish(), args)
+    }
+}
+
+/// Sets so many elements at the start of a slot.
+pub(crate) fn fill(m: &mut Maker<'_, '_>, base: Base, count: &Dim, value: f32) -> Stmt {
+    let mut b = Builder::new(match value {
+        0.0 => "zeros",
+        1.0 => "ones",
+        _ => "lowest",
+    });
+    let to = b.output("to");
+    let trip = b.int_param("n");
+    let v = b.f32(value);
+    b.lanes(trip, (), |b, index, ()| b.store(to.at(index), v));
+    m.call(b.finish(), vec![address(base, n(0)), Arg::Int(count.clone())])
+}
+
+/// `x[..n] /= sum`: where the sum is zero, every key was masked, and the row is zeros or NaN as the operator says.
+pub(crate) fn divide_row(op: FusedOp) -> Body {
+    let zeros = op == FusedOp::Attend;
+    let mut b = Builder::new(if zeros { "divide_or_zero" } else { "divide" });
+    let x = b.output("x");
+    let trip = b.int_param("n");
+    let sum = b.input("sum");
+    let sum = b.load::<F32>(sum.at_start().one());
+    let (zero, one) = (b.f32(0.0), b.f32(1.0));
+    let divisor = if zeros {
+        let nothing = b.eq(sum, zero);
+        b.select(nothing, one, sum)
+    } else {
+        sum
+    };
+    b.lanes(trip, (), |b, index, ()| {
+        let v = b.load::<F32>(x.at(index));
+        let v = b.div(v, divisor);
+        b.store(x.at(index), v);
+    });
+    b.finish()
+}
+
+/// `x = max + log(sum)`: where every key was masked, -inf.
+pub(crate) fn log_of_row() -> Body {
+    let mut b = Builder::new("log_of_row");
+    let x = b.output("x");
+    let (max, sum) = (b.input("max"), b.input("sum"));
+    let max = b.load::<F32>(max.at_start().one());
+    let sum = b.load::<F32>(sum.at_start().one());
+    let y = log_sum(&mut b, max, sum);
+    b.store(x.at_start().one(), y);
+    b.finish()
+}
+
+/// `max + log(sum)`, the greatest score where nothing was summed.
+pub(crate) fn log_sum(b: &mut Builder, max: F32, sum: F32) -> F32 {
+    let low = b.f32(f32::NEG_INFINITY);
+    let nothing = b.eq(max, low);
+    let log = math::log(b, sum);
+    let y = b.add(max, log);
+    b.select(nothing, low, y)
+}

@@ -1,0 +1,417 @@
+//! Attention of few rows, as in generation: nothing is packed, and keys are split over items.
+//!
+//! A tile of rows over packed keys pays where every key meets many rows. One row meets each key once: its time is that of
+//! reading keys and values, so they are read where they lie, once for all heads of queries that share them, in parts that
+//! any number of threads can take (Dao et al., "Flash-Decoding", 2023). A second kernel merges the parts, in their order:
+//! the parts depend on the keys alone, so that results do not depend on threads.
+
+use crate::attend::{flops, store_row};
+use crate::attention::{Attention, find_scores, inner_products};
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
+use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
+use crate::pack::{slope, stored_view};
+use crate::rows::Target;
+use crate::softmax::{Place, Softmax, fill};
+use crate::streamed::{Making, RowTile, stream};
+use crate::strip::{LANE, Scope};
+use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
+use salient_vector::body::Elem;
+use salient_vector::tile::Shape;
+use salient_vector::{Body, Builder, F32, math};
+use std::collections::BTreeSet;
+
+/// Keys of a part.
+const PART: i64 = 512;
+/// Keys of a tile: panels of values are read one after the other, while the tile is in the nearest cache.
+const KEYS: i64 = 32;
+
+/// Whether rows are few.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Few {
+    Never,
+    /// As it turns out when it runs.
+    Sometimes,
+    Always,
+}
+
+impl Few {
+    /// The most rows that are few.
+    pub(crate) const LIMIT: i64 = 8;
+
+    /// Of so many rows.
+    pub(crate) fn of(rows: &Dim) -> Few {
+        match rows.as_constant() {
+            Some(rows) if rows <= Few::LIMIT => Few::Always,
+            Some(_) => Few::Never,
+            None => Few::Sometimes,
+        }
+    }
+}
+
+/// Heads of queries that share heads of keys and values.
+struct Group {
+    /// The axis of the heads of queries.
+    axis: AxisId,
+    /// Heads that share, and how often.
+    size: Dim,
+    count: Dim,
+}
+
+/// The axis that operands read as `axis / size`, if all of them do.
+fn group(g: &Graph, a: &Attention, operands: &[NodeId]) -> Option<Group> {
+    let candidates = g.node(a.score).axes.iter().filter(|x| *x != a.key && Some(*x) != a.query);
+    for axis in candidates {
+        let found: Vec<Option<(Dim, Dim)>> = operands.iter().map(|x| shared(g, *x, axis)).collect();
+        if let Some(Some((size, count))) = found.first()
+            && found.iter().all(|f| f.as_ref() == Some(&(size.clone(), count.clone())))
+        {
+            return Some(Group { axis, size: size.clone(), count: count.clone() });
+        }
+    }
+    None
+}
+
+/// `(size, count)` where the node reads `axis` as the index `axis / size` of an axis of `count`.
+fn shared(g: &Graph, node: NodeId, axis: AxisId) -> Option<(Dim, Dim)> {
+    let Op::At(inner) = *g.op(node) else { return None };
+    let args = g.args(node);
+    let head = var("head");
+    let env = Env::from([(axis, Bound::Poly(head.clone()))]);
+    match Ranges::default().evaluate(g, args[1], &env).and_then(|index| index.quotient_of()) {
+        Some((p, size)) if p == head => Some((size, g.extent(inner).clone())),
+        Some(_) | None => shared(g, args[0], axis),
+    }
+}
+
+/// An operand as rows in memory: its base, the place of the row at the lane's zero, and the elements between rows.
+struct Lying {
+    base: Base,
+    start: Dim,
+    row: Dim,
+}
+
+/// `node` as rows along `along`, one for each position of `by`, which stands for the lane.
+fn lying(scope: &Scope<'_>, node: NodeId, env: &Env, along: AxisId, by: AxisId) -> Option<Lying> {
+    if slope(scope, node, env, Some(along), Some(by)) != Some(n(1)) {
+        return None;
+    }
+    let mut env = env.clone();
+    env.insert(along, Bound::Poly(n(0)));
+    env.insert(by, Bound::Poly(var(LANE)));
+    let (base, at) = stored_view(scope, &scope.ranges, node, &env)?;
+    let (row, start) = at.linear_in(LANE)?;
+    Some(Lying { base, start, row })
+}
+
+/// The kernels of the form: parts, then their merge. `None` where keys or values do not lie in memory as rows.
+pub(crate) fn split(
+    scope: &mut Scope<'_>,
+    buffers: &mut Vec<Buffer>,
+    target: Target<'_>,
+    node: NodeId,
+    a: &Attention,
+    shape: Shape,
+) -> Option<Vec<Kernel>> {
+    let g = scope.graph;
+    // A further score would be counted in every part.
+    let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
+    let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
+    let is_stored = |id: NodeId| stored_nodes.contains(&id);
+    let found = inner_products(g, query, a.key, a.score, &is_stored);
+    let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
+    let group = if found.is_empty() { return None } else { group(g, a, &operands) };
+
+    let name = format!("{}.parts", target.buffer.name);
+    let mut m = Maker::new(scope, &name, Kind::Attention);
+    let mut env = Env::new();
+    let held: Vec<AxisId> =
+        target.buffer.axes.iter().copied().filter(|x| *x != width && *x != query).collect();
+    let outer = held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
+    m.outer_axes(outer, &mut env);
+    let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
+    let parts = ceil_div(&keys, &n(PART));
+    let (row, axis, count, most);
+    let mut each_query = None;
+    match &group {
+        None => {
+            row = m.variable(&g.axis(query).name.clone(), &rows);
+            env.insert(query, Bound::Poly(var(&row)));
+            (axis, count, most) = (query, rows.clone(), n(Few::LIMIT));
+        }
+        Some(group) => {
+            let shares = m.outer("group", &group.count);
+            row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
+            env.insert(group.axis, Bound::Poly(&(&shares * &group.size) + &var(&row)));
+            let each = m.variable(&g.axis(query).name.clone(), &rows);
+            env.insert(query, Bound::Poly(var(&each)));
+            each_query = Some(each);
+            (axis, count, most) = (group.axis, group.size.clone(), group.size.clone());
+        }
+    }
+    let part = m.outer("part", &parts);
+    env.insert(a.key, Bound::Poly(var(LANE)));
+    m.scope.ranges.insert(LANE, &keys);
+    let mut scores = Vec::new();
+    find_scores(g, &m.scope.ranges, a.score, &env, &row, &is_stored, &mut scores);
+    if scores.len() != found.len() || lying(m.scope, value, &env, width, a.key).is_none() {
+        return None;
+    }
+    let rows_of_keys: Option<Vec<Lying>> =
+        scores.iter().map(|s| lying(m.scope, s.key, &s.env, s.depth, s.key_axis)).collect();
+    let rows_of_keys = rows_of_keys.filter(|all| all.iter().all(|l| !l.start.mentions(&row)))?;
+
+    let begin = &part * &n(PART);
+    let end = m.variable("part_end", &(&keys + &n(1)));
+    let tile = RowTile {
+        attention: a,
+        env: &env,
+        shape,
+        axis: Some(axis),
+        row: &row,
+        first: n(0),
+        last: count.clone(),
+        most,
+        keys: (begin.clone(), var(&end)),
+        tile: KEYS,
+        scores: &scores,
+    };
+    let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
+        let keys = &rows_of_keys[t.at];
+        if let Base::Buffer(id) = keys.base {
+            m.scope.reads.insert(id);
+        }
+        dots(m, shape, &count, t, keys)
+    };
+    let streamed = stream(&mut m, &tile, &mut make);
+    let mut block = streamed.stmts;
+
+    // The state of each row of the part: the weighted sum, the maximum, the sum of exponentials.
+    let wide = g.extent(width).clone();
+    let id = BufferId(buffers.len());
+    let mut extents: Vec<Dim> = g.shape(&held);
+    extents.extend([n(Few::LIMIT), parts.clone(), &wide + &n(2)]);
+    let home = Parts { id, held: held.clone(), query, count: parts.clone(), size: &wide + &n(2) };
+    let place = Place { row: &row, first: &n(0), key: &n(0), count: &n(0) };
+    let at = home.at(g, &env, &part);
+    let context = (streamed.context, &streamed.context_row);
+    let keep = keep_part(&mut m, &home, &at, &wide, place, &streamed.softmax, context);
+    block.push(for_loop(&row, n(0), count.clone(), n(1), vec![keep]));
+    if let Some(each) = each_query {
+        block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
+    }
+    block.insert(0, let_min(&end, vec![keys.clone(), &begin + &n(PART)]));
+    buffers.push(Buffer { name, role: Role::Temporary, dtype: DType::F32, axes: held, shape: extents, node });
+    let work = flops(g, target, a, scores.iter().map(|s| s.depth));
+    let mut split = m.finish(block, target.node, id, work);
+    split.form = Some("keys in parts, read where they lie: few rows do not pay for packing them");
+    Some(vec![split, merge(scope, target, node, a, &home)])
+}
+
+/// The parts in memory: for each position of the held axes and each row, part by part.
+struct Parts {
+    id: BufferId,
+    held: Vec<AxisId>,
+    query: AxisId,
+    /// Parts of a row, and elements of a part.
+    count: Dim,
+    size: Dim,
+}
+
+impl Parts {
+    fn base(&self) -> Base {
+        Base::Buffer(self.id)
+    }
+
+    /// Where a part begins, the axes standing for what `env` says.
+    fn at(&self, g: &Graph, env: &Env, part: &Dim) -> Dim {
+        let mut place = n(0);
+        for axis in self.held.iter().chain([&self.query]) {
+            let Some(Bound::Poly(index)) = env.get(axis) else {
+                unreachable!("outer axes stand for polynomials")
+            };
+            let extent = if *axis == self.query { n(Few::LIMIT) } else { g.extent(*axis).clone() };
+            place = &(&place * &extent) + index;
+        }
+        &(&(&place * &self.count) + part) * &self.size
+    }
+}
+
+/// Rows of keys whose dot products with one row are summed at once.
+const KEYS_AT_ONCE: usize = 8;
+
+/// The dot products of all rows of queries with the keys of a tile.
+fn dots(m: &mut Maker<'_, '_>, shape: Shape, count: &Dim, t: &Making<'_>, keys: &Lying) -> Vec<Stmt> {
+    let sums = shape.rows * shape.vectors;
+    let (from, upto) = t.keys;
+    let mut out = Vec::new();
+    let mut begin = n(0);
+    for rows in [4, 2, 1] {
+        let row = m.variable("row", count);
+        let size = n(rows as i64);
+        let whole = &begin + &(&size * &(count - &begin).floor_div(&size).expect("a tile has rows"));
+        let end = m.variable("whole", &(count + &n(1)));
+        out.push(let_dim(&end, whole));
+        let mut block = Vec::new();
+        let mut at = from.clone();
+        for many in [(sums / rows).clamp(1, KEYS_AT_ONCE / rows.div_ceil(2)), 1] {
+            let key = m.variable("key", upto);
+            let size = n(many as i64);
+            let stop = m.variable("whole_keys", &(upto + &n(1)));
+            let whole = &at + &(&size * &(upto - &at).floor_div(&size).expect("a tile has keys"));
+            block.push(let_dim(&stop, whole));
+            let args = vec![
+                address(t.queries, &var(&row) * t.depth),
+                address(keys.base, &keys.start + &(&var(&key) * &keys.row)),
+                address(t.out, &(&var(&row) * t.row) + &(&var(&key) - from)),
+                Arg::Int(t.depth.clone()),
+                Arg::Int(keys.row.clone()),
+                Arg::Int(t.row.clone()),
+            ];
+            let call = m.call(dot_products(rows, many), args);
+            block.push(for_loop(&key, at, var(&stop), size, vec![call]));
+            at = var(&stop);
+        }
+        out.push(for_loop(&row, begin, var(&end), size, block));
+        begin = var(&end);
+    }
+    out
+}
+
+/// `out[r, k] = sum over d of q[r, d] * keys[k, d]` for so many rows and keys.
+fn dot_products(rows: usize, keys: usize) -> Body {
+    let mut b = Builder::new(format!("dots_{rows}x{keys}"));
+    let (q, k, out) = (b.input("q"), b.input("k"), b.output("out"));
+    let (depth, key_row, out_row) = (b.int_param("depth"), b.int_param("k_row"), b.int_param("out_row"));
+    let (mut queries, mut keys_at, mut outs) = (vec![q], vec![k], vec![out]);
+    for r in 1..rows {
+        queries.push(b.address(Elem::F32, queries[r - 1].at(depth)));
+        outs.push(b.address(Elem::F32, outs[r - 1].at(out_row)));
+    }
+    for j in 1..keys {
+        keys_at.push(b.address(Elem::F32, keys_at[j - 1].at(key_row)));
+    }
+    let zero = b.f32(0.0);
+    let sums = b.lanes(depth, vec![zero; rows * keys], |b, index, mut sums| {
+        let left: Vec<F32> = queries.iter().map(|q| b.load::<F32>(q.at(index))).collect();
+        for (j, key) in keys_at.iter().enumerate() {
+            let right = b.load::<F32>(key.at(index));
+            for (r, left) in left.iter().enumerate() {
+                let sum = &mut sums[r * keys + j];
+                *sum = b.fma(*left, right, *sum);
+            }
+        }
+        sums
+    });
+    for (at, sum) in sums.into_iter().enumerate() {
+        let sum = b.hsum(sum);
+        b.store(outs[at / keys].at_start().plus((at % keys) as i32).one(), sum);
+    }
+    b.finish()
+}
+
+/// Keeps the state of a row after its part.
+fn keep_part(
+    m: &mut Maker<'_, '_>,
+    home: &Parts,
+    at: &Dim,
+    wide: &Dim,
+    place: Place<'_>,
+    softmax: &Softmax,
+    (context, context_row): (Base, &Dim),
+) -> Stmt {
+    let mut b = Builder::new("keep_part");
+    let (x, max, sum, to) = (b.input("x"), b.input("max"), b.input("sum"), b.output("to"));
+    let trip = b.int_param("n");
+    b.lanes(trip, (), |b, index, ()| {
+        let v = b.load::<F32>(x.at(index));
+        b.store(to.at(index), v);
+    });
+    let (max, sum) = (b.load::<F32>(max.at_start().one()), b.load::<F32>(sum.at_start().one()));
+    b.store(to.at(trip).one(), max);
+    b.store(to.at(trip).plus(1).one(), sum);
+    let local = place.local();
+    let args = vec![
+        address(context, &local * context_row),
+        address(softmax.max, local.clone()),
+        address(softmax.sum, local),
+        address(home.base(), at.clone()),
+        Arg::Int(wide.clone()),
+    ];
+    m.call(b.finish(), args)
+}
+
+/// The kernel that merges the parts of each row and stores what follows.
+fn merge(scope: &mut Scope<'_>, target: Target<'_>, node: NodeId, a: &Attention, home: &Parts) -> Kernel {
+    let g = scope.graph;
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
+    let mut env = Env::new();
+    m.outer_axes(home.held.iter().copied(), &mut env);
+    let rows = g.extent(home.query).clone();
+    let row = m.variable(&g.axis(home.query).name.clone(), &rows);
+    env.insert(home.query, Bound::Poly(var(&row)));
+    m.scope.reads.insert(home.id);
+    let wide = &home.size - &n(2);
+    let context = m.scratch("context", wide.clone());
+    let factors = m.scratch("factors", home.count.clone());
+    let softmax = Softmax::new(&mut m, &n(1), context, wide.clone());
+    let first = home.at(g, &env, &n(0));
+
+    let mut b = Builder::new("merge_sums");
+    let (states, factor, total) = (b.input("states"), b.output("factors"), b.output("sum"));
+    let (count, size) = (b.int_param("n"), b.int_param("size"));
+    let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+    let most = b.lanes(count, low, |b, index, most| {
+        let at = b.mul(index, size);
+        let max = b.load::<F32>(states.at(at).strided(size));
+        b.max(max, most)
+    });
+    let most = b.hmax(most);
+    let nothing = b.eq(most, low);
+    let shift = b.select(nothing, zero, most);
+    let sum = b.lanes(count, zero, |b, index, sum| {
+        let at = b.mul(index, size);
+        let place = states.at(at).strided(size);
+        let (max, part) = (b.load::<F32>(place), b.load::<F32>(place.plus(1)));
+        let drop = b.sub(max, shift);
+        let scale = math::exp_nonpositive(b, drop);
+        b.store(factor.at(index), scale);
+        b.fma(part, scale, sum)
+    });
+    let sum = b.hsum(sum);
+    b.store(total.at_start().one(), sum);
+    let args = vec![
+        address(home.base(), &first + &wide),
+        address(factors, n(0)),
+        address(softmax.sum, n(0)),
+        Arg::Int(home.count.clone()),
+        Arg::Int(home.size.clone()),
+    ];
+    let sums = m.call(b.finish(), args);
+
+    let mut b = Builder::new("merge_part");
+    let (x, factor, to) = (b.input("x"), b.input("factor"), b.output("to"));
+    let trip = b.int_param("n");
+    let factor = b.load::<F32>(factor.at_start().one());
+    b.lanes(trip, (), |b, index, ()| {
+        let (v, sum) = (b.load::<F32>(x.at(index)), b.load::<F32>(to.at(index)));
+        let sum = b.fma(v, factor, sum);
+        b.store(to.at(index), sum);
+    });
+    let part = m.variable("part", &home.count);
+    let args = vec![
+        address(home.base(), &first + &(&var(&part) * &home.size)),
+        address(factors, var(&part)),
+        address(context, n(0)),
+        Arg::Int(wide.clone()),
+    ];
+    let add = m.call(b.finish(), args);
+    let mut block = vec![sums, fill(&mut m, context, &wide, 0.0)];
+    block.push(for_loop(&part, n(0), home.count.clone(), n(1), vec![add]));
+    let (here, zero) = (var(&row), n(0));
+    let place = Place { row: &row, first: &here, key: &zero, count: &zero };
+    block.extend(store_row(&mut m, target, node, a, &env, place, &softmax, (context, &wide)));
+    let block = vec![for_loop(&row, n(0), rows, n(1), block)];
+    let work = &product(&target.buffer.shape) * &(&home.count * &n(2));
+    m.finish(block, target.node, target.id, work)
+}
