@@ -3,7 +3,7 @@
 //! Only names and texts; nothing is compiled here.
 
 use salient::{Sources, read_sources};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The root of the project.
 pub fn root() -> &'static Path {
@@ -34,6 +34,16 @@ pub fn files_under(folder: &str, extension: &str) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// A published checkpoint's file, if it has been fetched; if not, says so, and the test that asks has nothing to check.
+pub fn checkpoint(name: &str) -> Option<PathBuf> {
+    let path = root().join("weights").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: weights/{name} is not there; tools/fetch-models.sh fetches it");
+    None
 }
 
 /// The text of a file of the project.

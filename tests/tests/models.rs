@@ -3,14 +3,15 @@
 //! The archives in `tests/models` were written by `tools/reference/tiny.py`, with random parameters under the names that
 //! the published checkpoints use. Checkpoints themselves are the subject of `checkpoints.rs`.
 
-use salient::{Options, lower, read_data};
+use salient::compare::{Tolerance, compare};
+use salient::{Array, Arrays, DataFile, Engine, Graph, Model, Options, Weights, lower, read_data};
 use salient_tests::agree::matches_record;
 use salient_tests::files::{files_under, root, sources};
 use salient_tests::ways::{Call, Ways};
 
-/// Runs a program of `examples/models` at these sizes on the arrays of `tests/models`.
-fn check(file: &str, model: &str, sizes: &str) {
-    let sources = sources(&format!("examples/models/{file}.attn")).unwrap_or_else(|e| panic!("{e}"));
+/// A model of a program of `examples/models` at these sizes, and the arrays of `tests/models`.
+fn prepared(program: &str, model: &str, sizes: &str) -> (Graph, DataFile) {
+    let sources = sources(&format!("examples/models/{program}.attn")).unwrap_or_else(|e| panic!("{e}"));
     let pair = |set: &str| {
         let (name, value) = set.split_once('=').expect("NAME=VALUE");
         (name.to_owned(), value.to_owned())
@@ -18,31 +19,88 @@ fn check(file: &str, model: &str, sizes: &str) {
     let set = sizes.split(' ').map(pair).collect();
     let options = Options { model: Some(model.to_owned()), set, ..Options::default() };
     let graph = lower(&sources, &options).unwrap_or_else(|e| panic!("{e}")).graph;
-    let data = read_data(root().join(format!("tests/models/{model}.npz"))).unwrap_or_else(|e| panic!("{e}"));
+    let data =
+        read_data(root().join(format!("tests/models/{program}.npz"))).unwrap_or_else(|e| panic!("{e}"));
+    (graph, data)
+}
+
+/// Runs the model once in every way.
+fn check(program: &str, model: &str, sizes: &str) {
+    let (graph, data) = prepared(program, model, sizes);
     let ways = Ways::new(&graph).unwrap_or_else(|e| panic!("{e}"));
     let call = Call { inputs: data.inputs, params: data.params, ..Call::default() };
     for (way, outputs) in ways.outputs(&call).unwrap_or_else(|e| panic!("{e}")) {
-        if let Err(why) = matches_record(&outputs, &data.outputs) {
+        // States come out too, and are nothing that others record.
+        let mut results = Arrays::new();
+        for (name, array) in
+            outputs.into_iter().filter(|(n, _)| !graph.inputs().iter().any(|p| *p.name == **n))
+        {
+            results.insert(name, array).expect("names differ");
+        }
+        if let Err(why) = matches_record(&results, &data.outputs) {
             panic!("{way}: {why}");
         }
     }
     ways.check(&call).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// A test for each model, and the list of them.
-macro_rules! models {
-    ($($model:ident in $file:literal with $sizes:literal),+ $(,)?) => {
-        $(#[test] fn $model() { check($file, stringify!($model), $sizes); })+
-        const MODELS: &[&str] = &[$(stringify!($model)),+];
+const LLAMA: &str = "V=50 D=24 H=6 G=2 F=40 L=2";
+const GPT2: &str = "V=50 P=16 D=24 H=3 L=2";
+
+/// A test for each program, of one of its models, and the list of them.
+macro_rules! programs {
+    ($($program:ident: $model:literal with $sizes:expr),+ $(,)?) => {
+        $(#[test] fn $program() { check(stringify!($program), $model, $sizes); })+
+        const PROGRAMS: &[&str] = &[$(stringify!($program)),+];
     };
 }
 
-models! {
-    gpt2 in "gpt2" with "V=50 P=16 D=24 H=3 L=2",
-    llama in "llama" with "V=50 D=24 H=6 G=2 F=40 L=2",
-    minilm in "minilm" with "V=50 P=16 D=24 H=3 F=40 L=2",
-    t5 in "t5" with "V=50 D=24 H=3 E=8 F=40 L=2 N=8 max_distance=20",
-    vit in "vit" with "N=7 S=12 P=4 D=24 H=3 F=40 L=2",
+programs! {
+    gpt2: "gpt2_scores" with GPT2,
+    llama: "llama_scores" with LLAMA,
+    minilm: "minilm" with "V=50 P=16 D=24 H=3 F=40 L=2",
+    t5: "t5" with "V=50 D=24 H=3 E=8 F=40 L=2 N=8 max_distance=20",
+    vit: "vit" with "N=7 S=12 P=4 D=24 H=3 F=40 L=2",
+}
+
+/// The ids in pieces, each call going on from the cache: after each, the logits of what follows its last id.
+fn check_pieces(program: &str, sizes: &str) {
+    let (graph, data) = prepared(program, program, sizes);
+    let (ids, logits) = (data.inputs.get("ids").expect("ids"), data.outputs.get("logits").expect("logits"));
+    let &[batch, length] = ids.shape() else { panic!("ids are a matrix") };
+    let width = logits.shape()[2];
+    let (ids, logits) = (ids.as_i64().expect("ids"), logits.as_f32().expect("logits"));
+    for engine in [Engine::Oracle, Engine::Unfused, Engine::Jit] {
+        let options = Options { engine, ..Options::default() };
+        let model = Model::from_graph(graph.clone(), &options).unwrap_or_else(|e| panic!("{e}"));
+        let piece = |from: usize, to: usize| {
+            let rows = ids.chunks(length).flat_map(|row| row[from..to].to_vec()).collect();
+            let mut inputs = Arrays::new();
+            inputs.insert("ids", Array::from_i64(vec![batch, to - from], rows).unwrap()).unwrap();
+            inputs
+        };
+        let mut session = model.session(&piece(0, 1), Weights::from(&data.params)).unwrap();
+        for ends in [&[11][..], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], &[6, 7, 11]] {
+            session.reset();
+            let mut from = 0;
+            for &to in ends {
+                let found = session.step(&piece(from, to)).unwrap_or_else(|e| panic!("{engine}: {e}"));
+                let rows = |b: usize| logits[(b * length + to - 1) * width..][..width].to_vec();
+                let expected =
+                    Array::from_f32(vec![batch, width], (0..batch).flat_map(rows).collect()).unwrap();
+                let deviation =
+                    compare(found.get("logits").unwrap(), &expected, Tolerance::default()).unwrap();
+                assert!(deviation.agrees(), "{engine}, up to {to} of {ends:?}: {deviation:?}");
+                from = to;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cache_gives_what_all_tokens_give() {
+    check_pieces("llama", LLAMA);
+    check_pieces("gpt2", GPT2);
 }
 
 #[test]
@@ -51,6 +109,6 @@ fn every_published_model_is_compared() {
         let files = files_under(folder, extension).into_iter();
         files.map(|f| f.strip_suffix(&format!(".{extension}")).expect("has it").to_owned()).collect()
     };
-    assert_eq!(names("examples/models", "attn"), MODELS, "programs");
-    assert_eq!(names("tests/models", "npz"), MODELS, "data");
+    assert_eq!(names("examples/models", "attn"), PROGRAMS, "programs");
+    assert_eq!(names("tests/models", "npz"), PROGRAMS, "data");
 }

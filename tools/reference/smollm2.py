@@ -108,7 +108,7 @@ def main():
         )
     greedy = text[0, len(ids) :].numpy()
     print(len(ids), words.decode(greedy.tolist()))
-    np.savez(out, ids=np.array(ids), logits=logits, greedy=greedy)
+    np.savez_compressed(out, ids=np.array(ids), logits=logits, greedy=greedy)
 
 
 if __name__ == "__main__":

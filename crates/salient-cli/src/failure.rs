@@ -83,3 +83,13 @@ impl From<salient::IoError> for Failure {
         Failure::call(error.to_string())
     }
 }
+
+impl From<salient_text::TextError> for Failure {
+    fn from(error: salient_text::TextError) -> Failure {
+        match error {
+            salient_text::TextError::Model(error) => error.into(),
+            other if other.is_call() => Failure::call(other.to_string()),
+            other => Failure::model(other.to_string()),
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `serve`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `embed`,
+//! `generate`, `serve`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
@@ -6,9 +7,12 @@
 mod arrays;
 mod bench;
 mod check;
+mod checkpoint;
+mod embed;
 mod explain;
 mod failure;
 mod fmt;
+mod generate;
 mod ir;
 mod models;
 mod options;
@@ -48,6 +52,10 @@ enum Command {
     Bench(bench::Args),
     /// List the tensors and the metadata of a checkpoint.
     Models(models::Args),
+    /// Make vectors of texts.
+    Embed(Box<embed::Args>),
+    /// Let a text go on.
+    Generate(Box<generate::Args>),
     /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
     Serve(Box<serve::Args>),
 }
@@ -84,6 +92,8 @@ fn dispatch(command: &Command) -> Outcome {
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Models(args) => models::run(args),
+        Command::Embed(args) => embed::run(args),
+        Command::Generate(args) => generate::run(args),
         Command::Serve(args) => serve::run(args),
     }
 }

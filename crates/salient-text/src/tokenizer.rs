@@ -1,0 +1,147 @@
+//! Texts to ids and back: one type for every kind of tokenizer that checkpoints come with.
+//!
+//! Reads `tokenizer.json` of Hugging Face, and the tokenizer inside a GGUF file; the `tokenizers` crate does the work.
+//! Padding is not done here: batches are of the embedder's making.
+
+use crate::error::TextError;
+use crate::gguf;
+use std::fs;
+use std::path::Path;
+
+/// A text as ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// The ids.
+    pub ids: Vec<u32>,
+    /// Whether the text was longer and is cut.
+    pub is_cut: bool,
+}
+
+/// A tokenizer.
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    /// What ends a text that is generated.
+    ends: Vec<u32>,
+    /// What a prompt begins with, if the checkpoint asks for it.
+    start: Option<u32>,
+    chat_template: Option<String>,
+}
+
+impl Tokenizer {
+    /// Reads a `tokenizer.json`, or the tokenizer of a `.gguf` file: the content decides.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no tokenizer of a kind that is read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Tokenizer, TextError> {
+        let path = path.as_ref();
+        let unreadable =
+            |e: std::io::Error| TextError::Unreadable { file: path.to_owned(), reason: e.to_string() };
+        let mut start = [0; 4];
+        let mut file = fs::File::open(path).map_err(unreadable)?;
+        let is_gguf = std::io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"GGUF";
+        let problem = |problem: String| TextError::Tokenizer { file: path.to_owned(), problem };
+        if is_gguf {
+            return gguf::tokenizer(&salient::read_contents(path)?.metadata).map_err(problem);
+        }
+        let text = fs::read(path).map_err(unreadable)?;
+        Tokenizer::from_json(&text).map_err(problem)
+    }
+
+    /// The tokenizer of a `tokenizer.json`'s bytes; the error is a sentence.
+    fn from_json(text: &[u8]) -> Result<Tokenizer, String> {
+        let mut inner =
+            tokenizers::Tokenizer::from_bytes(text).map_err(|e| format!("is no tokenizer: {e}"))?;
+        inner.with_padding(None);
+        Ok(Tokenizer { inner, ends: Vec::new(), start: None, chat_template: None })
+    }
+
+    pub(crate) fn from_parts(
+        inner: tokenizers::Tokenizer,
+        ends: Vec<u32>,
+        start: Option<u32>,
+        chat_template: Option<String>,
+    ) -> Tokenizer {
+        Tokenizer { inner, ends, start, chat_template }
+    }
+
+    /// The ids of a text, with the special tokens that the tokenizer puts around one.
+    ///
+    /// # Errors
+    /// [`TextError::Text`] if the tokenizer refuses it.
+    pub fn encode(&self, text: &str) -> Result<Encoded, TextError> {
+        let encoded = self.inner.encode_fast(text, true).map_err(|e| TextError::Text(e.to_string()))?;
+        let first = encoded.get_ids().first();
+        let start = self.start.filter(|start| first != Some(start));
+        let ids = start.into_iter().chain(encoded.get_ids().iter().copied()).collect();
+        Ok(Encoded { ids, is_cut: !encoded.get_overflowing().is_empty() })
+    }
+
+    /// Shortens texts to so many tokens, special ones counted; `None` keeps all of them. Without a call, the tokenizer's own
+    /// file decides.
+    ///
+    /// # Errors
+    /// Fewer tokens are asked for than the special ones take.
+    pub fn truncate(&mut self, tokens: Option<usize>) -> Result<(), TextError> {
+        let params =
+            tokens.map(|max_length| tokenizers::TruncationParams { max_length, ..Default::default() });
+        self.inner.with_truncation(params).map(|_| ()).map_err(|e| TextError::Text(e.to_string()))
+    }
+
+    /// The text of ids, without special tokens.
+    ///
+    /// # Errors
+    /// [`TextError::Text`] if an id is not one of the tokenizer's.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
+        self.inner.decode(ids, true).map_err(|e| TextError::Text(e.to_string()))
+    }
+
+    /// Decodes ids as they come.
+    pub fn stream(&self) -> TextStream<'_> {
+        TextStream { inner: self.inner.decode_stream(true) }
+    }
+
+    /// The id of a token by its text.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// The number of ids.
+    pub fn size(&self) -> usize {
+        self.inner.get_vocab_size(true)
+    }
+
+    /// The ids that end a text, by the checkpoint; none if it does not say.
+    pub fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// The chat template of the checkpoint, in the language of Jinja.
+    pub fn chat_template(&self) -> Option<&str> {
+        self.chat_template.as_deref()
+    }
+}
+
+type Stream<'a> = tokenizers::tokenizer::DecodeStream<
+    'a,
+    tokenizers::ModelWrapper,
+    tokenizers::NormalizerWrapper,
+    tokenizers::PreTokenizerWrapper,
+    tokenizers::PostProcessorWrapper,
+    tokenizers::DecoderWrapper,
+>;
+
+/// Ids to text, piece by piece: a character whose bytes come from several tokens appears with the last of them.
+pub struct TextStream<'a> {
+    inner: Stream<'a>,
+}
+
+impl TextStream<'_> {
+    /// What is added to the text by one more id; may be empty.
+    ///
+    /// # Errors
+    /// [`TextError::Text`] if it is not one of the tokenizer's.
+    pub fn push(&mut self, id: u32) -> Result<String, TextError> {
+        self.inner.step(id).map(Option::unwrap_or_default).map_err(|e| TextError::Text(e.to_string()))
+    }
+}

@@ -1,0 +1,96 @@
+//! Published checkpoints, run as they come, against what transformers makes of them.
+//!
+//! The checkpoints are fetched by `tools/fetch-models.sh`; where they are not there, a test says so and checks nothing.
+//! What is compared with was recorded by `tools/reference/minilm.py` and `tools/reference/smollm2.py`.
+
+use salient::{Arrays, Model, Options, Weights, read_arrays};
+use salient_tests::files::{checkpoint, root, text};
+use salient_text::{ChatTemplate, Embedder, End, Generator, Message, Sampling, Settings, Tokenizer};
+use std::path::Path;
+
+fn compiled(file: &str, model: &str) -> Model {
+    let options = Options { model: Some(model.to_owned()), ..Options::default() };
+    Model::from_file(root().join(format!("examples/models/{file}.attn")), &options)
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The tensors of a checkpoint that the model has.
+fn weights(path: &Path, model: &Model) -> Arrays {
+    let mut used = Arrays::new();
+    for (name, array) in read_arrays(path).unwrap() {
+        if model.graph().params().iter().any(|p| *p.name == *name) {
+            used.insert(name, array).unwrap();
+        }
+    }
+    used
+}
+
+fn recorded(name: &str) -> Arrays {
+    read_arrays(root().join(format!("tests/checkpoints/{name}.npz"))).unwrap()
+}
+
+fn integers(arrays: &Arrays, name: &str) -> Vec<u32> {
+    arrays.get(name).unwrap().as_i64().unwrap().iter().map(|n| u32::try_from(*n).unwrap()).collect()
+}
+
+#[test]
+fn minilm_embeds_as_transformers_does() {
+    let (Some(file), Some(words)) = (checkpoint("minilm.safetensors"), checkpoint("minilm.tokenizer.json"))
+    else {
+        return;
+    };
+    let record = recorded("minilm");
+    let sentences = text("tests/checkpoints/sentences.txt");
+    let texts: Vec<&str> = sentences.lines().step_by(12).collect();
+    let tokenizer = Tokenizer::read(words).unwrap();
+    let ids: Vec<Vec<u32>> = texts.iter().map(|t| tokenizer.encode(t).unwrap().ids).collect();
+    assert_eq!(ids.concat(), integers(&record, "ids"), "tokens");
+    let lengths: Vec<u32> = ids.iter().map(|row| row.len() as u32).collect();
+    assert_eq!(lengths, integers(&record, "lengths"));
+
+    let model = compiled("minilm", "minilm");
+    let weights = weights(&file, &model);
+    let mut embedder = Embedder::new(&model, Weights::from(&weights)).unwrap();
+    let theirs = record.get("embedding").unwrap().as_f32().unwrap();
+    for batch in [1, 32] {
+        let ours = embedder.embed(&ids, batch, &mut |_| {}).unwrap();
+        for ((ours, theirs), text) in ours.as_f32().unwrap().chunks(384).zip(theirs.chunks(384)).zip(&texts) {
+            let cosine: f64 = ours.iter().zip(theirs).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            assert!(cosine >= 0.99999, "{cosine} in batches of {batch}: {text}");
+        }
+    }
+}
+
+#[test]
+fn smollm2_continues_as_transformers_does() {
+    let Some(file) = checkpoint("SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
+    let record = recorded("smollm2");
+    let (prompt, greedy) = (integers(&record, "ids"), integers(&record, "greedy"));
+    let tokenizer = Tokenizer::read(&file).unwrap();
+    let says = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
+    let asked = [says("user", "Explain in a few sentences why the sky is blue.")];
+    let text = ChatTemplate::new(tokenizer.chat_template().unwrap()).unwrap().render(&asked).unwrap();
+    assert_eq!(tokenizer.encode(&text).unwrap().ids, prompt, "tokens of {text}");
+
+    let model = compiled("llama", "llama");
+    let weights = weights(&file, &model);
+    let mut generator = Generator::new(&model, Weights::from(&weights)).unwrap();
+    let ours = generator.logits(&prompt).unwrap();
+    let theirs = record.get("logits").unwrap().as_f32().unwrap();
+    assert_eq!(ours.len(), theirs.len());
+    let scale = theirs.iter().fold(0f32, |m, x| m.max(x.abs()));
+    let off = ours.iter().zip(theirs).fold(0f32, |m, (a, b)| m.max((a - b).abs()));
+    assert!(off <= 1e-3 * scale, "logits are off by {off} of {scale}");
+
+    let settings = Settings {
+        max_tokens: greedy.len(),
+        sampling: Sampling::Greedy,
+        seed: 0,
+        stop: Vec::new(),
+        ends: tokenizer.ends().to_vec(),
+    };
+    let generated = generator.generate(&prompt, &tokenizer, &settings, &mut |_| true).unwrap();
+    assert_eq!(generated.ids, greedy, "{}", generated.text);
+    assert_eq!(generated.end, End::Length);
+    assert_eq!(generated.text, tokenizer.decode(&greedy).unwrap());
+}
