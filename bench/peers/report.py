@@ -7,7 +7,7 @@ peak of fused multiply-add that was measured in the same run. The last line of a
 import json
 import sys
 
-TITLES = {"A": "Attention alone", "B": "Variants at (1, 12, 1024, 64)", "C": "Layers"}
+TITLES = {"A": "Attention alone", "B": "Variants at (1, 12, 1024, 64)", "C": "Layers", "D": "Published models"}
 OURS = "salient"
 
 

@@ -3,13 +3,13 @@
 //! The checkpoints are fetched by `tools/fetch-models.sh`; where they are not there, a test says so and checks nothing.
 //! What is compared with was recorded by `tools/reference/minilm.py` and `tools/reference/smollm2.py`.
 
-use salient::{Arrays, Model, Options, Weights, read_arrays};
+use salient::{Arrays, Model, Options, Weights, read_arrays, read_gguf_coded};
 use salient_tests::files::{checkpoint, root, text};
 use salient_text::{ChatTemplate, Embedder, End, Generator, Message, Sampling, Settings, Tokenizer};
 use std::path::Path;
 
-fn compiled(file: &str, model: &str) -> Model {
-    let options = Options { model: Some(model.to_owned()), ..Options::default() };
+fn compiled(file: &str, model: &str, options: Options) -> Model {
+    let options = Options { model: Some(model.to_owned()), ..options };
     Model::from_file(root().join(format!("examples/models/{file}.attn")), &options)
         .unwrap_or_else(|e| panic!("{e}"))
 }
@@ -48,7 +48,7 @@ fn minilm_embeds_as_transformers_does() {
     let lengths: Vec<u32> = ids.iter().map(|row| row.len() as u32).collect();
     assert_eq!(lengths, integers(&record, "lengths"));
 
-    let model = compiled("minilm", "minilm");
+    let model = compiled("minilm", "minilm", Options::default());
     let weights = weights(&file, &model);
     let mut embedder = Embedder::new(&model, Weights::from(&weights)).unwrap();
     let theirs = record.get("embedding").unwrap().as_f32().unwrap();
@@ -65,16 +65,27 @@ fn minilm_embeds_as_transformers_does() {
 fn smollm2_continues_as_transformers_does() {
     let Some(file) = checkpoint("SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
     let record = recorded("smollm2");
-    let (prompt, greedy) = (integers(&record, "ids"), integers(&record, "greedy"));
+    let prompt = integers(&record, "ids");
     let tokenizer = Tokenizer::read(&file).unwrap();
     let says = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
     let asked = [says("user", "Explain in a few sentences why the sky is blue.")];
     let text = ChatTemplate::new(tokenizer.chat_template().unwrap()).unwrap().render(&asked).unwrap();
     assert_eq!(tokenizer.encode(&text).unwrap().ids, prompt, "tokens of {text}");
 
-    let model = compiled("llama", "llama");
-    let weights = weights(&file, &model);
-    let mut generator = Generator::new(&model, Weights::from(&weights)).unwrap();
+    // Weights widened when they are read, and weights that stay in their blocks.
+    let plain = compiled("llama", "llama", Options::default());
+    let arrays = weights(&file, &plain);
+    check_smollm2(&plain, Weights::from(&arrays), &tokenizer);
+    let (arrays, coded) = read_gguf_coded(&file).unwrap();
+    let in_blocks = compiled("llama", "llama", Options::default().for_coded(&coded));
+    check_smollm2(&in_blocks, Weights::from(&arrays).coded(&coded), &tokenizer);
+}
+
+/// The logits behind the prompt, and the 64 tokens that follow it.
+fn check_smollm2(model: &Model, weights: Weights<'_>, tokenizer: &Tokenizer) {
+    let record = recorded("smollm2");
+    let (prompt, greedy) = (integers(&record, "ids"), integers(&record, "greedy"));
+    let mut generator = Generator::new(model, weights).unwrap();
     let ours = generator.logits(&prompt).unwrap();
     let theirs = record.get("logits").unwrap().as_f32().unwrap();
     assert_eq!(ours.len(), theirs.len());
@@ -89,7 +100,7 @@ fn smollm2_continues_as_transformers_does() {
         stop: Vec::new(),
         ends: tokenizer.ends().to_vec(),
     };
-    let generated = generator.generate(&prompt, &tokenizer, &settings, &mut |_| true).unwrap();
+    let generated = generator.generate(&prompt, tokenizer, &settings, &mut |_| true).unwrap();
     assert_eq!(generated.ids, greedy, "{}", generated.text);
     assert_eq!(generated.end, End::Length);
     assert_eq!(generated.text, tokenizer.decode(&greedy).unwrap());

@@ -6,7 +6,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::terminal;
 use clap::Args;
-use salient::{Arrays, Graph, read_arrays};
+use salient::{Arrays, Coded, Graph, Options, Weights, read_arrays, read_gguf_coded};
 use salient_text::Tokenizer;
 use std::path::PathBuf;
 
@@ -22,6 +22,31 @@ pub(crate) struct Checkpoint {
     /// A tokenizer.json, or a .gguf file; if not given, the weights' own
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
+    /// Widen weights that the file holds in blocks of few bits when they are read, which takes more memory
+    #[arg(long)]
+    widen: bool,
+}
+
+/// The weights of a checkpoint, under the model's paths.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    arrays: Arrays,
+    coded: Coded,
+}
+
+impl Given {
+    /// Options with which the model reads weights in the form that they are in.
+    pub(crate) fn options(&self, options: Options) -> Options {
+        options.for_coded(&self.coded)
+    }
+
+    pub(crate) fn weights(&self) -> Weights<'_> {
+        Weights::from(&self.arrays).coded(&self.coded)
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.arrays.get(path).is_some() || self.coded.contains_key(path)
+    }
 }
 
 impl Checkpoint {
@@ -33,35 +58,47 @@ impl Checkpoint {
         Ok(Tokenizer::read(self.tokenizer.as_ref().unwrap_or(&self.weights))?)
     }
 
-    /// Reads the parameters of a model.
-    pub(crate) fn weights(&self, graph: &Graph) -> Outcome<Arrays> {
-        let mut all = Arrays::new();
-        for (name, array) in read_arrays(&self.weights)? {
-            let path = name.strip_prefix(&self.prefix).map_or_else(|| name.clone(), str::to_owned);
-            all.insert(path, array)?;
+    /// Reads the weights.
+    pub(crate) fn read(&self) -> Outcome<Given> {
+        let is_gguf = self.weights.extension().is_some_and(|e| e == "gguf");
+        let (arrays, coded) = if is_gguf && !self.widen {
+            read_gguf_coded(&self.weights)?
+        } else {
+            (read_arrays(&self.weights)?, Coded::new())
+        };
+        let path = |name: String| name.strip_prefix(&self.prefix).map(str::to_owned).unwrap_or(name);
+        let mut given = Given::default();
+        for (name, array) in arrays {
+            given.arrays.insert(path(name), array)?;
         }
-        let is_param = |name: &str| graph.params().iter().any(|p| &*p.name == name);
-        if graph.params().iter().any(|p| all.get(&p.name).is_none()) {
-            return Ok(all);
-        }
-        let left: Vec<String> = all.names().filter(|n| !is_param(n)).map(str::to_owned).collect();
-        if left.is_empty() {
-            return Ok(all);
-        }
+        given.coded = coded.into_iter().map(|(name, blocks)| (path(name), blocks)).collect();
+        Ok(given)
+    }
+}
+
+impl Given {
+    /// The weights that a model has. Others are named in a note, unless one is missing.
+    pub(crate) fn of(self, graph: &Graph) -> Outcome<Given> {
         /// Names that are shown.
         const SHOWN: usize = 6;
-        let names: Vec<String> = left.iter().take(SHOWN).map(|n| format!("`{n}`")).collect();
+        let is_param = |name: &str| graph.params().iter().any(|p| &*p.name == name);
+        if graph.params().iter().any(|p| !self.has(&p.name)) {
+            return Ok(self);
+        }
+        let all = self.arrays.names().chain(self.coded.keys().map(String::as_str));
+        let left: Vec<String> = all.filter(|n| !is_param(n)).map(|n| format!("`{n}`")).collect();
+        if left.is_empty() {
+            return Ok(self);
+        }
         let more = if left.len() > SHOWN { ", …" } else { "" };
         let tensors = if left.len() == 1 { "tensor is" } else { "tensors are" };
-        terminal::note(&format!(
-            "note: {} {tensors} not used by the model: {}{more}\n",
-            left.len(),
-            names.join(", ")
-        ));
-        let mut used = Arrays::new();
-        for (name, array) in all.into_iter().filter(|(name, _)| is_param(name)) {
-            used.insert(name, array)?;
+        let names = left[..left.len().min(SHOWN)].join(", ");
+        terminal::note(&format!("note: {} {tensors} not used by the model: {names}{more}\n", left.len()));
+        let mut used = Given::default();
+        for (name, array) in self.arrays.into_iter().filter(|(name, _)| is_param(name)) {
+            used.arrays.insert(name, array)?;
         }
+        used.coded = self.coded.into_iter().filter(|(name, _)| is_param(name)).collect();
         Ok(used)
     }
 }

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Machine};
 use crate::terminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use salient::{Model, Weights, read_sources, write_npy};
+use salient::{Model, read_sources, write_npy};
 use salient_text::Embedder;
 use serde_json::json;
 use std::fmt::Write;
@@ -49,14 +49,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if texts.is_empty() {
         return Err(Failure::call("there are no texts: give them behind the model, or with --input"));
     }
-    let model = Model::from_sources(&read_sources(&args.file)?, &args.compile.options_for(&args.machine))?;
+    let sources = read_sources(&args.file)?;
+    let given = args.checkpoint.read()?;
+    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)))?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let mut tokenizer = args.checkpoint.tokenizer()?;
     if args.max_tokens.is_some() {
         tokenizer.truncate(args.max_tokens)?;
     }
-    let weights = args.checkpoint.weights(model.graph())?;
-    let mut embedder = Embedder::new(&model, Weights::from(&weights))?;
+    let given = given.of(model.graph())?;
+    let mut embedder = Embedder::new(&model, given.weights())?;
     let mut ids = Vec::new();
     let mut cut = 0;
     for text in &texts {

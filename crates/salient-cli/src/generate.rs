@@ -7,7 +7,7 @@ use crate::checkpoint::{Checkpoint, text};
 use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Machine};
 use crate::terminal;
-use salient::{Model, Weights, read_sources};
+use salient::{Model, read_sources};
 use salient_text::{ChatTemplate, End, Generated, Generator, Message, Sampling, Settings, Tokenizer};
 use serde_json::json;
 use std::path::PathBuf;
@@ -77,12 +77,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
             return Err(Failure::call("there is no prompt: give it behind the model, or with --input"));
         }
     };
-    let model = Model::from_sources(&read_sources(&args.file)?, &args.compile.options_for(&args.machine))?;
+    let sources = read_sources(&args.file)?;
+    let given = args.checkpoint.read()?;
+    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)))?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;
     let prompt = if args.chat { in_template(args, &tokenizer, prompt)? } else { prompt };
-    let weights = args.checkpoint.weights(model.graph())?;
-    let mut generator = Generator::new(&model, Weights::from(&weights))?;
+    let given = given.of(model.graph())?;
+    let mut generator = Generator::new(&model, given.weights())?;
 
     let sampling = if args.temperature == 0.0 {
         Sampling::Greedy

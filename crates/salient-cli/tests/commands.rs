@@ -271,3 +271,60 @@ fn checkpoints_are_listed() {
         serde_json::json!([{ "name": "layer.0.bias", "dtype": "f32", "shape": [2], "bytes": 8 }])
     );
 }
+
+/// A tokenizer of a few words, the table of a model that counts them, and the model.
+fn texts(name: &str) -> String {
+    let tokenizer = file(
+        &format!("{name}.json"),
+        r#"{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+            "model": {"type": "WordLevel", "vocab": {"?": 0, "one": 1, "two": 2, "three": 3}, "unk_token": "?"}}"#,
+    );
+    let weights =
+        npz(&format!("{name}.npz"), vec![("m.table", counting(&[4, 4])), ("m.more", counting(&[1]))]);
+    let model = file(
+        &format!("{name}.attn"),
+        "model vectors(ids: i64[B, T]) -> (embedding: f32[B, 4]) { param table: f32[4, 4] let x[b, t, d] = table[ids[b, t], d] return sum[t](x) }
+         model words(ids: i64[B, T]) -> (logits: f32[B, T, 4]) { param table: f32[4, 4] let y[b, t, v: 4] = if v == (ids[b, t] + 1) % 4 then 1.0 else table[0, 0] return y }",
+    );
+    format!("{model} --weights {weights} --prefix m. --tokenizer {tokenizer}")
+}
+
+const UNUSED: &str = "note: 1 tensor is not used by the model: `more`\n";
+
+#[test]
+fn texts_become_vectors() {
+    let call = texts("vectors");
+    let input = file("vectors.txt", "two\none three\n");
+    let ended = words(&format!("embed {call} --model vectors one --input {input}"));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), UNUSED));
+    let lines: Vec<serde_json::Value> =
+        ended.stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(lines[0], serde_json::json!({ "text": "one", "embedding": [4.0, 5.0, 6.0, 7.0] }));
+    assert_eq!(lines[2], serde_json::json!({ "text": "one three", "embedding": [16.0, 18.0, 20.0, 22.0] }));
+    let output = scratch("vectors.npy");
+    let ended = words(&format!(
+        "embed {call} --model vectors --input {input} --output {} --max-tokens 1",
+        output.display()
+    ));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
+    assert_eq!(ended.stderr, format!("{UNUSED}note: 1 of 2 texts are cut to 1 tokens\n"));
+    let vectors = salient::read_npy(output).unwrap();
+    assert_eq!(vectors.as_f32(), Some([8.0, 9.0, 10.0, 11.0, 4.0, 5.0, 6.0, 7.0].as_slice()));
+}
+
+#[test]
+fn a_text_goes_on() {
+    let call = texts("goes_on");
+    let ended = words(&format!("generate {call} --model words one --max-tokens 3"));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "two three ?\n"));
+    assert!(ended.stderr.starts_with(UNUSED) && ended.stderr.contains("tokens/s"), "{}", ended.stderr);
+    let ended = words(&format!("generate {call} --model words one --max-tokens 9 --stop three --json"));
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&report["text"], &report["end"]), (&"two ".into(), &"stop".into()));
+    assert_eq!(report["prompt_ids"], serde_json::json!([1]));
+    let drawn =
+        |seed: u32| words(&format!("generate {call} --model words one --temperature 9 --seed {seed}")).stdout;
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
+}

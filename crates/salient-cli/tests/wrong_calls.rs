@@ -289,3 +289,31 @@ fn a_call_that_needs_too_much_memory() {
     let ended = words(&format!("run {MODEL} --data {DATA} --max-memory lots"));
     assert!(refused(&ended, 2).contains("such as 1000, 64K or 2G"), "{}", ended.stderr);
 }
+
+#[test]
+fn texts_without_what_they_need_are_refused() {
+    let weights = npz("wrong_texts.npz", vec![("tabel", counting(&[4, 4]))]);
+    let model = file(
+        "wrong_texts.attn",
+        "model m(ids: i64[B, T]) -> (y: f32[B, 4]) { param table: f32[4, 4] let x[b, t, d] = table[ids[b, t], d] return sum[t](x) }",
+    );
+    let call = format!("{model} --weights {weights}");
+    let no_texts = "error: there are no texts: give them behind the model, or with --input";
+    refuses(&format!("embed {call}"), 2, no_texts);
+    let no_prompt = "error: there is no prompt: give it behind the model, or with --input";
+    refuses(&format!("generate {call}"), 2, no_prompt);
+    refuses(&format!("embed {call} a"), 2, "error: the weights hold no tokenizer: name one with --tokenizer");
+    let words = file(
+        "wrong_texts.json",
+        r#"{"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}"#,
+    );
+    let message = [
+        "error: parameter `table` is missing: the model needs f32[4, 4] (`tabel` was given; is it meant?)",
+        "error: the model has no parameter `tabel`; did you mean `table`?",
+    ];
+    refuses(&format!("embed {call} --tokenizer {words} a"), 2, &message.join("\n"));
+    let no_template = "error: the tokenizer's file has no chat template: leave out --chat";
+    refuses(&format!("generate {call} --tokenizer {words} --chat a"), 2, no_template);
+    let no_such = "error: no/such.json: cannot be read: No such file or directory (os error 2)";
+    refuses(&format!("embed {call} --tokenizer no/such.json a"), 2, no_such);
+}

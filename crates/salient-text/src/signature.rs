@@ -45,10 +45,8 @@ pub(crate) fn output(graph: &Graph, name: &str, ranks: &[usize], wanted: &str) -
     let is_state = |at: usize| graph.states().iter().any(|s| s.output == at);
     let own = graph.outputs().iter().enumerate().filter(|(at, _)| !is_state(*at)).map(|(_, o)| o);
     let own: Vec<_> = own.collect();
-    let found = own
-        .iter()
-        .find(|o| &*o.name == name)
-        .or_else(|| if let [one] = own.as_slice() { Some(one) } else { None });
+    let found =
+        own.iter().find(|o| &*o.name == name).or(if let [one] = own.as_slice() { Some(one) } else { None });
     let fits = found.filter(|o| graph.node(o.node).dtype == DType::F32 && ranks.contains(&o.axes.len()));
     fits.map(|o| o.name.to_string()).ok_or_else(|| {
         TextError::Signature(format!("the model `{}` has no output `{name}: {wanted}`", graph.name()))

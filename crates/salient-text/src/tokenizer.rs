@@ -7,6 +7,7 @@ use crate::error::TextError;
 use crate::gguf;
 use std::fs;
 use std::path::Path;
+use tokenizers::{PostProcessor, TruncationDirection};
 
 /// A text as ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,10 @@ pub struct Encoded {
 /// A tokenizer.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
+    /// Neither pads nor cuts.
     inner: tokenizers::Tokenizer,
+    /// The most tokens of a text, special ones counted.
+    longest: Option<usize>,
     /// What ends a text that is generated.
     ends: Vec<u32>,
     /// What a prompt begins with, if the checkpoint asks for it.
@@ -52,8 +56,10 @@ impl Tokenizer {
     fn from_json(text: &[u8]) -> Result<Tokenizer, String> {
         let mut inner =
             tokenizers::Tokenizer::from_bytes(text).map_err(|e| format!("is no tokenizer: {e}"))?;
+        let longest = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
-        Ok(Tokenizer { inner, ends: Vec::new(), start: None, chat_template: None })
+        inner.with_truncation(None).map_err(|e| format!("is no tokenizer: {e}"))?;
+        Ok(Tokenizer { inner, longest, ends: Vec::new(), start: None, chat_template: None })
     }
 
     pub(crate) fn from_parts(
@@ -62,7 +68,7 @@ impl Tokenizer {
         start: Option<u32>,
         chat_template: Option<String>,
     ) -> Tokenizer {
-        Tokenizer { inner, ends, start, chat_template }
+        Tokenizer { inner, longest: None, ends, start, chat_template }
     }
 
     /// The ids of a text, with the special tokens that the tokenizer puts around one.
@@ -70,11 +76,24 @@ impl Tokenizer {
     /// # Errors
     /// [`TextError::Text`] if the tokenizer refuses it.
     pub fn encode(&self, text: &str) -> Result<Encoded, TextError> {
-        let encoded = self.inner.encode_fast(text, true).map_err(|e| TextError::Text(e.to_string()))?;
+        let refused = |e: tokenizers::Error| TextError::Text(e.to_string());
+        let mut encoded = self.inner.encode_fast(text, true).map_err(refused)?;
+        let longest = self.longest.filter(|longest| encoded.len() > *longest);
+        if let Some(longest) = longest {
+            // The end goes, and the special tokens stay around what is left.
+            let mut plain = self.inner.encode_fast(text, false).map_err(refused)?;
+            plain.truncate(longest.saturating_sub(self.special_tokens()), 0, TruncationDirection::Right);
+            encoded = self.inner.post_process(plain, None, true).map_err(refused)?;
+        }
         let first = encoded.get_ids().first();
         let start = self.start.filter(|start| first != Some(start));
         let ids = start.into_iter().chain(encoded.get_ids().iter().copied()).collect();
-        Ok(Encoded { ids, is_cut: !encoded.get_overflowing().is_empty() })
+        Ok(Encoded { ids, is_cut: longest.is_some() })
+    }
+
+    /// How many special tokens stand around a text.
+    fn special_tokens(&self) -> usize {
+        self.inner.get_post_processor().map_or(0, |p| p.added_tokens(false))
     }
 
     /// Shortens texts to so many tokens, special ones counted; `None` keeps all of them. Without a call, the tokenizer's own
@@ -83,9 +102,14 @@ impl Tokenizer {
     /// # Errors
     /// Fewer tokens are asked for than the special ones take.
     pub fn truncate(&mut self, tokens: Option<usize>) -> Result<(), TextError> {
-        let params =
-            tokens.map(|max_length| tokenizers::TruncationParams { max_length, ..Default::default() });
-        self.inner.with_truncation(params).map(|_| ()).map_err(|e| TextError::Text(e.to_string()))
+        let special = self.special_tokens();
+        if let Some(tokens) = tokens.filter(|tokens| *tokens <= special) {
+            return Err(TextError::Text(format!(
+                "{tokens} tokens leave no room beside {special} special ones"
+            )));
+        }
+        self.longest = tokens;
+        Ok(())
     }
 
     /// The text of ids, without special tokens.

@@ -84,6 +84,19 @@ fn a_text_is_cut_as_the_file_says_and_as_it_is_asked() {
     assert_eq!(made.encode("one two three").unwrap().ids, [1, 2, 3]);
     made.truncate(Some(1)).unwrap();
     assert_eq!(made.encode("one two three").unwrap().ids, [1]);
+    let error = made.truncate(Some(0)).unwrap_err().to_string();
+    assert_eq!(error, "the tokenizer refuses the text: 0 tokens leave no room beside 0 special ones");
+
+    // Special tokens stay around what is left.
+    let around = json(Some(3)).replace(
+        "\"post_processor\": null",
+        "\"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"seven\", 7], \"cls\": [\"six\", 6]}",
+    );
+    let mut made = Tokenizer::read(file("around.json", around)).unwrap();
+    assert_eq!(made.encode("one two").unwrap().ids, [6, 1, 7]);
+    made.truncate(Some(4)).unwrap();
+    assert_eq!(made.encode("one two").unwrap().ids, [6, 1, 2, 7]);
+    assert!(made.truncate(Some(2)).is_err());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use salient::{Model, Weights};
 use salient_text::{End, Generated, Generator, Sampling, Settings};
 
 /// The next word is the one whose number is the sum of all numbers, plus one, modulo eight.
-const ALL: &str = "model all(ids: i64[B, T]) -> (logits: f32[B, T, 8]) {
+const ALL: &str = "model whole(ids: i64[B, T]) -> (logits: f32[B, T, 8]) {
     let total = cumsum[t](ids)
     let logits[b, t, v: 8] = if v == (total[b, t] + 1) % 8 then 1.0 else 0.0
     return logits
