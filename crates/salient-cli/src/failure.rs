@@ -86,10 +86,10 @@ impl From<salient::IoError> for Failure {
 
 impl From<salient_text::TextError> for Failure {
     fn from(error: salient_text::TextError) -> Failure {
-        match error {
-            salient_text::TextError::Model(error) => error.into(),
-            other if other.is_call() => Failure::call(other.to_string()),
-            other => Failure::model(other.to_string()),
+        if let salient_text::TextError::Model(error) = error {
+            return error.into();
         }
+        let say = if error.is_call() { Failure::call } else { Failure::model };
+        say(error.to_string())
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     top_p: f64,
     /// What draws repeat by
     #[arg(long, value_name = "SEED", default_value_t = 1)]
-    seed: u64,
+    sampling_seed: u64,
     /// End before this text; may be given several times
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let settings = Settings {
         max_tokens: args.max_tokens,
         sampling,
-        seed: args.seed,
+        seed: args.sampling_seed,
         stop: args.stop.clone(),
         ends: tokenizer.ends().to_vec(),
     };

@@ -323,8 +323,9 @@ fn a_text_goes_on() {
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&report["text"], &report["end"]), (&"two ".into(), &"stop".into()));
     assert_eq!(report["prompt_ids"], serde_json::json!([1]));
-    let drawn =
-        |seed: u32| words(&format!("generate {call} --model words one --temperature 9 --seed {seed}")).stdout;
+    let drawn = |seed: u32| {
+        words(&format!("generate {call} --model words one --temperature 9 --sampling-seed {seed}")).stdout
+    };
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));
 }

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(ids(&pre("llama-bpe"), "12 ab"), [8, 5]);
         assert_eq!(ids(&pre("qwen2"), "12"), [6, 7]);
         let start = ("tokenizer.ggml.add_bos_token", Metadata::Bool(true));
-        assert_eq!(ids(&[start.clone()], "ab"), [0, 3]);
+        assert_eq!(ids(std::slice::from_ref(&start), "ab"), [0, 3]);
         assert_eq!(ids(&[start], "<|end|>ab"), [0, 3], "there is one already");
     }
 
