@@ -8,6 +8,7 @@ pub mod coded;
 mod columns;
 pub mod eval;
 mod index;
+mod keep;
 pub mod kernel;
 mod load;
 mod look;

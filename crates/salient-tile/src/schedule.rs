@@ -7,6 +7,7 @@
 use crate::attend::attend;
 use crate::attention::{any_place, attention, query_axis};
 use crate::index::{Bound, Ranges};
+use crate::keep::kept;
 use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
 use crate::load::split;
 use crate::maker::stored;
@@ -56,7 +57,8 @@ enum Form {
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let names = text::node_names(g);
-    let forms = Planner { g, options, forms: BTreeMap::new() }.plan();
+    let kept = if options.fuse { kept(g) } else { BTreeSet::new() };
+    let forms = Planner { g, options, kept, forms: BTreeMap::new() }.plan();
     let mut out = Assembler::new(g, &names);
     let mut scope = Scope {
         graph: g,
@@ -170,6 +172,8 @@ fn compute(
 struct Planner<'g> {
     g: &'g Graph,
     options: Options<'g>,
+    /// Element-wise nodes that are stored for their several readers.
+    kept: BTreeSet<NodeId>,
     forms: BTreeMap<NodeId, Form>,
 }
 
@@ -182,6 +186,11 @@ fn is_anchor(op: &Op) -> bool {
 }
 
 impl Planner<'_> {
+    /// Whether a node is stored wherever it is read.
+    fn is_anchor(&self, id: NodeId) -> bool {
+        is_anchor(self.g.op(id)) || self.kept.contains(&id)
+    }
+
     fn plan(mut self) -> BTreeMap<NodeId, Form> {
         let mut work: Vec<NodeId> = self.g.outputs().iter().map(|o| o.node).collect();
         if !self.options.fuse {
@@ -248,7 +257,7 @@ impl Planner<'_> {
             return;
         }
         let stored_alone = !self.options.fuse && self.is_whole_operator(id);
-        if is_anchor(self.g.op(id)) || stored_alone || self.ends_a_kernel(id) {
+        if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
             work.push(id);
         } else {
             self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
@@ -292,7 +301,7 @@ impl Planner<'_> {
                 };
                 match found {
                     Some((anchor, (form, mut operands))) => {
-                        operands.extend(inline.into_iter().filter(|x| *x != anchor && is_anchor(g.op(*x))));
+                        operands.extend(inline.into_iter().filter(|x| *x != anchor && self.is_anchor(*x)));
                         operands.extend(self.views(id));
                         (form, operands)
                     }
@@ -311,7 +320,9 @@ impl Planner<'_> {
             match self.g.op(arg) {
                 Op::Map(_) => {
                     out.push(arg);
-                    self.elementwise(arg, out);
+                    if !self.kept.contains(&arg) {
+                        self.elementwise(arg, out);
+                    }
                 }
                 Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
                 Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
@@ -324,7 +335,8 @@ impl Planner<'_> {
         let g = self.g;
         let mut inline = vec![id];
         self.elementwise(id, &mut inline);
-        let inner = inline.iter().filter(|x| matches!(g.op(**x), Op::Map(_)));
+        let is_inner = |x: NodeId| matches!(g.op(x), Op::Map(_)) && (x == id || !self.kept.contains(&x));
+        let inner = inline.iter().filter(|x| is_inner(**x));
         inner.flat_map(|x| g.args(*x)).filter(|a| matches!(g.op(*a), Op::At(_) | Op::Concat(..))).collect()
     }
 
@@ -341,6 +353,7 @@ impl Planner<'_> {
                     || inline.contains(u)
                         && matches!(self.g.op(*u), Op::Map(_))
                         && !self.is_output(*u).0
+                        && !self.kept.contains(u)
                         && self.joins(*u, root, inline)
             })
     }
@@ -357,7 +370,7 @@ impl Planner<'_> {
             return Some((Form::Product(anchor), vec![a, b]));
         }
         let is_stored =
-            |id: NodeId| self.forms.contains_key(&id) || is_anchor(g.op(id)) && !self.only_for(id, anchor);
+            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.only_for(id, anchor);
         let (query, inside) = query_axis(g, anchor, &is_stored)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         if matches!(g.op(anchor), Op::Fused(FusedOp::LogSumExp, _)) && inside.is_empty() {
@@ -373,7 +386,7 @@ impl Planner<'_> {
         let users = self.g.users(id);
         !self.is_output(id).0
             && !users.is_empty()
-            && users.iter().all(|u| *u == root || !is_anchor(self.g.op(*u)) && self.only_for(*u, root))
+            && users.iter().all(|u| *u == root || !self.is_anchor(*u) && self.only_for(*u, root))
     }
 
     /// The operands of an expression, with those of the products inside it in place of the products.
@@ -382,7 +395,7 @@ impl Planner<'_> {
             if let Some((a, b, _)) = sum_of_products(self.g, id) {
                 out.extend([a, b]);
             }
-        } else if is_anchor(self.g.op(id)) {
+        } else if self.is_anchor(id) {
             out.push(id);
         } else {
             self.g.args(id).iter().for_each(|a| self.around(*a, inside, out));

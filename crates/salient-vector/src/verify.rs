@@ -46,44 +46,44 @@ struct Check<'a> {
 impl Check<'_> {
     fn params(&mut self) -> Result<(), VerifyError> {
         for (at, param) in self.body.params.iter().enumerate() {
-            self.define(param.value, "")?;
+            self.define(param.value)?;
             let ty = self.body.ty(param.value);
             if matches!(ty, Ty::I32 | Ty::Mask) {
-                return Err(self.error(format!("parameter `{}` cannot be of type {ty}", param.name), ""));
+                return Err(self.error(format!("parameter `{}` cannot be of type {ty}", param.name)));
             }
             if self.body.params[..at].iter().any(|other| other.name == param.name) {
-                return Err(self.error(format!("two parameters are named `{}`", param.name), ""));
+                return Err(self.error(format!("two parameters are named `{}`", param.name)));
             }
         }
         Ok(())
     }
 
     fn repeat(&mut self, code: &Loop) -> Result<(), VerifyError> {
-        self.expect(code.trip, Ty::Int, "trip count", "")?;
+        self.expect(code.trip, Ty::Int, "trip count")?;
         if code.unroll == 0 {
-            return Err(self.error("a loop is laid out at least once, not 0 times", ""));
+            return Err(self.error("a loop is laid out at least once, not 0 times"));
         }
         for carried in &code.carried {
-            self.used(carried.init, "")?;
+            self.used(carried.init)?;
         }
         let before = self.seen.clone();
-        self.define(code.index, "")?;
-        self.expect(code.index, Ty::Int, "loop index", "")?;
+        self.define(code.index)?;
+        self.expect(code.index, Ty::Int, "loop index")?;
         for carried in &code.carried {
-            self.define(carried.param, "")?;
+            self.define(carried.param)?;
         }
         self.insts(&code.insts, code.kind == LoopKind::Lanes)?;
         for carried in &code.carried {
-            self.used(carried.next, "")?;
+            self.used(carried.next)?;
             let ty = self.body.ty(carried.init);
             for other in [carried.param, carried.next, carried.result] {
-                let found = self.known(other, "")?;
+                let found = self.known(other)?;
                 if found != ty {
-                    return Err(self.error(format!("a carried value changes from {ty} to {found}"), ""));
+                    return Err(self.error(format!("a carried value changes from {ty} to {found}")));
                 }
             }
             if code.kind == LoopKind::Lanes && !ty.is_vector() {
-                return Err(self.error(format!("a loop over lanes cannot carry a value of type {ty}"), ""));
+                return Err(self.error(format!("a loop over lanes cannot carry a value of type {ty}")));
             }
         }
         for (seen, was) in self.seen.iter_mut().zip(before) {
@@ -92,112 +92,118 @@ impl Check<'_> {
             }
         }
         for carried in &code.carried {
-            self.define(carried.result, "")?;
+            self.define(carried.result)?;
         }
         Ok(())
     }
 
     fn insts(&mut self, insts: &[Inst], over_lanes: bool) -> Result<(), VerifyError> {
         for inst in insts {
-            let line = text::line(self.body, inst);
-            for value in inst.uses() {
-                self.used(value, &line)?;
-            }
-            let result = match inst {
-                Inst::Const { value, .. } => Some(value.ty()),
-                Inst::Op { op, args, .. } => {
-                    let types: Vec<Ty> = args.iter().map(|&arg| self.body.ty(arg)).collect();
-                    let Some(ty) = op.info().sig.result(&types) else {
-                        let names: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
-                        return Err(self.error(format!("no such operator on ({})", names.join(", ")), &line));
-                    };
-                    if over_lanes && op.is_horizontal() {
-                        return Err(self.error("lanes cannot be mixed where some may be inactive", &line));
-                    }
-                    Some(ty)
-                }
-                Inst::Address { addr, .. } => {
-                    self.addr(addr, &line)?;
-                    Some(self.body.ty(addr.base))
-                }
-                Inst::Load { elem, place, .. } => {
-                    self.place(place, &line)?;
-                    Some(elem.ty())
-                }
-                Inst::LoadInt { elem, addr, .. } => {
-                    self.addr(addr, &line)?;
-                    if *elem == Elem::F32 {
-                        return Err(self.error("a float is not loaded as an int", &line));
-                    }
-                    Some(Ty::Int)
-                }
-                Inst::Store { elem, place, value } => {
-                    self.place(place, &line)?;
-                    self.expect(place.addr.base, Ty::PtrMut, "pointer stored through", &line)?;
-                    self.expect(*value, elem.ty(), "value stored", &line)?;
-                    None
-                }
-            };
-            if let (Some(out), Some(ty)) = (inst.out(), result) {
-                self.define(out, &line)?;
-                self.expect(out, ty, "result", &line)?;
-            }
+            // The text of an instruction is made only where it is told.
+            let body = self.body;
+            self.inst(inst, over_lanes).map_err(|e| VerifyError { place: text::line(body, inst), ..e })?;
         }
         Ok(())
     }
 
-    fn addr(&self, addr: &Addr, line: &str) -> Result<(), VerifyError> {
-        if !self.body.ty(addr.base).is_pointer() {
-            return Err(self.error("the base of an address is not a pointer", line));
+    fn inst(&mut self, inst: &Inst, over_lanes: bool) -> Result<(), VerifyError> {
+        for value in inst.uses() {
+            self.used(value)?;
         }
-        addr.index.map_or(Ok(()), |index| self.expect(index, Ty::Int, "index", line))
+        let result = match inst {
+            Inst::Const { value, .. } => Some(value.ty()),
+            Inst::Op { op, args, .. } => {
+                let types: Vec<Ty> = args.iter().map(|&arg| self.body.ty(arg)).collect();
+                let Some(ty) = op.info().sig.result(&types) else {
+                    let names: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
+                    return Err(self.error(format!("no such operator on ({})", names.join(", "))));
+                };
+                if over_lanes && op.is_horizontal() {
+                    return Err(self.error("lanes cannot be mixed where some may be inactive"));
+                }
+                Some(ty)
+            }
+            Inst::Address { addr, .. } => {
+                self.addr(addr)?;
+                Some(self.body.ty(addr.base))
+            }
+            Inst::Load { elem, place, .. } => {
+                self.place(place)?;
+                Some(elem.ty())
+            }
+            Inst::LoadInt { elem, addr, .. } => {
+                self.addr(addr)?;
+                if *elem == Elem::F32 {
+                    return Err(self.error("a float is not loaded as an int"));
+                }
+                Some(Ty::Int)
+            }
+            Inst::Store { elem, place, value } => {
+                self.place(place)?;
+                self.expect(place.addr.base, Ty::PtrMut, "pointer stored through")?;
+                self.expect(*value, elem.ty(), "value stored")?;
+                None
+            }
+        };
+        if let (Some(out), Some(ty)) = (inst.out(), result) {
+            self.define(out)?;
+            self.expect(out, ty, "result")?;
+        }
+        Ok(())
     }
 
-    fn place(&self, place: &Place, line: &str) -> Result<(), VerifyError> {
-        self.addr(&place.addr, line)?;
+    fn addr(&self, addr: &Addr) -> Result<(), VerifyError> {
+        if !self.body.ty(addr.base).is_pointer() {
+            return Err(self.error("the base of an address is not a pointer"));
+        }
+        addr.index.map_or(Ok(()), |index| self.expect(index, Ty::Int, "index"))
+    }
+
+    fn place(&self, place: &Place) -> Result<(), VerifyError> {
+        self.addr(&place.addr)?;
         match place.access {
             Access::Unit | Access::One => {}
-            Access::Strided(stride) => self.expect(stride, Ty::Int, "stride", line)?,
+            Access::Strided(stride) => self.expect(stride, Ty::Int, "stride")?,
             Access::Indexed { index, stride } => {
-                self.expect(index, Ty::I32, "vector of indices", line)?;
-                self.expect(stride, Ty::Int, "stride", line)?;
+                self.expect(index, Ty::I32, "vector of indices")?;
+                self.expect(stride, Ty::Int, "stride")?;
             }
         }
-        place.mask.map_or(Ok(()), |mask| self.expect(mask, Ty::Mask, "mask", line))
+        place.mask.map_or(Ok(()), |mask| self.expect(mask, Ty::Mask, "mask"))
     }
 
-    fn known(&self, value: Value, line: &str) -> Result<Ty, VerifyError> {
+    fn known(&self, value: Value) -> Result<Ty, VerifyError> {
         match self.body.types.get(value.index()) {
             Some(&ty) => Ok(ty),
-            None => Err(self.error(format!("v{} has no type", value.0), line)),
+            None => Err(self.error(format!("v{} has no type", value.0))),
         }
     }
 
-    fn expect(&self, value: Value, ty: Ty, role: &str, line: &str) -> Result<(), VerifyError> {
-        self.used(value, line)?;
-        let found = self.known(value, line)?;
-        if found == ty { Ok(()) } else { Err(self.error(format!("the {role} is {found}, not {ty}"), line)) }
+    fn expect(&self, value: Value, ty: Ty, role: &str) -> Result<(), VerifyError> {
+        self.used(value)?;
+        let found = self.known(value)?;
+        if found == ty { Ok(()) } else { Err(self.error(format!("the {role} is {found}, not {ty}"))) }
     }
 
-    fn used(&self, value: Value, line: &str) -> Result<(), VerifyError> {
-        self.known(value, line)?;
+    fn used(&self, value: Value) -> Result<(), VerifyError> {
+        self.known(value)?;
         match self.seen[value.index()] {
             Seen::Now => Ok(()),
-            Seen::Not => Err(self.error(format!("v{} is used before it is defined", value.0), line)),
-            Seen::Past => Err(self.error(format!("v{} is used outside its loop", value.0), line)),
+            Seen::Not => Err(self.error(format!("v{} is used before it is defined", value.0))),
+            Seen::Past => Err(self.error(format!("v{} is used outside its loop", value.0))),
         }
     }
 
-    fn define(&mut self, value: Value, line: &str) -> Result<(), VerifyError> {
-        self.known(value, line)?;
+    fn define(&mut self, value: Value) -> Result<(), VerifyError> {
+        self.known(value)?;
         if self.seen[value.index()] != Seen::Not {
-            return Err(self.error(format!("v{} is defined twice", value.0), line));
+            return Err(self.error(format!("v{} is defined twice", value.0)));
         }
         self.seen[value.index()] = Seen::Now;
         Ok(())
     }
 
-    fn error(&self, rule: impl Into<String>, place: &str) -> VerifyError {
-        VerifyError { body: self.body.name.clone(), rule: rule.into(), place: place.to_owned() }
+    fn error(&self, rule: impl Into<String>) -> VerifyError {
+        VerifyError { body: self.body.name.clone(), rule: rule.into(), place: String::new() }
     }
 }

@@ -1,0 +1,160 @@
+//! Which element-wise values are stored though a strip could compute them: those that several kernels read and that are
+//! dearer to compute again than to read again, such as the residual stream of a model.
+//!
+//! Without this, every layer would add up all layers before it. Scores of attention are never stored: they are computed
+//! tile by tile wherever they are read.
+
+use salient_ir::{AxisSet, Graph, MapOp, NodeId, Op};
+use std::collections::BTreeSet;
+
+/// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
+pub(crate) fn kept(g: &Graph) -> BTreeSet<NodeId> {
+    let uses = uses(g);
+    let mut kept = BTreeSet::new();
+    // Arguments come first: what is kept of them is one value to read.
+    for id in g.ids() {
+        let node = g.node(id);
+        let candidate = matches!(node.op, Op::Map(_))
+            && node.dtype.is_float()
+            && !node.axes.is_empty()
+            && uses[id.index()].in_several_kernels()
+            && !uses[id.index()].is_score;
+        if candidate {
+            let mut found =
+                Inside { axes: &node.axes, kept: &kept, tensors: 0, is_dear: false, seen: BTreeSet::new() };
+            found.visit(g, id, true);
+            if found.tensors > 1 || found.tensors == 1 && found.is_dear {
+                kept.insert(id);
+            }
+        }
+    }
+    kept
+}
+
+/// Where a value goes.
+#[derive(Default)]
+struct Uses {
+    /// The nodes that read it and are stored themselves; outputs count as nodes behind the last.
+    readers: BTreeSet<usize>,
+    /// Whether it goes to one element-wise operator alone, which is the better one to keep.
+    passes_on: bool,
+    /// Whether it is part of the scores of an attention.
+    is_score: bool,
+}
+
+impl Uses {
+    fn in_several_kernels(&self) -> bool {
+        self.readers.len() > 1 && !self.passes_on
+    }
+}
+
+fn uses(g: &Graph) -> Vec<Uses> {
+    let mut out: Vec<Uses> = g.ids().map(|_| Uses::default()).collect();
+    for id in g.ids().rev() {
+        let mut uses = Uses::default();
+        let users = g.users(id);
+        for (n, output) in g.outputs().iter().enumerate() {
+            if output.node == id {
+                uses.readers.insert(g.len() + n);
+            }
+        }
+        uses.passes_on = uses.readers.is_empty() && users.len() == 1 && matches!(g.op(users[0]), Op::Map(_));
+        for user in users {
+            match g.op(user) {
+                Op::Map(_) | Op::At(_) | Op::Concat(..) => {
+                    uses.readers.extend(&out[user.index()].readers);
+                    uses.is_score |= out[user.index()].is_score;
+                }
+                Op::Fused(op, _) => {
+                    uses.readers.insert(user.index());
+                    uses.is_score |= op.info().reduces && g.args(user)[0] == id;
+                }
+                Op::Reduce(..) | Op::CumSum(_) => {
+                    uses.readers.insert(user.index());
+                }
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            }
+        }
+        out[id.index()] = uses;
+    }
+    out
+}
+
+/// What an expression is made of.
+struct Inside<'a> {
+    axes: &'a AxisSet,
+    kept: &'a BTreeSet<NodeId>,
+    /// Tensors that it reads of which each has all its axes.
+    tensors: usize,
+    /// Whether computing it takes more than arithmetic: a transcendental function, or a gather.
+    is_dear: bool,
+    seen: BTreeSet<NodeId>,
+}
+
+impl Inside<'_> {
+    fn visit(&mut self, g: &Graph, id: NodeId, root: bool) {
+        if !self.seen.insert(id) {
+            return;
+        }
+        let node = g.node(id);
+        let whole = usize::from(self.axes.is_subset(&node.axes));
+        if !root && self.kept.contains(&id) {
+            self.tensors += whole;
+            return;
+        }
+        match &node.op {
+            Op::Map(op) => {
+                self.is_dear |= is_dear(*op) && whole == 1;
+                g.args(id).iter().for_each(|a| self.visit(g, *a, false));
+            }
+            Op::At(_) => {
+                self.tensors += whole;
+                self.is_dear |= reads_data(g, g.args(id)[1]);
+            }
+            Op::Concat(..) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+                self.tensors += whole;
+            }
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+        }
+    }
+}
+
+/// Whether an index is looked up.
+fn reads_data(g: &Graph, id: NodeId) -> bool {
+    match g.op(id) {
+        Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+        Op::Map(_) => g.args(id).iter().any(|a| reads_data(g, *a)),
+        Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::At(_) => true,
+        Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => true,
+    }
+}
+
+fn is_dear(op: MapOp) -> bool {
+    match op {
+        MapOp::Exp | MapOp::Log | MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Pow => true,
+        MapOp::Neg
+        | MapOp::Recip
+        | MapOp::Abs
+        | MapOp::Floor
+        | MapOp::Sqrt
+        | MapOp::Not
+        | MapOp::ToF32
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Add
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Div
+        | MapOp::Min
+        | MapOp::Max
+        | MapOp::IntDiv
+        | MapOp::Mod
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or
+        | MapOp::Select => false,
+    }
+}
