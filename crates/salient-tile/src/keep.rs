@@ -131,7 +131,14 @@ fn reads_data(g: &Graph, id: NodeId) -> bool {
 
 fn is_dear(op: MapOp) -> bool {
     match op {
-        MapOp::Exp | MapOp::Log | MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Pow => true,
+        MapOp::Exp
+        | MapOp::Log
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::Pow
+        | MapOp::Philox => true,
         MapOp::Neg
         | MapOp::Recip
         | MapOp::Abs
@@ -156,5 +163,51 @@ fn is_dear(op: MapOp) -> bool {
         | MapOp::And
         | MapOp::Or
         | MapOp::Select => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, ReduceOp};
+
+    /// `x + x w`, the sum over another name of the features.
+    fn residual(b: &mut Builder, x: NodeId, (d, e): (AxisId, AxisId), name: &str) -> NodeId {
+        let w = b.param(name, &[d, e], DType::F32, None, None);
+        let inner = b.rename(x, d, e).unwrap();
+        let product = b.map(MapOp::Mul, &[inner, w]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, e, product).unwrap();
+        b.map(MapOp::Add, &[x, sum]).unwrap()
+    }
+
+    #[test]
+    fn a_residual_is_read_and_not_added_up_again() {
+        let mut b = Builder::new("m");
+        let (big, wide) = (Dim::symbol("T"), Dim::symbol("D"));
+        let (t, d, e) = (b.axis_id("t", &big), b.axis_id("d", &wide), b.axis_id("e", &wide));
+        let mut x = b.input("x", &[t, d], DType::F32, None);
+        let mut stream = BTreeSet::new();
+        for name in ["w.0", "w.1", "w.2"] {
+            x = residual(&mut b, x, (d, e), name);
+            stream.insert(x);
+        }
+        b.output("y", &[t, d], x).unwrap();
+        // The last one is an output and has no other reader.
+        stream.remove(&x);
+        assert_eq!(kept(&b.finish()), stream);
+    }
+
+    #[test]
+    fn scores_are_not_kept_for_several_attentions() {
+        let mut b = Builder::new("m");
+        let (i, j) = (b.axis_id("i", &Dim::symbol("T")), b.axis_id("j", &Dim::symbol("S")));
+        let [p, q] = ["p", "q"].map(|name| b.input(name, &[i, j], DType::F32, None));
+        let v = b.input("v", &[j], DType::F32, None);
+        let score = b.map(MapOp::Add, &[p, q]).unwrap();
+        let context = b.add(Op::Fused(FusedOp::Attend, j), &[score, v]).unwrap();
+        let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap();
+        b.output("context", &[i], context).unwrap();
+        b.output("lse", &[i], lse).unwrap();
+        assert_eq!(kept(&b.finish()), BTreeSet::new());
     }
 }
