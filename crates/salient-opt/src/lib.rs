@@ -4,6 +4,7 @@
 //! back to a graph, with a report of what happened. Which kernels the result becomes is not decided here.
 
 mod axes;
+mod batch;
 mod certificate;
 mod cost;
 mod extract;
@@ -93,7 +94,7 @@ const SMALLEST_LIMIT: usize = 2_000;
 const GROWTH: usize = 30;
 
 fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
-    let source = share::share(&axes::canonicalise(graph));
+    let source = share::share(&axes::canonicalise(&batch::batch(graph)));
     let mut classes = normalise::Classes::new(facts::Known::of(&source));
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();

@@ -1,0 +1,270 @@
+//! Heads one after the other become one batch of heads: parts of a concatenation that differ only in which parameters
+//! they read, or in where along an axis, are one expression over a further axis.
+//!
+//! `concat(head(0), head(1), …)` is `head(h)` at `h = c / E`, of which the position is `c % E`. Parameters are stacked along
+//! the new axis, which is done once when they are bound. Parts that read different inputs stay apart: data is not copied.
+//! A local pass before the e-graph, where as many parts would be as many classes.
+
+use crate::tidy::finish;
+use salient_ir::{AxisId, Builder, Dim, Graph, MapOp, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The same model with each concatenation of equal computations as one computation.
+pub(crate) fn batch(g: &Graph) -> Graph {
+    let candidates: BTreeSet<NodeId> = g.ids().filter(|id| parts(g, *id).is_some()).collect();
+    if candidates.is_empty() {
+        return g.clone();
+    }
+    let mut b = Builder::like(g);
+    let mut new: Vec<NodeId> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let batched = match parts(g, id) {
+            Some(parts) if candidates.contains(&id) => together(g, &mut b, &new, &parts),
+            Some(_) | None => None,
+        };
+        let node = batched.unwrap_or_else(|| {
+            let args: Vec<NodeId> = g.args(id).iter().map(|a| new[a.index()]).collect();
+            b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
+        });
+        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
+        new.push(node);
+    }
+    let roots: Vec<NodeId> = g.outputs().iter().map(|out| new[out.node.index()]).collect();
+    for (out, node) in g.outputs().iter().zip(&roots) {
+        b.output(&out.name, &out.axes, *node).expect("axes are as before");
+    }
+    finish(b, &roots).0
+}
+
+/// A concatenation of values of one length.
+struct Parts {
+    whole: AxisId,
+    part: AxisId,
+    values: Vec<NodeId>,
+}
+
+/// The parts of a node that concatenates reductions along one axis of theirs.
+fn parts(g: &Graph, id: NodeId) -> Option<Parts> {
+    let Op::Concat(whole, axes) = g.op(id) else { return None };
+    let part = *axes.first()?;
+    let values = g.args(id).to_vec();
+    let alike = axes.iter().all(|a| *a == part) && values.iter().all(|v| g.node(*v).axes.contains(part));
+    let distinct: BTreeSet<&NodeId> = values.iter().collect();
+    let all = alike && values.len() > 1 && distinct.len() == values.len();
+    (all && values.iter().all(|v| is_heavy(g, *v))).then_some(Parts { whole: *whole, part, values })
+}
+
+/// Whether a value is computed by a reduction, element by element after that.
+fn is_heavy(g: &Graph, id: NodeId) -> bool {
+    match g.op(id) {
+        Op::Reduce(..) | Op::Fused(..) => true,
+        Op::Map(_) | Op::At(_) => g.args(id).iter().any(|a| is_heavy(g, *a)),
+        Op::Input(_)
+        | Op::Param(_)
+        | Op::Const(_)
+        | Op::Iota(_)
+        | Op::Extent(_)
+        | Op::Concat(..)
+        | Op::CumSum(_) => false,
+    }
+}
+
+fn together(g: &Graph, b: &mut Builder, new: &[NodeId], parts: &Parts) -> Option<NodeId> {
+    let count = Dim::constant(i64::try_from(parts.values.len()).ok()?);
+    // A name that no axis has: the canonical one is given later.
+    let names: BTreeSet<String> = b.axes().map(|(_, a)| a.name.to_string()).collect();
+    let name = (0..).map(|n| format!("batch.{n}")).find(|n| !names.contains(n)).expect("numbers do not end");
+    let axis = b.axis_id(&name, &count);
+    let mut unifier = Unifier { g, new, axis, known: HashMap::new() };
+    let one = unifier.unify(b, &parts.values)?;
+    let (place, extent) = (b.iota(parts.whole), b.extent_of(g.extent(parts.part)));
+    let head = b.map(MapOp::IntDiv, &[place, extent]).expect("integers");
+    let within = b.map(MapOp::Mod, &[place, extent]).expect("integers");
+    b.at_all(one, &[(axis, head), (parts.part, within)]).ok()
+}
+
+struct Unifier<'g> {
+    g: &'g Graph,
+    /// The new node of each old one.
+    new: &'g [NodeId],
+    /// The axis that tells the parts apart.
+    axis: AxisId,
+    known: HashMap<Vec<NodeId>, Option<NodeId>>,
+}
+
+impl Unifier<'_> {
+    /// One node whose value at position `n` of the axis is that of the `n`-th of these; `None` if they differ in more
+    /// than parameters and places.
+    fn unify(&mut self, b: &mut Builder, ids: &[NodeId]) -> Option<NodeId> {
+        if ids.iter().all(|id| *id == ids[0]) {
+            return Some(self.new[ids[0].index()]);
+        }
+        if let Some(known) = self.known.get(ids) {
+            return *known;
+        }
+        let node = self.differing(b, ids);
+        if let Some(node) = node {
+            let first = self.g.node(ids[0]);
+            b.describe(node, first.name.as_ref(), first.origin);
+        }
+        self.known.insert(ids.to_vec(), node);
+        node
+    }
+
+    fn differing(&mut self, b: &mut Builder, ids: &[NodeId]) -> Option<NodeId> {
+        let g = self.g;
+        let first = g.node(ids[0]);
+        if ids.iter().any(|id| g.node(*id).dtype != first.dtype) {
+            return None;
+        }
+        if first.dtype.is_int()
+            && let Some(node) = self.places(b, ids)
+        {
+            return Some(node);
+        }
+        if ids.iter().all(|id| matches!(g.op(*id), Op::Param(_))) {
+            return self.stack(b, ids);
+        }
+        if matches!(first.op, Op::Input(_) | Op::Const(_)) || ids.iter().any(|id| g.op(*id) != &first.op) {
+            return None;
+        }
+        let lists: Vec<_> = ids.iter().map(|id| g.args(*id)).collect();
+        if lists.iter().any(|list| list.len() != lists[0].len()) {
+            return None;
+        }
+        let mut args = Vec::with_capacity(lists[0].len());
+        for n in 0..lists[0].len() {
+            let column: Vec<NodeId> = lists.iter().map(|list| list[n]).collect();
+            args.push(self.unify(b, &column)?);
+        }
+        b.add(first.op.clone(), &args).ok()
+    }
+
+    /// Parameters of one shape, one after the other.
+    fn stack(&self, b: &mut Builder, ids: &[NodeId]) -> Option<NodeId> {
+        let axes = |id: NodeId| self.g.port(id).map(|p| p.axes.clone());
+        if ids.iter().any(|id| axes(*id) != axes(ids[0])) {
+            return None;
+        }
+        let one = b.axis_id("batch", &Dim::constant(1));
+        let args: Vec<NodeId> = ids.iter().map(|id| self.new[id.index()]).collect();
+        b.add(Op::Concat(self.axis, ids.iter().map(|_| one).collect()), &args).ok()
+    }
+
+    /// Indices that are so many steps apart.
+    fn places(&self, b: &mut Builder, ids: &[NodeId]) -> Option<NodeId> {
+        let places = ids.iter().map(|id| Place::of(self.g, *id)).collect::<Option<Vec<Place>>>()?;
+        let step = &places[1].offset - &places[0].offset;
+        let regular =
+            places.windows(2).all(|w| w[0].terms == w[1].terms && &w[1].offset - &w[0].offset == step);
+        if !regular {
+            return None;
+        }
+        let (head, step) = (b.iota(self.axis), b.extent_of(&step));
+        let mut sum = b.map(MapOp::Mul, &[head, step]).expect("integers");
+        for (axis, times) in &places[0].terms {
+            let mut term = b.iota(*axis);
+            if times.as_constant() != Some(1) {
+                let times = b.extent_of(times);
+                term = b.map(MapOp::Mul, &[term, times]).expect("integers");
+            }
+            sum = b.map(MapOp::Add, &[sum, term]).expect("integers");
+        }
+        if places[0].offset.as_constant() != Some(0) {
+            let offset = b.extent_of(&places[0].offset);
+            sum = b.map(MapOp::Add, &[sum, offset]).expect("integers");
+        }
+        Some(sum)
+    }
+}
+
+/// An index: so many times each axis's own, and what does not depend on one.
+struct Place {
+    terms: BTreeMap<AxisId, Dim>,
+    offset: Dim,
+}
+
+impl Place {
+    fn of(g: &Graph, id: NodeId) -> Option<Place> {
+        let none = BTreeMap::new;
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Iota(axis) => {
+                let terms = BTreeMap::from([(*axis, Dim::constant(1))]);
+                Some(Place { terms, offset: Dim::constant(0) })
+            }
+            Op::Extent(dim) => Some(Place { terms: none(), offset: dim.clone() }),
+            Op::Const(c) if c.dtype().is_int() => {
+                Some(Place { terms: none(), offset: Dim::constant(c.value() as i64) })
+            }
+            Op::Map(MapOp::Add) => {
+                let (mut a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
+                for (axis, times) in c.terms {
+                    let term = a.terms.entry(axis).or_insert_with(|| Dim::constant(0));
+                    *term = &*term + &times;
+                }
+                a.offset = &a.offset + &c.offset;
+                Some(a)
+            }
+            Op::Map(MapOp::Mul) => {
+                let (a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
+                let (index, by) = if c.terms.is_empty() { (a, c.offset) } else { (c, a.offset.clone()) };
+                // A product of two indices is no place.
+                let alone = args.iter().any(|x| g.node(*x).axes.is_empty());
+                alone.then(|| Place {
+                    terms: index.terms.into_iter().map(|(axis, times)| (axis, &times * &by)).collect(),
+                    offset: &index.offset * &by,
+                })
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
+            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{DType, ReduceOp};
+
+    /// Two products, one after the other, of one input or of two.
+    fn two_products(inputs: [&str; 2]) -> Graph {
+        let mut b = Builder::new("m");
+        let (t, e) = (Dim::symbol("T"), Dim::symbol("E"));
+        let whole = &e * &Dim::constant(2);
+        let (t, d, e, c) = (
+            b.axis_id("t", &t),
+            b.axis_id("d", &Dim::symbol("D")),
+            b.axis_id("e", &e),
+            b.axis_id("c", &whole),
+        );
+        let first = b.input(inputs[0], &[t, d], DType::F32, None);
+        let second = match inputs[0] == inputs[1] {
+            true => first,
+            false => b.input(inputs[1], &[t, d], DType::F32, None),
+        };
+        let mut parts = Vec::new();
+        for (x, name) in [(first, "w.0"), (second, "w.1")] {
+            let w = b.param(name, &[d, e], DType::F32, None, None);
+            let product = b.map(MapOp::Mul, &[x, w]).unwrap();
+            parts.push(b.reduce(ReduceOp::Sum, d, product).unwrap());
+        }
+        let y = b.add(Op::Concat(c, [e, e].into_iter().collect()), &parts).unwrap();
+        b.output("y", &[t, c], y).unwrap();
+        b.finish()
+    }
+
+    fn sums(g: &Graph) -> usize {
+        g.ids().filter(|id| matches!(g.op(*id), Op::Reduce(..))).count()
+    }
+
+    #[test]
+    fn products_with_several_parameters_are_one_product_with_their_stack() {
+        assert_eq!(sums(&batch(&two_products(["x", "x"]))), 1);
+    }
+
+    #[test]
+    fn different_inputs_are_not_stacked() {
+        assert_eq!(sums(&batch(&two_products(["x", "y"]))), 2);
+    }
+}
