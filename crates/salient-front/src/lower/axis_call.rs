@@ -259,8 +259,10 @@ impl<'a> Lowerer<'a, '_> {
         let Some(first) = parts.first() else {
             return Err(Diagnostic::error(span, "`concat` needs at least one part").into());
         };
+        // Where every axis has a name, parts without the one are stacked along it; else it is a slip of the pen.
         if let Some(name) = &label
             && parts.iter().all(|p| p.1 == Slot::UNIT && p.2 == usize::MAX)
+            && parts.iter().any(|p| !p.0.pos.is_empty())
         {
             return Err(Diagnostic::error(span, format!("no part has an axis called `{name}`"))
                 .also(first.3, format!("this is {}", self.shape_text(&first.0)))
