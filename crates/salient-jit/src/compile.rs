@@ -10,11 +10,12 @@ use cranelift_codegen::Context;
 use cranelift_codegen::ir::Signature;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
+use salient_tile::memory::Outline;
 use salient_tile::{BufferId, Kernel, Program};
 use salient_vector::Body;
 use std::fmt::{Debug, Display, Formatter, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How a program is compiled and run.
 #[derive(Clone, Debug)]
@@ -66,6 +67,8 @@ pub struct Compiled {
     pub(crate) id: u64,
     pub(crate) program: Program,
     pub(crate) target: Target,
+    /// Of loading and of a call.
+    pub(crate) outlines: [OnceLock<Outline>; 2],
     /// By kernel.
     pub(crate) code: Vec<Code>,
     pub(crate) pool: Arc<Pool>,
@@ -169,7 +172,15 @@ impl Compiled {
             })
             .collect();
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Compiled { id, program, target, code, pool, module: Mutex::new(Some(module)) })
+        Ok(Compiled {
+            id,
+            program,
+            target,
+            outlines: Default::default(),
+            code,
+            pool,
+            module: Mutex::new(Some(module)),
+        })
     }
 
     /// What was compiled.

@@ -85,6 +85,15 @@ impl Compiled {
         known
     }
 
+    /// What of a section's memory does not depend on dimensions; made when it is first asked for.
+    fn outline(&self, section: Section) -> &memory::Outline {
+        let cell = match section {
+            Section::Load => &self.outlines[0],
+            Section::Call => &self.outlines[1],
+        };
+        cell.get_or_init(|| memory::outline(&self.program, section))
+    }
+
     pub(crate) fn plan(&self, section: Section, dimensions: &Bindings) -> Result<Plan, RunError> {
         let program = &self.program;
         let symbols = program
@@ -99,8 +108,9 @@ impl Compiled {
             .collect::<Result<Vec<i64>, RunError>>()?;
         let known = self.known(dimensions);
         let touched = program.touched(section);
+        let outline = self.outline(section);
         let mut counts = Vec::new();
-        for (buffer, touched) in program.buffers.iter().zip(&touched) {
+        for (at, (buffer, touched)) in program.buffers.iter().zip(&touched).enumerate() {
             let needed = match section {
                 Section::Load => *touched || memory::is_kept(buffer),
                 Section::Call => true,
@@ -115,10 +125,11 @@ impl Compiled {
                 }
             }
             // Where the bytes fit, so do the elements.
-            memory::bytes(&buffer.count(), buffer.elem().size(), &known)?;
-            counts.push(buffer.count().eval(&known)? as usize);
+            let count = outline.count(at);
+            memory::bytes(count, buffer.elem().size(), &known)?;
+            counts.push(count.eval(&known)? as usize);
         }
-        let arena = memory::plan(program, section, &known)?;
+        let arena = outline.place(program, &known)?;
         let mut kernels = Vec::new();
         let mut scratch = 0;
         for kernel in &program.kernels[program.section(section)] {

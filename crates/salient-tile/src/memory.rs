@@ -9,6 +9,7 @@
 use crate::kernel::{Buffer, Program, Role, Section};
 use salient_ir::{Bindings, DType, Dim, DimError, DimNode, Name};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt;
 
 /// Every place in the arena begins at a multiple of this many bytes: a cache line.
@@ -80,21 +81,52 @@ pub fn lifetimes(program: &Program, section: Section) -> Vec<Life> {
     lives.collect()
 }
 
-/// Places what a section works in, in the better of two ways.
+/// What is known of a section's memory before any dimension is: made once for a program, since it takes arithmetic with
+/// dimensions, where placing takes arithmetic with numbers.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    lives: Vec<Life>,
+    turns: Vec<Vec<usize>>,
+    /// Elements, by buffer.
+    counts: Vec<Dim>,
+}
+
+/// The outline of a section.
+pub fn outline(program: &Program, section: Section) -> Outline {
+    let lives = lifetimes(program, section);
+    let turns = turns(program, &lives);
+    Outline { lives, turns, counts: program.buffers.iter().map(Buffer::count).collect() }
+}
+
+impl Outline {
+    /// Elements of a buffer, by position.
+    pub fn count(&self, buffer: usize) -> &Dim {
+        &self.counts[buffer]
+    }
+
+    /// Places what the section of `program`, whose outline this is, works in, in the better of two ways.
+    ///
+    /// # Errors
+    /// A dimension has no value, or is too large.
+    pub fn place(&self, program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
+        let mut sizes = Vec::new();
+        for ((buffer, life), count) in program.buffers.iter().zip(&self.lives).zip(&self.counts) {
+            sizes.push(match life {
+                Some(_) => bytes(count, buffer.elem().size(), bindings)?,
+                None => 0,
+            });
+        }
+        let (fitted, turns) = (first_fit(&self.lives, &sizes), in_turns(&self.turns, &sizes));
+        Ok(if fitted.size <= turns.size { fitted } else { turns })
+    }
+}
+
+/// Places what a section works in: see [`Outline::place`].
 ///
 /// # Errors
-/// A dimension has no value, or is too large.
+/// As [`Outline::place`].
 pub fn plan(program: &Program, section: Section, bindings: &Bindings) -> Result<Arena, DimError> {
-    let lives = lifetimes(program, section);
-    let mut sizes = Vec::new();
-    for (buffer, life) in program.buffers.iter().zip(&lives) {
-        sizes.push(match life {
-            Some(_) => bytes(&buffer.count(), buffer.elem().size(), bindings)?,
-            None => 0,
-        });
-    }
-    let (fitted, turns) = (first_fit(&lives, &sizes), in_turns(turns(program, &lives), &sizes));
-    Ok(if fitted.size <= turns.size { fitted } else { turns })
+    outline(program, section).place(program, bindings)
 }
 
 /// Places what lasts as long as the parameters are bound, one after the other.
@@ -147,10 +179,10 @@ fn first_fit(lives: &[Life], sizes: &[usize]) -> Arena {
 }
 
 /// One after the other in the places of [`turns`].
-fn in_turns(turns: Vec<Vec<usize>>, sizes: &[usize]) -> Arena {
+fn in_turns(turns: &[Vec<usize>], sizes: &[usize]) -> Arena {
     let mut arena = Arena { offsets: vec![None; sizes.len()], size: 0 };
     for place in turns {
-        for buffer in &place {
+        for buffer in place {
             arena.offsets[*buffer] = Some(arena.size);
         }
         arena.size += place.iter().map(|buffer| sizes[*buffer]).max().unwrap_or(0);
@@ -161,7 +193,25 @@ fn in_turns(turns: Vec<Vec<usize>>, sizes: &[usize]) -> Arena {
 /// Places in which buffers follow one another, whatever the dimensions are: a buffer goes where one of its own size was
 /// before it, or else where one was that is provably larger or smaller, or else where any was.
 fn turns(program: &Program, lives: &[Life]) -> Vec<Vec<usize>> {
-    let size = |buffer: usize| size(&program.buffers[buffer]);
+    // Models have few sizes and many buffers: sizes are compared once.
+    let mut distinct: Vec<Dim> = Vec::new();
+    let kinds: Vec<usize> = program
+        .buffers
+        .iter()
+        .map(|buffer| {
+            let size = size(buffer);
+            distinct.iter().position(|known| *known == size).unwrap_or_else(|| {
+                distinct.push(size);
+                distinct.len() - 1
+            })
+        })
+        .collect();
+    let mut compared: HashMap<(usize, usize), bool> = HashMap::new();
+    let mut comparable = |a: usize, b: usize| {
+        let (a, b) = (a.min(b), a.max(b));
+        let (first, second) = (&distinct[a], &distinct[b]);
+        *compared.entry((a, b)).or_insert_with(|| first.provably_le(second) || second.provably_le(first))
+    };
     let mut wanted: Vec<(usize, usize, usize)> = lives
         .iter()
         .enumerate()
@@ -171,14 +221,11 @@ fn turns(program: &Program, lives: &[Life]) -> Vec<Vec<usize>> {
     // The last kernel that needs a place, and whom it was for.
     let mut places: Vec<(usize, Vec<usize>)> = Vec::new();
     for (first, buffer, last) in wanted {
-        let own = size(buffer);
-        let fits = |other: usize| {
-            let other = size(other);
-            match (own == other, own.provably_le(&other) || other.provably_le(&own)) {
-                (true, _) => 0,
-                (false, true) => 1,
-                (false, false) => 2,
-            }
+        let own = kinds[buffer];
+        let mut fits = |other: usize| match (own == kinds[other], comparable(own, kinds[other])) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
         };
         let free = places.iter_mut().filter(|(busy, _)| *busy < first);
         let best = free.min_by_key(|(_, held)| held.iter().map(|other| fits(*other)).min());
