@@ -522,6 +522,26 @@ impl<'g> Assembler<'g> {
         None
     }
 
+    /// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
+    /// norm, for the values between the layers of a model.
+    fn reduced_along(&self, node: NodeId) -> Option<AxisId> {
+        let g = self.g;
+        let mut seen = BTreeSet::from([node]);
+        let mut readers = vec![node];
+        while let Some(id) = readers.pop() {
+            for user in g.users(id) {
+                match g.op(user) {
+                    Op::Reduce(_, axis) if g.node(node).axes.contains(*axis) => return Some(*axis),
+                    Op::Map(_) if seen.insert(user) => readers.push(user),
+                    Op::Map(_) | Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) => {}
+                    Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => {}
+                    Op::Fused(..) => {}
+                }
+            }
+        }
+        None
+    }
+
     /// The order of the axes of a temporary: as they are numbered, but two axes that a reader merges into one lie side by
     /// side at the inner end, so that the merged axis is contiguous.
     fn layout(&self, node: NodeId) -> Vec<AxisId> {
@@ -545,10 +565,10 @@ impl<'g> Assembler<'g> {
                 order.push(axis);
             }
         }
-        // A product reads its rows in place where they are contiguous along what it sums over.
+        // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions.
         if quotient.is_none()
             && remainder.is_none()
-            && let Some(depth) = self.summed_over(node)
+            && let Some(depth) = self.summed_over(node).or_else(|| self.reduced_along(node))
             && let Some(at) = order.iter().position(|a| *a == depth)
         {
             let axis = order.remove(at);
