@@ -234,6 +234,36 @@ impl MapOp {
         &MAPS[self as usize]
     }
 
+    /// About how many additions take as long as one application: 10 or more for a function that is a polynomial and its
+    /// preparation, a few for a division.
+    pub fn additions(self) -> u32 {
+        match self {
+            MapOp::Neg
+            | MapOp::Abs
+            | MapOp::Floor
+            | MapOp::Not
+            | MapOp::ToF32
+            | MapOp::ToI32
+            | MapOp::ToI64
+            | MapOp::Add
+            | MapOp::Sub
+            | MapOp::Mul
+            | MapOp::Min
+            | MapOp::Max
+            | MapOp::Eq
+            | MapOp::Ne
+            | MapOp::Lt
+            | MapOp::Le
+            | MapOp::And
+            | MapOp::Or
+            | MapOp::Select => 1,
+            MapOp::Recip | MapOp::Div | MapOp::Sqrt | MapOp::IntDiv | MapOp::Mod => 4,
+            MapOp::Exp | MapOp::Log | MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos => 10,
+            MapOp::Pow => 30,
+            MapOp::Philox => 300,
+        }
+    }
+
     /// The operator with that name.
     pub fn from_name(name: &str) -> Option<MapOp> {
         MAPS.iter().find(|row| row.name == name).map(|row| row.op)

@@ -6,7 +6,7 @@
 use crate::facts::Known;
 use crate::lang::{Tag, Term};
 use crate::normalise::Classes;
-use salient_ir::{AxisSet, Bindings, Dim, FusedOp, MapOp};
+use salient_ir::{AxisSet, Bindings, Dim, FusedOp};
 
 /// The size at which an unknown dimension is counted.
 const NOMINAL: i64 = 128;
@@ -34,7 +34,7 @@ pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
     };
     match term.tag {
         Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) | Tag::Iota => 1,
-        Tag::Map(op) => points(&all()).saturating_mul(weight(op)),
+        Tag::Map(op) => points(&all()).saturating_mul(u64::from(op.additions())),
         Tag::Reduce(_) | Tag::CumSum => points(&all()),
         // A view: cheap, but never free.
         Tag::At => 1 + points(&child(2).axes) / 64,
@@ -50,34 +50,5 @@ pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
                 }
             }
         }
-    }
-}
-
-/// Additions to which one application is equivalent.
-fn weight(op: MapOp) -> u64 {
-    match op {
-        MapOp::Neg
-        | MapOp::Abs
-        | MapOp::Floor
-        | MapOp::Not
-        | MapOp::ToF32
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::Add
-        | MapOp::Sub
-        | MapOp::Mul
-        | MapOp::Min
-        | MapOp::Max
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or
-        | MapOp::Select => 1,
-        MapOp::Recip | MapOp::Div | MapOp::Sqrt | MapOp::IntDiv | MapOp::Mod => 4,
-        MapOp::Exp | MapOp::Log | MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos => 10,
-        MapOp::Pow => 30,
-        MapOp::Philox => 300,
     }
 }

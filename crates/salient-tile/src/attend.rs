@@ -26,30 +26,29 @@ const ROWS: i64 = 64;
 /// Keys of a tile: with their scores they stay in the nearest caches.
 const KEYS: i64 = 128;
 
-/// The kernels that store `target.node`, an expression of the attention node `node` over the axes of its result. Few rows
+/// The kernels that store `target.node`, an expression of the attention `a` over the axes of its result. Few rows
 /// are split over keys, many are cut into tiles; where how many there are is known when it runs, both kernels are there.
 pub(crate) fn attend(
     scope: &mut Scope<'_>,
     buffers: &mut Vec<Buffer>,
     target: Target<'_>,
-    node: NodeId,
     a: &Attention,
     shape: Shape,
 ) -> Vec<Kernel> {
     let rows = a.query.map(|query| scope.graph.extent(query).clone());
     let few = rows.as_ref().map_or(Few::Never, Few::of);
-    let kernels = if few == Few::Never { None } else { split(scope, buffers, target, node, a, shape) };
+    let kernels = if few == Few::Never { None } else { split(scope, buffers, target, a, shape) };
     match (few, kernels, rows) {
         (Few::Always, Some(kernels), _) => kernels,
         (Few::Sometimes, Some(mut kernels), Some(rows)) => {
             let limit = n(Few::LIMIT);
             guard(&mut kernels, &rows, &(&limit + &n(1)));
-            let mut many = tiled(scope, buffers, target, node, a, shape);
+            let mut many = tiled(scope, buffers, target, a, shape);
             guard(&mut many, &limit, &rows);
             kernels.extend(many);
             kernels
         }
-        _ => tiled(scope, buffers, target, node, a, shape),
+        _ => tiled(scope, buffers, target, a, shape),
     }
 }
 
@@ -66,7 +65,6 @@ fn tiled(
     scope: &mut Scope<'_>,
     buffers: &mut Vec<Buffer>,
     target: Target<'_>,
-    node: NodeId,
     a: &Attention,
     shape: Shape,
 ) -> Vec<Kernel> {
@@ -145,7 +143,7 @@ fn tiled(
     let context = (streamed.context, &streamed.context_row);
     let zero = n(0);
     let place = Place { row: &row, first, key: &zero, count: &zero };
-    let finish = store_row(&mut m, target, node, a, &env, place, &streamed.softmax, context);
+    let finish = store_row(&mut m, target, a, &env, place, &streamed.softmax, context);
     stmts.push(for_loop(&row, first.clone(), last.clone(), one.clone(), finish));
     let flops = flops(g, target, a, scores.iter().map(|s| s.depth));
     kernels.push(m.finish(stmts, target.node, target.id, flops));
@@ -167,11 +165,9 @@ pub(crate) fn flops(
 }
 
 /// The end of a row: the weighted sum divided by the sum of weights, through whatever follows, to its place.
-#[expect(clippy::too_many_arguments, reason = "a row of a tile is that many things")]
 pub(crate) fn store_row(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
-    node: NodeId,
     a: &Attention,
     env: &Env,
     place: Place<'_>,
@@ -206,12 +202,12 @@ pub(crate) fn store_row(
         strides.push((query, context_width.clone()));
         offset = &offset - &(place.first * context_width);
     }
-    let before = m.scope.stored.insert(node, Maker::scratch_value(context, offset, strides));
+    let before = m.scope.stored.insert(a.node, Maker::scratch_value(context, offset, strides));
     let store = crate::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
     match before {
-        Some(stored) => m.scope.stored.insert(node, stored),
-        None => m.scope.stored.remove(&node),
+        Some(stored) => m.scope.stored.insert(a.node, stored),
+        None => m.scope.stored.remove(&a.node),
     };
-    m.scope.inlined.insert(node);
+    m.scope.inlined.insert(a.node);
     vec![divide, store]
 }

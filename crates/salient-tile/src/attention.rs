@@ -13,6 +13,7 @@ use salient_ir::{AxisId, FusedOp, Graph, NodeId, Op};
 /// An attention node, its axes by role.
 #[derive(Clone, Debug)]
 pub(crate) struct Attention {
+    pub(crate) node: NodeId,
     pub(crate) op: FusedOp,
     /// The axis of the keys.
     pub(crate) key: AxisId,
@@ -37,7 +38,7 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
         FusedOp::LogSumExp => (None, None),
         FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => return None,
     };
-    Some(Attention { op, key, score: args[0], value, sink, query: None, width: None })
+    Some(Attention { node, op, key, score: args[0], value, sink, query: None, width: None })
 }
 
 /// The axis whose positions are the rows of a tile, and the products inside the scores that it allows to be computed tile

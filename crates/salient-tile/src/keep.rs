@@ -4,8 +4,11 @@
 //! Without this, every layer would add up all layers before it. Scores of attention are never stored: they are computed
 //! tile by tile wherever they are read.
 
-use salient_ir::{AxisSet, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisSet, Graph, NodeId, Op};
 use std::collections::BTreeSet;
+
+/// Additions from which on an operator is dearer than reading its result: the transcendental functions.
+const DEAR: u32 = 10;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
 pub(crate) fn kept(g: &Graph) -> BTreeSet<NodeId> {
@@ -104,7 +107,7 @@ impl Inside<'_> {
         }
         match &node.op {
             Op::Map(op) => {
-                self.is_dear |= is_dear(*op) && whole == 1;
+                self.is_dear |= op.additions() >= DEAR && whole == 1;
                 g.args(id).iter().for_each(|a| self.visit(g, *a, false));
             }
             Op::At(_) => {
@@ -129,47 +132,10 @@ fn reads_data(g: &Graph, id: NodeId) -> bool {
     }
 }
 
-fn is_dear(op: MapOp) -> bool {
-    match op {
-        MapOp::Exp
-        | MapOp::Log
-        | MapOp::Tanh
-        | MapOp::Erf
-        | MapOp::Sin
-        | MapOp::Cos
-        | MapOp::Pow
-        | MapOp::Philox => true,
-        MapOp::Neg
-        | MapOp::Recip
-        | MapOp::Abs
-        | MapOp::Floor
-        | MapOp::Sqrt
-        | MapOp::Not
-        | MapOp::ToF32
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::Add
-        | MapOp::Sub
-        | MapOp::Mul
-        | MapOp::Div
-        | MapOp::Min
-        | MapOp::Max
-        | MapOp::IntDiv
-        | MapOp::Mod
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or
-        | MapOp::Select => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, ReduceOp};
+    use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, MapOp, ReduceOp};
 
     /// `x + x w`, the sum over another name of the features.
     fn residual(b: &mut Builder, x: NodeId, (d, e): (AxisId, AxisId), name: &str) -> NodeId {

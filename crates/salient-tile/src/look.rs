@@ -8,21 +8,11 @@
 use crate::index::{Bound, Env};
 use crate::kernel::{Base, Stmt};
 use crate::maker::{Maker, for_loop, n, var};
+use crate::score::Rows;
 use crate::softmax::{Place, fill};
 use crate::strip::{LANE, Strip, Visit};
-use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::{Builder, I32, Mask};
-
-/// The rows of a tile.
-#[derive(Clone, Copy)]
-pub(crate) struct Side<'s> {
-    /// The axis that the row variable runs along, and the index of its first row.
-    pub(crate) axis: Option<AxisId>,
-    pub(crate) origin: &'s Dim,
-    /// How many rows, and one past the last value of the variable.
-    pub(crate) count: &'s Dim,
-    pub(crate) last: &'s Dim,
-}
 
 /// The statements that look, and two numbers that are not zero if any key may be kept for any row, and if any may not.
 pub(crate) fn look(
@@ -30,13 +20,13 @@ pub(crate) fn look(
     condition: NodeId,
     env: &Env,
     place: Place<'_>,
-    rows: Side<'_>,
+    rows: &Rows<'_>,
 ) -> (Vec<Stmt>, Dim, Dim) {
     let flags = m.scratch("kept", n(2));
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
     let mut leaves = Vec::new();
     let g = m.scope.graph;
-    if rows.axis.is_some() && sides(g, condition, env, place.row, &mut leaves) {
+    if rows.axis.is_some() && sides(g, condition, env, rows.variable, &mut leaves) {
         stmts.push(by_sides(m, condition, env, place, rows, &leaves, flags));
     } else {
         let call = by_elements(m, condition, env, place, flags);
@@ -142,7 +132,7 @@ fn by_sides(
     condition: NodeId,
     env: &Env,
     place: Place<'_>,
-    rows: Side<'_>,
+    rows: &Rows<'_>,
     leaves: &[Leaf],
     flags: Base,
 ) -> Stmt {

@@ -150,7 +150,7 @@ fn compute(
         }
         Form::Attention(node, query) => {
             let a = attention(g, *node, *query, order).expect("planned as an attention");
-            attend(scope, buffers, target, *node, &a, options.tile)
+            attend(scope, buffers, target, &a, options.tile)
         }
         Form::Rows => {
             let args = g.args(target.node);

@@ -39,12 +39,15 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Opti
     (alone && g.node(by).axes.iter().all(fixed)).then_some(Scale { node: user, op, by })
 }
 
-/// A tile's rows: the axis that stands for them if there is one, the variable, the index of the first along the axis, how
-/// many there are, and the most that there can be.
+/// A tile's rows.
 pub(crate) struct Rows<'r> {
+    /// The axis that the row variable runs along, and the index of its first row.
     pub(crate) axis: Option<AxisId>,
+    pub(crate) origin: &'r Dim,
+    /// The variable, and one past its last value.
     pub(crate) variable: &'r str,
-    pub(crate) first: &'r Dim,
+    pub(crate) last: &'r Dim,
+    /// How many rows there are, and the most that there can be.
     pub(crate) count: &'r Dim,
     pub(crate) most: &'r Dim,
 }
@@ -70,7 +73,7 @@ pub(crate) fn hoist(
             inner.insert(axis, Bound::Poly(var(LANE)));
         }
         let mut b = Builder::new("fixed");
-        let mut s = Strip::new(m.scope, Visit::Lanes, rows.first.clone(), &[base]);
+        let mut s = Strip::new(m.scope, Visit::Lanes, rows.origin.clone(), &[base]);
         let trip = s.integer(&mut b, &count);
         let to = s.pointer(&mut b, base, &n(0));
         b.lanes(trip, (), |b, index, ()| {
@@ -81,7 +84,7 @@ pub(crate) fn hoist(
         let args = s.finish();
         stmts.push(m.call(b.finish(), args));
         let strides = rows.axis.filter(|_| by_row).map(|axis| (axis, n(1)));
-        let offset = if by_row { &n(0) - rows.first } else { n(0) };
+        let offset = if by_row { &n(0) - rows.origin } else { n(0) };
         let stored = Stored { base, elem: Elem::F32, offset, strides: strides.into_iter().collect() };
         m.scope.stored.insert(*node, stored);
     }
@@ -118,19 +121,7 @@ fn is_dear(m: &Maker<'_, '_>, id: NodeId) -> bool {
         return false;
     }
     let dear = match g.op(id) {
-        Op::Map(op) => match op {
-            MapOp::Recip | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => true,
-            MapOp::Sin
-            | MapOp::Cos
-            | MapOp::Div
-            | MapOp::Pow
-            | MapOp::IntDiv
-            | MapOp::Mod
-            | MapOp::Philox => true,
-            MapOp::Neg | MapOp::Abs | MapOp::Floor | MapOp::Not | MapOp::ToF32 | MapOp::ToI32 => false,
-            MapOp::ToI64 | MapOp::Add | MapOp::Sub | MapOp::Mul | MapOp::Min | MapOp::Max => false,
-            MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or | MapOp::Select => false,
-        },
+        Op::Map(op) => op.additions() > 1,
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) => false,
         Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
     };

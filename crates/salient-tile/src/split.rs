@@ -109,7 +109,6 @@ pub(crate) fn split(
     scope: &mut Scope<'_>,
     buffers: &mut Vec<Buffer>,
     target: Target<'_>,
-    node: NodeId,
     a: &Attention,
     shape: Shape,
 ) -> Option<Vec<Kernel>> {
@@ -201,11 +200,18 @@ pub(crate) fn split(
         block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
     }
     block.insert(0, let_min(&end, vec![keys.clone(), &begin + &n(PART)]));
-    buffers.push(Buffer { name, role: Role::Temporary, dtype: DType::F32, axes: held, shape: extents, node });
+    buffers.push(Buffer {
+        name,
+        role: Role::Temporary,
+        dtype: DType::F32,
+        axes: held,
+        shape: extents,
+        node: a.node,
+    });
     let work = flops(g, target, a, scores.iter().map(|s| s.depth));
     let mut split = m.finish(block, target.node, id, work);
     split.form = Some("keys in parts, read where they lie: few rows do not pay for packing them");
-    Some(vec![split, merge(scope, target, node, a, &home)])
+    Some(vec![split, merge(scope, target, a, &home)])
 }
 
 /// The parts in memory: for each position of the held axes and each row, part by part.
@@ -342,7 +348,7 @@ fn keep_part(
 }
 
 /// The kernel that merges the parts of each row and stores what follows.
-fn merge(scope: &mut Scope<'_>, target: Target<'_>, node: NodeId, a: &Attention, home: &Parts) -> Kernel {
+fn merge(scope: &mut Scope<'_>, target: Target<'_>, a: &Attention, home: &Parts) -> Kernel {
     let g = scope.graph;
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
     let mut env = Env::new();
@@ -410,7 +416,7 @@ fn merge(scope: &mut Scope<'_>, target: Target<'_>, node: NodeId, a: &Attention,
     block.push(for_loop(&part, n(0), home.count.clone(), n(1), vec![add]));
     let (here, zero) = (var(&row), n(0));
     let place = Place { row: &row, first: &here, key: &zero, count: &zero };
-    block.extend(store_row(&mut m, target, node, a, &env, place, &softmax, (context, &wide)));
+    block.extend(store_row(&mut m, target, a, &env, place, &softmax, (context, &wide)));
     let block = vec![for_loop(&row, n(0), rows, n(1), block)];
     let work = &product(&target.buffer.shape) * &(&home.count * &n(2));
     m.finish(block, target.node, target.id, work)

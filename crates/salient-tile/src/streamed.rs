@@ -6,7 +6,7 @@
 use crate::attention::{Attention, Scores};
 use crate::index::{Bound, Env};
 use crate::kernel::{Base, Int, LANES, Stmt};
-use crate::look::{Side, flag, look};
+use crate::look::{flag, look};
 use crate::maker::{Maker, ceil_div, for_loop, let_dim, let_min, n, var};
 use crate::masks::{KeyRange, key_range};
 use crate::pack::{Packed, Span, pack_scaled};
@@ -98,8 +98,8 @@ pub(crate) fn stream(
     let context_width = bound(m, "context_row", &context_row);
     let count = last - first;
     let at_first = t.axis.map_or_else(|| first.clone(), |axis| origin(env, axis, row, first));
-    let rows_here = Rows { axis: t.axis, variable: row, first: &at_first, count: &count, most: &t.most };
-    let (hoisted, before) = hoist(m, a.score, env, &rows_here);
+    let rows = Rows { axis: t.axis, origin: &at_first, variable: row, last, count: &count, most: &t.most };
+    let (hoisted, before) = hoist(m, a.score, env, &rows);
     stmts.extend(before);
 
     // Queries once for the tile of rows.
@@ -196,8 +196,7 @@ pub(crate) fn stream(
             if mask.understood {
                 tile_stmts.extend(unmasked_inside(&range, (&from, &upto), plain, &masked));
             } else {
-                let rows = Side { axis: t.axis, origin: &at_first, count: &count, last };
-                let (stmts, any, hidden) = look(m, mask.condition, env, place, rows);
+                let (stmts, any, hidden) = look(m, mask.condition, env, place, &rows);
                 looked = Some((stmts, any));
                 tile_stmts.push(Stmt::If { left: n(0), right: hidden, then: masked, otherwise: plain });
             }

@@ -13,6 +13,17 @@ const SCORES: &[Guard] = &[
     Guard::Is("?r", Property::Finite),
 ];
 
+/// Scores beside one column `@u`, which is the sink.
+const COLUMN: &[Guard] = &[
+    Guard::One("@u"),
+    Guard::Free("?s", "@c"),
+    Guard::Free("?r", "@c"),
+    Guard::Free("?r", "@u"),
+    Guard::Free("?r", "@j"),
+    Guard::Is("?s", Property::Score),
+    Guard::Is("?r", Property::Finite),
+];
+
 /// The family.
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -69,15 +80,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "sinks/column",
         left: "(at @c (fused.softmax @c (concat @c @j @u ?s ?r)) (iota @j))",
         right: "(fused.sink_softmax @j ?s ?r)",
-        when: &[
-            Guard::One("@u"),
-            Guard::Free("?s", "@c"),
-            Guard::Free("?r", "@c"),
-            Guard::Free("?r", "@u"),
-            Guard::Free("?r", "@j"),
-            Guard::Is("?s", Property::Score),
-            Guard::Is("?r", Property::Finite),
-        ],
+        when: COLUMN,
         holds: Holds::Rounding,
         kind: Kind::Directed,
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
@@ -87,15 +90,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "sinks/first-column",
         left: "(at @c (fused.softmax @c (concat @c @u @j ?r ?s)) (add (iota @j) 1i))",
         right: "(fused.sink_softmax @j ?s ?r)",
-        when: &[
-            Guard::One("@u"),
-            Guard::Free("?s", "@c"),
-            Guard::Free("?r", "@c"),
-            Guard::Free("?r", "@u"),
-            Guard::Free("?r", "@j"),
-            Guard::Is("?s", Property::Score),
-            Guard::Is("?r", Property::Finite),
-        ],
+        when: COLUMN,
         holds: Holds::Rounding,
         kind: Kind::Directed,
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
