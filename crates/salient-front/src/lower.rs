@@ -82,6 +82,8 @@ struct Bound {
     name: String,
     /// None while nothing says how long it is.
     axis: Option<AxisId>,
+    /// Whether something would say it that has been refused before.
+    refused: bool,
     /// Whether its extent was written, and not taken from a use.
     explicit: bool,
     /// What says how long it is.

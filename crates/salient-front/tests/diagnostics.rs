@@ -49,6 +49,8 @@ mistakes! {
     transpose_of_a_vector: body("return ids.T");
     index_of_two_lengths: body("let z[t] = x[t, t]\n    return z");
     index_without_a_length: body("let z[t, q] = x[t, 0] * q\n    return z");
+    index_without_the_length_of_its_name: body("let z[t, e] = x[t, 0] * e\n    return z");
+    index_of_what_was_refused: body("let z[t, i] = x[t, q]\n    let w[i] = sum[t](if i <= t then z[t, i] else 0)\n    return w");
     index_twice_on_the_left: body("let z[t, t] = x[t, 0]\n    return z");
     index_left_over: body("let z[t] = x[t, d]\n    return z");
     axis_without_an_index: body("let z[t] = x @ x.T\n    return z");

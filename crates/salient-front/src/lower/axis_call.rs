@@ -423,6 +423,7 @@ impl<'a> Lowerer<'a, '_> {
                 .map(|(axis, label)| Bound {
                     name: label.to_string(),
                     axis: Some(*axis),
+                    refused: false,
                     explicit: false,
                     from: span,
                 })

@@ -27,14 +27,23 @@ impl<'a> Lowerer<'a, '_> {
             let bound = match extent {
                 Some(dim) => {
                     let axis = self.new_axis(name, dim);
-                    Bound { name: name.clone(), axis: Some(axis), explicit: true, from: *span }
+                    Bound {
+                        name: name.clone(),
+                        axis: Some(axis),
+                        refused: false,
+                        explicit: true,
+                        from: *span,
+                    }
                 }
                 None => {
                     let mut uses = Vec::new();
                     for body in bodies {
                         self.scan(body, name, &mut uses);
                     }
-                    self.bound_by_use(name, &uses, *span)
+                    {
+                        let refused = bodies.iter().any(|body| self.reads_refused(body));
+                        Bound { refused, ..self.bound_by_use(name, &uses, *span) }
+                    }
                 }
             };
             self.frame().indices.push(bound);
@@ -47,14 +56,14 @@ impl<'a> Lowerer<'a, '_> {
         let candidates: Vec<&Use> = uses.iter().filter(|u| u.weak != strong).collect();
         let named_alike = |u: &&&Use| u.axis.is_some_and(|a| *self.b.axis(a).name == *name);
         let Some(found) = candidates.iter().find(named_alike).or(candidates.first()) else {
-            return Bound { name: name.to_owned(), axis: None, explicit: false, from: span };
+            return Bound { name: name.to_owned(), axis: None, refused: false, explicit: false, from: span };
         };
         let (axis, extent, from) = (found.axis, found.extent.clone(), found.span);
         let axis = match axis {
             Some(axis) if !self.clashes(axis, &self.taken(name)) => axis,
             _ => self.new_axis(name, &extent),
         };
-        Bound { name: name.to_owned(), axis: Some(axis), explicit: false, from }
+        Bound { name: name.to_owned(), axis: Some(axis), refused: false, explicit: false, from }
     }
 
     /// The axis of that name and extent, or a numbered one where that would be confused with another.
@@ -78,11 +87,20 @@ impl<'a> Lowerer<'a, '_> {
 
     /// The index as a value.
     pub(super) fn index_named(&mut self, name: &str, span: Span) -> Eval<Value<'a>> {
-        let axis = self.bound(name).and_then(|b| b.axis);
-        match axis {
-            Some(axis) => Ok(Value::Tensor(self.index_value(axis, name))),
-            None => Err(unknown_extent(name, span)),
+        match self.bound(name).map(|b| (b.axis, b.refused)) {
+            Some((Some(axis), _)) => Ok(Value::Tensor(self.index_value(axis, name))),
+            Some((None, true)) => Err(Fail::Reported),
+            Some((None, false)) | None => Err(self.unknown_extent(name, span)),
         }
+    }
+
+    fn unknown_extent(&self, name: &str, span: Span) -> Fail {
+        // An index is mostly called as its extent, in lower case.
+        let alike = name.to_uppercase();
+        let extent = if self.is_known(&alike) { alike.as_str() } else { "T" };
+        Diagnostic::error(span, format!("nothing says how long index `{name}` is"))
+            .help(format!("write its extent where it is bound: `{name}: {extent}`"))
+            .into()
     }
 
     // ---- reading
@@ -421,7 +439,7 @@ impl<'a> Lowerer<'a, '_> {
                             Slot { axis: Some(axis), label }
                         }
                         (None, Some(axis)) => Slot { axis: Some(axis), label },
-                        (None, None) => return Err(unknown_extent(&name.name, name.span)),
+                        (None, None) => return Err(self.unknown_extent(&name.name, name.span)),
                     }]);
                 }
                 Index::Name(..) => {}
@@ -501,10 +519,4 @@ impl ExtendWith for AxisSet {
     fn extend_with(&mut self, axis: Option<AxisId>) {
         axis.into_iter().for_each(|a| self.insert(a));
     }
-}
-
-fn unknown_extent(name: &str, span: Span) -> Fail {
-    Diagnostic::error(span, format!("nothing says how long index `{name}` is"))
-        .help(format!("write its extent where it is bound: `{name}: T`"))
-        .into()
 }

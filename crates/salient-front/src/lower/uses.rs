@@ -6,7 +6,7 @@ use super::Lowerer;
 use super::index::Wanted;
 use crate::ast::{Argument, Bracket, Expr, ExprKind, Ident};
 use crate::source::Span;
-use crate::value::{Builtin, Callee};
+use crate::value::{Builtin, Callee, Value};
 use salient_ir::{AxisId, AxisSet, Dim};
 
 /// A place where an index is used on an axis.
@@ -112,6 +112,13 @@ impl<'a> Lowerer<'a, '_> {
         for child in e.children() {
             self.rest_axes(child, out);
         }
+    }
+
+    /// Whether an expression reads what has been refused: what follows from that is no mistake of its own.
+    pub(super) fn reads_refused(&self, e: &Expr) -> bool {
+        let here = matches!(&e.kind, ExprKind::Name(name)
+            if self.lookup(name).is_some_and(|v| matches!(v.value, Value::Poison)));
+        here || e.children().into_iter().any(|child| self.reads_refused(child))
     }
 
     /// Every place where an expression uses an index plainly.
