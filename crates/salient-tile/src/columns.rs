@@ -11,7 +11,7 @@ use crate::rows::Target;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, Dim, NodeId, ReduceOp};
 use salient_vector::body::{Const, Value};
-use salient_vector::build::Handle;
+use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Mask, Op, math};
 
 /// Columns that one item computes.

@@ -8,7 +8,7 @@ use crate::softmax::log_sum;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, FusedOp, NodeId, ReduceOp};
 use salient_vector::body::Value;
-use salient_vector::build::Handle;
+use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
 
 /// What a row kernel stores, and where.

@@ -10,7 +10,7 @@ use crate::panels::Panels;
 use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
-use salient_vector::build::Handle;
+use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -36,197 +36,9 @@
 //! The builder panics on misuse (a loop in a loop, a store through an input, a value used outside its loop): a wrong
 //! body is a bug of its author. It decides nothing about machines: that is the emitters' part.
 
-use crate::body::{
-    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Param, Place, Section, Ty, Value,
-};
+use crate::body::{Body, Carried, Const, Elem, Inst, Loop, LoopKind, Param, Place, Section, Ty, Value};
+use crate::handle::{Bits, Carry, F32, Handle, I32, Int, Mask, Number, Ptr, Vector, VectorNumber};
 use crate::op::Op;
-
-/// A typed name of a value.
-pub trait Handle: Copy {
-    /// The name of `value`, whose type the caller vouches for.
-    fn from_value(value: Value) -> Self;
-    /// The value named.
-    fn value(self) -> Value;
-}
-
-/// Handles of vectors that can be loaded and stored.
-pub trait Vector: Handle {
-    /// The element that [`Builder::load`] and [`Builder::store`] use.
-    const ELEM: Elem;
-}
-
-/// Handles with arithmetic: [`F32`], [`I32`], [`Int`].
-pub trait Number: Handle {}
-
-/// Handles of vectors of numbers: [`F32`], [`I32`].
-pub trait VectorNumber: Number + Vector {}
-
-/// Handles of bits: [`Mask`], [`I32`].
-pub trait Bits: Handle {}
-
-macro_rules! handles {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub struct $name(Value);
-
-        impl Handle for $name {
-            fn from_value(value: Value) -> Self {
-                $name(value)
-            }
-            fn value(self) -> Value {
-                self.0
-            }
-        }
-
-        impl Carry for $name {
-            fn give(&self, out: &mut Vec<Value>) {
-                out.push(self.0);
-            }
-            fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
-                $name(from.next().expect("as many values come out as went in"))
-            }
-        }
-    )*};
-}
-
-handles! {
-    /// A vector of floats.
-    F32;
-    /// A vector of 32-bit integers.
-    I32;
-    /// A vector of truth values.
-    Mask;
-    /// A 64-bit integer.
-    Int;
-    /// A pointer, of either kind ([`Ty::Ptr`], [`Ty::PtrMut`]).
-    Ptr;
-}
-
-impl Vector for F32 {
-    const ELEM: Elem = Elem::F32;
-}
-impl Vector for I32 {
-    const ELEM: Elem = Elem::I32;
-}
-impl Vector for Mask {
-    const ELEM: Elem = Elem::Bool;
-}
-impl Number for F32 {}
-impl Number for I32 {}
-impl Number for Int {}
-impl VectorNumber for F32 {}
-impl VectorNumber for I32 {}
-impl Bits for Mask {}
-impl Bits for I32 {}
-
-/// What a loop can carry: handles, and tuples, arrays and vectors of what can be carried; `()` for nothing.
-pub trait Carry: Sized {
-    /// Appends its values.
-    fn give(&self, out: &mut Vec<Value>);
-    /// The same shape over the next values.
-    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self;
-}
-
-impl Carry for () {
-    fn give(&self, _: &mut Vec<Value>) {}
-    fn take(&self, _: &mut dyn Iterator<Item = Value>) -> Self {}
-}
-
-impl<T: Carry, const N: usize> Carry for [T; N] {
-    fn give(&self, out: &mut Vec<Value>) {
-        self.iter().for_each(|item| item.give(out));
-    }
-    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
-        std::array::from_fn(|at| self[at].take(from))
-    }
-}
-
-impl<T: Carry> Carry for Vec<T> {
-    fn give(&self, out: &mut Vec<Value>) {
-        self.iter().for_each(|item| item.give(out));
-    }
-    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
-        self.iter().map(|item| item.take(from)).collect()
-    }
-}
-
-macro_rules! carry_tuple {
-    ($($part:ident)*) => {
-        impl<$($part: Carry),*> Carry for ($($part,)*) {
-            #[allow(non_snake_case, reason = "one identifier per type parameter")]
-            fn give(&self, out: &mut Vec<Value>) {
-                let ($($part,)*) = self;
-                $($part.give(out);)*
-            }
-            #[allow(non_snake_case, reason = "one identifier per type parameter")]
-            fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
-                let ($($part,)*) = self;
-                ($($part.take(from),)*)
-            }
-        }
-    };
-}
-carry_tuple!(A);
-carry_tuple!(A B);
-carry_tuple!(A B C);
-carry_tuple!(A B C D);
-
-impl Ptr {
-    /// The place `index` elements after the pointer.
-    pub fn at(self, index: Int) -> Place {
-        Place { addr: Addr { index: Some(index.0), ..self.start() }, access: Access::Unit, mask: None }
-    }
-
-    /// The place at the pointer.
-    pub fn at_start(self) -> Place {
-        Place { addr: self.start(), access: Access::Unit, mask: None }
-    }
-
-    fn start(self) -> Addr {
-        Addr { base: self.0, index: None, elems: 0, lanes: 0 }
-    }
-}
-
-impl From<Ptr> for Place {
-    fn from(ptr: Ptr) -> Place {
-        ptr.at_start()
-    }
-}
-
-impl Place {
-    /// Moves by a fixed number of elements.
-    pub fn plus(mut self, elems: i32) -> Place {
-        self.addr.elems += elems;
-        self
-    }
-
-    /// Moves by a fixed number of whole vectors (`L` elements each).
-    pub fn lanes(mut self, vectors: i32) -> Place {
-        self.addr.lanes += vectors;
-        self
-    }
-
-    /// One element for all lanes: a broadcast load, or a store of lane 0.
-    pub fn one(self) -> Place {
-        Place { access: Access::One, ..self }
-    }
-
-    /// Lane `l` is at element `l * stride`.
-    pub fn strided(self, stride: Int) -> Place {
-        Place { access: Access::Strided(stride.0), ..self }
-    }
-
-    /// Lane `l` is at element `index[l] * stride`.
-    pub fn indexed(self, index: I32, stride: Int) -> Place {
-        Place { access: Access::Indexed { index: index.0, stride: stride.0 }, ..self }
-    }
-
-    /// Only lanes where `mask` is true touch memory; a load gives zero (false) in the others.
-    pub fn masked(self, mask: Mask) -> Place {
-        Place { mask: Some(mask.0), ..self }
-    }
-}
 
 /// Builds one body, front to back.
 #[derive(Debug)]
@@ -260,22 +72,22 @@ impl Builder {
     /// A parameter: memory that nothing writes while the body runs. Where an output may be the same memory (work in
     /// place), it is the output that must be read.
     pub fn input(&mut self, name: impl Into<String>) -> Ptr {
-        Ptr(self.param(name, Ty::Ptr))
+        Ptr::from_value(self.param(name, Ty::Ptr))
     }
 
     /// A parameter: memory that the body reads and writes. It overlaps no input.
     pub fn output(&mut self, name: impl Into<String>) -> Ptr {
-        Ptr(self.param(name, Ty::PtrMut))
+        Ptr::from_value(self.param(name, Ty::PtrMut))
     }
 
     /// A parameter: a 64-bit integer.
     pub fn int_param(&mut self, name: impl Into<String>) -> Int {
-        Int(self.param(name, Ty::Int))
+        Int::from_value(self.param(name, Ty::Int))
     }
 
     /// A parameter: one float, given to every lane.
     pub fn f32_param(&mut self, name: impl Into<String>) -> F32 {
-        F32(self.param(name, Ty::F32))
+        F32::from_value(self.param(name, Ty::F32))
     }
 
     /// A parameter of any type that can be passed.
@@ -289,22 +101,22 @@ impl Builder {
 
     /// A float in every lane.
     pub fn f32(&mut self, value: f32) -> F32 {
-        F32(self.constant(Const::F32(value)))
+        F32::from_value(self.constant(Const::F32(value)))
     }
 
     /// An integer in every lane.
     pub fn i32(&mut self, value: i32) -> I32 {
-        I32(self.constant(Const::I32(value)))
+        I32::from_value(self.constant(Const::I32(value)))
     }
 
     /// A truth value in every lane.
     pub fn mask(&mut self, value: bool) -> Mask {
-        Mask(self.constant(Const::Mask(value)))
+        Mask::from_value(self.constant(Const::Mask(value)))
     }
 
     /// A 64-bit integer.
     pub fn int(&mut self, value: i64) -> Int {
-        Int(self.constant(Const::Int(value)))
+        Int::from_value(self.constant(Const::Int(value)))
     }
 
     /// Any constant.
@@ -332,7 +144,7 @@ impl Builder {
     pub fn load_int(&mut self, elem: Elem, place: impl Into<Place>) -> Int {
         let out = self.fresh(Ty::Int);
         self.insts.push(Inst::LoadInt { out, elem, addr: place.into().addr });
-        Int(out)
+        Int::from_value(out)
     }
 
     /// Writes a vector to memory.
@@ -350,7 +162,7 @@ impl Builder {
         let addr = place.into().addr;
         let out = self.fresh(self.body.ty(addr.base));
         self.insts.push(Inst::Address { out, elem, addr });
-        Ptr(out)
+        Ptr::from_value(out)
     }
 
     // Operators: one generic way in, and the typed names.
@@ -404,7 +216,7 @@ impl Builder {
 
     /// `a * b + c`, rounded once where the target can.
     pub fn fma(&mut self, a: F32, b: F32, c: F32) -> F32 {
-        F32(self.op(Op::Fma, &[a.0, b.0, c.0]))
+        F32::from_value(self.op(Op::Fma, &[a.value(), b.value(), c.value()]))
     }
 
     /// `-a`.
@@ -519,7 +331,7 @@ impl Builder {
 
     /// `a` where `mask` is true, else `b`.
     pub fn select<T: Vector>(&mut self, mask: Mask, a: T, b: T) -> T {
-        T::from_value(self.op(Op::Select, &[mask.0, a.value(), b.value()]))
+        T::from_value(self.op(Op::Select, &[mask.value(), a.value(), b.value()]))
     }
 
     /// A float rounded toward zero as an integer; MIN where it is NaN or does not fit.
@@ -559,12 +371,12 @@ impl Builder {
 
     /// 0, 1, 2, ..., L - 1.
     pub fn lane_id(&mut self) -> I32 {
-        I32(self.op(Op::LaneId, &[]))
+        I32::from_value(self.op(Op::LaneId, &[]))
     }
 
     /// The number of lanes.
     pub fn lane_count(&mut self) -> Int {
-        Int(self.op(Op::LaneCount, &[]))
+        Int::from_value(self.op(Op::LaneCount, &[]))
     }
 
     /// `base + lane`: in a loop over lanes, the index of each lane's element.
@@ -634,7 +446,7 @@ impl Builder {
         let params: Vec<Value> = inits.iter().map(|&value| self.fresh(self.body.ty(value))).collect();
 
         self.in_loop = true;
-        let next = code(self, Int(index), init.take(&mut params.iter().copied()));
+        let next = code(self, Int::from_value(index), init.take(&mut params.iter().copied()));
         self.in_loop = false;
 
         let mut nexts = Vec::new();
@@ -650,7 +462,14 @@ impl Builder {
             .map(|at| Carried { param: params[at], init: inits[at], next: nexts[at], result: results[at] })
             .collect();
         let insts = std::mem::take(&mut self.insts);
-        self.body.sections.push(Section::Loop(Loop { kind, trip: trip.0, index, carried, insts, unroll }));
+        self.body.sections.push(Section::Loop(Loop {
+            kind,
+            trip: trip.value(),
+            index,
+            carried,
+            insts,
+            unroll,
+        }));
         init.take(&mut results.into_iter())
     }
 

@@ -8,6 +8,7 @@ mod apply;
 pub mod body;
 pub mod build;
 pub mod eval;
+pub mod handle;
 pub mod math;
 pub mod op;
 pub mod quantised;
@@ -16,5 +17,6 @@ pub mod tile;
 pub mod verify;
 
 pub use body::{Body, Elem, Place, Ty, Value};
-pub use build::{Builder, F32, I32, Int, Mask, Ptr};
+pub use build::Builder;
+pub use handle::{F32, I32, Int, Mask, Ptr};
 pub use op::{OPS, Op};

@@ -4,7 +4,8 @@
 //! tests hold them on a dense sample of the range. Coefficients are minimax (Remez's algorithm) in the error of the
 //! result. Nothing here is aware of a machine, and nothing calls out of the body.
 
-use crate::build::{Builder, F32, I32};
+use crate::build::Builder;
+use crate::handle::{F32, I32, Mask};
 
 /// 1.5 * 2^23: adding it rounds a float of moderate size to an integer and leaves that integer in the low mantissa bits.
 const ROUND: f32 = 12_582_912.0;
@@ -407,7 +408,7 @@ pub fn rem_floor(b: &mut Builder, x: I32, y: I32) -> I32 {
 }
 
 /// Whether rounding down and rounding toward zero differ: the remainder is not zero and its sign is not that of `y`.
-fn rounds_down(b: &mut Builder, x: I32, y: I32) -> crate::build::Mask {
+fn rounds_down(b: &mut Builder, x: I32, y: I32) -> Mask {
     let remainder = b.rem(x, y);
     let zero = b.i32(0);
     let inexact = b.ne(remainder, zero);

@@ -11,7 +11,8 @@
 //! rows. Which formats of files fit, and who packs them, is not decided here.
 
 use crate::body::{Body, Elem, LoopKind};
-use crate::build::{Builder, F32, I32, Int, Ptr};
+use crate::build::Builder;
+use crate::handle::{F32, I32, Int, Ptr, Vector};
 use crate::tile::Shape;
 
 /// Positions along the depth that share a scale and an offset.
@@ -55,7 +56,7 @@ struct Block {
 }
 
 impl Block {
-    fn vector<T: crate::build::Vector>(&self, b: &mut Builder, row: usize, v: usize) -> T {
+    fn vector<T: Vector>(&self, b: &mut Builder, row: usize, v: usize) -> T {
         b.load(self.start.at_start().lanes((row * self.vectors + v) as i32))
     }
 

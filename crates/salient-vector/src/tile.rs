@@ -5,7 +5,8 @@
 //! for the caches and the loops over tiles are made by the callers; so is the choice of shape, by target and by problem.
 
 use crate::body::{Body, Elem, LoopKind};
-use crate::build::{Builder, F32, Int, Ptr};
+use crate::build::Builder;
+use crate::handle::{F32, Int, Mask, Ptr};
 
 /// How the left operand lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -214,7 +215,7 @@ fn inner_loop(
 }
 
 /// For each vector of a row, the mask of its columns that exist.
-fn edges(b: &mut Builder, vectors: usize, columns: Int) -> Vec<crate::build::Mask> {
+fn edges(b: &mut Builder, vectors: usize, columns: Int) -> Vec<Mask> {
     let lanes = b.lane_count();
     let mut left = columns;
     (0..vectors)

@@ -116,11 +116,11 @@ fn body_of(info: &OpInfo, types: &[Ty]) -> Body {
 }
 
 fn pointer(value: Value) -> salient_vector::Ptr {
-    salient_vector::build::Handle::from_value(value)
+    salient_vector::handle::Handle::from_value(value)
 }
 
 fn int(value: Value) -> salient_vector::Int {
-    salient_vector::build::Handle::from_value(value)
+    salient_vector::handle::Handle::from_value(value)
 }
 
 const SIZE: usize = 1024;

@@ -1,8 +1,8 @@
 //! Random bodies on random and hostile data.
 
 use salient_vector::body::LoopKind;
-use salient_vector::build::{Handle, Vector};
 use salient_vector::eval::{Arg, Memory};
+use salient_vector::handle::{Handle, Vector};
 use salient_vector::op::{OPS, Sig};
 use salient_vector::{Body, Builder, F32, I32, Int, Mask, Op, Ty, Value};
 
