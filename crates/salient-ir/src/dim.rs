@@ -396,8 +396,104 @@ impl std::ops::Add for &Dim {
             }
         }
         let rest = Dim::from_map(map);
-        quotients.into_iter().filter(|(_, c)| *c != 0).fold(rest, |sum, (atoms, c)| &sum + &cancel(atoms, c))
+        let nonzero = quotients.into_iter().filter(|(_, c)| *c != 0);
+        nonzero.fold(rest, |sum, (atoms, c)| &sum + &cancel(atoms, c)).with_fractions_joined()
     }
+}
+
+/// A monomial that is a fraction of another one by a number, as `T * (D / 2)` is of `T * D`.
+struct Fraction {
+    /// The monomial of which it is a fraction.
+    whole: Vec<Atom>,
+    /// The dividend, which is a product of symbols, and what the quotient is multiplied by.
+    of: (Vec<Atom>, Vec<Atom>),
+    by: i64,
+}
+
+impl Fraction {
+    fn of(atoms: &[Atom]) -> Option<Fraction> {
+        atoms.iter().enumerate().find_map(|(at, atom)| {
+            let Atom::Exact(num, den) = atom else { return None };
+            let ([(dividend, 1)], Some(by)) = (num.terms.as_slice(), den.as_constant()) else { return None };
+            let mut rest = atoms.to_vec();
+            rest.remove(at);
+            let mut whole: Vec<Atom> = dividend.iter().chain(&rest).cloned().collect();
+            whole.sort();
+            Some(Fraction { whole, of: (dividend.clone(), rest), by })
+        })
+    }
+}
+
+impl Dim {
+    /// Fractions of one monomial by numbers are one fraction in lowest terms, beside the monomial itself: `D - D / 2` is
+    /// `D / 2`, and of slices that are halves of one axis both are as long.
+    fn with_fractions_joined(self) -> Dim {
+        let mut joined = self;
+        let mut done = BTreeSet::new();
+        while let Some(first) = joined
+            .terms
+            .iter()
+            .filter_map(|(atoms, _)| Fraction::of(atoms))
+            .find(|f| f.by > 0 && !done.contains(&f.whole))
+        {
+            done.insert(first.whole.clone());
+            joined = joined.joined(&first).unwrap_or(joined);
+        }
+        joined
+    }
+
+    /// As [`Dim::with_fractions_joined`] for the fractions of one monomial; `None` on overflow and if there is nothing to
+    /// join.
+    fn joined(&self, first: &Fraction) -> Option<Dim> {
+        let (mut num, mut den, mut parts) = (0i64, 1i64, 0);
+        let mut rest = BTreeMap::new();
+        for (atoms, coef) in &self.terms {
+            let by = match Fraction::of(atoms) {
+                Some(f) if f.whole == first.whole && f.by > 0 => f.by,
+                Some(_) | None if *atoms == first.whole => 1,
+                Some(_) | None => {
+                    rest.insert(atoms.clone(), *coef);
+                    continue;
+                }
+            };
+            parts += 1;
+            num = num.checked_mul(by)?.checked_add(coef.checked_mul(den)?)?;
+            den = den.checked_mul(by)?;
+            let common = gcd(num, den);
+            (num, den) = (num / common, den / common);
+        }
+        if parts < 2 {
+            return None;
+        }
+        // What is left over has the sign of the whole, so that a sign that was plain stays plain.
+        for (atoms, coef) in [(first.whole.clone(), num / den), (first.part(den), num % den)] {
+            if coef != 0 {
+                *rest.entry(atoms).or_insert(0) += coef;
+            }
+        }
+        Some(Dim::from_map(rest))
+    }
+}
+
+impl Fraction {
+    /// The monomial that is so large a part of the whole.
+    fn part(&self, by: i64) -> Vec<Atom> {
+        let (dividend, rest) = &self.of;
+        let dividend = Dim { terms: vec![(dividend.clone(), 1)] };
+        let mut atoms = rest.clone();
+        atoms.push(Atom::Exact(Box::new(dividend), Box::new(Dim::constant(by))));
+        atoms.sort();
+        atoms
+    }
+}
+
+/// The greatest number that divides both; one if both are zero.
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(1).max(1)
 }
 
 impl std::ops::Sub for &Dim {
@@ -520,6 +616,20 @@ mod tests {
         assert_eq!((&s("D") * &s("H")).exact_div(&s("H")), Some(s("D")));
         assert_eq!(e.exact_div(&Dim::constant(2)), s("D").exact_div(&(&s("H") * &Dim::constant(2))));
         assert_eq!(Dim::constant(7).exact_div(&Dim::constant(2)), None);
+    }
+
+    #[test]
+    fn fractions_of_one_dimension_join() {
+        let part = |n: i64| s("D").exact_div(&Dim::constant(n)).unwrap();
+        assert_eq!(&s("D") - &part(2), part(2));
+        assert_eq!(&part(2) - &part(4), part(4));
+        assert_eq!(&part(2) - &s("D"), &part(2) * &Dim::constant(-1));
+        assert_eq!(&(&s("D") * &Dim::constant(2)) - &part(4), &s("D") + &(&part(4) * &Dim::constant(3)));
+        assert_eq!(&(&s("T") * &s("D")) - &(&s("T") * &part(2)), &s("T") * &part(2));
+        assert_eq!(&(&part(3) + &part(2)) + &s("T"), &s("T") + &(&part(6) * &Dim::constant(5)));
+        // A quotient by what is no number stays what it is.
+        let e = s("D").exact_div(&s("H")).unwrap();
+        assert_eq!((&s("D") - &e).to_string(), "D - D / H");
     }
 
     #[test]

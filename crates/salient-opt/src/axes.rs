@@ -8,6 +8,7 @@
 
 mod groups;
 
+use crate::index;
 use groups::Groups;
 use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, Init, MapOp, NodeId, Op, Port, ReduceOp};
 use std::collections::HashMap;
@@ -20,6 +21,10 @@ pub(crate) fn canonicalise(g: &Graph) -> Graph {
     // A first run finds how inputs are read and which axes occur; the second is built on that.
     let mut survey = Renamer::new(g, &Plan::default());
     survey.run();
+    if survey.simplified {
+        // What became a plain index joins axes that were apart.
+        return canonicalise(&survey.b.finish());
+    }
     let plan = survey.plan();
     let mut renamer = Renamer::new(g, &plan);
     renamer.run();
@@ -50,6 +55,8 @@ struct Renamer<'a> {
     /// The new nodes of inputs and parameters, and the best way seen of naming their axes.
     ports: Vec<NodeId>,
     reads: Vec<Option<Read>>,
+    /// Whether an index turned out simpler than it was written.
+    simplified: bool,
 }
 
 impl<'a> Renamer<'a> {
@@ -63,6 +70,7 @@ impl<'a> Renamer<'a> {
             transparent: transparent(g),
             ports: Vec::new(),
             reads: vec![None; g.inputs().len() + g.params().len()],
+            simplified: false,
         };
         for (name, extent) in &plan.axes {
             r.b.axis_id(name, extent);
@@ -223,7 +231,9 @@ impl<'a> Renamer<'a> {
             Op::Extent(dim) => self.b.extent_of(dim),
             Op::Map(map) => {
                 let args: Vec<NodeId> = args.iter().map(|a| self.inner(*a, subst, None)).collect();
-                self.add(Op::Map(*map), &args)
+                let simpler = index::simpler(&mut self.b, *map, &args);
+                self.simplified |= simpler.is_some();
+                simpler.unwrap_or_else(|| self.add(Op::Map(*map), &args))
             }
             Op::Reduce(op, axis) => self.reduce(*op, *axis, args[0], subst),
             Op::At(axis) => self.at(*axis, args[0], args[1], subst),
@@ -292,7 +302,7 @@ impl<'a> Renamer<'a> {
             | Op::CumSum(_)
             | Op::Fused(..) => false,
         };
-        if renames || self.transparent[x.index()] {
+        if renames || self.transparent[x.index()] || self.places(x, axis) {
             return self.inner(x, subst, Some((axis, index)));
         }
         let others = self.image(x, subst, Some(axis));
@@ -300,6 +310,27 @@ impl<'a> Renamer<'a> {
         let iota = self.b.iota(bound);
         let x = self.inner(x, subst, Some((axis, iota)));
         self.b.at(x, bound, index).expect("an index stays an integer")
+    }
+
+    /// Whether a value depends on the axis only by where it reads another one: two views are one.
+    fn places(&self, x: NodeId, axis: AxisId) -> bool {
+        let args = self.g.args(x);
+        match self.g.op(x) {
+            Op::At(bound) => {
+                let inside = *bound != axis && self.g.node(args[0]).axes.contains(axis);
+                !inside || self.places(args[0], axis)
+            }
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::Concat(..)
+            | Op::CumSum(_)
+            | Op::Fused(..) => false,
+        }
     }
 
     /// Builds a node that keeps the axis it works along, under the name that `subst` asks for where that is possible.

@@ -5,9 +5,10 @@
 //! the new axis, which is done once when they are bound. Parts that read different inputs stay apart: data is not copied.
 //! A local pass before the e-graph, where as many parts would be as many classes.
 
+use crate::index::Place;
 use crate::tidy::finish;
-use salient_ir::{AxisId, Builder, Dim, Graph, MapOp, NodeId, Op};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use salient_ir::{AxisId, Builder, Const, Dim, Graph, MapOp, NodeId, Op};
+use std::collections::{BTreeSet, HashMap};
 
 /// The same model with each concatenation of equal computations as one computation.
 pub(crate) fn batch(g: &Graph) -> Graph {
@@ -151,75 +152,35 @@ impl Unifier<'_> {
         b.add(Op::Concat(self.axis, ids.iter().map(|_| one).collect()), &args).ok()
     }
 
-    /// Indices that are so many steps apart.
+    /// Indices that are so many steps apart: each, or each group of as many, as the keys that several heads share.
     fn places(&self, b: &mut Builder, ids: &[NodeId]) -> Option<NodeId> {
         let places = ids.iter().map(|id| Place::of(self.g, *id)).collect::<Option<Vec<Place>>>()?;
-        let step = &places[1].offset - &places[0].offset;
-        let regular =
-            places.windows(2).all(|w| w[0].terms == w[1].terms && &w[1].offset - &w[0].offset == step);
-        if !regular {
+        if places.iter().any(|p| p.terms != places[0].terms) {
             return None;
         }
-        let (head, step) = (b.iota(self.axis), b.extent_of(&step));
-        let mut sum = b.map(MapOp::Mul, &[head, step]).expect("integers");
-        for (axis, times) in &places[0].terms {
-            let mut term = b.iota(*axis);
-            if times.as_constant() != Some(1) {
-                let times = b.extent_of(times);
-                term = b.map(MapOp::Mul, &[term, times]).expect("integers");
-            }
-            sum = b.map(MapOp::Add, &[sum, term]).expect("integers");
+        let (group, step) = steps(&places)?;
+        let mut head = b.iota(self.axis);
+        if group > 1 {
+            let group = b.constant(Const::I64(i64::try_from(group).ok()?));
+            head = b.map(MapOp::IntDiv, &[head, group]).expect("integers");
         }
-        if places[0].offset.as_constant() != Some(0) {
-            let offset = b.extent_of(&places[0].offset);
-            sum = b.map(MapOp::Add, &[sum, offset]).expect("integers");
+        if step.as_constant() != Some(1) {
+            let step = b.extent_of(&step);
+            head = b.map(MapOp::Mul, &[head, step]).expect("integers");
         }
-        Some(sum)
+        Some(places[0].add_to(b, Some(head)))
     }
 }
 
-/// An index: so many times each axis's own, and what does not depend on one.
-struct Place {
-    terms: BTreeMap<AxisId, Dim>,
-    offset: Dim,
-}
-
-impl Place {
-    fn of(g: &Graph, id: NodeId) -> Option<Place> {
-        let none = BTreeMap::new;
-        let args = g.args(id);
-        match g.op(id) {
-            Op::Iota(axis) => {
-                let terms = BTreeMap::from([(*axis, Dim::constant(1))]);
-                Some(Place { terms, offset: Dim::constant(0) })
-            }
-            Op::Extent(dim) => Some(Place { terms: none(), offset: dim.clone() }),
-            Op::Const(c) if c.dtype().is_int() => {
-                Some(Place { terms: none(), offset: Dim::constant(c.value() as i64) })
-            }
-            Op::Map(MapOp::Add) => {
-                let (mut a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
-                for (axis, times) in c.terms {
-                    let term = a.terms.entry(axis).or_insert_with(|| Dim::constant(0));
-                    *term = &*term + &times;
-                }
-                a.offset = &a.offset + &c.offset;
-                Some(a)
-            }
-            Op::Map(MapOp::Mul) => {
-                let (a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
-                let (index, by) = if c.terms.is_empty() { (a, c.offset) } else { (c, a.offset.clone()) };
-                // A product of two indices is no place.
-                let alone = args.iter().any(|x| g.node(*x).axes.is_empty());
-                alone.then(|| Place {
-                    terms: index.terms.into_iter().map(|(axis, times)| (axis, &times * &by)).collect(),
-                    offset: &index.offset * &by,
-                })
-            }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
-        }
-    }
+/// How many places in a row are the same, and how far the next ones lie behind them.
+fn steps(places: &[Place]) -> Option<(usize, Dim)> {
+    let offset = |n: usize| &places[n].offset;
+    let group = (1..places.len()).find(|n| offset(*n) != offset(0))?;
+    let step = offset(group) - offset(0);
+    let times = |n: usize| Dim::constant(i64::try_from(n / group).expect("as many as there are parts"));
+    let at = |n: usize| offset(0) + &(&step * &times(n));
+    let regular = places.len().is_multiple_of(group) && (0..places.len()).all(|n| *offset(n) == at(n));
+    regular.then_some((group, step))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ mod certificate;
 mod cost;
 mod extract;
 mod facts;
+mod heads;
+mod index;
 mod join;
 mod lang;
 mod merge;
@@ -94,7 +96,7 @@ const SMALLEST_LIMIT: usize = 2_000;
 const GROWTH: usize = 30;
 
 fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
-    let source = share::share(&axes::canonicalise(&batch::batch(graph)));
+    let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph))));
     let mut classes = normalise::Classes::new(facts::Known::of(&source));
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();

@@ -59,7 +59,9 @@ impl Groups {
             let axes = &g.port(*id).expect("a port").axes;
             axes.iter().map(|a| (*id, *a))
         });
-        let every: Vec<_> = outputs.chain(ports).chain(union.variables()).collect();
+        // How many index expressions there are is the spelling's business: they give no group its number.
+        let values = union.variables().into_iter().filter(|(id, _)| !is_index(g, *id));
+        let every: Vec<_> = outputs.chain(ports).chain(values).collect();
         let mut taken: BTreeSet<String> =
             g.inputs().iter().chain(g.params()).map(|p| p.name.to_string()).collect();
         let mut out = Groups { of: BTreeMap::new(), stems: Vec::new(), by_extent: BTreeMap::new() };
@@ -141,6 +143,11 @@ fn stem(extent: &Dim, taken: &mut BTreeSet<String>) -> String {
 fn flows(g: &Graph, id: NodeId, arg: NodeId) -> bool {
     let is_index = matches!(g.op(id), Op::At(_)) && g.args(id)[1] == arg;
     !is_index && !matches!(g.op(arg), Op::Iota(_))
+}
+
+/// Whether a node is an integer made of indices.
+fn is_index(g: &Graph, id: NodeId) -> bool {
+    g.node(id).dtype.is_int() && matches!(g.op(id), Op::Iota(_) | Op::Map(_))
 }
 
 fn is_param(g: &Graph, id: NodeId) -> bool {

@@ -6,6 +6,7 @@
 mod attention;
 mod contraction;
 mod masks;
+mod positions;
 mod sinks;
 mod softmax;
 mod sums;
@@ -22,6 +23,7 @@ pub const FAMILIES: &[(&str, &[Row])] = &[
     ("sums", sums::ROWS),
     ("masks", masks::ROWS),
     ("softmax", softmax::ROWS),
+    ("positions", positions::ROWS),
     ("attention", attention::ROWS),
     ("sinks", sinks::ROWS),
     ("contraction", contraction::ROWS),

@@ -210,4 +210,22 @@ pub(super) const ROWS: &[Row] = &[
         Holds::Rounding,
         &[X, C],
     ),
+    row(
+        "a distance from anywhere",
+        "(fused.softmax @j (select (le (iota @j) (iota @i)) (add ?x (mul (f32 (iota @j)) ?c)) -inf))",
+        "(fused.softmax @j (select (le (iota @j) (iota @i)) \
+         (add ?x (mul (f32 (sub (iota @i) (iota @j))) ?c)) -inf))",
+        &[Guard::Free("?c", "@j"), Guard::Is("?c", Property::Finite), Guard::Is("?x", Property::Score)],
+        Holds::Rounding,
+        &[X, C],
+    ),
+    row(
+        "a slope that depends on the key",
+        "(fused.softmax @j (select (le (iota @j) (iota @i)) (add ?x (mul (f32 (iota @j)) ?c)) -inf))",
+        "(fused.softmax @j (select (le (iota @j) (iota @i)) \
+         (add ?x (mul (mul (f32 (sub (iota @i) (iota @j))) ?c) -1)) -inf))",
+        &[Guard::Is("?c", Property::Finite), Guard::Is("?x", Property::Score)],
+        Holds::Rounding,
+        &[X, C],
+    ),
 ];

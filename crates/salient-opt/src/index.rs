@@ -1,0 +1,203 @@
+//! Integer expressions as sums over indices, with symbolic factors: `h * E + e + 1`. What can be read off that form: steps
+//! between places, and quotients and remainders that come out even.
+//!
+//! Unlike [`Affine`](crate::facts::affine::Affine), which serves proofs of signs, factors may be dimensions.
+
+use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op};
+use std::collections::BTreeMap;
+
+/// An index: so many times each axis's own, and what does not depend on one.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The factor of each axis's own index; none is zero.
+    pub(crate) terms: BTreeMap<AxisId, Dim>,
+    /// What does not depend on an axis.
+    pub(crate) offset: Dim,
+}
+
+impl Place {
+    /// A place that is the same everywhere.
+    fn fixed(offset: Dim) -> Place {
+        Place { terms: BTreeMap::new(), offset }
+    }
+
+    /// The place that an integer expression is, if it is one.
+    pub(crate) fn of(g: &Graph, id: NodeId) -> Option<Place> {
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Iota(axis) => {
+                let terms = BTreeMap::from([(*axis, Dim::constant(1))]);
+                Some(Place { terms, offset: Dim::constant(0) })
+            }
+            Op::Extent(dim) => Some(Place::fixed(dim.clone())),
+            Op::Const(c) if c.dtype().is_int() => Some(Place::fixed(Dim::constant(c.value() as i64))),
+            Op::Map(MapOp::Add) => {
+                let (mut a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
+                for (axis, times) in c.terms {
+                    let term = a.terms.entry(axis).or_insert_with(|| Dim::constant(0));
+                    *term = &*term + &times;
+                }
+                a.terms.retain(|_, times| times.as_constant() != Some(0));
+                a.offset = &a.offset + &c.offset;
+                Some(a)
+            }
+            Op::Map(MapOp::Mul) => {
+                let (a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
+                let (index, by) = if c.terms.is_empty() { (a, c.offset) } else { (c, a.offset.clone()) };
+                // A product of two indices is no place.
+                let alone = args.iter().any(|x| g.node(*x).axes.is_empty());
+                let times = |(axis, times): (AxisId, Dim)| (axis, &times * &by);
+                let terms: BTreeMap<AxisId, Dim> = index.terms.into_iter().map(times).collect();
+                let zero = by.as_constant() == Some(0);
+                alone.then(|| Place {
+                    terms: if zero { BTreeMap::new() } else { terms },
+                    offset: &index.offset * &by,
+                })
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
+            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        }
+    }
+
+    /// The expression for it, behind another one if there is one.
+    pub(crate) fn add_to(&self, b: &mut Builder, from: Option<NodeId>) -> NodeId {
+        let mut sum = from;
+        let mut push = |b: &mut Builder, term: NodeId| {
+            let all = sum.map_or(term, |sum| b.map(MapOp::Add, &[sum, term]).expect("integers"));
+            sum = Some(all);
+            all
+        };
+        for (axis, times) in &self.terms {
+            let mut term = b.iota(*axis);
+            if times.as_constant() != Some(1) {
+                let times = b.extent_of(times);
+                term = b.map(MapOp::Mul, &[term, times]).expect("integers");
+            }
+            push(b, term);
+        }
+        if self.offset.as_constant() != Some(0) {
+            let offset = b.extent_of(&self.offset);
+            push(b, offset);
+        }
+        sum.unwrap_or_else(|| b.extent_of(&self.offset))
+    }
+
+    /// `(q, r)` with `self = q * by + r` where it is proved that `0 <= r < by` everywhere.
+    fn divided(&self, g: &Graph, by: &Dim) -> Option<(Place, Place)> {
+        let (offset, left) = self.offset.split_multiple(by);
+        let (mut quotient, mut rest) = (Place::fixed(offset), Place::fixed(left.clone()));
+        let mut most = left;
+        for (axis, times) in &self.terms {
+            let (times, left) = times.split_multiple(by);
+            let last = g.extent(*axis) - &Dim::constant(1);
+            most = &most + &(&left * &last);
+            for (place, times) in [(&mut quotient, times), (&mut rest, left)] {
+                if times.as_constant() != Some(0) {
+                    place.terms.insert(*axis, times);
+                }
+            }
+        }
+        let least = rest.offset.is_nonnegative() && rest.terms.values().all(Dim::is_nonnegative);
+        (least && most.provably_le(&(by - &Dim::constant(1)))).then_some((quotient, rest))
+    }
+}
+
+/// A simpler expression for an operator on integers: `(h * E + e) / E` is `h`, `(h * E + e) % E` is `e`, and
+/// `x / E * E + x % E` is `x`.
+pub(crate) fn simpler(b: &mut Builder, op: MapOp, args: &[NodeId]) -> Option<NodeId> {
+    if args.iter().any(|a| b.node(*a).dtype != DType::I64) {
+        return None;
+    }
+    match op {
+        MapOp::IntDiv | MapOp::Mod => {
+            let by = Place::of(b, args[1]).filter(|by| by.terms.is_empty())?.offset;
+            let (quotient, rest) = Place::of(b, args[0])?.divided(b, &by)?;
+            let place = if op == MapOp::IntDiv { quotient } else { rest };
+            Some(place.add_to(b, None))
+        }
+        MapOp::Add => undivided(b, args[0], args[1]).or_else(|| undivided(b, args[1], args[0])),
+        MapOp::Neg
+        | MapOp::Recip
+        | MapOp::Abs
+        | MapOp::Floor
+        | MapOp::Exp
+        | MapOp::Log
+        | MapOp::Sqrt
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::Not
+        | MapOp::ToF32
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Div
+        | MapOp::Pow
+        | MapOp::Philox
+        | MapOp::Min
+        | MapOp::Max
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or
+        | MapOp::Select => None,
+    }
+}
+
+/// `x` of `x / q * q` and `x % q`.
+fn undivided(g: &Graph, product: NodeId, rest: NodeId) -> Option<NodeId> {
+    let args_of = |id: NodeId, op: MapOp| (g.op(id) == &Op::Map(op)).then(|| (g.args(id)[0], g.args(id)[1]));
+    let (x, q) = args_of(rest, MapOp::Mod)?;
+    let (a, c) = args_of(product, MapOp::Mul)?;
+    let is = |quotient: NodeId, by: NodeId| by == q && args_of(quotient, MapOp::IntDiv) == Some((x, q));
+    (is(a, c) || is(c, a)).then_some(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(b: &mut Builder, a: AxisId, times: &Dim, c: AxisId) -> NodeId {
+        let (a, times, c) = (b.iota(a), b.extent_of(times), b.iota(c));
+        let product = b.map(MapOp::Mul, &[a, times]).unwrap();
+        b.map(MapOp::Add, &[product, c]).unwrap()
+    }
+
+    #[test]
+    fn the_parts_of_a_merged_index_come_back_where_they_fit() {
+        let mut b = Builder::new("m");
+        let (e, f) = (Dim::symbol("E"), Dim::symbol("F"));
+        let (h, i, j) = (b.axis_id("h", &Dim::constant(4)), b.axis_id("i", &e), b.axis_id("j", &f));
+        let by = b.extent_of(&e);
+        let (head, place) = (b.iota(h), b.iota(i));
+        let merged = index(&mut b, h, &e, i);
+        assert_eq!(simpler(&mut b, MapOp::IntDiv, &[merged, by]), Some(head));
+        assert_eq!(simpler(&mut b, MapOp::Mod, &[merged, by]), Some(place));
+        // What may be longer than the divisor stays.
+        let other = index(&mut b, h, &e, j);
+        assert_eq!(simpler(&mut b, MapOp::IntDiv, &[other, by]), None);
+        assert_eq!(simpler(&mut b, MapOp::Mod, &[other, by]), None);
+        // An index that may be below zero does too.
+        let one = b.constant(salient_ir::Const::I64(-1));
+        let before = b.map(MapOp::Add, &[merged, one]).unwrap();
+        assert_eq!(simpler(&mut b, MapOp::IntDiv, &[before, by]), None);
+    }
+
+    #[test]
+    fn a_quotient_and_its_remainder_are_the_whole() {
+        let mut b = Builder::new("m");
+        let h = b.axis_id("h", &Dim::symbol("H"));
+        let (two, three) = (b.constant(salient_ir::Const::I64(2)), b.constant(salient_ir::Const::I64(3)));
+        let h = b.iota(h);
+        let quotient = b.map(MapOp::IntDiv, &[h, two]).unwrap();
+        let rest = b.map(MapOp::Mod, &[h, two]).unwrap();
+        let product = b.map(MapOp::Mul, &[two, quotient]).unwrap();
+        assert_eq!(simpler(&mut b, MapOp::Add, &[rest, product]), Some(h));
+        let other = b.map(MapOp::Mod, &[h, three]).unwrap();
+        assert_eq!(simpler(&mut b, MapOp::Add, &[other, product]), None);
+    }
+}
