@@ -10,7 +10,8 @@
 
 use crate::ast::{File, Item, Stmt, StmtKind};
 use crate::diag::Diagnostic;
-use crate::parse::{Grammar, Rule, parse};
+use crate::grammar::{Grammar, Rule};
+use crate::parse::parse;
 use crate::source::SourceFile;
 use pest::Parser as _;
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 pub mod ast;
 pub mod diag;
 mod format;
+mod grammar;
 mod library;
 pub mod limits;
 mod lower;

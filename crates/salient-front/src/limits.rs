@@ -3,7 +3,7 @@
 //! Works on tokens alone, without recursion. Also notes where declarations begin, for [`crate::parse`] to recover at.
 
 use crate::diag::Diagnostic;
-use crate::parse::{Grammar, Rule};
+use crate::grammar::{Grammar, Rule};
 use crate::source::{SourceFile, Span};
 use pest::Parser as _;
 

@@ -12,18 +12,14 @@ mod mistake;
 
 use crate::ast::*;
 use crate::diag::Diagnostic;
+use crate::grammar::{Grammar, Rule};
 use crate::limits;
 use crate::source::{SourceFile, SourceId};
 use mistake::syntax_error;
 use pest::Parser as _;
 use pest::iterators::Pair;
 use pest::pratt_parser::{Assoc, Op, PrattParser};
-use pest_derive::Parser;
 use std::sync::LazyLock;
-
-#[derive(Parser)]
-#[grammar = "../../../grammar/salient.pest"]
-pub(crate) struct Grammar;
 
 type Piece<'i> = Pair<'i, Rule>;
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;

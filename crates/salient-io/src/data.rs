@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::arrays::Arrays;
 use crate::error::{Cause, IoError};
-use crate::format::read_arrays;
+use crate::read::read_arrays;
 
 /// The prefixes, in the order of the fields of [`DataFile`].
-pub(crate) const PREFIXES: [&str; 3] = ["in.", "param.", "out."];
+const PREFIXES: [&str; 3] = ["in.", "param.", "out."];
 
 /// The arrays of a data file by what they are, named without their prefix.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ pub fn split_data(arrays: Arrays) -> Result<DataFile, IoError> {
         });
         match group {
             Some((group, rest)) => group.insert(rest, array)?,
-            None => return Err(Cause::Prefix.in_array(name)),
+            None => return Err(Cause::Prefix { known: PREFIXES.join(", ") }.in_array(name)),
         }
     }
     Ok(data)

@@ -131,8 +131,11 @@ pub enum Cause {
     #[error("has two members of one name")]
     DuplicateMember,
     /// An array of a data file whose name says neither input, parameter nor output.
-    #[error("the name must start with {}", crate::data::PREFIXES.join(", "))]
-    Prefix,
+    #[error("the name must start with {known}")]
+    Prefix {
+        /// The prefixes that there are.
+        known: String,
+    },
 }
 
 impl Cause {

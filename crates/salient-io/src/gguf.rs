@@ -20,10 +20,8 @@ use crate::arrays::Arrays;
 use crate::blocks::BlockType;
 use crate::elements::{ByteOrder, Stored, bytes_of, extents};
 use crate::error::{Cause, IoError, check_claim};
-use crate::format::{Format, describe_start, length_of, read_file, start_of};
-
-/// The first bytes of every GGUF file.
-pub(crate) const MAGIC: &[u8] = b"GGUF";
+use crate::format::{Format, GGUF_MAGIC, describe_start};
+use crate::source::{length_of, read_file, start_of};
 
 /// The alignment of tensors where the metadata name none.
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -276,11 +274,11 @@ pub fn read_gguf_bytes(source: &mut (impl Read + Seek), tensor: &GgufTensor) -> 
 pub fn read_gguf_header(source: &mut (impl Read + Seek)) -> Result<GgufHeader, IoError> {
     let length = length_of(source)?;
     let start = start_of(source)?;
-    if !start.starts_with(MAGIC) {
+    if !start.starts_with(GGUF_MAGIC) {
         return Err(Cause::NotFormat { expected: Format::Gguf, found: describe_start(&start) }.into());
     }
     let mut scan = Scan { source, position: 0, length };
-    scan.bytes("the magic number", MAGIC.len() as u64)?;
+    scan.bytes("the magic number", GGUF_MAGIC.len() as u64)?;
     match scan.u32()? {
         2 | 3 => {}
         version if matches!(version.swap_bytes(), 1..=3) => {

@@ -19,21 +19,24 @@ mod format;
 mod gguf;
 mod npy;
 mod npz;
+mod read;
 mod safetensors;
 mod sharded;
+mod source;
 
 pub use arrays::Arrays;
 pub use blocks::BlockType;
-pub use contents::{Contents, Entry, decode_contents, read_contents};
+pub use contents::{Contents, Entry};
 pub use data::{DataFile, read_data, split_data};
 pub use elements::Stored;
 pub use error::{Cause, IoError};
-pub use format::{Format, decode_arrays, read_arrays};
+pub use format::Format;
 pub use gguf::{
     Coded, GgufHeader, GgufTensor, GgufValue, Storage, decode_gguf, read_gguf, read_gguf_bytes,
     read_gguf_coded, read_gguf_header, read_gguf_quantised, read_gguf_tensor,
 };
 pub use npy::{decode_npy, encode_npy, read_npy, write_npy};
 pub use npz::{decode_npz, read_npz, write_npz};
+pub use read::{decode_arrays, decode_contents, read_arrays, read_contents};
 pub use safetensors::{decode_safetensors, read_safetensors, write_safetensors};
 pub use sharded::read_sharded_safetensors;

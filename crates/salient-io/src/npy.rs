@@ -17,10 +17,8 @@ use salient_ir::ty::DType;
 use crate::contents::Entry;
 use crate::elements::{ByteOrder, Stored, bytes_of, encode, extents};
 use crate::error::{Cause, IoError, check_claim};
-use crate::format::{Format, describe_start, length_of, read_file};
-
-/// The first bytes of every npy file.
-pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
+use crate::format::{Format, NPY_MAGIC, describe_start};
+use crate::source::{length_of, read_file};
 
 /// NumPy's own limit on a header it reads without being told to trust it.
 const MAX_HEADER: usize = 10_000;
@@ -93,10 +91,10 @@ pub fn encode_npy(array: &Array) -> Result<Vec<u8>, Cause> {
     let type_text = type_text(array)?;
     let extents: String = array.shape().iter().map(|extent| format!("{extent},")).collect();
     let text = format!("{{'descr': '{type_text}', 'fortran_order': False, 'shape': ({extents}), }}");
-    let before = MAGIC.len() + 4;
+    let before = NPY_MAGIC.len() + 4;
     let total = (before + text.len() + 1).next_multiple_of(ALIGNMENT);
     let mut bytes = Vec::with_capacity(total + array.size_in_bytes());
-    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(NPY_MAGIC);
     bytes.extend_from_slice(&[1, 0]);
     // At most 64 extents of 20 digits: the length fits the 16 bits of version 1.
     bytes.extend_from_slice(&((total - before) as u16).to_le_bytes());
@@ -152,7 +150,7 @@ pub(crate) fn entry(mut source: impl Read + Seek, name: String) -> Result<Entry,
 /// What the start of `length` bytes of an `.npy` file says of its array.
 pub(crate) fn describe(source: impl Read, length: u64, name: String) -> Result<Entry, Cause> {
     /// Past the longest header that is read.
-    const START: u64 = (MAGIC.len() + 6 + MAX_HEADER) as u64;
+    const START: u64 = (NPY_MAGIC.len() + 6 + MAX_HEADER) as u64;
     let mut start = Vec::new();
     source.take(START).read_to_end(&mut start).map_err(Cause::Read)?;
     let (header, rest) = split_header(&start)?;
@@ -163,10 +161,10 @@ pub(crate) fn describe(source: impl Read, length: u64, name: String) -> Result<E
 
 /// The header, and the bytes after it.
 fn split_header(bytes: &[u8]) -> Result<(Header, &[u8]), Cause> {
-    if !bytes.starts_with(MAGIC) {
+    if !bytes.starts_with(NPY_MAGIC) {
         return Err(Cause::NotFormat { expected: Format::Npy, found: describe_start(bytes) });
     }
-    let rest = &bytes[MAGIC.len()..];
+    let rest = &bytes[NPY_MAGIC.len()..];
     let (length, rest) = match rest {
         [1, 0, a, b, rest @ ..] => (u32::from(u16::from_le_bytes([*a, *b])), rest),
         [2 | 3, 0, a, b, c, d, rest @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]), rest),

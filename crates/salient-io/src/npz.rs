@@ -14,8 +14,9 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use crate::arrays::Arrays;
 use crate::contents::Entry;
 use crate::error::{Cause, IoError, check_claim};
-use crate::format::{Format, describe_start, length_of, read_file, start_of};
+use crate::format::{Format, describe_start};
 use crate::npy::{decode_npy, describe, encode_npy, type_text};
+use crate::source::{length_of, read_file, start_of};
 
 /// Deflate cannot expand more than this: 258 bytes from a match of two bits.
 const MAX_EXPANSION: u64 = 1032;

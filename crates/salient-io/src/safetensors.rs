@@ -20,8 +20,9 @@ use crate::arrays::Arrays;
 use crate::contents::{Contents, Entry};
 use crate::elements::{ByteOrder, Stored, encode};
 use crate::error::{Cause, IoError, check_claim};
-use crate::format::{Format, describe_start, length_of, read_file, start_of};
+use crate::format::{Format, describe_start};
 use crate::gguf::GgufValue;
+use crate::source::{length_of, read_file, start_of};
 
 /// Bytes of the header's length.
 const LENGTH_BYTES: u64 = 8;

@@ -10,8 +10,8 @@ use std::path::{Component, Path};
 
 use crate::arrays::Arrays;
 use crate::error::{Cause, IoError};
-use crate::format::{length_of, read_file};
 use crate::safetensors::{MAX_HEADER, read_safetensors};
+use crate::source::{length_of, read_file};
 
 /// What the name of an index ends with.
 const SUFFIX: &str = ".safetensors.index.json";

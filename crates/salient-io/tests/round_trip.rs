@@ -175,7 +175,7 @@ fn names_of_data_files_must_say_what_they_are() {
         let mut arrays = Arrays::new();
         arrays.insert(name, Array::zeros(DType::F32, vec![1]).unwrap()).unwrap();
         let error = split_data(arrays).unwrap_err();
-        assert!(matches!(error.cause, Cause::Prefix));
+        assert!(matches!(error.cause, Cause::Prefix { .. }));
         assert_eq!(error.to_string(), format!("array `{name}`: the name must start with in., param., out."));
     }
 }

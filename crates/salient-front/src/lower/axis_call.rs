@@ -3,7 +3,7 @@
 //! `sum[j](…)` binds `j` in its argument. Without brackets the last axis is meant.
 
 use super::call::{Given, match_parameters};
-use super::index::Wanted;
+use super::uses::Wanted;
 use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
 use crate::ast::{Argument, Expr, Function};
 use crate::diag::{Diagnostic, counted, did_you_mean, listed};

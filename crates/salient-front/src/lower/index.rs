@@ -3,16 +3,13 @@
 //! An index with an extent of its own (`i: T`) is a new axis. One without is the axis that it is first used on, so that
 //! a definition which only gives new names to axes costs nothing.
 
-use super::uses::{Use, slot_of};
+use super::uses::{Use, Wanted, slot_of};
 use super::{Bound, Eval, Fail, Lowerer};
 use crate::ast::{Bracket, Expr, ExprKind, Index};
 use crate::diag::{Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Dim, Name, NodeId};
-
-/// Indices to bind: name, extent where it is said, place.
-pub(super) type Wanted = (String, Option<Dim>, Span);
 
 impl<'a> Lowerer<'a, '_> {
     // ---- binding

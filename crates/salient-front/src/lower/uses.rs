@@ -3,11 +3,13 @@
 //! Looks at expressions without giving them values; only a target that is itself an expression is tried for its shape.
 
 use super::Lowerer;
-use super::index::Wanted;
 use crate::ast::{Argument, Bracket, Expr, ExprKind, Ident};
 use crate::source::Span;
 use crate::value::{Builtin, Callee, Value};
 use salient_ir::{AxisId, AxisSet, Dim};
+
+/// Indices to bind: name, extent where it is said, place.
+pub(super) type Wanted = (String, Option<Dim>, Span);
 
 /// A place where an index is used on an axis.
 pub(super) struct Use {

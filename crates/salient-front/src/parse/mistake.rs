@@ -2,8 +2,8 @@
 //!
 //! Only words: what the language is, the grammar alone decides.
 
-use super::{Grammar, Rule};
 use crate::diag::Diagnostic;
+use crate::grammar::{Grammar, Rule};
 use crate::limits;
 use crate::source::{SourceFile, Span};
 use pest::Parser as _;
