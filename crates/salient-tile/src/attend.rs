@@ -8,16 +8,16 @@
 
 use crate::attention::{Attention, find_scores, inner_products};
 use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Arg, Base, Buffer, Kernel, Kind, Stmt};
-use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
+use crate::kernel::{Buffer, Kernel, Kind, Stmt};
+use crate::maker::{Maker, ceil_div, for_loop, let_dim, let_min, n, var};
 use crate::panels::{pack_panels, peel};
 use crate::product::{Operands, tiles};
 use crate::rows::Target;
-use crate::softmax::{Place, Softmax, divide_row, log_of_row};
+use crate::softmax::Place;
 use crate::split::{Few, split};
-use crate::streamed::{Making, RowTile, stream};
+use crate::streamed::{Making, RowTile, flops, store_row, stream};
 use crate::strip::{LANE, Scope};
-use salient_ir::{AxisId, AxisSet, Dim, Graph, NodeId};
+use salient_ir::{AxisId, AxisSet, Dim, NodeId};
 use salient_vector::tile::{Shape, Zeros};
 use std::collections::BTreeSet;
 
@@ -148,66 +148,4 @@ fn tiled(
     let flops = flops(g, target, a, scores.iter().map(|s| s.depth));
     kernels.push(m.finish(stmts, target.node, target.id, flops));
     kernels
-}
-
-/// Operations of the products of an attention whose scores sum over these axes.
-pub(crate) fn flops(
-    g: &Graph,
-    target: Target<'_>,
-    a: &Attention,
-    depths: impl Iterator<Item = AxisId>,
-) -> Dim {
-    let wide = a.width.map_or(n(1), |x| g.extent(x).clone());
-    let depths = depths.fold(wide, |sum, axis| &sum + g.extent(axis));
-    let outer: Vec<Dim> =
-        target.buffer.axes.iter().filter(|x| a.width != Some(**x)).map(|x| g.extent(*x).clone()).collect();
-    &(&product(&outer) * g.extent(a.key)) * &(&depths * &n(2))
-}
-
-/// The end of a row: the weighted sum divided by the sum of weights, through whatever follows, to its place.
-pub(crate) fn store_row(
-    m: &mut Maker<'_, '_>,
-    target: Target<'_>,
-    a: &Attention,
-    env: &Env,
-    place: Place<'_>,
-    softmax: &Softmax,
-    (context, context_width): (Base, &Dim),
-) -> Vec<Stmt> {
-    let g = m.scope.graph;
-    let local = place.local();
-    let row = address(context, &local * context_width);
-    let divide = match a.value {
-        Some(_) => {
-            let args = vec![row, Arg::Int(context_width.clone()), address(softmax.sum, local)];
-            m.call(divide_row(a.op), args)
-        }
-        None => {
-            let args = vec![row, address(softmax.max, local.clone()), address(softmax.sum, local)];
-            m.call(log_of_row(), args)
-        }
-    };
-    let mut env = env.clone();
-    env.remove(&a.key);
-    let mut strides = Vec::new();
-    let mut count = n(1);
-    if let Some(width) = a.width {
-        env.insert(width, Bound::Poly(var(LANE)));
-        strides.push((width, n(1)));
-        count = g.extent(width).clone();
-        m.scope.ranges.insert(LANE, &count);
-    }
-    let mut offset = n(0);
-    if let Some(query) = a.query {
-        strides.push((query, context_width.clone()));
-        offset = &offset - &(place.first * context_width);
-    }
-    let before = m.scope.stored.insert(a.node, Maker::scratch_value(context, offset, strides));
-    let store = crate::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
-    match before {
-        Some(stored) => m.scope.stored.insert(a.node, stored),
-        None => m.scope.stored.remove(&a.node),
-    };
-    m.scope.inlined.insert(a.node);
-    vec![divide, store]
 }

@@ -5,7 +5,6 @@
 //! any number of threads can take (Dao et al., "Flash-Decoding", 2023). A second kernel merges the parts, in their order:
 //! the parts depend on the keys alone, so that results do not depend on threads.
 
-use crate::attend::{flops, store_row};
 use crate::attention::{Attention, find_scores, inner_products};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
@@ -13,7 +12,7 @@ use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, prod
 use crate::pack::{slope, stored_view};
 use crate::rows::Target;
 use crate::softmax::{Place, Softmax, fill};
-use crate::streamed::{Making, RowTile, stream};
+use crate::streamed::{Making, RowTile, flops, store_row, stream};
 use crate::strip::{LANE, Scope};
 use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
 use salient_vector::body::Elem;

@@ -1,17 +1,18 @@
 //! Rows of scores streamed over keys: a running softmax and the weighted sum of values, tile of keys by tile of keys.
 //!
-//! How rows are cut out of an attention, how scores are made, and where results go are the business of the forms:
-//! `attend` and `split`.
+//! How rows are cut out of an attention and how scores are made is the business of the forms, `attend` and `split`; both
+//! end a row alike.
 
 use crate::attention::{Attention, Scores};
 use crate::index::{Bound, Env};
-use crate::kernel::{Base, Int, LANES, Stmt};
+use crate::kernel::{Arg, Base, Int, LANES, Stmt};
 use crate::look::{flag, look};
-use crate::maker::{Maker, ceil_div, for_loop, let_dim, let_min, n, var};
+use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
 use crate::masks::{KeyRange, key_range};
 use crate::pack::{Packed, Span, pack_scaled};
+use crate::rows::Target;
 use crate::score::{Rows, hoist};
-use crate::softmax::{Place, Softmax, fill};
+use crate::softmax::{Place, Softmax, divide_row, fill, log_of_row};
 use crate::strip::{LANE, Stored};
 use crate::values::{Keys, Values, Weighted};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
@@ -237,6 +238,68 @@ pub(crate) fn stream(
     let passing = t.scores.iter().map(Scores::scaled).chain(hoisted);
     passing.for_each(|node| drop(m.scope.stored.remove(&node)));
     Streamed { stmts, softmax, context, context_row: context_width }
+}
+
+/// The end of a row: the weighted sum divided by the sum of weights, through whatever follows, to its place.
+pub(crate) fn store_row(
+    m: &mut Maker<'_, '_>,
+    target: Target<'_>,
+    a: &Attention,
+    env: &Env,
+    place: Place<'_>,
+    softmax: &Softmax,
+    (context, context_width): (Base, &Dim),
+) -> Vec<Stmt> {
+    let g = m.scope.graph;
+    let local = place.local();
+    let row = address(context, &local * context_width);
+    let divide = match a.value {
+        Some(_) => {
+            let args = vec![row, Arg::Int(context_width.clone()), address(softmax.sum, local)];
+            m.call(divide_row(a.op), args)
+        }
+        None => {
+            let args = vec![row, address(softmax.max, local.clone()), address(softmax.sum, local)];
+            m.call(log_of_row(), args)
+        }
+    };
+    let mut env = env.clone();
+    env.remove(&a.key);
+    let mut strides = Vec::new();
+    let mut count = n(1);
+    if let Some(width) = a.width {
+        env.insert(width, Bound::Poly(var(LANE)));
+        strides.push((width, n(1)));
+        count = g.extent(width).clone();
+        m.scope.ranges.insert(LANE, &count);
+    }
+    let mut offset = n(0);
+    if let Some(query) = a.query {
+        strides.push((query, context_width.clone()));
+        offset = &offset - &(place.first * context_width);
+    }
+    let before = m.scope.stored.insert(a.node, Maker::scratch_value(context, offset, strides));
+    let store = crate::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
+    match before {
+        Some(stored) => m.scope.stored.insert(a.node, stored),
+        None => m.scope.stored.remove(&a.node),
+    };
+    m.scope.inlined.insert(a.node);
+    vec![divide, store]
+}
+
+/// Operations of the products of an attention whose scores sum over these axes.
+pub(crate) fn flops(
+    g: &Graph,
+    target: Target<'_>,
+    a: &Attention,
+    depths: impl Iterator<Item = AxisId>,
+) -> Dim {
+    let wide = a.width.map_or(n(1), |x| g.extent(x).clone());
+    let depths = depths.fold(wide, |sum, axis| &sum + g.extent(axis));
+    let outer: Vec<Dim> =
+        target.buffer.axes.iter().filter(|x| a.width != Some(**x)).map(|x| g.extent(*x).clone()).collect();
+    &(&product(&outer) * g.extent(a.key)) * &(&depths * &n(2))
 }
 
 /// The tile `from..upto` without its mask where the bounds say that all of it is kept, else with it.
