@@ -49,7 +49,7 @@ fn report(target: &Target, name: &str, body: &Body, vectors: usize, trip: usize,
     module.finalize_definitions().expect("finalised");
     let code = module.get_finalized_function(id);
     type Strided = extern "C" fn(*const f32, *const f32, *mut f32, i64, i64, i64, i64, i64);
-    type Quantised = extern "C" fn(*const f32, *const f32, *mut f32, i64, i64, i64);
+    type Quantised = extern "C" fn(*const f32, *const f32, *const f32, *mut f32, i64, i64, i64, i64);
     // SAFETY: the parameters are exactly these of the two bodies, and the module outlives the calls.
     let (strided, quantised) = unsafe {
         (std::mem::transmute::<*const u8, Strided>(code), std::mem::transmute::<*const u8, Quantised>(code))
@@ -70,7 +70,9 @@ fn report(target: &Target, name: &str, body: &Body, vectors: usize, trip: usize,
             if name == "f32" {
                 strided(a.as_ptr(), right, out, trip as i64, DEPTH as i64, 1, width as i64, width as i64);
             } else {
-                quantised(a.as_ptr(), right, out, trip as i64, DEPTH as i64, width as i64);
+                let (blocks, depth) = (trip as i64, DEPTH as i64);
+                // The row stands for its own totals: their values do not matter here.
+                quantised(a.as_ptr(), a.as_ptr(), right, out, blocks, depth, blocks, width as i64);
             }
         }
         best = best.min(start.elapsed().as_secs_f64());

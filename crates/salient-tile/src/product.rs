@@ -15,7 +15,7 @@ use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
-use salient_vector::quantised::{block_tile, widen_panel};
+use salient_vector::quantised::{block_tile, spread_row, widen_panel};
 use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 /// Rows that one item computes.
@@ -150,6 +150,35 @@ fn tiles_into(
 /// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
 const FEW: i64 = 4;
 
+/// Few rows in the form in which tiles multiply them with codes, and the sums of their blocks; both row by row.
+struct Spread {
+    rows: Base,
+    totals: Base,
+    blocks: Dim,
+}
+
+/// Brings rows `from..to` into that form if they are few: once for all panels.
+fn spread(m: &mut Maker<'_, '_>, bits: Bits, (from, to): (&Dim, &Dim), o: &Operands<'_>) -> (Stmt, Spread) {
+    let blocks = o.depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
+    let (rows, totals) = (m.scratch("spread", &n(FEW) * o.depth), m.scratch("totals", &n(FEW) * &blocks));
+    let row = m.variable("row", to);
+    let local = &var(&row) - from;
+    let args = vec![
+        address(o.left.0, &(&local * o.left.2) + o.left.1),
+        address(rows, &local * o.depth),
+        address(totals, &local * &blocks),
+        Arg::Int(blocks.clone()),
+    ];
+    let call = m.call(spread_row(body_bits(bits)), args);
+    let then = vec![for_loop(&row, from.clone(), to.clone(), n(1), vec![call])];
+    (if_few((from, to), then, Vec::new()), Spread { rows, totals, blocks })
+}
+
+/// One or the other, by the number of rows.
+fn if_few((from, to): (&Dim, &Dim), then: Vec<Stmt>, otherwise: Vec<Stmt>) -> Stmt {
+    Stmt::If { left: to - from, right: n(FEW + 1), then, otherwise }
+}
+
 /// The calls of tiles over rows `from..to` of one panel of codes.
 fn coded_tiles(
     m: &mut Maker<'_, '_>,
@@ -157,20 +186,23 @@ fn coded_tiles(
     bits: Bits,
     (from, to): (&Dim, &Dim),
     o: &Operands<'_>,
+    spread: &Spread,
 ) -> Vec<Stmt> {
     let bits = body_bits(bits);
-    let blocks = o.depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
+    let blocks = &spread.blocks;
     let mut few = Vec::new();
     let mut begin = from.clone();
     for rows in [2, 1] {
         let row = m.variable("row", to);
         let local = &var(&row) - from;
         let args = vec![
-            address(o.left.0, &(&local * o.left.2) + o.left.1),
+            address(spread.rows, &local * o.depth),
+            address(spread.totals, &local * blocks),
             address(o.panel.0, o.panel.1.clone()),
             address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
             Arg::Int(blocks.clone()),
-            Arg::Int(o.left.2.clone()),
+            Arg::Int(o.depth.clone()),
+            Arg::Int(blocks.clone()),
             Arg::Int(o.dest.2.clone()),
         ];
         let call = m.call(block_tile(Shape { rows, ..shape }, bits), args);
@@ -184,11 +216,11 @@ fn coded_tiles(
     }
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
     let wide = m.scratch("wide", o.depth * &width);
-    let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks)];
+    let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks.clone())];
     let mut many = vec![m.call(widen_panel(shape.vectors, bits), args)];
     let widened = Operands { panel: (wide, &n(0)), ..*o };
     many.extend(tiles(m, shape, Zeros::Multiply, (from, to), &widened));
-    vec![Stmt::If { left: to - from, right: n(FEW + 1), then: few, otherwise: many }]
+    vec![if_few((from, to), few, many)]
 }
 
 /// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
@@ -286,7 +318,11 @@ pub(crate) fn product(
     };
     let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
     match panels.bits {
-        Some(bits) => stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last), &whole))),
+        Some(bits) => {
+            let (before, spread) = spread(&mut m, bits, (&first, &last), &whole);
+            stmts.push(before);
+            stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last), &whole, &spread)));
+        }
         None => {
             let step = n(depth_block(shape));
             let (near, end) = (m.variable("near", &depth), m.variable("end", &(&depth + &n(1))));

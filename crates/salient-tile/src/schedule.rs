@@ -542,11 +542,25 @@ impl<'g> Assembler<'g> {
         None
     }
 
-    /// The order of the axes of a temporary: as they are numbered, but two axes that a reader merges into one lie side by
-    /// side at the inner end, so that the merged axis is contiguous.
+    /// The order of axes in the output that a node is a part of, as what is appended to a state is: there it is copied row
+    /// by row.
+    fn order_in_output(&self, node: NodeId) -> Option<Vec<AxisId>> {
+        let g = self.g;
+        let wholes = g.users(node).into_iter().filter_map(|whole| {
+            let Op::Concat(along, parts) = g.op(whole) else { return None };
+            let output = g.outputs().iter().find(|o| o.node == whole)?;
+            let part = parts[g.args(whole).iter().position(|a| *a == node)?];
+            Some(output.axes.iter().map(|a| if a == along { part } else { *a }).collect::<Vec<AxisId>>())
+        });
+        let axes = &g.node(node).axes;
+        wholes.into_iter().find(|order| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a)))
+    }
+
+    /// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered; but two axes
+    /// that a reader merges into one lie side by side at the inner end, so that the merged axis is contiguous.
     fn layout(&self, node: NodeId) -> Vec<AxisId> {
         let g = self.g;
-        let mut order: Vec<AxisId> = g.node(node).axes.iter().collect();
+        let mut order = self.order_in_output(node).unwrap_or_else(|| g.node(node).axes.iter().collect());
         let (mut quotient, mut remainder) = (None, None);
         let mut views = g.users(node);
         while let Some(id) = views.pop() {

@@ -6,9 +6,11 @@
 //! words of codes; a word holds those of consecutive `k` of its column, the first in its lowest bits. So a product reads
 //! a panel from front to back.
 //!
-//! [`block_tile`] multiplies a few rows with a panel as it lies, which is what a product limited by memory wants;
-//! [`widen_panel`] brings it into the form that [`product_tile`](crate::tile::product_tile) reads, for products of many
-//! rows. Which formats of files fit, and who packs them, is not decided here.
+//! [`block_tile`] multiplies a few rows with a panel as it lies, which is what a product limited by memory wants. Codes are
+//! not shifted to the low end of their word for it: rows are divided beforehand by what that makes them too great, a power
+//! of two ([`spread_row`]). [`widen_panel`] brings a panel into the form that
+//! [`product_tile`](crate::tile::product_tile) reads, for products of many rows. Which formats of files fit, and who packs
+//! them, is not decided here.
 
 use crate::body::{Body, Elem, LoopKind};
 use crate::build::Builder;
@@ -41,6 +43,16 @@ impl Bits {
         32 / self.count()
     }
 
+    /// Whether this is the last position of a word, whose code a shift alone sets free.
+    const fn is_last(self, at: usize) -> bool {
+        at + 1 == self.codes_in_word()
+    }
+
+    /// The bits of a word that hold the code at a position before the last.
+    const fn mask(self, at: usize) -> i32 {
+        ((1 << self.count()) - 1) << (at * self.count())
+    }
+
     /// Elements of 4 bytes that a block takes for each of its columns.
     pub const fn words_in_block(self) -> usize {
         2 + BLOCK / self.codes_in_word()
@@ -52,7 +64,6 @@ struct Block {
     start: Ptr,
     bits: Bits,
     vectors: usize,
-    low: I32,
 }
 
 impl Block {
@@ -82,8 +93,18 @@ impl Block {
             let shift = b.int(shift as i64);
             b.shru(word, shift)
         };
-        let last = at + 1 == self.bits.codes_in_word();
-        let code = if last { moved } else { b.and(moved, self.low) };
+        let low = b.i32(self.bits.mask(0));
+        let code = if self.bits.is_last(at) { moved } else { b.and(moved, low) };
+        b.to_f32(code)
+    }
+
+    /// As [`Block::code`], times what [`spread_row`] divides by at this position.
+    fn code_in_place(&self, b: &mut Builder, word: I32, at: usize) -> F32 {
+        if self.bits.is_last(at) {
+            return self.code(b, word, at);
+        }
+        let mask = b.i32(self.bits.mask(at));
+        let code = b.and(word, mask);
         b.to_f32(code)
     }
 
@@ -93,10 +114,64 @@ impl Block {
     }
 }
 
+/// The body that brings a row into the form in which [`block_tile`] reads it: elements that meet codes which are left where
+/// they stand in their word, 2^n times too great, are divided by 2^n, which rounds nothing but subnormal numbers.
+///
+/// Parameters, in order: `a` (input), `out`, `totals` (outputs: the row, and the sum of each block of `a`), `blocks`.
+pub fn spread_row(bits: Bits) -> Body {
+    /// Sums side by side, so that additions need not wait for one another.
+    const CHAINS: usize = 4;
+    /// Bits below the exponent of a float, and the exponent of 1.
+    const MANTISSA: i64 = 23;
+    const ONE: i32 = 127 << MANTISSA;
+    let mut b = Builder::new(format!("spread_q{}", bits.count()));
+    let (a, out, totals) = (b.input("a"), b.output("out"), b.output("totals"));
+    let blocks = b.int_param("blocks");
+    let block = b.int(BLOCK as i64);
+    let depth = b.mul(blocks, block);
+    let last = b.i32(bits.codes_in_word() as i32 - 1);
+    let one = b.i32(ONE);
+    let by = b.int(MANTISSA + i64::from(bits.count().ilog2()));
+    b.lanes(depth, (), |b, k, ()| {
+        let index = b.lane_index(k);
+        let at = b.and(index, last);
+        let shift = b.shl(at, by);
+        let less = b.sub(one, shift);
+        let is_last = b.eq(at, last);
+        let factor = b.select(is_last, one, less);
+        let factor = b.bits_f32(factor);
+        let value: F32 = b.load(a.at(k));
+        let value = b.mul(value, factor);
+        b.store(out.at(k), value);
+    });
+    let zero = b.f32(0.0);
+    b.repeat(LoopKind::Count, 1, blocks, (a, totals), |b, _, (a, totals)| {
+        let mut sums = [zero; CHAINS];
+        for k in 0..BLOCK {
+            let value = b.load(a.at_start().plus(k as i32).one());
+            sums[k % CHAINS] = b.add(sums[k % CHAINS], value);
+        }
+        let [p, q] = [b.add(sums[0], sums[1]), b.add(sums[2], sums[3])];
+        let total = b.add(p, q);
+        b.store(totals.at_start().one(), total);
+        (
+            b.address(Elem::F32, a.at_start().plus(BLOCK as i32)),
+            b.address(Elem::F32, totals.at_start().plus(1)),
+        )
+    });
+    b.finish()
+}
+
+/// Sums of products of a column that are made side by side within a block: so many that a fused multiplication and addition
+/// of two need not wait for the one before it, and few enough to stay in registers.
+fn chains(shape: Shape) -> usize {
+    6_usize.div_ceil(shape.rows * shape.vectors)
+}
+
 /// The body that multiplies `shape.rows` rows with a quantised panel: `C[r, j] = sum over k of A[r, k] * B[k, j]`.
 ///
-/// Parameters, in order: `a`, `panel` (inputs), `c` (output), `blocks` (the depth in blocks), `a_row` and `c_row` (elements
-/// between rows). Rows of `A` are contiguous along the depth.
+/// Parameters, in order: `a`, `totals` (inputs: rows as [`spread_row`] makes them), `panel` (input), `c` (output), `blocks`
+/// (the depth in blocks), `a_row`, `t_row` and `c_row` (elements between rows). Rows of `A` are contiguous along the depth.
 /// Within a block codes are summed first; the scale and the offset enter once.
 ///
 /// # Panics
@@ -104,50 +179,55 @@ impl Block {
 pub fn block_tile(shape: Shape, bits: Bits) -> Body {
     let Shape { rows, vectors } = shape;
     assert!(rows > 0 && vectors > 0, "{shape:?} holds nothing");
+    let chains = chains(shape);
     let mut b = Builder::new(format!("tile_{rows}x{vectors}_q{}", bits.count()));
-    let (a, panel, c) = (b.input("a"), b.input("panel"), b.output("c"));
+    let (a, totals, panel, c) = (b.input("a"), b.input("totals"), b.input("panel"), b.output("c"));
     let blocks = b.int_param("blocks");
-    let (a_row, c_row) = (b.int_param("a_row"), b.int_param("c_row"));
-    let starts = row_starts(&mut b, a_row, rows);
+    let (a_row, t_row, c_row) = (b.int_param("a_row"), b.int_param("t_row"), b.int_param("c_row"));
+    let (a_starts, t_starts) = (row_starts(&mut b, a_row, rows), row_starts(&mut b, t_row, rows));
     let zero = b.f32(0.0);
-    let low = b.i32((1 << bits.count()) - 1);
-    let init = (a, panel, vec![zero; rows * vectors]);
-    let (_, _, sums) = b.repeat(LoopKind::Count, 1, blocks, init, |b, _, (a, panel, mut sums)| {
-        let block = Block { start: panel, bits, vectors, low };
-        let mut parts = vec![zero; rows * vectors];
-        let mut totals = vec![zero; rows];
+    let init = (a, totals, panel, vec![zero; rows * vectors]);
+    let (.., sums) = b.repeat(LoopKind::Count, 1, blocks, init, |b, _, (a, totals, panel, mut sums)| {
+        let block = Block { start: panel, bits, vectors };
+        let row = |from: Ptr, starts: &[Int], r: usize| match r {
+            0 => from.at_start(),
+            _ => from.at(starts[r - 1]),
+        };
+        // By chain, row and vector.
+        let mut parts = vec![zero; chains * rows * vectors];
         for group in 0..BLOCK / bits.codes_in_word() {
             let words = block.words(b, group);
             for at in 0..bits.codes_in_word() {
-                let k = (group * bits.codes_in_word() + at) as i32;
-                let left: Vec<F32> = (0..rows)
-                    .map(|r| {
-                        let row = if r == 0 { a.at_start() } else { a.at(starts[r - 1]) };
-                        b.load::<F32>(row.plus(k).one())
-                    })
-                    .collect();
-                for (total, left) in totals.iter_mut().zip(&left) {
-                    *total = b.add(*total, *left);
-                }
+                let k = group * bits.codes_in_word() + at;
+                let left: Vec<F32> =
+                    (0..rows).map(|r| b.load(row(a, &a_starts, r).plus(k as i32).one())).collect();
                 for (v, word) in words.iter().enumerate() {
-                    let code = block.code(b, *word, at);
+                    let code = block.code_in_place(b, *word, at);
                     for (r, left) in left.iter().enumerate() {
-                        let part = &mut parts[r * vectors + v];
+                        let part = &mut parts[(k % chains * rows + r) * vectors + v];
                         *part = b.fma(code, *left, *part);
                     }
                 }
             }
         }
+        let (whole, others) = parts.split_at_mut(rows * vectors);
+        for other in others.chunks(rows * vectors) {
+            for (sum, part) in whole.iter_mut().zip(other) {
+                *sum = b.add(*sum, *part);
+            }
+        }
+        let total: Vec<F32> = (0..rows).map(|r| b.load(row(totals, &t_starts, r).one())).collect();
         for v in 0..vectors {
             let (scale, offset) = (block.scale(b, v), block.offset(b, v));
             for r in 0..rows {
                 let sum = &mut sums[r * vectors + v];
-                *sum = b.fma(parts[r * vectors + v], scale, *sum);
-                *sum = b.fma(totals[r], offset, *sum);
+                *sum = b.fma(whole[r * vectors + v], scale, *sum);
+                *sum = b.fma(total[r], offset, *sum);
             }
         }
         let next_a = b.address(Elem::F32, a.at_start().plus(BLOCK as i32));
-        (next_a, block.next(b), sums)
+        let next_total = b.address(Elem::F32, totals.at_start().plus(1));
+        (next_a, next_total, block.next(b), sums)
     });
     let mut row = c;
     for (r, sums) in sums.chunks(vectors).enumerate() {
@@ -172,9 +252,8 @@ pub fn widen_panel(vectors: usize, bits: Bits) -> Body {
     let mut b = Builder::new(format!("widen_q{}x{vectors}", bits.count()));
     let (panel, out) = (b.input("panel"), b.output("out"));
     let blocks = b.int_param("blocks");
-    let low = b.i32((1 << bits.count()) - 1);
     b.repeat(LoopKind::Count, 1, blocks, (panel, out), |b, _, (panel, out)| {
-        let block = Block { start: panel, bits, vectors, low };
+        let block = Block { start: panel, bits, vectors };
         let scales: Vec<F32> = (0..vectors).map(|v| block.scale(b, v)).collect();
         let offsets: Vec<F32> = (0..vectors).map(|v| block.offset(b, v)).collect();
         for group in 0..BLOCK / bits.codes_in_word() {
@@ -195,10 +274,10 @@ pub fn widen_panel(vectors: usize, bits: Bits) -> Body {
 }
 
 /// Distances from the first row to the rows after it.
-fn row_starts(b: &mut Builder, a_row: Int, rows: usize) -> Vec<Int> {
+fn row_starts(b: &mut Builder, row: Int, rows: usize) -> Vec<Int> {
     let mut starts: Vec<Int> = Vec::new();
     for _ in 1..rows {
-        let next = starts.last().map_or(a_row, |before| b.add(*before, a_row));
+        let next = starts.last().map_or(row, |before| b.add(*before, row));
         starts.push(next);
     }
     starts

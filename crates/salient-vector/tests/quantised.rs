@@ -2,7 +2,7 @@
 
 use salient_vector::Body;
 use salient_vector::eval::{Arg, Machine, Memory, eval};
-use salient_vector::quantised::{BLOCK, Bits, block_tile, widen_panel};
+use salient_vector::quantised::{BLOCK, Bits, block_tile, spread_row, widen_panel};
 use salient_vector::tile::Shape;
 
 /// Scales and offsets are powers of two and codes small integers: products are exact, and so are their sums in any order.
@@ -60,15 +60,29 @@ fn rows_times_a_quantised_panel_are_a_product() {
             let body = block_tile(Shape { rows, vectors }, bits);
             let (a_row, c_row) = (panel.depth + 3, panel.width + 2);
             let a: Vec<f32> = (0..rows * a_row).map(|at| (at * 7 % 13) as f32 - 6.0).collect();
+            let (mut spread, mut totals) = (Vec::new(), Vec::new());
+            for row in a.chunks(a_row) {
+                let mut memory = Memory::default();
+                let args = [
+                    memory.add_f32(row),
+                    memory.add_f32(&vec![9.0; a_row]),
+                    memory.add_f32(&vec![9.0; blocks + 1]),
+                    Arg::Int(blocks as i64),
+                ];
+                run(&spread_row(bits), lanes, &args, &mut memory);
+                spread.extend(memory.f32s(args[1]));
+                totals.extend(memory.f32s(args[2]));
+            }
             let mut memory = Memory::default();
             let mut args = vec![
-                memory.add_f32(&a),
+                memory.add_f32(&spread),
+                memory.add_f32(&totals),
                 memory.add(panel.memory()),
                 memory.add_f32(&vec![9.0; rows * c_row]),
             ];
-            args.extend([blocks, a_row, c_row].map(|n| Arg::Int(n as i64)));
+            args.extend([blocks, a_row, blocks + 1, c_row].map(|n| Arg::Int(n as i64)));
             run(&body, lanes, &args, &mut memory);
-            let found = memory.f32s(args[2]);
+            let found = memory.f32s(args[3]);
             for (r, j) in (0..rows).flat_map(|r| (0..c_row).map(move |j| (r, j))) {
                 let sum: f32 = (0..panel.depth).map(|k| a[r * a_row + k] * panel.value(k, j)).sum();
                 let want = if j < panel.width { sum } else { 9.0 };
