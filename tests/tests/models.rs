@@ -1,4 +1,5 @@
-//! Published models at small sizes: every way of running them agrees with what transformers computes.
+//! Published models at small sizes: every way of running them agrees with what transformers computes, or torch where it has no
+//! such model.
 //!
 //! The archives in `tests/models` were written by `tools/reference/tiny.py`, with random parameters under the names that
 //! the published checkpoints use. Checkpoints themselves are the subject of `checkpoints.rs`.
@@ -60,6 +61,7 @@ programs! {
     llama: "llama_scores" with LLAMA,
     minilm: "minilm" with "V=50 P=16 D=24 H=3 F=40 L=2",
     t5: "t5" with "V=50 D=24 H=3 E=8 F=40 L=2 N=8 max_distance=20",
+    translation: "translation" with "V=50 D=24 H=3 F=40 L=2",
     vit: "vit" with "N=7 S=12 P=4 D=24 H=3 F=40 L=2",
 }
 

@@ -1,4 +1,5 @@
-"""Records what transformers computes with small random models: one archive for each program of examples/models.
+"""Records what transformers computes with small random models, one archive for each program of examples/models; what our
+own code in translation.py computes, for the program of which transformers has no model.
 
     python tiny.py FOLDER [NAME ...]
 
@@ -117,7 +118,20 @@ def t5():
     }
 
 
-MODELS = {f.__name__: f for f in (minilm, gpt2, llama, vit, t5)}
+def translation():
+    from translation import Transformer
+
+    model = drawn(Transformer())
+    src, tgt = torch.randint(1, 50, (2, 13)), torch.randint(1, 50, (2, 9))
+    keep = torch.ones(2, 13, dtype=torch.bool)
+    keep[1, 8:] = False
+    memory = model.encode(src, keep)
+    return {"src": src, "keep": keep, "tgt": tgt}, model.state_dict(), {
+        "memory": memory, "logits": model.decode(memory, keep, tgt),
+    }
+
+
+MODELS = {f.__name__: f for f in (minilm, gpt2, llama, vit, t5, translation)}
 
 
 def main():

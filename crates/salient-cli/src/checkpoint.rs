@@ -28,7 +28,7 @@ pub(crate) struct Checkpoint {
 }
 
 /// The weights of a checkpoint, under the model's paths.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     arrays: Arrays,
     coded: Coded,
@@ -79,28 +79,49 @@ impl Checkpoint {
 impl Given {
     /// The weights that a model has. Others are named in a note, unless one is missing.
     pub(crate) fn of(self, graph: &Graph) -> Outcome<Given> {
+        self.note_others(&[graph]);
+        self.used_by(graph)
+    }
+
+    /// Names those that none of the models has in a note, unless one is missing.
+    pub(crate) fn note_others(&self, graphs: &[&Graph]) {
         /// Names that are shown.
         const SHOWN: usize = 6;
-        let is_param = |name: &str| graph.params().iter().any(|p| &*p.name == name);
-        if graph.params().iter().any(|p| !self.has(&p.name)) {
-            return Ok(self);
+        if graphs.iter().any(|graph| !self.is_complete(graph)) {
+            return;
         }
         let all = self.arrays.names().chain(self.coded.keys().map(String::as_str));
-        let left: Vec<String> = all.filter(|n| !is_param(n)).map(|n| format!("`{n}`")).collect();
+        let is_left = |name: &&str| !graphs.iter().any(|graph| is_param(graph, name));
+        let left: Vec<String> = all.filter(is_left).map(|n| format!("`{n}`")).collect();
         if left.is_empty() {
-            return Ok(self);
+            return;
         }
         let more = if left.len() > SHOWN { ", …" } else { "" };
         let tensors = if left.len() == 1 { "tensor is" } else { "tensors are" };
         let names = left[..left.len().min(SHOWN)].join(", ");
         terminal::note(&format!("note: {} {tensors} not used by the model: {names}{more}\n", left.len()));
+    }
+
+    /// The weights that a model has; all of them if one is missing, so that what is left over can be named beside it.
+    pub(crate) fn used_by(self, graph: &Graph) -> Outcome<Given> {
+        if !self.is_complete(graph) {
+            return Ok(self);
+        }
         let mut used = Given::default();
-        for (name, array) in self.arrays.into_iter().filter(|(name, _)| is_param(name)) {
+        for (name, array) in self.arrays.into_iter().filter(|(name, _)| is_param(graph, name)) {
             used.arrays.insert(name, array)?;
         }
-        used.coded = self.coded.into_iter().filter(|(name, _)| is_param(name)).collect();
+        used.coded = self.coded.into_iter().filter(|(name, _)| is_param(graph, name)).collect();
         Ok(used)
     }
+
+    fn is_complete(&self, graph: &Graph) -> bool {
+        graph.params().iter().all(|p| self.has(&p.name))
+    }
+}
+
+fn is_param(graph: &Graph, name: &str) -> bool {
+    graph.params().iter().any(|p| &*p.name == name)
 }
 
 /// The lines of a file, or of standard input for `-`.

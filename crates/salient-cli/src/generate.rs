@@ -5,7 +5,7 @@
 
 use crate::checkpoint::{Checkpoint, text};
 use crate::failure::{Failure, Outcome};
-use crate::options::{Compile, Machine};
+use crate::options::{Compile, Machine, number};
 use crate::terminal;
 use salient::{Model, read_sources};
 use salient_text::{ChatTemplate, End, Generated, Generator, Message, Sampling, Settings, Tokenizer};
@@ -59,12 +59,12 @@ pub(crate) struct Args {
 }
 
 fn not_negative(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|x| *x >= 0.0 && x.is_finite());
+    let number = number(text).ok().filter(|x| *x >= 0.0);
     number.ok_or_else(|| "expected a number that is not negative".to_owned())
 }
 
 fn probability(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|x| *x > 0.0 && *x <= 1.0);
+    let number = number(text).ok().filter(|x| *x > 0.0 && *x <= 1.0);
     number.ok_or_else(|| "expected a number above 0 and at most 1".to_owned())
 }
 

@@ -1,5 +1,5 @@
 //! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `embed`,
-//! `generate`, `serve`.
+//! `generate`, `translate`, `serve`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod serve;
 mod terminal;
+mod translate;
 mod verify;
 
 use crate::failure::{Failure, Outcome};
@@ -56,6 +57,8 @@ enum Command {
     Embed(Box<embed::Args>),
     /// Let a text go on.
     Generate(Box<generate::Args>),
+    /// Translate texts, by an encoder and a decoder.
+    Translate(Box<translate::Args>),
     /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
     Serve(Box<serve::Args>),
 }
@@ -94,6 +97,7 @@ fn dispatch(command: &Command) -> Outcome {
         Command::Models(args) => models::run(args),
         Command::Embed(args) => embed::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Translate(args) => translate::run(args),
         Command::Serve(args) => serve::run(args),
     }
 }

@@ -285,7 +285,13 @@ fn texts(name: &str) -> String {
     let model = file(
         &format!("{name}.attn"),
         "model vectors(ids: i64[B, T]) -> (embedding: f32[B, 4]) { param table: f32[4, 4] let x[b, t, d] = table[ids[b, t], d] return sum[t](x) }
-         model words(ids: i64[B, T]) -> (logits: f32[B, T, 4]) { param table: f32[4, 4] let y[b, t, v: 4] = if v == (ids[b, t] + 1) % 4 then 1.0 else table[0, 0] return y }",
+         model words(ids: i64[B, T]) -> (logits: f32[B, T, 4]) { param table: f32[4, 4] let y[b, t, v: 4] = if v == (ids[b, t] + 1) % 4 then 1.0 else table[0, 0] return y }
+         model reads(src: i64[B, S]) -> (memory: f32[B, S, 4]) { param table: f32[4, 4] return table[src, :] }
+         model copies(memory: f32[B, S, 4], tgt: i64[B, T]) -> (logits: f32[B, T, 4]) {
+             let is[b: B, t: T, v: 4] = if t < S then memory[b, t + 0, 0] == 4.0 * f32(v) else v == 0
+             let y[b, t: T, v] = if is[b, t, v] then 5.0 else 0.0
+             return y
+         }",
     );
     format!("{model} --weights {weights} --prefix m. --tokenizer {tokenizer}")
 }
@@ -328,4 +334,29 @@ fn a_text_goes_on() {
     };
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));
+}
+
+#[test]
+fn a_text_is_translated() {
+    let call = format!("{} --encoder reads --model copies --start ? --end ?", texts("translated"));
+    let input = file("translated.txt", "two\nthree two one\n");
+    let ended = words(&format!("translate {call} one --input {input} --beams 2"));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "one\ntwo\nthree two one\n"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.stderr, UNUSED);
+    let ended = words(&format!("translate {call} one --beams 3 --length-penalty 0 --json"));
+    let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let best = &found["hypotheses"][0];
+    assert_eq!((&best["text"], &best["ids"], &best["ended"]), (&"one".into(), &[1].into(), &true.into()));
+    // Two tokens, each against three others.
+    let score = -2.0 * (1.0 + 3.0 * (-5.0_f64).exp()).ln();
+    assert!((best["score"].as_f64().unwrap() - score).abs() < 1e-6, "{best}");
+    assert_eq!(found["hypotheses"].as_array().map(Vec::len), Some(3));
+    let ended = words(&format!("translate {call} one --end four"));
+    let message = "error: `four` is no token of the tokenizer\n";
+    assert_eq!((ended.code, ended.stderr.replace(UNUSED, "")), (Some(2), message.to_owned()));
 }

@@ -23,7 +23,7 @@ impl<'a> Embedder<'a> {
     /// [`TextError::Signature`] if the signature is another; the weights do not fit.
     pub fn new(model: &'a Model, weights: Weights<'a>) -> Result<Embedder<'a>, TextError> {
         let graph = model.graph();
-        check_inputs(graph, &[KEEP])?;
+        check_inputs(graph, IDS, &[KEEP])?;
         let output = output(graph, "embedding", &[2], "f32[B, D]")?;
         let has_keep = graph.inputs().iter().any(|p| &*p.name == KEEP);
         let session = model.session(&inputs(&[&[0]], 1, has_keep)?, weights)?;

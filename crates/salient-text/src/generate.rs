@@ -74,7 +74,7 @@ impl<'a> Generator<'a> {
     pub fn new(model: &'a Model, weights: Weights<'a>) -> Result<Generator<'a>, TextError> {
         let graph = model.graph();
         let states: Vec<&str> = graph.states().iter().map(|s| &*graph.inputs()[s.input].name).collect();
-        check_inputs(graph, &states)?;
+        check_inputs(graph, IDS, &states)?;
         let output = output(graph, "logits", &[2, 3], "f32[B, T, V]")?;
         let session = model.session(&inputs(&[0])?, weights)?;
         Ok(Generator { session, has_state: !states.is_empty(), held: Vec::new(), output })

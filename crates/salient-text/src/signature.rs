@@ -11,12 +11,21 @@ pub(crate) const IDS: &str = "ids";
 /// The name of the input that says which ids are no padding: `keep: bool[B, T]`.
 pub(crate) const KEEP: &str = "keep";
 
-/// Whether the model has `ids: i64[B, T]` and no inputs but that and those in `others`.
-pub(crate) fn check_inputs(graph: &Graph, others: &[&str]) -> Result<(), TextError> {
+/// The name of an encoder's input that takes ids: `src: i64[B, S]`.
+pub(crate) const SRC: &str = "src";
+
+/// The name of a decoder's input that takes ids: `tgt: i64[B, T]`.
+pub(crate) const TGT: &str = "tgt";
+
+/// The name of what an encoder gives and a decoder takes: `memory: f32[B, S, D]`.
+pub(crate) const MEMORY: &str = "memory";
+
+/// Whether the model has the input `tokens: i64[B, T]` and no inputs but that and those in `others`.
+pub(crate) fn check_inputs(graph: &Graph, tokens: &str, others: &[&str]) -> Result<(), TextError> {
     let name = graph.name();
-    let unknown = graph.inputs().iter().find(|p| &*p.name != IDS && !others.contains(&&*p.name));
+    let unknown = graph.inputs().iter().find(|p| &*p.name != tokens && !others.contains(&&*p.name));
     if let Some(port) = unknown {
-        let known: Vec<String> = std::iter::once(&IDS).chain(others).map(|n| format!("`{n}`")).collect();
+        let known: Vec<String> = std::iter::once(&tokens).chain(others).map(|n| format!("`{n}`")).collect();
         return Err(TextError::Signature(format!(
             "the model `{name}` has the input `{}`, which text has no value for; inputs of text are {}",
             port.name,
@@ -24,11 +33,11 @@ pub(crate) fn check_inputs(graph: &Graph, others: &[&str]) -> Result<(), TextErr
         )));
     }
     let is_matrix = |port: &Port, dtype: DType| port.dtype == dtype && port.axes.len() == 2;
-    match graph.inputs().iter().find(|p| &*p.name == IDS) {
+    match graph.inputs().iter().find(|p| &*p.name == tokens) {
         Some(port) if is_matrix(port, DType::I64) => {}
         Some(_) | None => {
             return Err(TextError::Signature(format!(
-                "the model `{name}` has no input `{IDS}: i64[B, T]` for tokens"
+                "the model `{name}` has no input `{tokens}: i64[B, T]` for tokens"
             )));
         }
     }
