@@ -46,6 +46,8 @@ struct Printer<'a> {
     names: Vec<Option<String>>,
     /// The order in which a node's line lists its axes.
     order: Vec<Vec<AxisId>>,
+    /// Views with a line of their own: parts of a concatenation that would not show how long they are.
+    views: BTreeSet<NodeId>,
 }
 
 /// Whether a node has a line of its own.
@@ -56,9 +58,47 @@ fn has_line(op: &Op) -> bool {
     }
 }
 
+/// The parts of concatenations in which the part's axis stands in the index of a view only, and not where the length of
+/// an axis could be read off.
+fn views_with_lines(g: &Graph) -> BTreeSet<NodeId> {
+    let mut out = BTreeSet::new();
+    for id in g.ids() {
+        let Op::Concat(_, parts) = g.op(id) else { continue };
+        for (arg, part) in g.args(id).into_iter().zip(parts) {
+            if matches!(g.op(arg), Op::At(_)) && g.node(arg).axes.contains(*part) && !shows(g, arg, *part) {
+                out.insert(arg);
+            }
+        }
+    }
+    out
+}
+
+/// Whether the use of a node shows how long an axis of it is: it stands by itself where a tensor has that axis.
+fn shows(g: &Graph, id: NodeId, axis: AxisId) -> bool {
+    match g.op(id) {
+        Op::At(replaced) => match (g.args(id)[0], g.op(g.args(id)[1])) {
+            (of, Op::Iota(to)) if *to == axis && g.extent(axis) == g.extent(*replaced) => {
+                shows(g, of, *replaced)
+            }
+            (of, _) => *replaced != axis && shows(g, of, axis),
+        },
+        Op::Input(_)
+        | Op::Param(_)
+        | Op::Const(_)
+        | Op::Iota(_)
+        | Op::Extent(_)
+        | Op::Map(_)
+        | Op::Reduce(..)
+        | Op::Concat(..)
+        | Op::CumSum(_)
+        | Op::Fused(..) => g.node(id).axes.contains(axis),
+    }
+}
+
 impl<'a> Printer<'a> {
     fn new(g: &'a Graph) -> Printer<'a> {
-        let mut p = Printer { g, names: vec![None; g.len()], order: vec![Vec::new(); g.len()] };
+        let views = views_with_lines(g);
+        let mut p = Printer { g, names: vec![None; g.len()], order: vec![Vec::new(); g.len()], views };
         p.choose_names();
         p.choose_orders();
         p
@@ -83,7 +123,7 @@ impl<'a> Printer<'a> {
             self.names[id.index()] = g.port(id).map(|p| claim(&identifier(&p.name), false));
         }
         // Names of the source, then of the outputs, then of whoever uses a node first.
-        let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id))).collect();
+        let lines: Vec<NodeId> = g.ids().filter(|id| self.has_line(*id)).collect();
         for id in &lines {
             if let Some(name) = &g.node(*id).name {
                 // A value without axes is written without brackets: its name must not be that of an index.
@@ -92,7 +132,7 @@ impl<'a> Printer<'a> {
             }
         }
         for out in g.outputs() {
-            if has_line(g.op(out.node)) && self.names[out.node.index()].is_none() {
+            if self.has_line(out.node) && self.names[out.node.index()].is_none() {
                 self.names[out.node.index()] = Some(claim(&out.name, false));
             }
         }
@@ -118,7 +158,7 @@ impl<'a> Printer<'a> {
             };
         }
         for out in self.g.outputs() {
-            if has_line(self.g.op(out.node)) && out.axes.len() == self.g.node(out.node).axes.len() {
+            if self.has_line(out.node) && out.axes.len() == self.g.node(out.node).axes.len() {
                 self.order[out.node.index()] = out.axes.clone();
             }
         }
@@ -198,7 +238,7 @@ impl<'a> Printer<'a> {
         let (of_inits, inits_alone) = (self.of_inits(), self.init_only());
         let first = g.ids().filter(|id| of_inits.contains(id));
         let lines = first.chain(g.ids().filter(|id| !of_inits.contains(id)));
-        for id in lines.filter(|id| has_line(g.op(*id)) && !inits_alone.contains(id)) {
+        for id in lines.filter(|id| self.has_line(*id) && !inits_alone.contains(id)) {
             let mut seen = AxisSet::new();
             let body = self.expression(id, &mut seen);
             let name = self.names[id.index()].as_ref().expect("lines are named");
@@ -323,7 +363,7 @@ impl<'a> Printer<'a> {
         let list = |seen: &mut AxisSet| args.iter().map(|a| self.usage(*a, &env, seen)).collect::<Vec<_>>();
         match self.g.op(id) {
             Op::Map(map) => {
-                let of_indices = args.iter().all(|a| !has_line(self.g.op(*a)) && self.of_indices(*a));
+                let of_indices = args.iter().all(|a| !self.has_line(*a) && self.of_indices(*a));
                 operator(*map, &list(seen), of_indices)
             }
             Op::Reduce(op, axis) => {
@@ -349,15 +389,36 @@ impl<'a> Printer<'a> {
                 seen.insert(*axis);
                 format!("concat[{name}]({})", shown.join(", "))
             }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) => {
+            Op::At(axis) => self.view(id, *axis, &env, seen),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 self.usage(id, &env, seen)
             }
         }
     }
 
+    /// Whether a node has a line of its own here.
+    fn has_line(&self, id: NodeId) -> bool {
+        has_line(self.g.op(id)) || self.views.contains(&id)
+    }
+
+    /// A view written out in place.
+    fn view(&self, id: NodeId, axis: AxisId, env: &Env, seen: &mut AxisSet) -> String {
+        let args = self.g.args(id);
+        let mut index = self.index(args[1], env, seen);
+        if let Op::Iota(from) = self.g.op(args[1])
+            && self.g.extent(*from) != self.g.extent(axis)
+            && !index.starts_with('(')
+        {
+            // In parentheses an index is a value: its extent is not the axis's.
+            index = format!("({index})");
+        }
+        let mut inner = env.clone();
+        inner.insert(axis, index);
+        self.usage(args[0], &inner, seen)
+    }
+
     /// A node as an operand, with axes replaced as `env` says.
     fn usage(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> String {
-        let args = self.g.args(id);
         match self.g.op(id) {
             Op::Const(c) => literal(*c),
             Op::Extent(dim) => match dim.as_symbol() {
@@ -365,23 +426,12 @@ impl<'a> Printer<'a> {
                 None => format!("({dim})"),
             },
             Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis)),
-            Op::At(axis) => {
-                let mut index = self.index(args[1], env, seen);
-                if let Op::Iota(from) = self.g.op(args[1])
-                    && self.g.extent(*from) != self.g.extent(*axis)
-                    && !index.starts_with('(')
-                {
-                    // In parentheses an index is a value: its extent is not the axis's.
-                    index = format!("({index})");
-                }
-                let mut inner = env.clone();
-                inner.insert(*axis, index);
-                self.usage(args[0], &inner, seen)
-            }
+            Op::At(axis) if !self.views.contains(&id) => self.view(id, *axis, env, seen),
             Op::Input(_)
             | Op::Param(_)
             | Op::Map(_)
             | Op::Reduce(..)
+            | Op::At(_)
             | Op::Concat(..)
             | Op::CumSum(_)
             | Op::Fused(..) => {
