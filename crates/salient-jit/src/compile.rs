@@ -273,6 +273,13 @@ fn declare(
     id.map_err(|e| CompileError::kernel(kernel, e))
 }
 
+/// The buffer of a copy of a kernel that stands for one of the kernel's.
+fn counterpart(of: &Kernel, copy: &Kernel, buffer: BufferId) -> BufferId {
+    let pairs = of.reads.iter().zip(&copy.reads).chain(of.writes.iter().zip(&copy.writes));
+    let found = pairs.into_iter().find(|(own, _)| **own == buffer);
+    *found.expect("a kernel reads or writes the buffers whose addresses it takes").1
+}
+
 /// Defines every function of a program; gives that of each kernel, with the buffers whose addresses it takes.
 fn define(
     program: &Program,
@@ -280,9 +287,16 @@ fn define(
     module: &mut JITModule,
 ) -> Result<Vec<(FuncId, Vec<BufferId>)>, CompileError> {
     let mut functions = Functions::new(program);
-    let mut made = Vec::new();
+    let mut made: Vec<(FuncId, Vec<BufferId>)> = Vec::new();
     let mut context = Context::new();
     for (at, kernel) in program.kernels.iter().enumerate() {
+        if let Some(Some(of)) = program.copies.get(at)
+            && let Some((id, buffers)) = made.get(*of)
+        {
+            let original = &program.kernels[*of];
+            made.push((*id, buffers.iter().map(|b| counterpart(original, kernel, *b)).collect()));
+            continue;
+        }
         let (nest, buffers, known) = functions.nest(kernel, &mut |name, body| {
             bodies::define(module, target, name, body).map_err(|e| CompileError::kernel(&kernel.name, e))
         })?;

@@ -61,6 +61,7 @@ impl Make {
             symbols,
             buffers: vec![],
             kernels: vec![],
+            copies: vec![],
             loads: 0,
             appends: Vec::new(),
             checks: vec![],

@@ -22,6 +22,8 @@ pub struct Certificate {
     pub origin: Option<Origin>,
     /// The rules, in the order in which they were used.
     pub rules: Vec<&'static str>,
+    /// The block of a chain of equal blocks that it is in: see [`Report::repeated`](crate::Report::repeated).
+    pub block: Option<usize>,
     /// Rules that would have led further, each with the condition that was not proved.
     pub not_proved: Vec<(&'static str, String)>,
 }
@@ -35,6 +37,8 @@ pub struct Miss {
     pub name: Option<Name>,
     /// Where that was written.
     pub origin: Option<Origin>,
+    /// The block of a chain of equal blocks that it is in.
+    pub block: Option<usize>,
     /// The rules that matched in the region, each with the condition that was not proved.
     pub not_proved: Vec<(&'static str, String)>,
 }
@@ -62,6 +66,7 @@ pub(crate) fn certify(
                     name,
                     origin,
                     rules: record.chain(&below),
+                    block: None,
                     not_proved: record.not_proved(&BTreeSet::from([classes.find(*class)])),
                 });
             }
@@ -70,7 +75,13 @@ pub(crate) fn certify(
                 let region = around.filter_map(|n| class_of.get(&n)).chain([class]);
                 let region = region.flat_map(|c| record.below(*c)).collect();
                 let (name, origin) = described(g, id);
-                misses.push(Miss { node: id, name, origin, not_proved: record.not_proved(&region) });
+                misses.push(Miss {
+                    node: id,
+                    name,
+                    origin,
+                    block: None,
+                    not_proved: record.not_proved(&region),
+                });
             }
             Op::Input(_)
             | Op::Param(_)

@@ -170,6 +170,8 @@ pub struct Known {
     pub ports: Vec<(DType, AxisSet)>,
     /// Number of inputs.
     pub inputs: usize,
+    /// Inputs that may hold what is not finite: values computed elsewhere.
+    pub unsure: BTreeSet<usize>,
     /// The dimensions that occur as values.
     pub dims: Vec<Dim>,
     /// What the model requires of its dimensions.

@@ -318,8 +318,8 @@ mod tests {
 
     /// The number of axes along which the outermost sum is computed.
     fn axes_of_the_sum(g: &Graph) -> usize {
-        let sums = g.ids().filter(|id| matches!(g.op(*id), Op::Reduce(..)));
-        g.node(sums.last().expect("there is one")).axes.len()
+        let mut sums = g.ids().filter(|id| matches!(g.op(*id), Op::Reduce(..)));
+        g.node(sums.next_back().expect("there is one")).axes.len()
     }
 
     #[test]

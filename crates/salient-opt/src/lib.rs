@@ -15,6 +15,8 @@ mod join;
 mod lang;
 mod merge;
 mod normalise;
+mod outline;
+mod repeat;
 pub mod rules;
 mod saturate;
 mod share;
@@ -26,8 +28,9 @@ pub use certificate::{Certificate, Miss};
 pub use facts::Property;
 pub use saturate::{Fp, Stop};
 
-use salient_ir::{Graph, NodeId};
-use std::collections::HashMap;
+use outline::Place;
+use salient_ir::{DType, Graph, NodeId};
+use std::collections::{BTreeSet, HashMap};
 
 /// How to optimise. Limits are counts, so that the same model gives the same result everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,17 @@ pub struct Report {
     pub certificates: Vec<Certificate>,
     /// Sums of weighted values that stayed apart from their weights.
     pub misses: Vec<Miss>,
+    /// Set if the model is a chain of equal blocks, which were optimised as one.
+    pub repeated: Option<Repeated>,
+}
+
+/// A chain of equal blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// What the paths of their parameters have in common, before the number of the block.
+    pub path: String,
+    /// How many there are.
+    pub times: usize,
 }
 
 /// A graph with the report of how it came about.
@@ -73,6 +87,8 @@ pub struct Optimised {
     pub graph: Graph,
     /// What happened.
     pub report: Report,
+    /// If the model is a chain of equal blocks, the nodes of each, corresponding ones at the same position.
+    pub blocks: Vec<Vec<NodeId>>,
 }
 
 /// The best equal graph that the rules and the limits reach. The same graph gives the same result on every run, and
@@ -96,8 +112,95 @@ const SMALLEST_LIMIT: usize = 2_000;
 const GROWTH: usize = 30;
 
 fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
-    let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph))));
-    let mut classes = normalise::Classes::new(facts::Known::of(&source));
+    let outlined = repeat::find(graph).and_then(|chain| run_once(rules, graph, options, &chain));
+    outlined.unwrap_or_else(|| run_whole(rules, graph, options, &Border::default()).0)
+}
+
+/// How a graph borders on others of which it is a part.
+#[derive(Clone, Debug, Default)]
+struct Border {
+    /// Inputs that may hold what is not finite: values computed elsewhere.
+    unsure: BTreeSet<usize>,
+    /// An input and an output whose axes are of one kind.
+    tied: Option<(usize, usize)>,
+}
+
+/// Optimises one block of a chain, and what surrounds the chain; `None` if the graph cannot be taken apart so.
+fn run_once(
+    rules: &[rules::Rule],
+    graph: &Graph,
+    options: &Options,
+    chain: &repeat::Chain,
+) -> Option<Optimised> {
+    let parts = outline::split(graph, chain)?;
+    let block = |unsure| run_whole(rules, &parts.block, options, &Border { unsure, tied: Some((0, 0)) });
+    let around =
+        |unsure| run_whole(rules, &parts.around, options, &Border { unsure, tied: Some(parts.ends()) });
+    let last = |given: bool| BTreeSet::from_iter((!given).then_some(parts.ends().0));
+    // What a block gives is finite if what it reads is, and the first reads what is: then all of them do.
+    let (mut optimised, mut given) = block(BTreeSet::new());
+    let (mut outer, finite) = around(last(given[0]));
+    let unsure = parts.unsure(&finite, given[0]);
+    if !unsure.is_empty() {
+        let assumed = given[0];
+        (optimised, given) = block(unsure);
+        if assumed && !given[0] {
+            (outer, _) = around(last(false));
+        }
+    }
+    let joined = outline::join(graph, chain, &parts, (&optimised.graph, &outer.graph))?;
+    let repeated = Repeated { path: chain.path.clone(), times: chain.len() };
+    let report = Report::of_parts(&optimised.report, &outer.report, &joined, repeated);
+    Some(Optimised { graph: joined.graph, report, blocks: joined.blocks })
+}
+
+impl Report {
+    /// The report of a graph that was put together; each certificate is there for every block.
+    fn of_parts(block: &Report, around: &Report, joined: &outline::Joined, repeated: Repeated) -> Report {
+        let mut rules = around.rules.clone();
+        for (name, n) in &block.rules {
+            match rules.iter_mut().find(|(known, _)| known == name) {
+                Some((_, count)) => *count += n,
+                None => rules.push((name, *n)),
+            }
+        }
+        let order: Vec<&str> = rules::rows().map(|row| row.name).collect();
+        rules.sort_by_key(|(name, _)| order.iter().position(|known| known == name));
+        let (mut certificates, mut misses) = (Vec::new(), Vec::new());
+        for (at, origin) in joined.graph.ids().zip(&joined.origins) {
+            let (report, node, number) = match origin {
+                Some(Place::Around(id)) => (around, *id, None),
+                Some(Place::Block(number, id)) => (block, *id, Some(*number)),
+                None => continue,
+            };
+            let certificate = report.certificates.iter().find(|c| c.node == node);
+            certificates.extend(certificate.map(|c| Certificate { node: at, block: number, ..c.clone() }));
+            let miss = report.misses.iter().find(|m| m.node == node);
+            misses.extend(miss.map(|m| Miss { node: at, block: number, ..m.clone() }));
+        }
+        Report {
+            rules,
+            iterations: block.iterations.max(around.iterations),
+            nodes: block.nodes + around.nodes,
+            classes: block.classes + around.classes,
+            stop: block.stop.max(around.stop),
+            certificates,
+            misses,
+            repeated: Some(repeated),
+        }
+    }
+}
+
+/// Optimises a graph as it stands. The second result says of each output whether it is finite.
+fn run_whole(
+    rules: &[rules::Rule],
+    graph: &Graph,
+    options: &Options,
+    border: &Border,
+) -> (Optimised, Vec<bool>) {
+    let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph)), border.tied));
+    let mut classes =
+        normalise::Classes::new(facts::Known { unsure: border.unsure.clone(), ..facts::Known::of(&source) });
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let node_limit = options.node_limit.min(SMALLEST_LIMIT + GROWTH * source.len());
@@ -112,7 +215,12 @@ fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
     let mut counts = vec![0; rules.len()];
     classes.analysis.applied.iter().for_each(|a| counts[a.rule] += 1);
     let rules = rules.iter().zip(counts).filter(|(_, n)| *n > 0).map(|(r, n)| (r.row.name, n)).collect();
+    let finite = |id: &egg::Id| {
+        let data = &classes[*id].data;
+        data.dtype != DType::F32 || data.has(Property::Finite)
+    };
+    let finite = roots.iter().map(finite).collect();
     let (nodes, classes) = (classes.total_size(), classes.number_of_classes());
-    let report = Report { rules, iterations, nodes, classes, stop, certificates, misses };
-    Optimised { graph, report }
+    let report = Report { rules, iterations, nodes, classes, stop, certificates, misses, repeated: None };
+    (Optimised { graph, report, blocks: Vec::new() }, finite)
 }

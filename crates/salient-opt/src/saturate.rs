@@ -24,7 +24,7 @@ pub enum Fp {
 }
 
 /// Why saturation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
     /// No rule has anything left to do.
     Saturated,

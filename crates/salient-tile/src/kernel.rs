@@ -285,6 +285,9 @@ pub struct Program {
     pub buffers: Vec<Buffer>,
     /// The kernels in the order in which they run.
     pub kernels: Vec<Kernel>,
+    /// For each kernel the one before it of which it is a copy over other buffers, if it is one: what the two read and write
+    /// corresponds in order. Kernels beyond the end of the list are no copies.
+    pub copies: Vec<Option<usize>>,
     /// So many of them, at the start, run once when the parameters are bound: see [`Section`].
     pub loads: usize,
     /// The outputs that begin with an input.

@@ -19,6 +19,7 @@ pub mod memory;
 mod pack;
 mod panels;
 mod product;
+mod repeat;
 mod rows;
 mod schedule;
 mod score;

@@ -7,26 +7,26 @@ use crate::kernel::{Arg, Buffer, Int, Kernel, LANES, Role, Stmt};
 use salient_ir::{Dim, Graph, Name};
 use std::collections::BTreeSet;
 
-/// The kernels in the order in which they run, those that run once before all others, and how many those are. Buffers
-/// that other kernels read of them become [`Role::Loaded`].
-pub(crate) fn split(g: &Graph, buffers: &mut [Buffer], kernels: Vec<Kernel>) -> (Vec<Kernel>, usize) {
+/// The order in which kernels run, those that run once before all others, and how many those are. Buffers that other
+/// kernels read of them become [`Role::Loaded`].
+pub(crate) fn split(g: &Graph, buffers: &mut [Buffer], kernels: &[Kernel]) -> (Vec<usize>, usize) {
     let mut fixed = BTreeSet::from([Name::from(LANES)]);
     for port in g.params() {
         g.shape(&port.axes).iter().for_each(|extent| fixed.extend(extent.symbols()));
     }
     let mut early: Vec<bool> = buffers.iter().map(|b| matches!(b.role, Role::Param(_))).collect();
     let (mut first, mut rest) = (Vec::new(), Vec::new());
-    for kernel in kernels {
+    for (at, kernel) in kernels.iter().enumerate() {
         let inside = kernel.writes.iter().all(|id| buffers[id.0].role == Role::Temporary);
         let known = kernel.reads.iter().all(|id| early[id.0]);
-        if inside && known && needs(&kernel, buffers).is_subset(&fixed) {
+        if inside && known && needs(kernel, buffers).is_subset(&fixed) {
             kernel.writes.iter().for_each(|id| early[id.0] = true);
-            first.push(kernel);
+            first.push(at);
         } else {
-            rest.push(kernel);
+            rest.push(at);
         }
     }
-    for id in rest.iter().flat_map(|kernel: &Kernel| &kernel.reads) {
+    for id in rest.iter().flat_map(|at: &usize| &kernels[*at].reads) {
         if early[id.0] && buffers[id.0].role == Role::Temporary {
             buffers[id.0].role = Role::Loaded;
         }

@@ -68,6 +68,11 @@ impl Panels {
         &(&(&place * &self.count) + panel) * &(&self.lines * width)
     }
 
+    /// The panels of another operand, alike but for where they are.
+    pub(crate) fn in_buffer(&self, id: BufferId) -> Panels {
+        Panels { id, ..self.clone() }
+    }
+
     /// The operand's buffer.
     pub(crate) fn base(&self) -> Base {
         Base::Buffer(self.id)

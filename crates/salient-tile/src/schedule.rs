@@ -13,12 +13,14 @@ use crate::load::split;
 use crate::maker::stored;
 use crate::map::{append, map};
 use crate::product::{Contraction, contraction, product, sum_of_products};
+use crate::repeat::{Around, Repeats};
 use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};
 use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
 use salient_vector::tile::Shape;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How a graph is cut.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +31,15 @@ pub struct Options<'a> {
     pub tile: Shape,
     /// Parameters that will be given in blocks of few bits, by position among the graph's.
     pub coded: &'a BTreeMap<usize, Bits>,
+    /// Equal blocks of the graph: for each its nodes, corresponding ones at the same position. None, if empty.
+    pub blocks: &'a [Vec<NodeId>],
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
         const NONE: &BTreeMap<usize, Bits> = &BTreeMap::new();
         // One row by eight vectors: of all tiles, the one that the portable emitter keeps in registers.
-        Options { fuse: true, tile: Shape { rows: 1, vectors: 8 }, coded: NONE }
+        Options { fuse: true, tile: Shape { rows: 1, vectors: 8 }, coded: NONE, blocks: &[] }
     }
 }
 
@@ -54,11 +58,25 @@ enum Form {
     Attention(NodeId, Option<AxisId>),
 }
 
+impl Form {
+    /// Whether it is the form `before` of the corresponding node one block before.
+    fn follows(&self, before: &Form, repeats: &Repeats<'_>) -> bool {
+        match (self, before) {
+            (Form::Source, Form::Source) | (Form::Map, Form::Map) | (Form::Rows, Form::Rows) => true,
+            (Form::Product(n), Form::Product(b)) => repeats.shift(*b) == *n,
+            (Form::Attention(n, query), Form::Attention(b, other)) => {
+                repeats.shift(*b) == *n && query == other
+            }
+            (Form::Source | Form::Map | Form::Rows | Form::Product(_) | Form::Attention(..), _) => false,
+        }
+    }
+}
+
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let names = text::node_names(g);
     let kept = if options.fuse { kept(g) } else { BTreeSet::new() };
-    let forms = Planner { g, options, kept, forms: BTreeMap::new() }.plan();
+    let forms = Planner { g, options, kept, forms: BTreeMap::new(), guarded: RefCell::default() }.plan();
     let mut out = Assembler::new(g, &names);
     let mut scope = Scope {
         graph: g,
@@ -79,6 +97,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
             out.homes.insert(*node, id);
         }
     }
+    let mut repeats = Repeats::new(if options.fuse { options.blocks } else { &[] });
     for (node, form) in &forms {
         if let Form::Source = form {
             continue;
@@ -86,32 +105,60 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         let id = out.home(*node, form);
         let buffer = out.buffers[id.0].clone();
         let target = Target { node: *node, id, buffer: &buffer };
-        let kernels = match out.append(&mut scope, target) {
-            Some(kernel) => vec![kernel],
-            None => compute(&mut scope, form, target, options, &mut out.buffers),
-        };
+        let same =
+            repeats.before(*node).and_then(|n| forms.get(&n)).is_some_and(|f| form.follows(f, &repeats));
+        let mut around = Around { scope: &mut scope, buffers: &mut out.buffers, homes: &out.homes };
+        let copied = if same { repeats.copy(*node, &out.kernels, &names, &mut around) } else { None };
+        if let Some(copied) = copied {
+            out.copies.extend(copied.of.map(|of| Some(out.copies[of].unwrap_or(of))).collect::<Vec<_>>());
+            out.kernels.extend(copied.kernels);
+        } else if let Some(kernel) = out.append(&mut scope, target) {
+            out.push_kernels(vec![kernel]);
+        } else {
+            let (buffers, checks) = (out.buffers.len(), scope.checks.len());
+            let kernels = compute(&mut scope, form, target, options, &mut out.buffers);
+            let made = out.kernels.len()..out.kernels.len() + kernels.len();
+            repeats.note(*node, made, buffers..out.buffers.len(), scope.checks.len() > checks);
+            out.push_kernels(kernels);
+        }
         scope.stored.insert(*node, stored(id, &buffer));
-        out.kernels.extend(kernels);
     }
     for k in 0..g.outputs().len() {
         if out.with_role(Role::Output(k)).is_none() {
             let id = out.output(k);
             let buffer = out.buffers[id.0].clone();
-            out.kernels.push(map(&mut scope, g.outputs()[k].node, id, &buffer));
+            let kernel = map(&mut scope, g.outputs()[k].node, id, &buffer);
+            out.push_kernels(vec![kernel]);
         }
     }
     let dims = g.ids().filter_map(|id| if let Op::Extent(d) = g.op(id) { Some(d.symbols()) } else { None });
-    let (kernels, loads) = split(g, &mut out.buffers, out.kernels);
+    let (order, loads) = split(g, &mut out.buffers, &out.kernels);
+    let (kernels, copies) = in_order(out.kernels, &out.copies, &order);
     let symbols: BTreeSet<_> = dims.flatten().chain(g.symbols()).chain(axis_symbols(g)).collect();
     Program {
         name: g.name().clone(),
         symbols: symbols.into_iter().collect(),
         buffers: out.buffers,
         kernels,
+        copies,
         loads,
         appends: out.appends,
         checks: scope.checks,
     }
+}
+
+/// The kernels in that order, and for each of which it is a copy, by the new positions.
+fn in_order(
+    kernels: Vec<Kernel>,
+    copies: &[Option<usize>],
+    order: &[usize],
+) -> (Vec<Kernel>, Vec<Option<usize>>) {
+    let mut position = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(new, old)| position[*old] = new);
+    let copies = order.iter().map(|old| copies[*old].map(|of| position[of])).collect();
+    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
+    let kernels = order.iter().map(|old| kernels[*old].take().expect("each has one place")).collect();
+    (kernels, copies)
 }
 
 /// Symbols in the extents of axes that a live node has or binds.
@@ -175,6 +222,8 @@ struct Planner<'g> {
     /// Element-wise nodes that are stored for their several readers.
     kept: BTreeSet<NodeId>,
     forms: BTreeMap<NodeId, Form>,
+    /// What [`Planner::needs_a_guard`] has said.
+    guarded: RefCell<HashMap<NodeId, bool>>,
 }
 
 /// Whether a strip cannot compute the node on the way.
@@ -227,6 +276,15 @@ impl Planner<'_> {
 
     /// Whether the expression of a node reads where a tensor may end: it must stay inside the choice that guards it.
     fn needs_a_guard(&self, id: NodeId) -> bool {
+        if let Some(known) = self.guarded.borrow().get(&id) {
+            return *known;
+        }
+        let needed = self.reads_where_it_may_end(id);
+        self.guarded.borrow_mut().insert(id, needed);
+        needed
+    }
+
+    fn reads_where_it_may_end(&self, id: NodeId) -> bool {
         let g = self.g;
         let mut ranges = Ranges::default();
         let env = any_place(g, id);
@@ -423,6 +481,8 @@ struct Assembler<'g> {
     names: &'g [Option<String>],
     buffers: Vec<Buffer>,
     kernels: Vec<Kernel>,
+    /// For each kernel the one that it is a copy of.
+    copies: Vec<Option<usize>>,
     homes: BTreeMap<NodeId, BufferId>,
     appends: Vec<Append>,
 }
@@ -430,7 +490,15 @@ struct Assembler<'g> {
 impl<'g> Assembler<'g> {
     fn new(g: &'g Graph, names: &'g [Option<String>]) -> Assembler<'g> {
         let homes = BTreeMap::new();
-        Assembler { g, names, buffers: Vec::new(), kernels: Vec::new(), homes, appends: Vec::new() }
+        Assembler {
+            g,
+            names,
+            buffers: Vec::new(),
+            kernels: Vec::new(),
+            copies: Vec::new(),
+            homes,
+            appends: Vec::new(),
+        }
     }
 
     /// Where the target is a state that a call appends to, the kernel that stores what is new.
@@ -441,6 +509,12 @@ impl<'g> Assembler<'g> {
         let kernel = append(scope, input, target.node, target.id, target.buffer)?;
         self.appends.push(Append { input, output: target.id });
         Some(kernel)
+    }
+
+    /// Kernels that are no copies.
+    fn push_kernels(&mut self, kernels: Vec<Kernel>) {
+        self.copies.extend(kernels.iter().map(|_| None));
+        self.kernels.extend(kernels);
     }
 
     fn with_role(&self, role: Role) -> Option<BufferId> {

@@ -50,6 +50,7 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
         symbols,
         buffers,
         kernels,
+        copies: Vec::new(),
         loads: 0,
         appends: Vec::new(),
         checks: Vec::new(),

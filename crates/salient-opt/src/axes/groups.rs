@@ -15,8 +15,17 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn new(g: &Graph) -> Groups {
+    pub(super) fn new(g: &Graph, tied: Option<(usize, usize)>) -> Groups {
         let mut union = Union::default();
+        if let Some((input, output)) = tied
+            && let Some(input) = g.ids().find(|id| *g.op(*id) == Op::Input(input))
+        {
+            let output = g.outputs()[output].node;
+            for axis in g.node(input).axes.iter().filter(|a| g.node(output).axes.contains(*a)) {
+                let (here, there) = (union.variable((input, axis)), union.variable((output, axis)));
+                union.join(here, there);
+            }
+        }
         for id in g.ids() {
             let args = g.args(id);
             for axis in g.node(id).axes.iter() {

@@ -52,7 +52,8 @@ pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
 
 fn stored(known: &Known, port: usize) -> Facts {
     let (dtype, axes) = known.ports[port].clone();
-    let properties = Properties::default().with_if(dtype == DType::F32, Property::Finite);
+    let finite = dtype == DType::F32 && !known.unsure.contains(&port);
+    let properties = Properties::default().with_if(finite, Property::Finite);
     Facts { properties, ..Facts::new(dtype, axes) }
 }
 
