@@ -16,7 +16,9 @@
 use crate::agree::all_agree;
 use crate::data::Values;
 use crate::ways::{Call, Ways};
-use salient::{Arrays, Bindings, Engine, Graph, Isa, IsaChoice, Options, Sources, Stage, lower, print_stage};
+use salient::{
+    Arrays, Bindings, Engine, Graph, Isa, IsaChoice, Options, Sources, Stage, Timings, lower, print_stage,
+};
 use std::collections::BTreeMap;
 
 /// One call of a case.
@@ -137,7 +139,8 @@ impl Case {
         let mut shown = String::new();
         for stage in &self.show {
             let options = Options { engine: Engine::Jit, ..options.clone() };
-            let text = print_stage(sources, *stage, &options).map_err(|e| e.to_string())?;
+            let text =
+                print_stage(sources, *stage, &options, &mut Timings::default()).map_err(|e| e.to_string())?;
             shown += &format!("// {stage}\n{text}");
         }
         Ok((!shown.is_empty()).then_some(shown))

@@ -1,6 +1,6 @@
 //! What becomes of each example: its graph, its fused graph and its kernels, to be read in review.
 
-use salient::{Isa, IsaChoice, Options, Stage, models, print_stage};
+use salient::{Isa, IsaChoice, Options, Stage, Timings, models, print_stage};
 use salient_tests::examples::{is_published, settings};
 use salient_tests::files::{files_under, sources};
 use salient_tests::{snapshot, sweep};
@@ -41,7 +41,8 @@ fn examples_become_what_was_reviewed() {
             let isa = IsaChoice::Only(Isa::Baseline);
             let options =
                 Options { model: Some(model.clone()), isa, set: settings(name), ..Options::default() };
-            let text = print_stage(&sources, stage, &options).map_err(|e| e.to_string())?;
+            let text =
+                print_stage(&sources, stage, &options, &mut Timings::default()).map_err(|e| e.to_string())?;
             snapshot::assert("examples", &format!("{name}/{stage}"), &text);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! the machine's own peak, measured between the turns.
 
 use crate::failure::{Failure, Outcome};
-use crate::options::Compile;
+use crate::options::{Compile, Timed};
 use crate::terminal;
 use salient::{
     Array, Arrays, DType, Engine, Isa, IsaChoice, Model, Options, Session, Weights, peak, read_sources,
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     /// Seed of the arrays
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    timed: Timed,
 }
 
 /// The times of one engine.
@@ -64,6 +66,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .iter()
         .map(|e| Model::from_sources(&sources, &options(*e)).map(|m| (*e, m)))
         .collect::<Result<Vec<_>, _>>()?;
+    for (engine, model) in models.iter().filter(|_| args.timed.wanted()) {
+        terminal::note(&format!("{engine}\n{}", model.timings()));
+    }
     let Some((_, first)) = models.first() else { return Ok(()) };
     let (inputs, params) = (
         random(first.graph().inputs(), first, args.seed)?,
@@ -92,17 +97,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Contestant<'_> {
-    /// One call that does not count, then calls for so many seconds.
+    /// One call that does not count, then calls for so many seconds, at least one.
     fn turn(&mut self, inputs: &Arrays, seconds: f64) -> Outcome {
         self.session.run(inputs, &mut self.outputs)?;
         let start = Instant::now();
-        while start.elapsed().as_secs_f64() < seconds {
+        loop {
             let before = Instant::now();
             let kernels = &mut self.kernels;
             self.session.run_watched(inputs, &mut self.outputs, &mut |at, time| {
                 kernels[at] = kernels[at].min(time)
             })?;
             self.calls.push(before.elapsed());
+            if start.elapsed().as_secs_f64() >= seconds {
+                break;
+            }
         }
         self.calls.sort_unstable();
         Ok(())

@@ -1,10 +1,11 @@
 //! `salient check`: what is wrong with a source file.
 
 use crate::failure::{Failure, Outcome};
-use crate::options::Compile;
+use crate::options::{Compile, Timed};
 use crate::terminal;
 use salient::{
-    Diagnostic, Error, Options, Rejected, Severity, Sources, Span, lower, models, read_sources, require_fused,
+    Diagnostic, Error, Options, Rejected, Severity, Sources, Span, Step, Timings, lower, models,
+    read_sources, require_fused,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,
+    #[command(flatten)]
+    timed: Timed,
     /// Print diagnostics as JSON on standard output
     #[arg(long)]
     json: bool,
@@ -25,6 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut rejected = Rejected { diagnostics: Vec::new(), sources: Sources::new() };
     let mut fine = Vec::new();
+    let mut timings = Timings::default();
     match read_sources(&args.file) {
         Ok(sources) => {
             let names = match &args.compile.model {
@@ -33,10 +37,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             };
             for name in names {
                 let options = Options { model: Some(name.clone()), ..args.compile.options() };
-                match lower(&sources, &options) {
+                match timings.time(Step::Lower, || lower(&sources, &options)) {
                     Ok(lowered) => {
                         if options.require_fused {
-                            require_fused(&sources, &lowered.graph, &options)?;
+                            timings
+                                .time(Step::Optimise, || require_fused(&sources, &lowered.graph, &options))?;
                         }
                         rejected.diagnostics.extend(lowered.warnings);
                         fine.push(name);
@@ -57,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Err(Error::Source(r)) => rejected = *r,
         Err(error) => return Err(error.into()),
     }
+    args.timed.show(&timings);
     let failed = rejected.diagnostics.iter().any(is_error);
     if args.json {
         let all: Vec<Value> = rejected.diagnostics.iter().map(|d| diagnostic(d, &rejected.sources)).collect();

@@ -1,9 +1,9 @@
 //! `salient explain`: the fusion certificate of a model.
 
 use crate::failure::Outcome;
-use crate::options::Compile;
+use crate::options::{Compile, Timed};
 use crate::terminal;
-use salient::{explain, lower, read_sources, require_fused};
+use salient::{Timings, explain, lower, read_sources, require_fused};
 use std::path::PathBuf;
 
 /// Arguments of `salient explain`.
@@ -13,13 +13,20 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,
+    /// Only what concerns the value of that name, as `salient ir --stage fused` shows it
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    #[command(flatten)]
+    timed: Timed,
 }
 
 /// Prints the explanation on standard output.
 pub(crate) fn run(args: &Args) -> Outcome {
     let options = args.compile.options();
     let sources = read_sources(&args.file)?;
-    terminal::print(&explain(&sources, &options)?)?;
+    let mut timings = Timings::default();
+    terminal::print(&explain(&sources, &options, args.node.as_deref(), &mut timings)?)?;
+    args.timed.show(&timings);
     if options.require_fused {
         require_fused(&sources, &lower(&sources, &options)?.graph, &options)?;
     }

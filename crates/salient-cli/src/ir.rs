@@ -1,9 +1,9 @@
 //! `salient ir`: a form of a model on its way to machine code.
 
 use crate::failure::Outcome;
-use crate::options::{Compile, Machine, stage};
+use crate::options::{Compile, Machine, Timed, stage};
 use crate::terminal;
-use salient::{Stage, print_stage, read_sources};
+use salient::{Stage, Timings, print_stage, read_sources};
 use std::path::PathBuf;
 
 /// Arguments of `salient ir`.
@@ -18,10 +18,16 @@ pub(crate) struct Args {
     compile: Compile,
     #[command(flatten)]
     machine: Machine,
+    #[command(flatten)]
+    timed: Timed,
 }
 
 /// Prints the stage on standard output.
 pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
-    terminal::print(&print_stage(&sources, args.stage, &args.compile.options_for(&args.machine))?)
+    let mut timings = Timings::default();
+    let options = args.compile.options_for(&args.machine);
+    terminal::print(&print_stage(&sources, args.stage, &options, &mut timings)?)?;
+    args.timed.show(&timings);
+    Ok(())
 }

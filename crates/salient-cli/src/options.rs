@@ -1,8 +1,9 @@
 //! Flags that several commands share.
 
+use crate::terminal;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use salient::{Engine, Fp, IsaChoice, Options, Stage};
+use salient::{Engine, Fp, IsaChoice, Options, Stage, Timings};
 
 /// What is compiled.
 #[derive(Args, Debug)]
@@ -19,6 +20,28 @@ pub(crate) struct Compile {
     /// Fail, with the reason, if attention is not fused
     #[arg(long)]
     pub(crate) require_fused: bool,
+}
+
+/// Whether to tell how long compiling takes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    /// Show on standard error how long each step of compiling took
+    #[arg(long)]
+    timings: bool,
+}
+
+impl Timed {
+    /// Whether that was asked for.
+    pub(crate) fn wanted(self) -> bool {
+        self.timings
+    }
+
+    /// Shows the steps, if that was asked for.
+    pub(crate) fn show(self, timings: &Timings) {
+        if self.timings {
+            terminal::note(&timings.to_string());
+        }
+    }
 }
 
 /// How code is made and run.

@@ -49,6 +49,8 @@ pub(crate) struct Report<'a> {
     /// Working memory, where it is planned; shown with the times.
     pub(crate) working_bytes: Option<usize>,
     pub(crate) times: Option<&'a [(&'static str, Duration)]>,
+    /// The optimiser's part of the time that compiling took, between 0 and 1; shown with the times.
+    pub(crate) optimiser: f64,
 }
 
 impl Report<'_> {
@@ -70,6 +72,10 @@ impl Report<'_> {
         }
         for (part, time) in self.times.into_iter().flatten() {
             writeln!(out, "{:>10.3} ms  {part}", time.as_secs_f64() * 1e3).expect("a string grows");
+        }
+        if self.times.is_some() {
+            writeln!(out, "{:>10.0} %   of compiling is the optimiser", self.optimiser * 100.0)
+                .expect("a string grows");
         }
         if let (Some(_), Some(bytes)) = (self.times, self.working_bytes) {
             writeln!(out, "{bytes:>10} bytes of working memory").expect("a string grows");
@@ -124,6 +130,7 @@ impl Report<'_> {
         if let Some(times) = self.times {
             let ms = times.iter().map(|(part, t)| json!({ "part": part, "ms": t.as_secs_f64() * 1e3 }));
             out["time"] = ms.collect();
+            out["optimiser_share"] = json!(self.optimiser);
         }
         out
     }

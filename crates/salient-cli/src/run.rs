@@ -6,7 +6,7 @@ use crate::options::{Compile, Machine, pair};
 use crate::report::{Checked, Report, all_json};
 use crate::terminal;
 use salient::compare::{Tolerance, compare};
-use salient::{Arrays, Model, Weights, nearest, read_sources, write_npy, write_npz};
+use salient::{Arrays, Model, Step, Weights, nearest, read_sources, write_npy, write_npz};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     for given in &given {
         let mut times = Vec::new();
         if documents.is_empty() {
-            times.extend_from_slice(model.timings());
+            times.extend(model.timings().steps().iter().map(|(step, time)| (step.name(), *time)));
             times.push(("read arrays", read));
         }
         let (document, complaints) = run_on(args, &model, given, times)?;
@@ -149,6 +149,7 @@ fn run_on(
         tolerance,
         working_bytes: session.working_bytes(),
         times: args.time.then_some(times.as_slice()),
+        optimiser: model.timings().share(Step::Optimise),
     };
     if !args.json {
         terminal::print(&report.text(terminal::stdout_colour()))?;

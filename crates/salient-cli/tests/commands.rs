@@ -205,6 +205,73 @@ fn explain_names_the_rules_and_the_kernels() {
     succeeds(&words(&format!("check {MODEL} --require-fused")));
 }
 
+#[test]
+fn explain_prices_kernels_in_formulas_and_in_numbers() {
+    let ended = words(&format!("explain {MODEL}"));
+    let text = succeeds(&ended);
+    assert!(text.contains("\n  as written: ") && text.contains("\n  fused: "), "{text}");
+    assert!(text.contains(" * T") && !text.contains("at least "), "{text}");
+    let ended = words(&format!("explain {MODEL} --set B=1 --set T=64 --set D=32 --set E=16"));
+    let text = succeeds(&ended);
+    let number = |form: &str, unit: &str| {
+        let line = text.lines().find(|l| l.trim_start().starts_with(form)).unwrap();
+        let number = line.split(unit).next().unwrap().rsplit(' ').next().unwrap();
+        number.parse::<u64>().unwrap()
+    };
+    // As many operations as the scores and the context have products and sums, at least; and no scores in memory.
+    assert!(number("fused: ", " flops") >= 2 * 2 * 64 * 64 * 16, "{text}");
+    assert!(number("as written: ", " bytes") >= number("fused: ", " bytes") + 4 * 64 * 64, "{text}");
+    assert!(text.contains(", at least ") && text.contains(" by "), "{text}");
+}
+
+#[test]
+fn explain_of_a_node_says_what_concerns_it_alone() {
+    let ended = words(&format!("explain {MODEL} --node context"));
+    let text = succeeds(&ended);
+    assert!(text.starts_with("`context` is fused.attend"), "{text}");
+    assert!(text.contains("\nkernels\n  attention context: ") && !text.contains("\n  product "), "{text}");
+    let ended = words(&format!("explain {MODEL} --node contxt"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the fused graph has no value `contxt`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("did you mean `context`?"), "{}", ended.stderr);
+}
+
+#[test]
+fn timings_name_each_step_and_its_share() {
+    let steps =
+        ["source to graph", "graph to fused graph", "fused graph to kernels", "kernels to machine code"];
+    for (line, taken) in [
+        (format!("check {MODEL}"), 1),
+        (format!("check {MODEL} --require-fused"), 2),
+        (format!("ir {MODEL} --stage fused"), 2),
+        (format!("explain {MODEL}"), 3),
+        (format!("ir {MODEL} --stage asm"), 4),
+        (
+            format!(
+                "bench {MODEL} --engines jit --rounds 1 --seconds 0 --set B=1 --set T=4 --set D=4 --set E=4"
+            ),
+            4,
+        ),
+    ] {
+        let ended = words(&format!("{line} --timings"));
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+        for (n, step) in steps.iter().enumerate() {
+            assert_eq!(
+                ended.stderr.contains(&format!(" %  {step}\n")),
+                n < taken,
+                "{line}: {}",
+                ended.stderr
+            );
+        }
+        assert!(ended.stderr.ends_with(" in all\n"), "{line}: {}", ended.stderr);
+        let quiet = words(&line);
+        assert!(quiet.stderr.is_empty(), "{line}: {}", quiet.stderr);
+    }
+    let ended = words(&format!("run {MODEL} --data {DATA} --timings"));
+    let text = succeeds(&ended);
+    assert!(steps.iter().all(|step| text.contains(step)) && text.contains(" % "), "{text}");
+}
+
 /// Under `--fp strict` a softmax is not shifted and sums are not reordered: attention stays apart, and says so.
 #[test]
 fn what_is_required_to_fuse_and_does_not_is_an_error() {

@@ -4,8 +4,9 @@
 
 use crate::error::Error;
 use crate::options::Options;
-use crate::pipeline::{fuse, schedule};
+use crate::pipeline::code;
 use crate::stage::Engine;
+use crate::timings::Timings;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::{Bindings, Graph};
@@ -16,10 +17,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// How long each step took, in order.
-pub(crate) type Timings = Vec<(&'static str, Duration)>;
+use std::time::Duration;
 
 /// A model made ready for an engine. One for all dimensions.
 #[derive(Debug)]
@@ -63,16 +61,7 @@ impl Code {
         match options.engine {
             Engine::Oracle => Ok(Code::Oracle),
             Engine::Jit | Engine::Unfused => {
-                let mut timed = |step, since: Instant| timings.push((step, since.elapsed()));
-                let before = Instant::now();
-                let fused = fuse(graph, options);
-                timed("graph to fused graph", before);
-                let before = Instant::now();
-                let program = schedule(&fused, options);
-                timed("fused graph to kernels", before);
-                let before = Instant::now();
-                let compiled = emit(program, options)?;
-                timed("kernels to machine code", before);
+                let compiled = code(graph, options, timings)?;
                 Ok(Code::Native(Box::new(compiled), threads(options)))
             }
         }

@@ -7,6 +7,7 @@
 
 mod bind;
 pub mod compare;
+pub mod cost;
 mod engine;
 mod error;
 mod explain;
@@ -18,6 +19,7 @@ mod pipeline;
 mod session;
 mod sources;
 mod stage;
+mod timings;
 pub mod verify;
 mod weights;
 
@@ -27,7 +29,9 @@ pub use explain::explain;
 pub use fault::Fault;
 pub use model::Model;
 pub use options::Options;
-pub use pipeline::{format_source, fuse, lower, models, optimise, print_stage, require_fused, schedule};
+pub use pipeline::{
+    format_source, fuse, lower, models, optimise, print_stage, require_fused, schedule, schedule_blocks,
+};
 pub use salient_front::diag::{listed, nearest};
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
@@ -44,6 +48,7 @@ pub use salient_opt::Fp;
 pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};
 pub use stage::{Engine, Stage};
+pub use timings::{Step, Timings};
 pub use weights::Weights;
 
 /// The README's program, compiled as a test.

@@ -8,12 +8,12 @@ use crate::options::Options;
 use crate::pipeline::{lower, require_fused};
 use crate::session::Session;
 use crate::sources::read_sources;
+use crate::timings::{Step, Timings};
 use crate::weights::Weights;
 use salient_front::{Lowered, Sources};
 use salient_io::Arrays;
 use salient_ir::{Bindings, Graph};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// A compiled model. Immutable: any number of threads may make sessions of it and run them at once.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Model {
     graph: Graph,
     code: Code,
     warnings: Option<Box<Rejected>>,
-    timings: Vec<(&'static str, Duration)>,
+    timings: Timings,
 }
 
 impl Model {
@@ -62,14 +62,12 @@ impl Model {
     /// # Errors
     /// As [`Model::compile`].
     pub fn from_sources(sources: &Sources, options: &Options) -> Result<Model, Error> {
-        let before = Instant::now();
-        let Lowered { graph, warnings } = lower(sources, options)?;
-        let lowered = ("source to graph", before.elapsed());
+        let mut timings = Timings::default();
+        let Lowered { graph, warnings } = timings.time(Step::Lower, || lower(sources, options))?;
         if options.require_fused {
             require_fused(sources, &graph, options)?;
         }
-        let mut model = Model::from_graph(graph, options)?;
-        model.timings.insert(0, lowered);
+        let mut model = Model::timed(graph, options, timings)?;
         if !warnings.is_empty() {
             model.warnings = Some(Box::new(Rejected { diagnostics: warnings, sources: sources.clone() }));
         }
@@ -81,7 +79,10 @@ impl Model {
     /// # Errors
     /// [`Error::Code`] if no code can be made for it on this machine.
     pub fn from_graph(graph: Graph, options: &Options) -> Result<Model, Error> {
-        let mut timings = Vec::new();
+        Model::timed(graph, options, Timings::default())
+    }
+
+    fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {
         let code = Code::new(&graph, options, &mut timings)?;
         Ok(Model { graph, code, warnings: None, timings })
     }
@@ -97,7 +98,7 @@ impl Model {
     }
 
     /// How long each step of compiling took, in order.
-    pub fn timings(&self) -> &[(&'static str, Duration)] {
+    pub fn timings(&self) -> &Timings {
         &self.timings
     }
 

@@ -8,9 +8,11 @@ use crate::error::Error;
 use crate::explain::misses;
 use crate::options::Options;
 use crate::stage::{Engine, Stage};
+use crate::timings::{Step, Timings};
 use salient_front::{Lowered, Settings, Sources, format, parse};
 use salient_ir::quantised::Bits;
-use salient_ir::{Graph, Port, text};
+use salient_ir::{Graph, NodeId, Port, text};
+use salient_jit::Compiled;
 use salient_jit::target::Target;
 use salient_opt::Optimised;
 use salient_tile::Program;
@@ -59,6 +61,11 @@ pub fn fuse<'a>(graph: &'a Graph, options: &Options) -> Cow<'a, Graph> {
 /// Fused graph to kernels; unfused, every operator is a kernel of its own. Register tiles are those of the vectors that
 /// the options ask for, where this machine has them.
 pub fn schedule(fused: &Graph, options: &Options) -> Program {
+    schedule_blocks(fused, &[], options)
+}
+
+/// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::blocks`].
+pub fn schedule_blocks(fused: &Graph, blocks: &[Vec<NodeId>], options: &Options) -> Program {
     let fuse = match options.engine {
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
@@ -71,7 +78,7 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };
     let tile = tile.unwrap_or(portable.tile);
-    salient_tile::schedule(fused, salient_tile::Options { fuse, tile, coded: &coded })
+    salient_tile::schedule(fused, salient_tile::Options { fuse, tile, coded: &coded, blocks })
 }
 
 /// Checks that every sum of weighted values becomes one pass over the keys.
@@ -79,10 +86,21 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
 /// # Errors
 /// [`Error::Unfused`] with the condition that was not proved.
 pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
-    match misses(sources, &optimise(graph, options).report.misses) {
+    match misses(sources, &optimise(graph, options)) {
         Some(text) => Err(Error::Unfused(text)),
         None => Ok(()),
     }
+}
+
+/// The same, without any rewriting.
+pub(crate) fn unfused(options: &Options) -> Options {
+    Options { engine: Engine::Unfused, ..options.clone() }
+}
+
+/// Lanes of the vectors that the options ask for; of the portable ones where this machine has not those.
+pub(crate) fn lanes(options: &Options) -> usize {
+    Target::host(options.isa)
+        .map_or(salient_jit::bodies::cranelift::LANES, |t| salient_jit::bodies::lanes(&t))
 }
 
 /// Source text in the one layout of the language.
@@ -95,24 +113,46 @@ pub fn format_source(name: &str, text: &str) -> Result<String, Error> {
     format(sources.file(id)).map_err(|faults| Error::source(faults, sources))
 }
 
-/// A stage of a model as text, ending in a line break. Kernels come without their vector bodies.
+/// A stage of a model as text, ending in a line break, noting how long each step took. Kernels come without their vector
+/// bodies.
 ///
 /// # Errors
 /// As [`lower`], and [`Error::Code`] for the stages that are made from code.
-pub fn print_stage(sources: &Sources, stage: Stage, options: &Options) -> Result<String, Error> {
+pub fn print_stage(
+    sources: &Sources,
+    stage: Stage,
+    options: &Options,
+    timings: &mut Timings,
+) -> Result<String, Error> {
     if stage == Stage::Source {
         let texts = sources.user_files().iter().map(|f| format_source(&f.name, &f.text));
         return texts.collect();
     }
-    let graph = lower(sources, options)?.graph;
-    let program = || schedule(&fuse(&graph, options), options);
+    let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
     let printed = match stage {
         Stage::Source | Stage::Graph => text::print(&graph),
-        Stage::Fused => text::print(&fuse(&graph, options)),
-        Stage::Kernels => salient_tile::text::print(&program()),
-        Stage::Memory => salient_tile::memory::contract(&program()).to_string(),
-        Stage::Clif => emit(program(), options)?.clif(),
-        Stage::Asm => emit(program(), options)?.asm(),
+        Stage::Fused => text::print(&timings.time(Step::Optimise, || fuse(&graph, options))),
+        Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings)),
+        Stage::Memory => salient_tile::memory::contract(&kernels(&graph, options, timings)).to_string(),
+        Stage::Clif => code(&graph, options, timings)?.clif(),
+        Stage::Asm => code(&graph, options, timings)?.asm(),
     };
     Ok(format!("{}\n", printed.trim_end()))
+}
+
+/// Graph to kernels.
+fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> Program {
+    match options.engine {
+        Engine::Jit => {
+            let fused = timings.time(Step::Optimise, || optimise(graph, options));
+            timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.blocks, options))
+        }
+        Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || schedule(graph, options)),
+    }
+}
+
+/// Graph to machine code.
+pub(crate) fn code(graph: &Graph, options: &Options, timings: &mut Timings) -> Result<Compiled, Error> {
+    let program = kernels(graph, options, timings);
+    timings.time(Step::Emit, || emit(program, options))
 }

@@ -1,6 +1,6 @@
 //! One compiled model, many sessions: dimensions, dtypes, threads, memory of the caller.
 
-use salient::{Array, Arrays, Bindings, DType, Engine, Error, Fault, Model, Options, Session, Weights};
+use salient::{Array, Arrays, Bindings, DType, Engine, Error, Fault, Fp, Model, Options, Session, Weights};
 
 const ATTENTION: &str = "
 model attention(q: f32[T, E], k: f32[S, E], v: f32[S, F]) -> (context: f32[T, F]) {
@@ -216,4 +216,18 @@ fn fused_attention_works_in_little_memory() {
     assert!(large <= 2 * small && large < 2048 * 2048 * 4 / 16, "{small} {large}");
     assert!(bytes(Engine::Unfused, 1024).unwrap() >= 1024 * 1024 * 4);
     assert_eq!(bytes(Engine::Oracle, 8), None);
+}
+
+/// Under strict floats attention stays apart; the library says so with the place, as the command line does.
+#[test]
+fn what_is_required_to_fuse_and_does_not_is_an_error() {
+    let source = "model m(q: f32[T, E], v: f32[S, F], k: f32[S, E]) -> (context: f32[T, F]) {\n    let weights = softmax(q @ k.T)\n    return weights @ v\n}";
+    let options = |fp| Options { require_fused: true, fp, ..Options::default() };
+    assert!(Model::compile(source, &options(Fp::Default)).is_ok());
+    match Model::compile(source, &options(Fp::Strict)) {
+        Err(Error::Unfused(why)) => {
+            assert!(why.starts_with("`context` stays a sum apart from its weights (source:3:"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

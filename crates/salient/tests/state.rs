@@ -2,7 +2,7 @@
 //! must give the same.
 
 use salient::{
-    Array, Arrays, Engine, Error, Fp, IsaChoice, Model, Options, Session, Sources, Stage, Weights,
+    Array, Arrays, Engine, Error, Fp, IsaChoice, Model, Options, Session, Sources, Stage, Timings, Weights,
     print_stage,
 };
 
@@ -139,7 +139,7 @@ fn appending_writes_what_is_new_alone() {
     sources.add("decoder", BLOCKS);
     for engine in [Engine::Unfused, Engine::Jit] {
         let options = Options { model: Some("decoder".to_owned()), engine, ..Options::default() };
-        let kernels = print_stage(&sources, Stage::Kernels, &options).unwrap();
+        let kernels = print_stage(&sources, Stage::Kernels, &options, &mut Timings::default()).unwrap();
         for state in ["layers.0.keys", "layers.0.values", "layers.1.keys", "layers.1.values"] {
             assert!(kernels.contains(&format!(" begins with {state}\n")), "{engine}, {state}:\n{kernels}");
             let start = kernels.find(&format!("\nmap {state}(")).unwrap();
