@@ -40,6 +40,9 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     timed: Timed,
+    /// Positions that states hold before the call, such as the tokens of a cache
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    held: u32,
 }
 
 /// The times of one engine.
@@ -71,8 +74,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let Some((_, first)) = models.first() else { return Ok(()) };
     let (inputs, params) = (
-        random(first.graph().inputs(), first, args.seed)?,
-        random(first.graph().params(), first, !args.seed)?,
+        random(first.graph().inputs(), first, args.seed, args.held)?,
+        random(first.graph().params(), first, !args.seed, args.held)?,
     );
     let mut contestants = Vec::new();
     for (engine, model) in &models {
@@ -164,14 +167,17 @@ fn report(contestants: &[Contestant<'_>], isa: Isa, threads: u16, fma: f64, memo
     out
 }
 
-/// Random arrays for inputs or parameters whose shapes are known: normal floats, small integers, true.
-fn random(ports: &[salient::Port], model: &Model, seed: u64) -> Result<Arrays, Failure> {
+/// Random arrays for inputs or parameters whose shapes are known where states hold so many positions: normal floats, small
+/// integers, true.
+fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Result<Arrays, Failure> {
+    let lengths = model.graph().growths().into_iter().map(|growth| (growth.held, i64::from(held)));
+    let lengths: salient::Bindings = lengths.collect();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut out = Arrays::new();
     for port in ports {
         let mut shape = Vec::new();
         for dim in model.graph().shape(&port.axes) {
-            let known = dim.as_constant().and_then(|n| usize::try_from(n).ok());
+            let known = dim.eval(&lengths).ok().and_then(|n| usize::try_from(n).ok());
             let why = || {
                 Failure::call(format!("the length {dim} of `{}` is not known: give it with --set", port.name))
             };

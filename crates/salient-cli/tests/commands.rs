@@ -427,3 +427,23 @@ fn a_text_is_translated() {
     let message = "error: `four` is no token of the tokenizer\n";
     assert_eq!((ended.code, ended.stderr.replace(UNUSED, "")), (Some(2), message.to_owned()));
 }
+
+#[test]
+fn a_cache_of_any_length_is_timed() {
+    let model = file(
+        "timed.attn",
+        "model m(x: f32[T]) -> (y: f32[]) { state past: f32[S] past = append[s](past, x) return sum(past) }",
+    );
+    for held in ["", "--held 5"] {
+        let ended =
+            words(&format!("bench {model} --set T=2 {held} --rounds 1 --seconds 0.001 --engines jit,oracle"));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout.contains("oracle"), "{}", ended.stdout);
+    }
+    let ended = words(&format!("bench {model} --rounds 1"));
+    assert!(
+        ended.stderr.contains("the length T of `x` is not known: give it with --set"),
+        "{}",
+        ended.stderr
+    );
+}
