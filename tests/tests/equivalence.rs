@@ -1,10 +1,10 @@
 //! Spelling does not matter: every way of writing a variant of attention reaches the identical fused graph and kernels.
 //!
-//! `tests/equivalence/VARIANT/` holds the spellings; `reference.attn` is the one that the others are compared with, and its
+//! So do the norms and activations around it. `tests/equivalence/VARIANT/` holds the spellings; `reference.attn` is the one that the others are compared with, and its
 //! `//! run:` lines give the sizes at which all must compute the same. Spellings that do not reach it yet stand in
 //! `KNOWN_MISSES`, and leave it when they do.
 
-use salient::{Engine, Graph, Model, Options, fuse, lower, schedule};
+use salient::{Engine, Graph, Model, Options, Timings, explain, fuse, lower, schedule};
 use salient_ir::{Builder, NodeId};
 use salient_tests::agree::all_agree;
 use salient_tests::case::Case;
@@ -17,6 +17,8 @@ use std::sync::Mutex;
 const FOLDER: &str = "tests/equivalence";
 const KNOWN_MISSES: &str = "tests/equivalence/KNOWN_MISSES";
 const REFERENCE: &str = "reference";
+/// What is no attention: norms and activations, each under the name that the optimiser must give to all of its spellings.
+const PARTS: &[&str] = &["gelu_erf", "gelu_tanh", "layer_norm", "rms_norm", "silu", "swiglu"];
 
 /// The spellings of each variant, the reference left out.
 fn variants() -> BTreeMap<String, Vec<String>> {
@@ -68,9 +70,16 @@ fn known_misses() -> BTreeSet<String> {
 #[test]
 fn there_are_enough_of_them() {
     let variants = variants();
-    assert!(variants.len() >= 10, "{} variants", variants.len());
+    let parts = |variant: &str| PARTS.contains(&variant);
+    assert_eq!(variants.keys().filter(|v| parts(v)).count(), PARTS.len());
+    assert!(variants.len() >= 10 + PARTS.len(), "{} variants", variants.len());
     for (variant, spellings) in variants {
-        assert!(spellings.len() >= 11, "{variant} has {} spellings beside the reference", spellings.len());
+        let wanted = if parts(&variant) { 5 } else { 11 };
+        assert!(
+            spellings.len() >= wanted,
+            "{variant} has {} spellings beside the reference",
+            spellings.len()
+        );
     }
 }
 
@@ -102,6 +111,25 @@ fn every_spelling_reaches_the_same_kernels() {
     if std::env::var("ONLY").is_err() {
         assert_eq!(*missed.lock().expect("no check holds it"), known, "{KNOWN_MISSES} names what is there");
     }
+}
+
+/// A norm or an activation is called what it is, however it is spelled.
+#[test]
+fn norms_and_activations_are_named_in_every_spelling() {
+    let all: Vec<String> = variants()
+        .into_iter()
+        .filter(|(variant, _)| PARTS.contains(&variant.as_str()))
+        .flat_map(|(v, s)| s.into_iter().chain([REFERENCE.to_owned()]).map(move |s| format!("{v}/{s}")))
+        .collect();
+    sweep::each(&all, |name| {
+        let (variant, spelling) = name.split_once('/').expect("VARIANT/NAME");
+        let text =
+            explain(&sources(&path(variant, spelling))?, &Options::default()).map_err(|e| e.to_string())?;
+        match text.contains(&format!(" is {variant}")) {
+            true => Ok(()),
+            false => Err(format!("is not called {variant}:\n{text}")),
+        }
+    });
 }
 
 /// Spellings of one thing compute one thing: the oracle on each gives the reference's values, and so does compiled code.

@@ -173,7 +173,7 @@ impl<'a> Record<'a> {
 }
 
 /// The source's name and place for a node, or else for the nearest user that has them.
-fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
+pub(crate) fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
     let mut next = vec![id];
     let mut seen = BTreeSet::new();
     while !next.is_empty() {

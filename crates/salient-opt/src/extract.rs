@@ -84,7 +84,7 @@ fn settle(classes: &Classes, g: &Graph, retired: &HashSet<Term>) -> Choice {
             let at = candidates.len();
             candidates.push(Candidate { class: n, term, own, waiting: children.len() });
             if children.is_empty() {
-                heap.push(Reverse((own, digest(g, classes, &position, &settled, term), at)));
+                heap.push(Reverse((own, digest_of(g, classes, &position, &settled, term), at)));
             }
             children.iter().for_each(|c| waits[*c].push(at));
         }
@@ -109,7 +109,7 @@ fn settle(classes: &Classes, g: &Graph, retired: &HashSet<Term>) -> Choice {
             let (term, own) = (candidates[user].term, candidates[user].own);
             let below = union(&settled, &position, classes, term, words);
             let total = cost_of(&below, &own_of).saturating_add(own);
-            heap.push(Reverse((total, digest(g, classes, &position, &settled, term), user)));
+            heap.push(Reverse((total, digest_of(g, classes, &position, &settled, term), user)));
         }
     }
     choice
@@ -145,7 +145,7 @@ fn cost_of(below: &[u64], own: &[u64]) -> u64 {
 }
 
 /// A digest of the text of a term: the same for the same program however it was written down.
-fn digest(
+fn digest_of(
     g: &Graph,
     classes: &Classes,
     position: &HashMap<Id, usize>,
@@ -166,7 +166,16 @@ fn digest(
         | Tag::CumSum
         | Tag::Fused(_) => term.tag.to_string(),
     };
-    // FNV-1a: stable across versions of the compiler, unlike the standard library's hasher.
+    let below = term.children.iter().map(|child| {
+        let child = settled[position[&classes.find(*child)]].as_ref();
+        child.expect("children are settled first").digest
+    });
+    digest(&text, below)
+}
+
+/// A digest of a text and of the digests of what is below it, in that order. FNV-1a: stable across versions of the
+/// compiler, unlike the standard library's hasher.
+pub(crate) fn digest(text: &str, below: impl Iterator<Item = u64>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut feed = |bytes: &[u8]| {
         for b in bytes {
@@ -174,9 +183,6 @@ fn digest(
         }
     };
     feed(text.as_bytes());
-    for child in &term.children {
-        let child = settled[position[&classes.find(*child)]].as_ref().expect("children are settled first");
-        feed(&child.digest.to_le_bytes());
-    }
+    below.for_each(|b| feed(&b.to_le_bytes()));
     hash
 }

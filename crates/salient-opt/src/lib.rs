@@ -8,12 +8,14 @@ mod batch;
 mod certificate;
 mod cost;
 mod extract;
+mod factors;
 mod facts;
 mod heads;
 mod index;
 mod join;
 mod lang;
 mod merge;
+mod named;
 mod normalise;
 mod outline;
 mod repeat;
@@ -26,6 +28,7 @@ mod tidy;
 
 pub use certificate::{Certificate, Miss};
 pub use facts::Property;
+pub use named::{Form, Named};
 pub use saturate::{Fp, Stop};
 
 use outline::Place;
@@ -67,6 +70,8 @@ pub struct Report {
     pub certificates: Vec<Certificate>,
     /// Sums of weighted values that stayed apart from their weights.
     pub misses: Vec<Miss>,
+    /// Norms and activations that have a name.
+    pub named: Vec<Named>,
     /// Set if the model is a chain of equal blocks, which were optimised as one.
     pub repeated: Option<Repeated>,
 }
@@ -166,7 +171,7 @@ impl Report {
         }
         let order: Vec<&str> = rules::rows().map(|row| row.name).collect();
         rules.sort_by_key(|(name, _)| order.iter().position(|known| known == name));
-        let (mut certificates, mut misses) = (Vec::new(), Vec::new());
+        let (mut certificates, mut misses, mut named) = (Vec::new(), Vec::new(), Vec::new());
         for (at, origin) in joined.graph.ids().zip(&joined.origins) {
             let (report, node, number) = match origin {
                 Some(Place::Around(id)) => (around, *id, None),
@@ -177,6 +182,8 @@ impl Report {
             certificates.extend(certificate.map(|c| Certificate { node: at, block: number, ..c.clone() }));
             let miss = report.misses.iter().find(|m| m.node == node);
             misses.extend(miss.map(|m| Miss { node: at, block: number, ..m.clone() }));
+            let form = report.named.iter().find(|f| f.node == node);
+            named.extend(form.map(|f| Named { node: at, block: number, ..f.clone() }));
         }
         Report {
             rules,
@@ -186,6 +193,7 @@ impl Report {
             stop: block.stop.max(around.stop),
             certificates,
             misses,
+            named,
             repeated: Some(repeated),
         }
     }
@@ -208,9 +216,18 @@ fn run_whole(
     let choice = extract::extract(&classes, &source);
     let (tidied, class_of): (Graph, HashMap<NodeId, egg::Id>) =
         tidy::rebuild(&source, &classes, &choice, &roots);
-    let (graph, moved) = merge::merge_sums(&tidied);
-    let class_of =
-        class_of.into_iter().filter_map(|(old, class)| Some((moved[old.index()]?, class))).collect();
+    let (mut graph, moved) = merge::merge_sums(&tidied);
+    let follow = |class_of: HashMap<NodeId, egg::Id>, moved: &[Option<NodeId>]| {
+        let new = |(old, class): (NodeId, egg::Id)| Some((moved[old.index()]?, class));
+        class_of.into_iter().filter_map(new).collect::<HashMap<_, _>>()
+    };
+    let mut class_of = follow(class_of, &moved);
+    // Products round: bit for bit their grouping is the source's.
+    if options.fp == Fp::Default {
+        let (ordered, moved) = factors::order_factors(&graph);
+        class_of = follow(class_of, &moved);
+        graph = ordered;
+    }
     let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, rules);
     let mut counts = vec![0; rules.len()];
     classes.analysis.applied.iter().for_each(|a| counts[a.rule] += 1);
@@ -221,6 +238,8 @@ fn run_whole(
     };
     let finite = roots.iter().map(finite).collect();
     let (nodes, classes) = (classes.total_size(), classes.number_of_classes());
-    let report = Report { rules, iterations, nodes, classes, stop, certificates, misses, repeated: None };
+    let named = named::named(&graph);
+    let report =
+        Report { rules, iterations, nodes, classes, stop, certificates, misses, named, repeated: None };
     (Optimised { graph, report, blocks: Vec::new() }, finite)
 }

@@ -33,6 +33,9 @@ pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp) -> Vec<Id> {
     ids
 }
 
+/// The float that is nearest to the root of 2 / pi.
+const SQRT_2_OVER_PI: f32 = (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2) as f32;
+
 struct Normaliser<'a> {
     classes: &'a mut Classes,
     fp: Fp,
@@ -115,6 +118,10 @@ impl Normaliser<'_> {
                 self.map(MapOp::Mul, &[args[0], recip])
             }
             MapOp::Pow => self.pow(args),
+            // Rounded quotients have rounded roots: this one is written as a literal too, by every GELU.
+            MapOp::Sqrt if self.fp == Fp::Default && self.is_two_over_pi(args[0]) => {
+                self.literal(Const::f32(SQRT_2_OVER_PI))
+            }
             // A truth value as a number is a choice between two numbers.
             MapOp::ToF32 if self.classes[args[0]].data.dtype == DType::Bool => {
                 let (one, zero) = (self.literal(Const::f32(1.0)), self.literal(Const::f32(0.0)));
@@ -197,6 +204,11 @@ impl Normaliser<'_> {
         Some((choice.children[0], apply(choice.children[1])?, apply(choice.children[2])?))
     }
 
+    fn is_two_over_pi(&self, id: Id) -> bool {
+        let near = |c: Const| (c.value() - std::f64::consts::FRAC_2_PI).abs() < f64::from(f32::EPSILON);
+        self.constant(id).is_some_and(near)
+    }
+
     /// Small powers by what they abbreviate.
     fn pow(&mut self, args: &[Id]) -> Id {
         let exponent = match self.constant(args[1]) {
@@ -208,6 +220,10 @@ impl Normaliser<'_> {
         match exponent {
             Some(1.0) => args[0],
             Some(2.0) => self.add(Tag::Map(MapOp::Mul), &[args[0], args[0]]),
+            Some(3.0) => {
+                let square = self.add(Tag::Map(MapOp::Mul), &[args[0], args[0]]);
+                self.add(Tag::Map(MapOp::Mul), &[square, args[0]])
+            }
             Some(0.5) => root(self),
             Some(-0.5) => {
                 let root = root(self);

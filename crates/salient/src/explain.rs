@@ -165,6 +165,9 @@ impl<'a> Words<'a> {
             unproved(&mut out, &c.not_proved);
         }
         out.push_str(&self.missed(only));
+        for form in self.report.named.iter().filter(|f| self.is_wanted(f.node, f.block, only)) {
+            self.section(&mut out, &format!("{} is {}", self.name(form.node), form.form.name()), form.origin);
+        }
         out
     }
 

@@ -3,6 +3,7 @@
 //! `README.md` beside this file is their law. A row says nothing about how it is searched or recorded
 //! ([`saturate`](crate::saturate)); the tests instantiate every row on random and hostile data.
 
+mod activations;
 mod attention;
 mod contraction;
 mod masks;
@@ -27,6 +28,7 @@ pub const FAMILIES: &[(&str, &[Row])] = &[
     ("attention", attention::ROWS),
     ("sinks", sinks::ROWS),
     ("contraction", contraction::ROWS),
+    ("activations", activations::ROWS),
 ];
 
 /// Every row of every family.
