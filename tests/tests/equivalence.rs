@@ -132,6 +132,15 @@ fn norms_and_activations_are_named_in_every_spelling() {
     });
 }
 
+/// Norms that follow each other in one model share terms, and each is still called what it is.
+#[test]
+fn every_norm_of_a_model_is_named() {
+    let sources = sources("examples/seeds/002_encoder_block.attn").expect("a file");
+    let text = explain(&sources, &Options::default()).expect("a model");
+    assert_eq!(text.matches(" is layer_norm").count(), 2, "{text}");
+    assert_eq!(text.matches(" is rms_norm").count(), 0, "{text}");
+}
+
 /// Spellings of one thing compute one thing: the oracle on each gives the reference's values, and so does compiled code.
 #[test]
 fn every_spelling_computes_the_same() {

@@ -167,7 +167,10 @@ impl Tidy<'_> {
             (false, false) => None,
         });
         let turn = self.choice[&class].turn;
-        let sooner = others.filter(|o| self.choice.get(o).is_some_and(|c| c.turn < turn));
+        // What was settled sooner, or made of nothing later: of two that cost the same either may come first.
+        let early = |id: &Id| self.choice.get(&self.classes.find(*id)).is_some_and(|c| c.turn < turn);
+        let possible = |id: &Id| self.choice.get(id).is_some_and(|c| c.term.children.iter().all(early));
+        let sooner = others.filter(|o| early(o) || possible(o));
         sooner.min_by_key(|o| self.choice[o].digest)
     }
 
