@@ -123,8 +123,9 @@ fn norms_and_activations_are_named_in_every_spelling() {
         .collect();
     sweep::each(&all, |name| {
         let (variant, spelling) = name.split_once('/').expect("VARIANT/NAME");
-        let text =
-            explain(&sources(&path(variant, spelling))?, &Options::default()).map_err(|e| e.to_string())?;
+        let file = sources(&path(variant, spelling))?;
+        let text = explain(&file, &Options::default(), None, &mut Timings::default());
+        let text = text.map_err(|e| e.to_string())?;
         match text.contains(&format!(" is {variant}")) {
             true => Ok(()),
             false => Err(format!("is not called {variant}:\n{text}")),
@@ -136,7 +137,7 @@ fn norms_and_activations_are_named_in_every_spelling() {
 #[test]
 fn every_norm_of_a_model_is_named() {
     let sources = sources("examples/seeds/002_encoder_block.attn").expect("a file");
-    let text = explain(&sources, &Options::default()).expect("a model");
+    let text = explain(&sources, &Options::default(), None, &mut Timings::default()).expect("a model");
     assert_eq!(text.matches(" is layer_norm").count(), 2, "{text}");
     assert_eq!(text.matches(" is rms_norm").count(), 0, "{text}");
 }
