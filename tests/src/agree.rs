@@ -60,11 +60,6 @@ pub fn all_agree(found: &Arrays, expected: &Arrays) -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
-/// Whether both have the same bits everywhere.
-pub fn same_bits(a: &Arrays, b: &Arrays) -> bool {
-    a.len() == b.len() && a.iter().zip(b.iter()).all(|((n, x), (m, y))| n == m && x.same_bits(y))
-}
-
 /// Compares with outputs that another system recorded, by the default tolerance of the command line. Every output of the
 /// model must have been recorded, and nothing else.
 ///

@@ -4,7 +4,7 @@
 //! The interpreter on the graph as written is the oracle; all others must agree with it, and the same code must give the
 //! same bits on any number of threads.
 
-use crate::agree::{all_agree, same_bits};
+use crate::agree::all_agree;
 use salient::{Arrays, Bindings, Engine, Error, Fp, Graph, Isa, IsaChoice, Model, Options, Weights};
 
 /// The arguments of one call.
@@ -111,7 +111,7 @@ impl Ways {
             match runs {
                 Err(e) => faults.push(format!("{name}: {e}")),
                 Ok(mut runs) => {
-                    if runs.iter().any(|r| !same_bits(r, &runs[0])) {
+                    if runs.iter().any(|r| !r.same_bits(&runs[0])) {
                         faults.push(format!("{name}: the number of threads changes the result"));
                     }
                     out.push((name.clone(), runs.swap_remove(0)));

@@ -151,6 +151,37 @@ fn products_at_odd_sizes() {
     }
 }
 
+/// The dimensions of a case with one of them after another at a length past every block, the others short.
+fn long_in_turn(names: &[&'static str]) -> Vec<Vec<(&'static str, i64)>> {
+    let short = [3, 7, 5, 2, 9];
+    let lengths = |long: usize| {
+        let length = |(at, name): (usize, &&'static str)| (*name, if at == long { 1025 } else { short[at] });
+        names.iter().enumerate().map(length).collect()
+    };
+    (0..names.len()).map(lengths).collect()
+}
+
+#[test]
+fn every_kernel_at_one_long_dimension() {
+    for dims in long_in_turn(&["T", "D", "O"]) {
+        Case::new(product_with_bias(), &dims, 1).check();
+    }
+    for dims in long_in_turn(&["H", "Q", "K", "E", "F"]) {
+        Case::new(causal(3, FusedOp::Attend), &dims, 2).check();
+    }
+    for dims in long_in_turn(&["T", "D"]) {
+        let mut m = Model::new();
+        let (t, d) = (m.axis("t", "T"), m.axis("d", "D"));
+        let x = m.input("x", &[t, d]);
+        let running = m.b.add(Op::CumSum(d), &[x]).unwrap();
+        let shares = m.b.add(Op::Fused(FusedOp::Softmax, d), &[x]).unwrap();
+        let sum = m.b.reduce(ReduceOp::Sum, t, x).unwrap();
+        m.b.output("running", &[t, d], running).unwrap();
+        m.b.output("shares", &[t, d], shares).unwrap();
+        Case::new(m.done("sum", &[d], sum), &dims, 3).check();
+    }
+}
+
 /// The inner index is taken in blocks; what is left over of them counts too.
 #[test]
 fn products_deeper_than_a_block() {

@@ -7,18 +7,14 @@
 use salient::compare::{Tolerance, compare};
 use salient::{Array, Arrays, DataFile, Engine, Graph, Model, Options, Weights, lower, read_data};
 use salient_tests::agree::matches_record;
+use salient_tests::examples::small;
 use salient_tests::files::{files_under, root, sources};
 use salient_tests::ways::{Call, Ways};
 
-/// A model of a program of `examples/models` at these sizes, and the arrays of `tests/models`.
-fn prepared(program: &str, model: &str, sizes: &str) -> (Graph, DataFile) {
+/// A model of a program of `examples/models` at small sizes, and the arrays of `tests/models`.
+fn prepared(program: &str, model: &str) -> (Graph, DataFile) {
     let sources = sources(&format!("examples/models/{program}.attn")).unwrap_or_else(|e| panic!("{e}"));
-    let pair = |set: &str| {
-        let (name, value) = set.split_once('=').expect("NAME=VALUE");
-        (name.to_owned(), value.to_owned())
-    };
-    let set = sizes.split(' ').map(pair).collect();
-    let options = Options { model: Some(model.to_owned()), set, ..Options::default() };
+    let options = Options { model: Some(model.to_owned()), set: small(program), ..Options::default() };
     let graph = lower(&sources, &options).unwrap_or_else(|e| panic!("{e}")).graph;
     let data =
         read_data(root().join(format!("tests/models/{program}.npz"))).unwrap_or_else(|e| panic!("{e}"));
@@ -26,8 +22,8 @@ fn prepared(program: &str, model: &str, sizes: &str) -> (Graph, DataFile) {
 }
 
 /// Runs the model once in every way.
-fn check(program: &str, model: &str, sizes: &str) {
-    let (graph, data) = prepared(program, model, sizes);
+fn check(program: &str, model: &str) {
+    let (graph, data) = prepared(program, model);
     let ways = Ways::new(&graph).unwrap_or_else(|e| panic!("{e}"));
     let call = Call { inputs: data.inputs, params: data.params, ..Call::default() };
     for (way, outputs) in ways.outputs(&call).unwrap_or_else(|e| panic!("{e}")) {
@@ -45,29 +41,26 @@ fn check(program: &str, model: &str, sizes: &str) {
     ways.check(&call).unwrap_or_else(|e| panic!("{e}"));
 }
 
-const LLAMA: &str = "V=50 D=24 H=6 G=2 F=40 L=2";
-const GPT2: &str = "V=50 P=16 D=24 H=3 L=2";
-
 /// A test for each program, of one of its models, and the list of them.
 macro_rules! programs {
-    ($($program:ident: $model:literal with $sizes:expr),+ $(,)?) => {
-        $(#[test] fn $program() { check(stringify!($program), $model, $sizes); })+
+    ($($program:ident: $model:literal),+ $(,)?) => {
+        $(#[test] fn $program() { check(stringify!($program), $model); })+
         const PROGRAMS: &[&str] = &[$(stringify!($program)),+];
     };
 }
 
 programs! {
-    gpt2: "gpt2_scores" with GPT2,
-    llama: "llama_scores" with LLAMA,
-    minilm: "minilm" with "V=50 P=16 D=24 H=3 F=40 L=2",
-    t5: "t5" with "V=50 D=24 H=3 E=8 F=40 L=2 N=8 max_distance=20",
-    translation: "translation" with "V=50 D=24 H=3 F=40 L=2",
-    vit: "vit" with "N=7 S=12 P=4 D=24 H=3 F=40 L=2",
+    gpt2: "gpt2_scores",
+    llama: "llama_scores",
+    minilm: "minilm",
+    t5: "t5",
+    translation: "translation",
+    vit: "vit",
 }
 
 /// The ids in pieces, each call going on from the cache: after each, the logits of what follows its last id.
-fn check_pieces(program: &str, sizes: &str) {
-    let (graph, data) = prepared(program, program, sizes);
+fn check_pieces(program: &str) {
+    let (graph, data) = prepared(program, program);
     let (ids, logits) = (data.inputs.get("ids").expect("ids"), data.outputs.get("logits").expect("logits"));
     let &[batch, length] = ids.shape() else { panic!("ids are a matrix") };
     let width = logits.shape()[2];
@@ -101,8 +94,8 @@ fn check_pieces(program: &str, sizes: &str) {
 
 #[test]
 fn a_cache_gives_what_all_tokens_give() {
-    check_pieces("llama", LLAMA);
-    check_pieces("gpt2", GPT2);
+    check_pieces("llama");
+    check_pieces("gpt2");
 }
 
 #[test]

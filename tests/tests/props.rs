@@ -3,7 +3,7 @@
 use salient::{Arrays, Engine, Graph, Isa, IsaChoice, Model, Options};
 use salient_ir::Op;
 use salient_ir::text::print;
-use salient_tests::agree::{TOLERANCE, same_bits};
+use salient_tests::agree::TOLERANCE;
 use salient_tests::ways::Call;
 use salient_tests::{generate, sweep};
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ fn check(graph: &Graph, calls: &[Call]) -> Result<(), String> {
             let at = format!("{engine} on {isa:?} with {threads} threads at {:?}", call.dimensions);
             let found = call.run(&model).map_err(|e| format!("{at}: {e}"))?;
             same(&found, wanted).map_err(|why| format!("{at}: {why}"))?;
-            if threads > 1 && first.as_ref().is_some_and(|f| !same_bits(&f[n], &found)) {
+            if threads > 1 && first.as_ref().is_some_and(|f| !f[n].same_bits(&found)) {
                 return Err(format!("{at}: the number of threads changes the result"));
             }
             results.push(found);

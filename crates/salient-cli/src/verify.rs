@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::options::Compile;
 use crate::report::Checked;
 use crate::terminal;
-use salient::verify::{Finding, Problem, Trials, verify};
+use salient::verify::{Finding, Lengths, Problem, Trials, verify};
 use salient::{Options, lower, read_sources};
 use std::path::PathBuf;
 
@@ -15,9 +15,12 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,
-    /// Choices of dimensions and data to try
-    #[arg(long, value_name = "N", default_value_t = Trials::default().count)]
-    trials: usize,
+    /// Choices of dimensions and data to try: 20 if not given, and with --each-length as many as there are
+    #[arg(long, value_name = "N")]
+    trials: Option<usize>,
+    /// Give each dimension in turn the lengths 1, 2, 3, 5, 7, 17, 31, 33, 127 and 1025, as far as the model accepts them
+    #[arg(long)]
+    each_length: bool,
     /// What they are drawn from
     #[arg(long, value_name = "SEED", default_value_t = Trials::default().seed)]
     seed: u64,
@@ -27,11 +30,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let options: Options = args.compile.options();
     let graph = lower(&read_sources(&args.file)?, &options)?.graph;
-    let trials = Trials { count: args.trials, seed: args.seed };
+    let (lengths, count) = if args.each_length {
+        (Lengths::Each, usize::MAX)
+    } else {
+        (Lengths::Drawn, Trials::default().count)
+    };
+    let trials =
+        Trials { count: args.trials.unwrap_or(count), seed: args.seed, lengths, ..Trials::default() };
     let watched = terminal::stderr_is_watched();
     let mut progress = |trial: usize| {
         if watched {
-            terminal::note(&format!("\r{} of {}", trial + 1, args.trials));
+            terminal::note(&format!("\rtrial {}", trial + 1));
         }
     };
     let verified = verify(&graph, &options, trials, &mut progress);
@@ -62,6 +71,7 @@ fn sentence(finding: &Finding) -> String {
             checked.complaint().expect("a deviation that is past the tolerance")
         }
         Problem::Failure(why) => why.clone(),
+        Problem::Threads => "the number of threads changes the result".to_owned(),
     };
-    format!("{} in trial {} ({}): {problem}", finding.engine, finding.trial, dimensions.join(", "))
+    format!("{} in trial {} ({}): {problem}", finding.way, finding.trial, dimensions.join(", "))
 }

@@ -57,6 +57,12 @@ impl Arrays {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+
+    /// Whether both hold the same names in the same order, and the same bits under each.
+    pub fn same_bits(&self, other: &Arrays) -> bool {
+        self.len() == other.len()
+            && self.iter().zip(other.iter()).all(|((n, a), (m, b))| n == m && a.same_bits(b))
+    }
 }
 
 impl IntoIterator for Arrays {

@@ -1,0 +1,171 @@
+//! Which dimensions the trials have: drawn, or each length of a list for each dimension in turn.
+//!
+//! Only dimensions that the model accepts are chosen, and of those such as the interpreter can cope with. Nothing is run
+//! here.
+
+use super::Trials;
+use crate::bind;
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::init::{path_key, uniform};
+use salient_ir::{Bindings, Graph, Name, Op};
+
+/// Lengths that an axis is given: one, small, not a multiple of any vector, just past one.
+const LENGTHS: [i64; 9] = [1, 2, 3, 4, 5, 8, 16, 17, 33];
+/// Lengths that divide each other, for models that split axes.
+const POWERS: [i64; 5] = [1, 2, 4, 8, 16];
+/// Scalar operations that the interpreter is given in one trial, if it can be helped; it does some millions a second.
+const ENOUGH_WORK: i64 = 2_000_000;
+/// Draws of dimensions that the model accepts, of which the one with the least work is taken where all have too much.
+const ACCEPTED: usize = 16;
+/// Draws before giving up.
+const DRAWS: u64 = 2000;
+
+/// The lengths that [`Lengths::Each`] gives to each dimension: nothing that tiles, vectors and blocks divide, around each
+/// of them and past several.
+pub const ODD: [i64; 10] = [1, 2, 3, 5, 7, 17, 31, 33, 127, 1025];
+
+/// How the dimensions of the trials are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Lengths {
+    /// Small ones, all drawn.
+    #[default]
+    Drawn,
+    /// Each dimension in turn has every length of [`ODD`] that the model accepts, with small ones beside it. If the trials
+    /// are fewer than that, they are taken at equal distances.
+    Each,
+}
+
+/// The dimensions of each trial.
+pub(super) fn chosen(graph: &Graph, trials: Trials) -> Result<Vec<Bindings>, Error> {
+    let Trials { count, seed, .. } = trials;
+    match trials.lengths {
+        Lengths::Drawn => (0..count).map(|trial| drawn(graph, super::seed_of(seed, trial))).collect(),
+        Lengths::Each => {
+            let fits = |bindings: &Bindings| work(graph, bindings) <= trials.most_work;
+            Ok(each(graph, count, seed).into_iter().filter(fits).collect())
+        }
+    }
+}
+
+fn drawn(graph: &Graph, seed: u64) -> Result<Bindings, Error> {
+    let pool = |draw: u64| if draw.is_multiple_of(2) { LENGTHS.to_vec() } else { POWERS.to_vec() };
+    accepted(graph, seed, None, &pool)
+        .ok_or_else(|| Error::Call(vec![Fault::Undetermined(bind::symbols(graph).into_iter().collect())]))
+}
+
+fn each(graph: &Graph, count: usize, seed: u64) -> Vec<Bindings> {
+    let symbols = bind::symbols(graph);
+    let all: Vec<(&Name, i64)> = symbols.iter().flat_map(|s| ODD.map(|n| (s, n))).collect();
+    let taken = count.min(all.len());
+    // The seed says where the first one stands.
+    let first = if taken == 0 { 0 } else { (seed % all.len().div_ceil(taken) as u64) as usize };
+    let at = (0..taken).map(|k| all[(first + k * all.len() / taken) % all.len()]);
+    at.filter_map(|(name, length)| {
+        // Beside it such as divide it or are divided by it, from larger to smaller.
+        let most = |draw: u64| [33, 8, 4, 2, 1][(draw * 5 / DRAWS) as usize];
+        let pool = |draw: u64| -> Vec<i64> {
+            let small = LENGTHS.into_iter().chain(POWERS).filter(|n| *n <= most(draw));
+            small.chain([length, 2 * length].into_iter().filter(|_| draw % 4 == 3)).collect()
+        };
+        accepted(graph, seed, Some((name, length)), &pool)
+    })
+    .collect()
+}
+
+/// Dimensions that the model accepts and that the interpreter can cope with; the n-th draw is from `pool(n)`, but for the
+/// one that is fixed.
+fn accepted(
+    graph: &Graph,
+    seed: u64,
+    fixed: Option<(&Name, i64)>,
+    pool: &dyn Fn(u64) -> Vec<i64>,
+) -> Option<Bindings> {
+    let symbols = bind::symbols(graph);
+    let key = path_key(seed, "dimensions");
+    let mut accepted: Vec<(i64, Bindings)> = Vec::new();
+    for draw in 0..DRAWS {
+        let lengths = pool(draw);
+        let drawn = |at: u64| {
+            let u = uniform(key, draw * symbols.len() as u64 + at);
+            lengths[(u * lengths.len() as f64) as usize]
+        };
+        let value = |(name, at): (&Name, u64)| match fixed {
+            Some((own, length)) if own == name => (name.clone(), length),
+            Some(_) | None => (name.clone(), drawn(at)),
+        };
+        let bindings: Bindings = symbols.iter().zip(0..).map(value).collect();
+        if bind::relations(graph, &bindings).is_empty() {
+            let work = work(graph, &bindings);
+            accepted.push((work, bindings));
+            // Where a length is fixed, later draws are of smaller others.
+            let tired = fixed.is_none() && accepted.len() == ACCEPTED;
+            if work <= ENOUGH_WORK || symbols.is_empty() || tired {
+                break;
+            }
+        }
+    }
+    accepted.into_iter().min_by_key(|(work, _)| *work).map(|(_, bindings)| bindings)
+}
+
+/// Scalar operations of the interpreter, about.
+fn work(graph: &Graph, bindings: &Bindings) -> i64 {
+    let extent = |a| graph.extent(a).eval(bindings).unwrap_or(i64::MAX);
+    graph
+        .ids()
+        .map(|id| {
+            let bound = match graph.op(id) {
+                Op::Reduce(_, axis) | Op::CumSum(axis) => Some(*axis),
+                Op::Input(_)
+                | Op::Param(_)
+                | Op::Const(_)
+                | Op::Iota(_)
+                | Op::Extent(_)
+                | Op::Map(_)
+                | Op::At(_)
+                | Op::Concat(..)
+                | Op::Fused(..) => None,
+            };
+            graph.node(id).axes.iter().chain(bound).map(extent).fold(1, i64::saturating_mul)
+        })
+        .fold(0, i64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Model, Options};
+
+    fn graph() -> Graph {
+        let source = "model split[H](x: f32[T, D]) -> (y: f32[T, H, D / H]) {
+            let E = D / H
+            let y[t, h: H, e: E] = x[t, h * E + e]
+            return y
+        }";
+        let options = Options { engine: Engine::Oracle, ..Options::default() };
+        Model::compile(source, &options).unwrap().graph().clone()
+    }
+
+    #[test]
+    fn dimensions_fit_the_model() {
+        for seed in 0..50 {
+            let found = drawn(&graph(), seed).unwrap();
+            assert_eq!(found[&Name::from("D")] % found[&Name::from("H")], 0);
+        }
+    }
+
+    #[test]
+    fn each_dimension_has_each_length() {
+        let all = each(&graph(), usize::MAX, 1);
+        for name in ["T", "D", "H"].map(Name::from) {
+            for length in ODD {
+                assert!(all.iter().any(|b| b[&name] == length), "{name} = {length}");
+            }
+        }
+        assert!(all.iter().all(|b| b[&Name::from("D")] % b[&Name::from("H")] == 0));
+        let some = each(&graph(), 4, 1);
+        assert_eq!(some.len(), 4);
+        assert!(some.iter().all(|b| all.contains(b)), "a selection of the same");
+        assert_ne!(some, each(&graph(), 4, 2), "another one by another seed");
+    }
+}
