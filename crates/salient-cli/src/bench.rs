@@ -1,16 +1,18 @@
-//! `salient bench`: times a model on random arrays, engine beside engine, kernel by kernel.
+//! `salient bench`: times a model on random arrays, engine beside engine, kernel by kernel, or threads beside copies.
 //!
-//! Engines take turns within one run, since clocks and neighbours change between runs; minimum and median are shown, and
-//! the machine's own peak, measured between the turns.
+//! Contestants take turns within one run, since clocks and neighbours change between runs; minimum and median are shown,
+//! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
 
 use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Timed};
+use crate::profile::{Peaks, Profile};
 use crate::terminal;
 use salient::{
-    Array, Arrays, DType, Engine, Isa, IsaChoice, Model, Options, Session, Weights, peak, read_sources,
+    Array, Arrays, DType, Engine, IsaChoice, Model, Options, Session, Sources, Weights, read_sources,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// Arguments of `salient bench`.
@@ -43,73 +45,136 @@ pub(crate) struct Args {
     /// Positions that states hold before the call, such as the tokens of a cache
     #[arg(long, value_name = "N", default_value_t = 0)]
     held: u32,
+    /// Instead of engines, fused code on one thread, on --threads of them, and as so many copies at once
+    #[arg(long, conflicts_with = "engines")]
+    scaling: bool,
 }
 
-/// The times of one engine.
+/// The times of one session.
 struct Contestant<'m> {
     engine: Engine,
     session: Session<'m>,
     outputs: Vec<Array>,
     calls: Vec<Duration>,
-    /// The least time of each kernel.
-    kernels: Vec<Duration>,
+    profile: Profile,
+}
+
+/// Random arrays for a model.
+struct Given {
+    inputs: Arrays,
+    params: Arrays,
+}
+
+impl Given {
+    fn of(model: &Model, args: &Args) -> Outcome<Given> {
+        let drawn = |ports, seed| random(ports, model, seed, args.held);
+        let (inputs, params) = (model.graph().inputs(), model.graph().params());
+        Ok(Given { inputs: drawn(inputs, args.seed)?, params: drawn(params, !args.seed)? })
+    }
 }
 
 /// Runs the benchmark and prints the table.
 pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
-    let options = |engine: Engine| Options {
-        engine,
-        isa: args.isa,
-        threads: Some(usize::from(args.threads)),
-        ..args.compile.options()
-    };
-    let models = args
-        .engines
-        .iter()
-        .map(|e| Model::from_sources(&sources, &options(*e)).map(|m| (*e, m)))
-        .collect::<Result<Vec<_>, _>>()?;
-    for (engine, model) in models.iter().filter(|_| args.timed.wanted()) {
-        terminal::note(&format!("{engine}\n{}", model.timings()));
-    }
-    let Some((_, first)) = models.first() else { return Ok(()) };
-    let (inputs, params) = (
-        random(first.graph().inputs(), first, args.seed, args.held)?,
-        random(first.graph().params(), first, !args.seed, args.held)?,
-    );
-    let mut contestants = Vec::new();
-    for (engine, model) in &models {
-        let session = model.session(&inputs, Weights::from(&params))?;
-        let outputs = session.outputs()?;
-        let kernels = vec![Duration::MAX; session.kernels().len()];
-        contestants.push(Contestant { engine: *engine, session, outputs, calls: Vec::new(), kernels });
-    }
-    let isa = match args.isa {
-        IsaChoice::Auto => Isa::detect(),
-        IsaChoice::Only(isa) => isa,
-    };
-    let mut fma = 0f64;
-    for _ in 0..args.rounds {
-        for c in &mut contestants {
-            c.turn(&inputs, args.seconds)?;
-        }
-        fma = fma.max(peak::fma_peak(isa));
-    }
-    let memory = peak::memory_peak();
-    terminal::print(&report(&contestants, isa, args.threads, fma, memory))
+    terminal::print(&if args.scaling { scaling(args, &sources)? } else { engines(args, &sources)? })
 }
 
-impl Contestant<'_> {
+fn compile(args: &Args, sources: &Sources, engine: Engine, threads: usize) -> Outcome<Model> {
+    let options = Options { engine, isa: args.isa, threads: Some(threads), ..args.compile.options() };
+    let model = Model::from_sources(sources, &options)?;
+    if args.timed.wanted() {
+        terminal::note(&format!("{engine}\n{}", model.timings()));
+    }
+    Ok(model)
+}
+
+/// Engine beside engine.
+fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
+    let threads = usize::from(args.threads);
+    let model = |engine: &Engine| compile(args, sources, *engine, threads).map(|m| (*engine, m));
+    let models = args.engines.iter().map(model).collect::<Outcome<Vec<_>>>()?;
+    let Some((_, first)) = models.first() else { return Ok(String::new()) };
+    let given = Given::of(first, args)?;
+    let mut contestants = Vec::new();
+    for (engine, model) in &models {
+        contestants.push(Contestant::new(*engine, model, &given)?);
+    }
+    let mut peaks = Peaks::of(args.isa);
+    for _ in 0..args.rounds {
+        for c in &mut contestants {
+            c.turn(&given.inputs, args.seconds)?;
+        }
+        peaks.measure();
+    }
+    Ok(report(&contestants, threads, &peaks))
+}
+
+/// One thread, several threads, and as many copies of the first at once.
+fn scaling(args: &Args, sources: &Sources) -> Outcome<String> {
+    let copies = usize::from(args.threads);
+    let (single, several) =
+        (compile(args, sources, Engine::Jit, 1)?, compile(args, sources, Engine::Jit, copies)?);
+    let given = Given::of(&single, args)?;
+    let new = |model| Contestant::new(Engine::Jit, model, &given);
+    let (mut one, mut threads) = (new(&single)?, new(&several)?);
+    // Each with parameters of its own, as processes would have them.
+    let mut many = (0..copies).map(|_| new(&single)).collect::<Outcome<Vec<_>>>()?;
+    let mut peaks = Peaks::of(args.isa);
+    for _ in 0..args.rounds {
+        one.turn(&given.inputs, args.seconds)?;
+        threads.turn(&given.inputs, args.seconds)?;
+        let (start, inputs) = (Barrier::new(copies), &given.inputs);
+        std::thread::scope(|scope| {
+            let turn = |copy| {
+                start.wait();
+                Contestant::turn(copy, inputs, args.seconds)
+            };
+            let turns: Vec<_> = many.iter_mut().map(|copy| scope.spawn(move || turn(copy))).collect();
+            turns.into_iter().try_for_each(|turn| turn.join().expect("a turn does not panic"))
+        })?;
+        peaks.measure();
+    }
+    let times = |c: &Contestant<'_>| (millis(c.least()), millis(c.median()));
+    let (one, threads) = (times(&one), times(&threads));
+    let many = many.iter().map(times).fold((0.0, 0.0), |sum, t| (sum.0 + t.0, sum.1 + t.1));
+    let many = (many.0 / copies as f64, many.1 / copies as f64);
+    let mut out = peaks.text();
+    let mut line = |what: &str, (least, median): (f64, f64), work: f64| {
+        let _ = writeln!(
+            out,
+            "{what:<12} minimum {least:>9.4} ms, median {median:>9.4} ms; {:.2} and {:.2} times as much as one thread",
+            work * one.0 / least,
+            work * one.1 / median,
+        );
+    };
+    line("one thread", one, 1.0);
+    line(&format!("{copies} threads"), threads, 1.0);
+    line(&format!("{copies} copies"), many, copies as f64);
+    let _ = writeln!(
+        out,
+        "threads do {:.2} (minimum) and {:.2} (median) of what copies do",
+        many.0 / threads.0 / copies as f64,
+        many.1 / threads.1 / copies as f64,
+    );
+    Ok(out)
+}
+
+impl<'m> Contestant<'m> {
+    fn new(engine: Engine, model: &'m Model, given: &'m Given) -> Outcome<Contestant<'m>> {
+        let session = model.session(&given.inputs, Weights::from(&given.params))?;
+        let outputs = session.outputs()?;
+        let profile = Profile::new(session.kernels());
+        Ok(Contestant { engine, session, outputs, calls: Vec::new(), profile })
+    }
+
     /// One call that does not count, then calls for so many seconds, at least one.
     fn turn(&mut self, inputs: &Arrays, seconds: f64) -> Outcome {
         self.session.run(inputs, &mut self.outputs)?;
         let start = Instant::now();
         loop {
             let before = Instant::now();
-            let kernels = &mut self.kernels;
-            self.session.run_watched(inputs, &mut self.outputs, &mut |at, time| {
-                kernels[at] = kernels[at].min(time)
-            })?;
+            let profile = &mut self.profile;
+            self.session.run_watched(inputs, &mut self.outputs, &mut |at, time| profile.note(at, time))?;
             self.calls.push(before.elapsed());
             if start.elapsed().as_secs_f64() >= seconds {
                 break;
@@ -117,6 +182,10 @@ impl Contestant<'_> {
         }
         self.calls.sort_unstable();
         Ok(())
+    }
+
+    fn least(&self) -> Duration {
+        self.calls[0]
     }
 
     fn median(&self) -> Duration {
@@ -128,41 +197,24 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn report(contestants: &[Contestant<'_>], isa: Isa, threads: u16, fma: f64, memory: f64) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{threads} thread(s), {isa}; one core does {fma:.1} GF/s (fma) and reads {memory:.1} GB/s"
-    );
+fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> String {
+    let mut out = format!("{threads} thread(s), {}", peaks.text());
     let last = contestants.last().map_or(0.0, |c| millis(c.median()));
     for c in contestants {
-        let (least, median) = (millis(c.calls[0]), millis(c.median()));
-        let kernels = c.session.kernels();
-        let flops: i64 = kernels.iter().map(|k| k.flops).sum();
-        let speed = |ms: f64| flops as f64 / ms / 1e6;
+        let (least, median) = (millis(c.least()), millis(c.median()));
+        let speed = c.profile.flops() as f64 / least / 1e6;
         let _ = writeln!(
             out,
-            "{}: median {median:.3} ms, minimum {least:.3} ms of {} calls; {:.1} GF/s at the minimum ({:.2} of one core's peak); \
+            "{}: median {median:.3} ms, minimum {least:.3} ms of {} calls; {speed:.1} GF/s at the minimum ({:.2} of one core's peak); \
              median {:.2} times as fast as {}; {} bytes of working memory",
             c.engine,
             c.calls.len(),
-            speed(least),
-            speed(least) / fma,
+            speed / peaks.fma,
             last / median,
             contestants.last().map_or(Engine::Jit, |c| c.engine),
             c.session.working_bytes().unwrap_or(0),
         );
-        for (k, time) in kernels.iter().zip(&c.kernels) {
-            let speed = k.flops as f64 / time.as_secs_f64() / 1e9;
-            let _ = writeln!(
-                out,
-                "    {:<10} {:<24} {:>9.3} ms {speed:>7.1} GF/s {:>5.2} of peak",
-                k.kind,
-                k.name,
-                millis(*time),
-                speed / fma
-            );
-        }
+        out += &c.profile.text(peaks);
     }
     out
 }

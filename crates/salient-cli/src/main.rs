@@ -16,6 +16,7 @@ mod generate;
 mod ir;
 mod models;
 mod options;
+mod profile;
 mod report;
 mod run;
 mod serve;

@@ -52,7 +52,7 @@ pub(crate) struct Machine {
     pub(crate) engine: Engine,
     /// Which vectors compiled code uses: auto, baseline, avx2 or avx512
     #[arg(long, value_name = "ISA", default_value = "auto")]
-    isa: IsaChoice,
+    pub(crate) isa: IsaChoice,
     /// Threads; as many as the machine has if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,

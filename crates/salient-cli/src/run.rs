@@ -3,10 +3,11 @@
 use crate::arrays::{Given, Sources};
 use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Machine, pair};
+use crate::profile::{Peaks, Profile};
 use crate::report::{Checked, Report, all_json};
 use crate::terminal;
 use salient::compare::{Tolerance, compare};
-use salient::{Arrays, Model, Step, Weights, nearest, read_sources, write_npy, write_npz};
+use salient::{Arrays, Model, Session, Step, Weights, nearest, read_sources, write_npy, write_npz};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -43,10 +44,16 @@ pub(crate) struct Args {
     /// Show how long each part took, in milliseconds
     #[arg(long, alias = "timings")]
     time: bool,
+    /// Show what each kernel takes, beside what the machine can do: the least times of a few more runs
+    #[arg(long)]
+    profile: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
+
+/// Runs that a profile takes the least times of.
+const PROFILED: usize = 7;
 
 fn deviation(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -151,10 +158,29 @@ fn run_on(
         times: args.time.then_some(times.as_slice()),
         optimiser: model.timings().share(Step::Optimise),
     };
+    let profile = args.profile.then(|| profile(args, &session, &given.inputs)).transpose()?;
+    let mut document = report.json();
     if !args.json {
         terminal::print(&report.text(terminal::stdout_colour()))?;
     }
-    Ok((report.json(), checked.iter().flatten().filter_map(Checked::complaint).collect()))
+    if let Some((profile, peaks)) = profile {
+        document["profile"] = profile.json(&peaks);
+        if !args.json {
+            terminal::print(&(peaks.text() + &profile.text(&peaks)))?;
+        }
+    }
+    Ok((document, checked.iter().flatten().filter_map(Checked::complaint).collect()))
+}
+
+/// Runs a few times more, into memory of its own.
+fn profile(args: &Args, session: &Session<'_>, inputs: &Arrays) -> Outcome<(Profile, Peaks)> {
+    let (mut profile, mut outputs) = (Profile::new(session.kernels()), session.outputs()?);
+    for _ in 0..PROFILED {
+        session.run_watched(inputs, &mut outputs, &mut |at, time| profile.note(at, time))?;
+    }
+    let mut peaks = Peaks::of(args.machine.isa);
+    peaks.measure();
+    Ok((profile, peaks))
 }
 
 /// Outputs that flags and expectations name must be there before anything runs.

@@ -16,6 +16,6 @@ pub mod target;
 
 pub use compile::{CompileError, Compiled, Options};
 pub use load::Loaded;
-pub use plan::Plan;
+pub use plan::{Cost, Plan};
 pub use run::{Inputs, RunError};
 pub use target::IsaChoice;

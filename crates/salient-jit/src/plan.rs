@@ -7,7 +7,7 @@ use crate::region::Region;
 use crate::run::RunError;
 use salient_ir::{Bindings, DimError};
 use salient_tile::memory;
-use salient_tile::{Kernel, LANES, Section};
+use salient_tile::{BufferId, Kernel, Kind, LANES, Section};
 use std::sync::{Mutex, PoisonError};
 
 /// A thread is worth its waking for so much time of work.
@@ -21,10 +21,20 @@ const BYTES_PER_NS: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) items: usize,
-    /// At most so many threads are worth it.
-    pub(crate) threads: usize,
     /// Bytes from the start of a thread's scratch memory, by slot.
     pub(crate) slots: Vec<usize>,
+    pub(crate) cost: Cost,
+}
+
+/// What one kernel does at one set of dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Floating-point operations; what a mask hides is not subtracted.
+    pub flops: u64,
+    /// Bytes of the tensors that it reads and writes, each once.
+    pub bytes: u64,
+    /// At most so many threads run it; none where it has nothing to do.
+    pub threads: usize,
 }
 
 /// A program with its dimensions. Any number of threads may run it at once.
@@ -141,9 +151,8 @@ impl Compiled {
             }
             scratch = scratch.max(used);
             let items = usize::try_from(kernel.items.eval(&known)?).unwrap_or(0);
-            let worth = self.nanoseconds(kernel, &counts, &known) / WORTH_A_THREAD_NS;
-            let threads = usize::try_from(worth).unwrap_or(usize::MAX).clamp(1, self.pool.threads());
-            kernels.push(Bound { items, threads, slots });
+            let cost = self.cost(kernel, items, &counts, &known);
+            kernels.push(Bound { items, slots, cost });
         }
         let extent = |c: &salient_tile::Check| match (section, c.extent.eval(&known)) {
             (_, Ok(extent)) => Ok(extent),
@@ -166,17 +175,35 @@ impl Compiled {
         })
     }
 
-    /// A guess at the time that one thread needs for a kernel: the longer of computing and of moving its tensors.
-    fn nanoseconds(&self, kernel: &Kernel, counts: &[usize], known: &Bindings) -> u64 {
-        let flops = kernel.work(known).map_or(u64::MAX, |flops| u64::try_from(flops).unwrap_or(0));
-        let moved = kernel.reads.iter().chain(&kernel.writes);
-        let bytes: u64 =
-            moved.map(|id| counts[id.0] as u64 * self.program.buffer(*id).elem().size() as u64).sum();
-        (flops / FLOPS_PER_NS).max(bytes / BYTES_PER_NS)
+    /// What a kernel does, and how many threads are worth it.
+    fn cost(&self, kernel: &Kernel, items: usize, counts: &[usize], known: &Bindings) -> Cost {
+        if items == 0 || kernel.is_idle(known) {
+            return Cost { flops: 0, bytes: 0, threads: 0 };
+        }
+        let flops = kernel.flops.eval(known).map_or(u64::MAX, |flops| u64::try_from(flops).unwrap_or(0));
+        let written = kernel.writes.iter().map(|id| counts[id.0]).max().unwrap_or(0);
+        let moved = |id: &BufferId| {
+            let count = match kernel.kind {
+                // Of a table, the rows that are looked up.
+                Kind::Map => counts[id.0].min(written),
+                Kind::Attention | Kind::Product | Kind::Rows | Kind::Pack => counts[id.0],
+            };
+            count as u64 * self.program.buffer(*id).elem().size() as u64
+        };
+        let bytes = kernel.reads.iter().chain(&kernel.writes).map(moved).sum();
+        // A guess at the time that one thread needs: the longer of computing and of moving.
+        let nanoseconds = (flops / FLOPS_PER_NS).max(bytes / BYTES_PER_NS);
+        let worth = usize::try_from(nanoseconds / WORTH_A_THREAD_NS).unwrap_or(usize::MAX);
+        Cost { flops, bytes, threads: worth.clamp(1, self.pool.threads().min(items)) }
     }
 }
 
 impl Plan {
+    /// What each kernel of the plan does, in order.
+    pub fn costs(&self) -> impl Iterator<Item = Cost> {
+        self.kernels.iter().map(|kernel| kernel.cost)
+    }
+
     /// Bytes of working memory of a call on so many threads: temporaries, copies at the border, and scratch memory.
     pub fn working_bytes(&self, threads: usize) -> usize {
         self.arena + threads * self.scratch

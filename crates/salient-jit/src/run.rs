@@ -217,12 +217,12 @@ impl Compiled {
         bound: &Bound,
         addresses: Range<usize>,
     ) -> Result<(), RunError> {
-        if bound.items == 0 {
+        if bound.cost.threads == 0 {
             return Ok(());
         }
         let per_thread = plan.cells();
         let status = w.status.as_mut_ptr();
-        for (thread, cells) in w.cells.chunks_exact_mut(per_thread).take(bound.threads).enumerate() {
+        for (thread, cells) in w.cells.chunks_exact_mut(per_thread).take(bound.cost.threads).enumerate() {
             // The scratch memory of a thread begins behind the arena and that of the threads before it.
             let scratch = w.region.start().wrapping_add(plan.arena + thread * plan.scratch);
             for (slot, offset) in bound.slots.iter().enumerate() {
@@ -236,7 +236,7 @@ impl Compiled {
         let (addresses, cells) = (&w.addresses[addresses], w.cells.as_slice());
         // The last chunk in which an index left its axis, and what the status says of it.
         let failed: Mutex<Option<(usize, [i32; 2])>> = Mutex::new(None);
-        self.pool.run(bound.items, bound.threads, &|thread, items| {
+        self.pool.run(bound.items, bound.cost.threads, &|thread, items| {
             let cells = &cells[thread * per_thread..][..per_thread];
             let (begin, end) = (items.start as i64, items.end as i64);
             // SAFETY: the code was made for these tables. Every buffer has the number of elements that the loops are told,

@@ -5,7 +5,7 @@
 //! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
 //! `schedule` and of the builders of each kind of kernel, not of this module.
 
-use salient_ir::{AxisId, Bindings, DType, Dim, DimError, Name, NodeId};
+use salient_ir::{AxisId, Bindings, DType, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
 use std::ops::Range;
 
@@ -228,18 +228,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Operations at these dimensions: none where the condition around all of it does not hold.
-    ///
-    /// # Errors
-    /// A dimension is not known, or the number does not fit.
-    pub fn work(&self, dims: &Bindings) -> Result<i64, DimError> {
-        let idle = match self.block.as_slice() {
+    /// Whether it does nothing at these dimensions: the condition around all of it does not hold.
+    pub fn is_idle(&self, dims: &Bindings) -> bool {
+        match self.block.as_slice() {
             [Stmt::If { left, right, otherwise, .. }] if otherwise.is_empty() => {
                 matches!((left.eval(dims), right.eval(dims)), (Ok(left), Ok(right)) if left >= right)
             }
             _ => false,
-        };
-        if idle { Ok(0) } else { self.flops.eval(dims) }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::timings::Timings;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::{Bindings, Graph};
-use salient_jit::{CompileError, Compiled, Inputs, Loaded, Plan, RunError};
+use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError};
 use salient_tile::coded::Codes;
 use salient_tile::{Kernel, Program, Section};
 use std::borrow::Cow;
@@ -163,14 +163,14 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The kernels of a call; none for the interpreter.
-    pub(crate) fn kernels(&self) -> &[Kernel] {
+    /// The kernels of a call, and what each does; none for the interpreter.
+    pub(crate) fn kernels(&self) -> Vec<(&Kernel, Cost)> {
         match self {
-            Prepared::Native(compiled, ..) => {
+            Prepared::Native(compiled, plan, _) => {
                 let program = compiled.program();
-                &program.kernels[program.section(Section::Call)]
+                program.kernels[program.section(Section::Call)].iter().zip(plan.costs()).collect()
             }
-            Prepared::Oracle => &[],
+            Prepared::Oracle => Vec::new(),
         }
     }
 

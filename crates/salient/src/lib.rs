@@ -43,7 +43,7 @@ pub use salient_ir::array::Array;
 pub use salient_ir::quantised::{Bits, Quantised};
 pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
-pub use salient_jit::{IsaChoice, peak};
+pub use salient_jit::{Cost, IsaChoice, peak};
 pub use salient_opt::Fp;
 pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};

@@ -13,6 +13,7 @@ use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Graph, Port};
+use salient_jit::Cost;
 use salient_tile::coded::Codes;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -39,8 +40,8 @@ pub struct KernelInfo {
     pub name: String,
     /// Its form: attention, product, rows, map.
     pub kind: &'static str,
-    /// Floating-point operations of one run; what a mask hides is not subtracted.
-    pub flops: i64,
+    /// What it does in one run.
+    pub cost: Cost,
 }
 
 /// What is known of a call before any element is: the dimensions, and what follows from them.
@@ -309,12 +310,12 @@ impl<'a> Session<'a> {
 
     /// The kernels of a run, in order; none for the interpreter.
     pub fn kernels(&self) -> Vec<KernelInfo> {
-        let info = |k: &salient_tile::Kernel| KernelInfo {
+        let info = |(k, cost): (&salient_tile::Kernel, Cost)| KernelInfo {
             name: k.name.clone(),
             kind: k.kind.name(),
-            flops: k.work(&self.sizes.dimensions).unwrap_or(0),
+            cost,
         };
-        self.prepared.kernels().iter().map(info).collect()
+        self.prepared.kernels().into_iter().map(info).collect()
     }
 
     /// Memory for the outputs, in the order of the model's: zeros of the right dtypes and shapes.
