@@ -10,8 +10,9 @@ use salient_tile::memory;
 use salient_tile::{BufferId, Kernel, Kind, LANES, Section};
 use std::sync::{Mutex, PoisonError};
 
-/// A thread is worth its waking for so much time of work.
-const WORTH_A_THREAD_NS: u64 = 20_000;
+/// A thread is worth calling for so much time of work: a helper that looks for work begins in a third of a microsecond, and
+/// has to fetch what another thread wrote.
+const WORTH_A_THREAD_NS: u64 = 5_000;
 
 /// How fast a slow core is, for deciding on threads only: operations and bytes per nanosecond.
 const FLOPS_PER_NS: u64 = 16;

@@ -197,19 +197,19 @@ impl Pool {
             // Another caller has the helpers.
             Err(TryLockError::WouldBlock) => return work(0, 0..items),
         };
-        let chunks = items.min(threads * CHUNKS);
-        for (thread, next) in self.next.iter().enumerate().take(threads) {
-            next.0.store(share(chunks, threads, thread).start, Ordering::Relaxed);
+        let chunks = |part: &Range<usize>| part.len().min(CHUNKS);
+        for next in &self.next[..threads] {
+            next.0.store(0, Ordering::Relaxed);
         }
         self.together(threads, &|thread| {
-            for part in (thread..threads).chain(0..thread) {
-                let end = share(chunks, threads, part).end;
+            for owner in (thread..threads).chain(0..thread) {
+                let part = share(0..items, threads, owner);
                 loop {
-                    let chunk = self.next[part].0.fetch_add(1, Ordering::Relaxed);
-                    if chunk >= end {
+                    let chunk = self.next[owner].0.fetch_add(1, Ordering::Relaxed);
+                    if chunk >= chunks(&part) {
                         break;
                     }
-                    work(thread, share(items, chunks, chunk));
+                    work(thread, share(part.clone(), chunks(&part), chunk));
                 }
             }
         });
@@ -307,10 +307,10 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// The items of one part.
-fn share(items: usize, parts: usize, part: usize) -> Range<usize> {
-    let (each, more) = (items / parts, items % parts);
-    let from = part * each + part.min(more);
+/// One of so many parts of a range, as equal as can be.
+fn share(range: Range<usize>, parts: usize, part: usize) -> Range<usize> {
+    let (each, more) = (range.len() / parts, range.len() % parts);
+    let from = range.start + part * each + part.min(more);
     from..from + each + usize::from(part < more)
 }
 
