@@ -22,7 +22,10 @@ use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, produ
 const ROWS: i64 = 64;
 
 /// Vectors of columns that one item computes: few, so that a single row of a product keeps every thread busy.
-const GROUP: usize = 8;
+const GROUP: usize = 4;
+
+/// A multiple of the lanes of every target: so many columns, for each vector of a panel, are whole panels everywhere.
+const MOST_LANES: i64 = 16;
 
 /// Steps of the inner index that are taken for all rows of an item before the next: so many that what they read of a panel
 /// stays near. A tile of few rows reads its panel often, from the first cache; others from the second.
@@ -143,6 +146,31 @@ fn tiles_into(
         out.push(let_dim(&name, end));
         out.push(for_loop(&row, begin, var(&name), size, vec![call]));
         begin = var(&name);
+    }
+    out
+}
+
+/// Rows of a tile of fewer columns than a panel has: as many as have addresses in registers.
+const NARROW_ROWS: usize = 8;
+
+/// The calls of tiles that are added to results, over rows `from..to` of one panel of `width`, of whose columns `left` are
+/// left over: few need no whole tile.
+fn by_width(
+    m: &mut Maker<'_, '_>,
+    shape: Shape,
+    rows: (&Dim, &Dim),
+    o: &Operands<'_>,
+    (left, width): (&Dim, &Dim),
+) -> Vec<Stmt> {
+    let added = (Zeros::Multiply, Into::Add);
+    let mut out = tiles_into(m, shape, added, rows, o);
+    for vectors in
+        [2, 4].iter().filter(|parts| shape.vectors.is_multiple_of(**parts)).map(|p| shape.vectors / p)
+    {
+        let narrow = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
+        let most = &n(vectors as i64) * &var(crate::kernel::LANES);
+        let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ..*o });
+        out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
     }
     out
 }
@@ -334,8 +362,14 @@ pub(crate) fn product(
                 depth: &count,
                 ..whole
             };
+            let whole_panels =
+                columns.as_constant().is_some_and(|n| n % (shape.vectors as i64 * MOST_LANES) == 0);
             let added = (Zeros::Multiply, Into::Add);
-            let inner = each_panel(tiles_into(&mut m, shape, added, (&first, &last), &part));
+            let inner = each_panel(if whole_panels {
+                tiles_into(&mut m, shape, added, (&first, &last), &part)
+            } else {
+                by_width(&mut m, shape, (&first, &last), &part, (&(&to - &at), &width))
+            });
             let limit = let_min(&end, vec![depth.clone(), &var(&near) + &step]);
             stmts.push(fill(&mut m, sums, &(&(&last - &first) * &group_width), 0.0));
             stmts.push(for_loop(&near, n(0), depth.clone(), step, vec![limit, inner]));
