@@ -364,8 +364,10 @@ pub(crate) fn product(
             };
             let whole_panels =
                 columns.as_constant().is_some_and(|n| n % (shape.vectors as i64 * MOST_LANES) == 0);
+            // Tokens may be few. Outputs of a layer are many, and a tile of one row has narrow panels.
+            let never_narrow = whole_panels || shape.rows == 1 || reads_parameter(g, c.right);
             let added = (Zeros::Multiply, Into::Add);
-            let inner = each_panel(if whole_panels {
+            let inner = each_panel(if never_narrow {
                 tiles_into(&mut m, shape, added, (&first, &last), &part)
             } else {
                 by_width(&mut m, shape, (&first, &last), &part, (&(&to - &at), &width))
@@ -395,6 +397,14 @@ pub(crate) fn product(
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
     kernels.push(m.finish(stmts, target.node, target.id, flops));
     kernels
+}
+
+/// Whether an operand is a parameter, or a view of one.
+fn reads_parameter(g: &Graph, mut node: NodeId) -> bool {
+    while let Op::At(_) = g.op(node) {
+        node = g.args(node)[0];
+    }
+    matches!(g.op(node), Op::Param(_))
 }
 
 /// The panels of the right operand: packed before for another product, or by a kernel that is added.

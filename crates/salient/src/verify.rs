@@ -5,6 +5,7 @@
 
 use crate::compare::{Deviation, Tolerance, compare};
 use crate::error::Error;
+use crate::fault::Side;
 use crate::init::{normal, path_key, uniform};
 use crate::model::Model;
 use crate::options::Options;
@@ -73,6 +74,9 @@ impl fmt::Display for Way {
 /// Ways of the same code, of which the first runs on one thread, and the others must give the same bits.
 type Ways<'w> = Vec<&'w [(Way, Model)]>;
 
+/// The size of parameters, where none of their axes is long.
+const PARAMETERS: f64 = 0.3;
+
 /// Numbers of threads that run the code which users get.
 const THREADS: [usize; 3] = [1, 2, 3];
 
@@ -124,7 +128,8 @@ pub fn verify(
     for (trial, dimensions) in lengths::chosen(graph, trials)?.into_iter().enumerate() {
         progress(trial);
         let data = Drawn { graph, dimensions: &dimensions, trial, seed: seed_of(trials.seed, trial) };
-        let (inputs, params) = (data.arrays(graph.inputs(), 1.0)?, data.arrays(graph.params(), 0.3)?);
+        let (inputs, params) =
+            (data.arrays(graph.inputs(), Side::Input)?, data.arrays(graph.params(), Side::Param)?);
         let run =
             |model: &Model| model.session_with(&inputs, Weights::from(&params), &dimensions)?.call(&inputs);
         let expected = value(run(&oracle))?;
@@ -233,15 +238,15 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    fn arrays(&self, ports: &[Port], scale: f64) -> Result<Arrays, Error> {
+    fn arrays(&self, ports: &[Port], side: Side) -> Result<Arrays, Error> {
         let mut out = Arrays::new();
         for port in ports {
-            out.insert(&*port.name, self.array(port, scale).map_err(|e| Error::Run(e.to_string()))?)?;
+            out.insert(&*port.name, self.array(port, side).map_err(|e| Error::Run(e.to_string()))?)?;
         }
         Ok(out)
     }
 
-    fn array(&self, port: &Port, scale: f64) -> Result<Array, salient_ir::array::ArrayError> {
+    fn array(&self, port: &Port, side: Side) -> Result<Array, salient_ir::array::ArrayError> {
         let extent = |d: salient_ir::Dim| d.eval(self.dimensions).ok().and_then(|n| usize::try_from(n).ok());
         let shape: Vec<usize> = self
             .graph
@@ -250,6 +255,14 @@ impl Drawn<'_> {
             .map(|d| extent(d).expect("checked when drawn"))
             .collect();
         let count = salient_ir::array::element_count(&shape, port.dtype)? as u64;
+        let scale = match side {
+            Side::Input | Side::State | Side::Output => 1.0,
+            // What is summed along a long axis stays near one, and its exponential in the range of f32.
+            Side::Param => {
+                let longest = shape.iter().copied().max().unwrap_or(1).max(1);
+                PARAMETERS.min((longest as f64).sqrt().recip())
+            }
+        };
         let key = path_key(self.seed, &port.name);
         let values: Vec<f64> = match port.dtype {
             DType::F32 | DType::F16 | DType::BF16 => {

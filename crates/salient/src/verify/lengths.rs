@@ -56,6 +56,9 @@ fn drawn(graph: &Graph, seed: u64) -> Result<Bindings, Error> {
 
 fn each(graph: &Graph, count: usize, seed: u64) -> Vec<Bindings> {
     let symbols = bind::symbols(graph);
+    if symbols.is_empty() {
+        return vec![Bindings::new()];
+    }
     let all: Vec<(&Name, i64)> = symbols.iter().flat_map(|s| ODD.map(|n| (s, n))).collect();
     let taken = count.min(all.len());
     // The seed says where the first one stands.
