@@ -33,7 +33,7 @@ fn inline(source: &str) -> Graph {
 
 #[track_caller]
 fn agrees(graph: &Graph) {
-    let trials = Trials { count: 3, seed: 7 };
+    let trials = Trials { count: 3, seed: 7, ..Trials::default() };
     let verified = verify(graph, &Options::default(), trials, &mut |_| {}).unwrap();
     assert!(verified.findings.is_empty(), "{:?}", verified.findings);
     assert!(verified.compared > 0);
