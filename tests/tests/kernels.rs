@@ -2,7 +2,9 @@
 
 use salient_ir::array::{Array, Data as Elements};
 use salient_ir::eval::{Data, eval};
-use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{
+    AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, Port, ReduceOp,
+};
 use salient_jit::bodies::tile;
 use salient_jit::target::{Isa, Target};
 use salient_jit::{Compiled, IsaChoice, Options};
@@ -18,6 +20,7 @@ struct Case {
     graph: Graph,
     dims: Bindings,
     inputs: BTreeMap<String, Array>,
+    params: BTreeMap<String, Array>,
 }
 
 fn random(rng: &mut fastrand::Rng, shape: Vec<usize>, dtype: DType) -> Array {
@@ -37,12 +40,15 @@ impl Case {
     fn new(graph: Graph, dims: &[(&str, i64)], seed: u64) -> Case {
         let dims: Bindings = dims.iter().map(|(n, d)| ((*n).into(), *d)).collect();
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut inputs = BTreeMap::new();
-        for port in graph.inputs() {
-            let shape = graph.shape(&port.axes).iter().map(|d| d.eval(&dims).unwrap() as usize).collect();
-            inputs.insert(port.name.to_string(), random(&mut rng, shape, port.dtype));
-        }
-        Case { graph, dims, inputs }
+        let mut draw = |ports: &[Port]| -> BTreeMap<String, Array> {
+            let one = |port: &Port| {
+                let shape = graph.shape(&port.axes).iter().map(|d| d.eval(&dims).unwrap() as usize).collect();
+                (port.name.to_string(), random(&mut rng, shape, port.dtype))
+            };
+            ports.iter().map(one).collect()
+        };
+        let (inputs, params) = (draw(graph.inputs()), draw(graph.params()));
+        Case { graph, dims, inputs, params }
     }
 
     fn compiled(&self, isa: Isa, fuse: bool, threads: usize) -> Vec<Array> {
@@ -55,6 +61,7 @@ impl Case {
         let code = Compiled::new(program, &Options { isa: IsaChoice::Only(isa), threads }).unwrap();
         let plan = code.bind(&self.dims).unwrap();
         let inputs: Vec<&Array> = self.graph.inputs().iter().map(|p| &self.inputs[&*p.name]).collect();
+        let params: Vec<&Array> = self.graph.params().iter().map(|p| &self.params[&*p.name]).collect();
         let mut outputs: Vec<Array> = self
             .graph
             .outputs()
@@ -65,15 +72,15 @@ impl Case {
                 Array::zeros(self.graph.node(o.node).dtype, shape).unwrap()
             })
             .collect();
-        let loaded = code.load(&self.dims, &[], &Codes::new()).unwrap();
-        code.run(&plan, &loaded, &inputs, &[], &mut outputs).unwrap();
+        let loaded = code.load(&self.dims, &params, &Codes::new()).unwrap();
+        code.run(&plan, &loaded, &inputs, &params, &mut outputs).unwrap();
         outputs
     }
 
     /// Compares every way of compiling with the oracle, and thread counts with each other to the bit.
     fn check(&self) {
-        let params = BTreeMap::new();
-        let expected = eval(&self.graph, &self.dims, Data { inputs: &self.inputs, params: &params }).unwrap();
+        let data = Data { inputs: &self.inputs, params: &self.params };
+        let expected = eval(&self.graph, &self.dims, data).unwrap();
         let isas = Isa::ALL.into_iter().filter(|isa| *isa <= Isa::detect());
         for (isa, fuse) in isas.flat_map(|isa| [(isa, true), (isa, false)]) {
             let one = self.compiled(isa, fuse, 1);
@@ -148,6 +155,29 @@ fn products_at_odd_sizes() {
     for (n, size) in SIZES.iter().enumerate() {
         let (a, b) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 7) % SIZES.len()]);
         Case::new(g.clone(), &[("T", *size), ("D", a), ("O", b)], n as u64).check();
+    }
+}
+
+/// One row, whose axis is not there: of data and a parameter, computed on the way.
+fn row_by_parameter() -> Graph {
+    let mut m = Model::new();
+    let (d, o) = (m.axis("d", "D"), m.axis("o", "O"));
+    let (x, gain) = (m.input("x", &[d]), m.input("gain", &[d]));
+    let w = m.b.param("w", &[o, d], DType::F32, None, None);
+    let scaled = m.map(MapOp::Mul, &[x, gain]);
+    let y = m.sum_of_products(d, scaled, w);
+    m.done("y", &[o], y)
+}
+
+#[test]
+fn a_single_row_is_a_product_with_packed_parameters() {
+    let g = row_by_parameter();
+    let program = schedule(&g, salient_tile::Options::default());
+    let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
+    assert_eq!(kinds, [Kind::Pack, Kind::Map, Kind::Product], "the parameter is packed, the row stored");
+    for (n, size) in SIZES.iter().enumerate() {
+        let other = SIZES[(n + 5) % SIZES.len()];
+        Case::new(g.clone(), &[("D", *size), ("O", other)], n as u64).check();
     }
 }
 

@@ -42,8 +42,8 @@ pub(crate) struct Contraction {
     pub(crate) right: NodeId,
     /// The axis summed over.
     pub(crate) depth: AxisId,
-    /// An axis of the left operand alone.
-    pub(crate) row: AxisId,
+    /// An axis of the left operand alone. Without one the left operand is a single row.
+    pub(crate) row: Option<AxisId>,
     /// An axis of the right operand alone.
     pub(crate) column: AxisId,
 }
@@ -59,17 +59,21 @@ pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId
     (g.node(a).axes.contains(depth) && g.node(b).axes.contains(depth)).then_some((a, b, depth))
 }
 
-/// The node as a matrix product, if each operand has an axis that the other lacks. `order` is the layout of the result:
-/// rows and columns are taken from its inner end, and columns hold the innermost axis where they can.
+/// The node as a matrix product, if each operand has an axis that the other lacks, or the one that has none is multiplied
+/// with a parameter, which is packed once. `order` is the layout of the result: rows and columns are taken from its inner
+/// end, and columns hold the innermost axis where they can.
 pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<Contraction> {
     let (a, b, depth) = sum_of_products(g, node)?;
     let own = |x: NodeId, y: NodeId| {
         order.iter().rposition(|k| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k))
     };
-    let (of_a, of_b) = (own(a, b)?, own(b, a)?);
+    let (of_a, of_b) = (own(a, b), own(b, a));
+    // What has no axis of its own comes before all that have one.
     let ((left, row), (right, column)) =
         if of_a < of_b { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
-    Some(Contraction { node, left, right, depth, row: order[row], column: order[column] })
+    let row = row.map(|at| order[at]);
+    (row.is_some() || reads_parameter(g, right))
+        .then(|| Some(Contraction { node, left, right, depth, row, column: order[column?] }))?
 }
 
 /// Rows of smaller tiles, for what whole tiles leave over.
@@ -264,10 +268,10 @@ struct Lying {
 fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Option<Lying> {
     const ROW: &str = "%row";
     let mut ranges = ranges.clone();
-    ranges.insert(ROW, scope.graph.extent(c.row));
+    ranges.insert(ROW, &rows_of(scope.graph, c));
     ranges.insert(LANE, scope.graph.extent(c.depth));
     let mut env = env.clone();
-    env.insert(c.row, Bound::Poly(var(ROW)));
+    env.extend(c.row.map(|row| (row, Bound::Poly(var(ROW)))));
     env.insert(c.depth, Bound::Poly(var(LANE)));
     let (base, at) = match scope.rows.get(&(c.left, c.row, c.depth)) {
         Some(stored) => stored.at(&env)?,
@@ -292,7 +296,7 @@ pub(crate) fn product(
 ) -> Vec<Kernel> {
     let g = scope.graph;
     let outer: Vec<AxisId> =
-        target.buffer.axes.iter().copied().filter(|a| *a != c.row && *a != c.column).collect();
+        target.buffer.axes.iter().copied().filter(|a| Some(*a) != c.row && *a != c.column).collect();
     let mut kernels = Vec::new();
     let panels = panels_of(scope, buffers, &mut kernels, target, c, shape.vectors);
     let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
@@ -307,8 +311,7 @@ pub(crate) fn product(
 
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
     let mut env = Env::new();
-    let (rows, columns, depth) =
-        (g.extent(c.row).clone(), g.extent(c.column).clone(), g.extent(c.depth).clone());
+    let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
     let group_width = &n((GROUP / shape.vectors).max(1) as i64) * &width;
     m.outer_axes(outer, &mut env);
@@ -379,11 +382,12 @@ pub(crate) fn product(
     }
     // The rows of sums go out through whatever follows the product.
     let offset = &n(0) - &(&(&first * &group_width) + &from);
-    let held = Maker::scratch_value(sums, offset, vec![(c.row, group_width), (c.column, n(1))]);
+    let strides = c.row.map(|row| (row, group_width)).into_iter().chain([(c.column, n(1))]).collect();
+    let held = Maker::scratch_value(sums, offset, strides);
     let before = m.scope.stored.insert(c.node, held);
-    let row_name = m.axis_name(c.row);
+    let row_name = c.row.map_or_else(|| "row".into(), |row| m.axis_name(row));
     let row = m.variable(&row_name, &rows);
-    env.insert(c.row, Bound::Poly(var(&row)));
+    env.extend(c.row.map(|axis| (axis, Bound::Poly(var(&row)))));
     env.insert(c.column, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &columns);
     let count = &to - &from;
@@ -397,6 +401,11 @@ pub(crate) fn product(
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
     kernels.push(m.finish(stmts, target.node, target.id, flops));
     kernels
+}
+
+/// How many rows a product has.
+fn rows_of(g: &Graph, c: &Contraction) -> Dim {
+    c.row.map_or(n(1), |row| g.extent(row).clone())
 }
 
 /// Whether an operand is a parameter, or a view of one.
@@ -438,9 +447,9 @@ fn store_left(
     c: &Contraction,
 ) -> Kernel {
     let g = scope.graph;
-    let outside = |a: &AxisId| *a != c.row && *a != c.depth;
+    let outside = |a: &AxisId| Some(*a) != c.row && *a != c.depth;
     let mut axes: Vec<AxisId> = g.node(c.left).axes.iter().filter(outside).collect();
-    axes.extend([c.row, c.depth]);
+    axes.extend(c.row.into_iter().chain([c.depth]));
     let id = BufferId(buffers.len());
     buffers.push(Buffer {
         name: format!("{}.rows", name_of(scope, c.left, target)),

@@ -48,8 +48,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
     /// Parameters that are in blocks, by position.
     pub(crate) coded: &'g BTreeMap<usize, Bits>,
-    /// Operands of products that are stored row by row: the node, its rows and its depth.
-    pub(crate) rows: BTreeMap<(NodeId, AxisId, AxisId), Stored>,
+    /// Operands of products that are stored row by row: the node, its rows if it has several, and its depth.
+    pub(crate) rows: BTreeMap<(NodeId, Option<AxisId>, AxisId), Stored>,
     pub(crate) ranges: Ranges,
     /// Buffers read so far.
     pub(crate) reads: BTreeSet<BufferId>,
