@@ -1,7 +1,5 @@
 //! How a command ends when it does not succeed.
 
-use crate::terminal;
-
 /// The exit code of a broken invariant, as of any panic.
 pub(crate) const BUG: u8 = 101;
 
@@ -19,6 +17,8 @@ pub(crate) enum Blame {
 pub(crate) enum Message {
     /// Sentences, a line each, to be marked as errors.
     Sentences(String),
+    /// A source that is refused, with its lines.
+    Source(Box<salient::Rejected>),
     /// Text as it is to be shown.
     Rendered(String),
     /// Nothing: everything has been said on standard output.
@@ -62,8 +62,8 @@ impl Failure {
 impl From<salient::Error> for Failure {
     fn from(error: salient::Error) -> Failure {
         let blame = if error.is_call() { Blame::Call } else { Blame::Model };
-        let message = match &error {
-            salient::Error::Source(rejected) => Message::Rendered(rejected.render(terminal::stderr_colour())),
+        let message = match error {
+            salient::Error::Source(rejected) => Message::Source(rejected),
             salient::Error::Unfused(text) => {
                 Message::Rendered(format!("error: attention is not fused, as was required\n{text}\n"))
             }

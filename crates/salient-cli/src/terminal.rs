@@ -47,6 +47,7 @@ pub(crate) fn error(message: &Message) {
         Message::Sentences(lines) => {
             note(&lines.lines().map(|line| format!("{red}error{plain}: {line}\n")).collect::<String>());
         }
+        Message::Source(rejected) => note(&rejected.render(stderr_colour())),
         Message::Rendered(text) => note(text),
         Message::Nothing => {}
     }

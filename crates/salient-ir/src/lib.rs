@@ -18,8 +18,9 @@ pub mod verify;
 
 pub use axis::{Axis, AxisId, AxisSet};
 pub use dim::{Bindings, Dim, DimError, DimNode, Name};
+pub use graph::builder::Builder;
 pub use graph::{
-    Args, Builder, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
+    Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
 };
 pub use op::{Const, FusedOp, MapOp, Op, ReduceOp, Typing};
 pub use ty::DType;

@@ -14,7 +14,7 @@ pub fn print(g: &Graph) -> String {
     Printer::new(g).program()
 }
 
-/// The name of each node as [`print`] shows it; sources other than inputs and parameters have none.
+/// The name of each node as [`print`](fn@print) shows it; sources other than inputs and parameters have none.
 pub fn node_names(g: &Graph) -> Vec<Option<String>> {
     Printer::new(g).names
 }

@@ -3,9 +3,9 @@
 //! As rules, the laws of associativity and commutativity make an e-graph grow without end; as a comparison of bags they
 //! make it smaller. Only classes that are there are joined, nothing is added.
 
+use crate::fp::Fp;
 use crate::lang::Tag;
 use crate::normalise::Classes;
-use crate::saturate::Fp;
 use egg::Id;
 use salient_ir::{Const, DType, MapOp};
 use std::collections::HashMap;

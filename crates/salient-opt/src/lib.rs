@@ -10,6 +10,7 @@ mod cost;
 mod extract;
 mod factors;
 mod facts;
+mod fp;
 mod heads;
 mod index;
 mod join;
@@ -28,8 +29,9 @@ mod tidy;
 
 pub use certificate::{Certificate, Miss};
 pub use facts::Property;
+pub use fp::Fp;
 pub use named::{Form, Named};
-pub use saturate::{Fp, Stop};
+pub use saturate::Stop;
 
 use outline::Place;
 use salient_ir::{DType, Graph, NodeId};

@@ -6,8 +6,8 @@
 
 use crate::facts::affine::Affine;
 use crate::facts::{Known, Property};
+use crate::fp::Fp;
 use crate::lang::{Tag, Term};
-use crate::saturate::Fp;
 use egg::{EGraph, Id};
 use salient_ir::{AxisId, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::HashMap;

@@ -5,6 +5,7 @@
 
 use crate::Options;
 use crate::facts::{Application, Refusal};
+use crate::fp::Fp;
 use crate::join::join;
 use crate::lang::{Tag, Term};
 use crate::normalise::Classes;
@@ -12,16 +13,6 @@ use crate::rules::{self, Holds, Kind, Row, Rule};
 use egg::{ENodeOrVar, Id, Language, PatternAst, Searcher, Subst};
 use std::collections::HashSet;
 use std::sync::LazyLock;
-
-/// How much freedom with floats the rules have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fp {
-    /// Real arithmetic: sums may be reordered, softmaxes shifted.
-    #[default]
-    Default,
-    /// Only rules that hold exactly.
-    Strict,
-}
 
 /// Why saturation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

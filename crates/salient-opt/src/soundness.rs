@@ -7,10 +7,10 @@
 mod wrong;
 
 use crate::facts::{Known, Property};
+use crate::fp::Fp;
 use crate::lang::{Tag, Term, variable};
 use crate::normalise::{Classes, insert};
 use crate::rules::{Holds, Row, Rule, declared, rows};
-use crate::saturate::Fp;
 use egg::{ENodeOrVar, Id, Language, PatternAst, Searcher, Subst, Var};
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, Oracle};

@@ -11,6 +11,7 @@ mod embed;
 mod error;
 mod generate;
 mod gguf;
+mod read;
 mod sample;
 mod signature;
 mod stop;

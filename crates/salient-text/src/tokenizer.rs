@@ -1,12 +1,9 @@
 //! Texts to ids and back: one type for every kind of tokenizer that checkpoints come with.
 //!
-//! Reads `tokenizer.json` of Hugging Face, and the tokenizer inside a GGUF file; the `tokenizers` crate does the work.
-//! Padding is not done here: batches are of the embedder's making.
+//! The `tokenizers` crate does the work. Files are read elsewhere, and padding is not done here: batches are of the
+//! embedder's making.
 
 use crate::error::TextError;
-use crate::gguf;
-use std::fs;
-use std::path::Path;
 use tokenizers::{PostProcessor, TruncationDirection};
 
 /// A text as ids.
@@ -33,27 +30,8 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a `tokenizer.json`, or the tokenizer of a `.gguf` file: the content decides.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds no tokenizer of a kind that is read.
-    pub fn read(path: impl AsRef<Path>) -> Result<Tokenizer, TextError> {
-        let path = path.as_ref();
-        let unreadable =
-            |e: std::io::Error| TextError::Unreadable { file: path.to_owned(), reason: e.to_string() };
-        let mut start = [0; 4];
-        let mut file = fs::File::open(path).map_err(unreadable)?;
-        let is_gguf = std::io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"GGUF";
-        let problem = |problem: String| TextError::Tokenizer { file: path.to_owned(), problem };
-        if is_gguf {
-            return gguf::tokenizer(&salient::read_contents(path)?.metadata).map_err(problem);
-        }
-        let text = fs::read(path).map_err(unreadable)?;
-        Tokenizer::from_json(&text).map_err(problem)
-    }
-
     /// The tokenizer of a `tokenizer.json`'s bytes; the error is a sentence.
-    fn from_json(text: &[u8]) -> Result<Tokenizer, String> {
+    pub(crate) fn from_json(text: &[u8]) -> Result<Tokenizer, String> {
         let mut inner =
             tokenizers::Tokenizer::from_bytes(text).map_err(|e| format!("is no tokenizer: {e}"))?;
         let longest = inner.get_truncation().map(|truncation| truncation.max_length);
