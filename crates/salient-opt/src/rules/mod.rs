@@ -1,7 +1,7 @@
 //! The rules, as tables: one file a family, one row a rule.
 //!
 //! `README.md` beside this file is their law. A row says nothing about how it is searched or recorded
-//! ([`saturate`](crate::saturate)); the tests instantiate every row on random and hostile data.
+//! (`saturate`); the tests instantiate every row on random and hostile data.
 
 mod activations;
 mod attention;
@@ -41,7 +41,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 pub struct Row {
     /// `family/what`.
     pub name: &'static str,
-    /// The left side, in the text of [`lang::pattern`].
+    /// The left side, in the text of `lang::pattern`.
     pub left: &'static str,
     /// The right side.
     pub right: &'static str,
