@@ -6,7 +6,7 @@
 //! A local pass before the e-graph, where as many parts would be as many classes.
 
 use crate::index::Place;
-use crate::tidy::finish;
+use crate::rewrite::rewrite;
 use salient_ir::{AxisId, Builder, Const, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,25 +16,11 @@ pub(crate) fn batch(g: &Graph) -> Graph {
     if candidates.is_empty() {
         return g.clone();
     }
-    let mut b = Builder::like(g);
-    let mut new: Vec<NodeId> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let batched = match parts(g, id) {
-            Some(parts) if candidates.contains(&id) => together(g, &mut b, &new, &parts),
-            Some(_) | None => None,
-        };
-        let node = batched.unwrap_or_else(|| {
-            let args: Vec<NodeId> = g.args(id).iter().map(|a| new[a.index()]).collect();
-            b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
-        });
-        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
-        new.push(node);
-    }
-    let roots: Vec<NodeId> = g.outputs().iter().map(|out| new[out.node.index()]).collect();
-    for (out, node) in g.outputs().iter().zip(&roots) {
-        b.output(&out.name, &out.axes, *node).expect("axes are as before");
-    }
-    finish(b, &roots).0
+    let batched = rewrite(g, |b, new, id| {
+        let parts = candidates.contains(&id).then(|| parts(g, id))??;
+        together(g, b, new, &parts)
+    });
+    batched.0
 }
 
 /// A concatenation of values of one length.

@@ -4,7 +4,7 @@
 //! become one. What is summed over keeps its two operands: they are a contraction's.
 
 use crate::extract::digest;
-use crate::tidy::finish;
+use crate::rewrite::{copy, finish, rewrite};
 use salient_ir::{Builder, DType, Graph, MapOp, NodeId, Op};
 use std::collections::HashMap;
 
@@ -34,23 +34,13 @@ impl Factors {
             out.above.extend(factors.above);
             out.below.extend(factors.below);
         };
-        match g.op(id) {
-            Op::Map(MapOp::Mul) => args.iter().for_each(|arg| part(*arg, false)),
-            Op::Map(MapOp::Div) => {
-                part(args[0], false);
-                part(args[1], true);
-            }
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::At(_)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => out.above.push(id),
+        if let Op::Map(MapOp::Mul) = g.op(id) {
+            args.iter().for_each(|arg| part(*arg, false));
+        } else if let Op::Map(MapOp::Div) = g.op(id) {
+            part(args[0], false);
+            part(args[1], true);
+        } else {
+            out.above.push(id);
         }
         out
     }
@@ -71,27 +61,13 @@ pub(crate) fn order_factors(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
             && !is_summed(g, users[0])
             && g.outputs().iter().all(|o| o.node != id)
     };
-    let mut b = Builder::like(g);
-    let mut new: Vec<NodeId> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let factors = (product(id) && !inner(id) && !is_summed(g, id)).then(|| Factors::of(g, id, &inner));
-        let node = match factors.filter(|f| f.above.len() + f.below.len() > 2) {
-            Some(factors) => in_order(g, &mut b, &new, &digests, &factors),
-            None => {
-                let args: Vec<NodeId> = g.args(id).iter().map(|a| new[a.index()]).collect();
-                b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
-            }
-        };
-        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
-        new.push(node);
-    }
-    for out in g.outputs() {
-        b.output(&out.name, &out.axes, new[out.node.index()]).expect("axes are as before");
-    }
-    let roots: Vec<NodeId> = b.outputs().iter().map(|o| o.node).collect();
-    let (graph, live) = finish(b, &roots);
+    let (graph, live) = rewrite(g, |b, new, id| {
+        let factors = (product(id) && !inner(id) && !is_summed(g, id)).then(|| Factors::of(g, id, &inner))?;
+        let several = factors.above.len() + factors.below.len() > 2;
+        several.then(|| in_order(g, b, new, &digests, &factors))
+    });
     let (graph, moved) = in_order_of_use(&graph);
-    let new = new.into_iter().map(|id| moved[live[id.index()]?.index()]).collect();
+    let new = live.into_iter().map(|id| moved[id?.index()]).collect();
     (graph, new)
 }
 
@@ -111,8 +87,7 @@ fn in_order_of_use(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
             }
             stack.pop();
             if new[id.index()].is_none() {
-                let args: Vec<NodeId> = g.args(id).iter().filter_map(|a| new[a.index()]).collect();
-                let node = b.add(g.op(id).clone(), &args).expect("a node of a verified graph");
+                let node = copy(g, &mut b, id, |arg| new[arg.index()].expect("none is missing"));
                 b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
                 new[id.index()] = Some(node);
             }
@@ -157,20 +132,12 @@ fn digests(g: &Graph) -> Vec<u64> {
         let bag = |out: &[u64], arg: NodeId| {
             bags.get(&arg).copied().unwrap_or_else(|| mix("factor", &[out[arg.index()]]))
         };
-        let factors = match g.op(id) {
-            Op::Map(MapOp::Mul) => Some(args.iter().fold(0u64, |sum, a| sum.wrapping_add(bag(&out, *a)))),
-            Op::Map(MapOp::Div) => Some(bag(&out, args[0]).wrapping_sub(bag(&out, args[1]))),
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::At(_)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => None,
+        let factors = if let Op::Map(MapOp::Mul) = g.op(id) {
+            Some(args.iter().fold(0u64, |sum, a| sum.wrapping_add(bag(&out, *a))))
+        } else if let Op::Map(MapOp::Div) = g.op(id) {
+            Some(bag(&out, args[0]).wrapping_sub(bag(&out, args[1])))
+        } else {
+            None
         };
         let digest = match factors {
             Some(sum) => {

@@ -7,7 +7,7 @@
 //! alone.
 
 use crate::index::Place;
-use crate::tidy::finish;
+use crate::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,26 +18,12 @@ pub(crate) fn heads(g: &Graph) -> Graph {
     if merges.is_empty() && splits.is_empty() {
         return g.clone();
     }
-    let mut b = Builder::like(g);
-    let mut new: Vec<NodeId> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let one = match (merges.get(&id), splits.get(&id)) {
-            (Some(merge), _) => merge.apply(g, &mut b, &new),
-            (None, Some(split)) => split.apply(g, &mut b, &new, id),
-            (None, None) => None,
-        };
-        let node = one.unwrap_or_else(|| {
-            let args: Vec<NodeId> = g.args(id).iter().map(|a| new[a.index()]).collect();
-            b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
-        });
-        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
-        new.push(node);
-    }
-    let roots: Vec<NodeId> = g.outputs().iter().map(|out| new[out.node.index()]).collect();
-    for (out, node) in g.outputs().iter().zip(&roots) {
-        b.output(&out.name, &out.axes, *node).expect("axes are as before");
-    }
-    finish(b, &roots).0
+    let rewritten = rewrite(g, |b, new, id| match (merges.get(&id), splits.get(&id)) {
+        (Some(merge), _) => merge.apply(g, b, new),
+        (None, Some(split)) => split.apply(g, b, new, id),
+        (None, None) => None,
+    });
+    rewritten.0
 }
 
 /// A value of which two axes are read as the quotient and the remainder of one index.
@@ -49,18 +35,9 @@ struct Merge {
 
 /// Reads of two axes, one after the other, as parts of one that has scores of its own.
 fn merge(g: &Graph, id: NodeId) -> Option<Merge> {
-    let read = |id: NodeId| match g.op(id) {
-        Op::At(axis) => Some((*axis, g.args(id)[0], g.args(id)[1])),
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Map(_)
-        | Op::Reduce(..)
-        | Op::Concat(..)
-        | Op::CumSum(_)
-        | Op::Fused(..) => None,
+    let read = |id: NodeId| {
+        let Op::At(axis) = g.op(id) else { return None };
+        Some((*axis, g.args(id)[0], g.args(id)[1]))
     };
     let (outer, inside, index) = read(id)?;
     let (inner, value, other) = read(inside)?;
@@ -172,19 +149,7 @@ fn has_scores(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
             Op::Fused(..) if along(args[0]) => return true,
             // A rename: the axes by the names that they have inside.
             Op::At(from) => {
-                let to = match g.op(args[1]) {
-                    Op::Iota(to) => Some(*to),
-                    Op::Input(_)
-                    | Op::Param(_)
-                    | Op::Const(_)
-                    | Op::Extent(_)
-                    | Op::Map(_)
-                    | Op::Reduce(..)
-                    | Op::At(_)
-                    | Op::Concat(..)
-                    | Op::CumSum(_)
-                    | Op::Fused(..) => None,
-                };
+                let to = if let Op::Iota(to) = g.op(args[1]) { Some(*to) } else { None };
                 if !axes.contains(from) || to == Some(*from) {
                     let inside = axes.iter().map(|a| if to == Some(*a) { *from } else { *a }).collect();
                     stack.push((args[0], inside));

@@ -20,6 +20,7 @@ mod named;
 mod normalise;
 mod outline;
 mod repeat;
+mod rewrite;
 pub mod rules;
 mod saturate;
 mod share;

@@ -3,36 +3,18 @@
 //! After extraction, where it is known which inner sums nobody else reads. The axes are joined in the order of the
 //! graph's axes, whatever the order of the sums.
 
-use crate::tidy::finish;
+use crate::rewrite::rewrite;
 use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
 
 /// The same graph with each sum of a sum of products over one axis of as many positions, and the new id of each node
 /// that is still there.
 pub(crate) fn merge_sums(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
     let chains: Vec<Option<(Vec<AxisId>, NodeId)>> = g.ids().map(|id| chain(g, id)).collect();
-    let mut b = Builder::like(g);
-    let mut new: Vec<NodeId> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let node = match &chains[id.index()] {
-            Some((axes, product)) => {
-                let factors: Vec<NodeId> = g.args(*product).iter().map(|a| new[a.index()]).collect();
-                merged(&mut b, axes, &factors)
-            }
-            None => {
-                let args: Vec<NodeId> = g.args(id).iter().map(|a| new[a.index()]).collect();
-                b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
-            }
-        };
-        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
-        new.push(node);
-    }
-    for out in g.outputs() {
-        b.output(&out.name, &out.axes, new[out.node.index()]).expect("axes are as before");
-    }
-    let roots: Vec<NodeId> = b.outputs().iter().map(|o| o.node).collect();
-    let (graph, moved) = finish(b, &roots);
-    let new = new.into_iter().map(|id| moved[id.index()]).collect();
-    (graph, new)
+    rewrite(g, |b, new, id| {
+        let (axes, product) = chains[id.index()].as_ref()?;
+        let factors: Vec<NodeId> = g.args(*product).iter().map(|a| new[a.index()]).collect();
+        Some(merged(b, axes, &factors))
+    })
 }
 
 /// The axes over which a node sums a product in several steps, by id, and the product.

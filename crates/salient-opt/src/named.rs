@@ -74,20 +74,7 @@ fn args_of(g: &Graph, id: NodeId, op: MapOp) -> Option<Vec<NodeId>> {
 }
 
 fn literal(g: &Graph, id: NodeId) -> Option<f64> {
-    match g.op(id) {
-        Op::Const(c @ Const::F32(_)) => Some(c.value()),
-        Op::Const(Const::I32(_) | Const::I64(_) | Const::Bool(_))
-        | Op::Input(_)
-        | Op::Param(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Map(_)
-        | Op::Reduce(..)
-        | Op::At(_)
-        | Op::Concat(..)
-        | Op::CumSum(_)
-        | Op::Fused(..) => None,
-    }
+    if let Op::Const(c @ Const::F32(_)) = g.op(id) { Some(c.value()) } else { None }
 }
 
 /// Of a sum of two, what is added to the literal.
@@ -106,19 +93,9 @@ fn near(x: f64, y: f64) -> bool {
 fn mean(g: &Graph, id: NodeId) -> Option<(AxisId, NodeId)> {
     let factors = Factors::of(g, id, &|_| true);
     let scalar = |id: &NodeId| g.node(*id).axes.is_empty();
-    let sum = factors.above.iter().find_map(|f| match g.op(*f) {
-        Op::Reduce(ReduceOp::Sum, axis) => Some((*axis, g.args(*f)[0])),
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Map(_)
-        | Op::Reduce(..)
-        | Op::At(_)
-        | Op::Concat(..)
-        | Op::CumSum(_)
-        | Op::Fused(..) => None,
+    let sum = factors.above.iter().find_map(|f| {
+        let Op::Reduce(ReduceOp::Sum, axis) = g.op(*f) else { return None };
+        Some((*axis, g.args(*f)[0]))
     });
     let rest = factors.above.len() + factors.below.len() - 1;
     let scalars = factors.above.iter().chain(&factors.below).filter(|f| scalar(f)).count();

@@ -465,7 +465,7 @@ impl Joiner<'_> {
         self.origins.resize(self.b.len(), None);
         let roots: Vec<NodeId> = self.b.outputs().iter().map(|o| o.node).collect();
         let origins = self.origins;
-        let (graph, moved) = crate::tidy::finish(self.b, &roots);
+        let (graph, moved) = crate::rewrite::finish(self.b, &roots);
         let mut places = vec![None; graph.len()];
         for (old, new) in moved.iter().enumerate() {
             if let Some(new) = new {

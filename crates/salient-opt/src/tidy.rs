@@ -4,6 +4,7 @@
 use crate::extract::Choice;
 use crate::lang::Tag;
 use crate::normalise::Classes;
+use crate::rewrite::finish;
 use egg::Id;
 use salient_ir::{Builder, Const, Graph, MapOp, NodeId, Op};
 use std::collections::HashMap;
@@ -31,31 +32,6 @@ pub(crate) fn rebuild(
     let class_of = t.nodes.into_iter().filter_map(|(class, node)| Some((new[node.index()]?, class)));
     let class_of = class_of.collect();
     (graph, class_of)
-}
-
-/// The finished graph, and the new id of each node of the builder: what no output needs is dropped.
-pub(crate) fn finish(b: Builder, roots: &[NodeId]) -> (Graph, Vec<Option<NodeId>>) {
-    let live = live(&b, roots);
-    let graph = b.finish();
-    let mut ids = graph.ids();
-    let new = live.iter().map(|live| if *live { ids.next() } else { None }).collect();
-    (graph, new)
-}
-
-fn live(g: &Graph, roots: &[NodeId]) -> Vec<bool> {
-    let mut live = vec![false; g.len()];
-    let inits = g.params().iter().filter_map(|p| p.init).flat_map(|init| match init {
-        salient_ir::Init::Zeros | salient_ir::Init::Ones => vec![],
-        salient_ir::Init::Normal(s) => vec![s],
-        salient_ir::Init::Uniform(a, b) => vec![a, b],
-    });
-    inits.chain(roots.iter().copied()).for_each(|r| live[r.index()] = true);
-    for id in g.ids().rev() {
-        if live[id.index()] {
-            g.args(id).iter().for_each(|a| live[a.index()] = true);
-        }
-    }
-    live
 }
 
 struct Tidy<'a> {
