@@ -1,0 +1,222 @@
+//! Sums, products and quotients of dimensions, in normal form: what provably comes out even is cancelled, and fractions of
+//! one monomial are joined.
+
+use super::{Atom, Dim};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Dim {
+    /// `self / by` where it must come out even. Reduced where that is provable, kept as a quotient (checked when
+    /// evaluated) where it is not; `None` if it provably leaves a remainder or divides by zero.
+    pub fn exact_div(&self, by: &Dim) -> Option<Dim> {
+        if by.as_constant() == Some(0) {
+            return None;
+        }
+        if let (Some(a), Some(b)) = (self.as_constant(), by.as_constant()) {
+            return (a % b == 0).then(|| Dim::constant(a / b));
+        }
+        if let Some(q) = self.reduce_div(by) {
+            return Some(q);
+        }
+        // (a / b) / c = a / (b * c), so that the same quotient has one form.
+        if let [(m, 1)] = self.terms.as_slice()
+            && let [Atom::Exact(num, den)] = m.as_slice()
+        {
+            return num.exact_div(&(&**den * by));
+        }
+        Some(Dim::atom(Atom::Exact(Box::new(self.clone()), Box::new(by.clone()))))
+    }
+
+    /// `self / by`, rounded down.
+    pub fn floor_div(&self, by: &Dim) -> Option<Dim> {
+        if by.as_constant() == Some(0) {
+            return None;
+        }
+        if let (Some(a), Some(b)) = (self.as_constant(), by.as_constant()) {
+            return Some(Dim::constant(a.div_euclid(b)));
+        }
+        if let Some(q) = self.reduce_div(by) {
+            return Some(q);
+        }
+        Some(Dim::atom(Atom::Floor(Box::new(self.clone()), Box::new(by.clone()))))
+    }
+
+    /// The quotient, where polynomial division proves that it is even.
+    pub(super) fn reduce_div(&self, by: &Dim) -> Option<Dim> {
+        if self == by {
+            return Some(Dim::constant(1));
+        }
+        let [(by_atoms, by_coef)] = by.terms.as_slice() else {
+            // A divisor of several terms: only a constant multiple of it.
+            let (c0, c1) = (self.terms.first()?.1, by.terms.first()?.1);
+            return (c1 != 0 && c0 % c1 == 0 && *self == by * &Dim::constant(c0 / c1))
+                .then(|| Dim::constant(c0 / c1));
+        };
+        let mut out = BTreeMap::new();
+        for (atoms, coef) in &self.terms {
+            if coef % by_coef != 0 {
+                return None;
+            }
+            let mut rest = atoms.clone();
+            for atom in by_atoms {
+                let at = rest.iter().position(|a| a == atom)?;
+                rest.remove(at);
+            }
+            out.insert(rest, coef / by_coef);
+        }
+        Some(Dim::from_map(out))
+    }
+}
+
+impl std::ops::Add for &Dim {
+    type Output = Dim;
+    fn add(self, other: &Dim) -> Dim {
+        let mut map: BTreeMap<Vec<Atom>, i64> = self.terms.iter().cloned().collect();
+        // Equal quotients that add up may come out even: three times `D / 3` is `D`.
+        let mut quotients = Vec::new();
+        for (atoms, coef) in &other.terms {
+            let sum = map.get(atoms).map(|c| c + coef);
+            match sum {
+                Some(sum) if atoms.iter().any(|a| matches!(a, Atom::Exact(..))) => {
+                    map.remove(atoms);
+                    quotients.push((atoms.clone(), sum));
+                }
+                _ => *map.entry(atoms.clone()).or_insert(0) += coef,
+            }
+        }
+        let rest = Dim::from_map(map);
+        let nonzero = quotients.into_iter().filter(|(_, c)| *c != 0);
+        nonzero.fold(rest, |sum, (atoms, c)| &sum + &cancel(atoms, c)).with_fractions_joined()
+    }
+}
+
+/// A monomial that is a fraction of another one by a number, as `T * (D / 2)` is of `T * D`.
+struct Fraction {
+    /// The monomial of which it is a fraction.
+    whole: Vec<Atom>,
+    /// The dividend, which is a product of symbols, and what the quotient is multiplied by.
+    of: (Vec<Atom>, Vec<Atom>),
+    by: i64,
+}
+
+impl Fraction {
+    fn of(atoms: &[Atom]) -> Option<Fraction> {
+        atoms.iter().enumerate().find_map(|(at, atom)| {
+            let Atom::Exact(num, den) = atom else { return None };
+            let ([(dividend, 1)], Some(by)) = (num.terms.as_slice(), den.as_constant()) else { return None };
+            let mut rest = atoms.to_vec();
+            rest.remove(at);
+            let mut whole: Vec<Atom> = dividend.iter().chain(&rest).cloned().collect();
+            whole.sort();
+            Some(Fraction { whole, of: (dividend.clone(), rest), by })
+        })
+    }
+}
+
+impl Dim {
+    /// Fractions of one monomial by numbers are one fraction in lowest terms, beside the monomial itself: `D - D / 2` is
+    /// `D / 2`, and of slices that are halves of one axis both are as long.
+    fn with_fractions_joined(self) -> Dim {
+        let mut joined = self;
+        let mut done = BTreeSet::new();
+        while let Some(first) = joined
+            .terms
+            .iter()
+            .filter_map(|(atoms, _)| Fraction::of(atoms))
+            .find(|f| f.by > 0 && !done.contains(&f.whole))
+        {
+            done.insert(first.whole.clone());
+            joined = joined.joined(&first).unwrap_or(joined);
+        }
+        joined
+    }
+
+    /// As [`Dim::with_fractions_joined`] for the fractions of one monomial; `None` on overflow and if there is nothing to
+    /// join.
+    fn joined(&self, first: &Fraction) -> Option<Dim> {
+        let (mut num, mut den, mut parts) = (0i64, 1i64, 0);
+        let mut rest = BTreeMap::new();
+        for (atoms, coef) in &self.terms {
+            let by = match Fraction::of(atoms) {
+                Some(f) if f.whole == first.whole && f.by > 0 => f.by,
+                Some(_) | None if *atoms == first.whole => 1,
+                Some(_) | None => {
+                    rest.insert(atoms.clone(), *coef);
+                    continue;
+                }
+            };
+            parts += 1;
+            num = num.checked_mul(by)?.checked_add(coef.checked_mul(den)?)?;
+            den = den.checked_mul(by)?;
+            let common = gcd(num, den);
+            (num, den) = (num / common, den / common);
+        }
+        if parts < 2 {
+            return None;
+        }
+        // What is left over has the sign of the whole, so that a sign that was plain stays plain.
+        for (atoms, coef) in [(first.whole.clone(), num / den), (first.part(den), num % den)] {
+            if coef != 0 {
+                *rest.entry(atoms).or_insert(0) += coef;
+            }
+        }
+        Some(Dim::from_map(rest))
+    }
+}
+
+impl Fraction {
+    /// The monomial that is so large a part of the whole.
+    fn part(&self, by: i64) -> Vec<Atom> {
+        let (dividend, rest) = &self.of;
+        let dividend = Dim { terms: vec![(dividend.clone(), 1)] };
+        let mut atoms = rest.clone();
+        atoms.push(Atom::Exact(Box::new(dividend), Box::new(Dim::constant(by))));
+        atoms.sort();
+        atoms
+    }
+}
+
+/// The greatest number that divides both; one if both are zero.
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(1).max(1)
+}
+
+impl std::ops::Sub for &Dim {
+    type Output = Dim;
+    fn sub(self, other: &Dim) -> Dim {
+        self + &(other * &Dim::constant(-1))
+    }
+}
+
+impl std::ops::Mul for &Dim {
+    type Output = Dim;
+    fn mul(self, other: &Dim) -> Dim {
+        let mut terms = Vec::new();
+        for (xa, xc) in &self.terms {
+            for (ya, yc) in &other.terms {
+                let mut atoms: Vec<Atom> = xa.iter().chain(ya).cloned().collect();
+                atoms.sort();
+                terms.push(cancel(atoms, xc.wrapping_mul(*yc)));
+            }
+        }
+        terms.iter().fold(Dim::constant(0), |sum, term| &sum + term)
+    }
+}
+
+/// The monomial `coef * atoms` with every exact quotient cancelled against what it is multiplied by:
+/// `(D / H) * H` is `D`.
+fn cancel(atoms: Vec<Atom>, coef: i64) -> Dim {
+    for (at, atom) in atoms.iter().enumerate() {
+        let Atom::Exact(num, den) = atom else { continue };
+        let mut rest = atoms.clone();
+        rest.remove(at);
+        let rest = Dim { terms: vec![(rest, coef)] };
+        if let Some(q) = rest.reduce_div(den) {
+            return &**num * &q;
+        }
+    }
+    Dim::from_map(BTreeMap::from([(atoms, coef)]))
+}

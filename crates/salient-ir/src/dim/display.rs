@@ -1,0 +1,57 @@
+//! Dimensions as they are written in a source.
+
+use super::{Atom, Dim};
+use std::fmt;
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        // Longer monomials first, the constant last: `2 * T + 1`.
+        let mut terms: Vec<_> = self.terms.iter().collect();
+        terms.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.0.cmp(&b.0)));
+        if terms[0].1 < 0
+            && let Some(at) = terms.iter().position(|t| t.1 > 0)
+        {
+            let first = terms.remove(at);
+            terms.insert(0, first);
+        }
+        for (n, (atoms, coef)) in terms.into_iter().enumerate() {
+            match (n, *coef < 0) {
+                (0, false) => {}
+                (0, true) => f.write_str("-")?,
+                (_, false) => f.write_str(" + ")?,
+                (_, true) => f.write_str(" - ")?,
+            }
+            let coef = coef.unsigned_abs();
+            if atoms.is_empty() || coef != 1 {
+                write!(f, "{coef}")?;
+            }
+            for (k, atom) in atoms.iter().enumerate() {
+                if k > 0 || coef != 1 {
+                    f.write_str(" * ")?;
+                }
+                match atom {
+                    Atom::Symbol(name) => f.write_str(name)?,
+                    Atom::Exact(a, b) if k > 0 || coef != 1 => {
+                        write!(f, "({} / {})", Operand(a), Operand(b))?;
+                    }
+                    Atom::Exact(a, b) => write!(f, "{} / {}", Operand(a), Operand(b))?,
+                    Atom::Floor(a, b) => write!(f, "({a}) // ({b})")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An operand of a quotient: in parentheses unless it is one symbol or one number.
+struct Operand<'a>(&'a Dim);
+
+impl fmt::Display for Operand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let simple = self.0.as_symbol().is_some() || self.0.as_constant().is_some_and(|c| c >= 0);
+        if simple { write!(f, "{}", self.0) } else { write!(f, "({})", self.0) }
+    }
+}
