@@ -9,7 +9,7 @@ peak of fused multiply-add that was measured in the same run. The last line of a
 import json
 import sys
 
-TITLES = {"A": "Attention alone", "B": "Variants at (1, 12, 1024, 64)", "C": "Layers", "D": "Published models"}
+TITLES = {"P": "Products with the parameters of linear layers", "A": "Attention alone", "B": "Variants at (1, 12, 1024, 64)", "C": "Layers", "D": "Published models"}
 OURS = "salient"
 
 
