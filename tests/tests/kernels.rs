@@ -5,11 +5,10 @@ use salient_ir::eval::{Data, eval};
 use salient_ir::{
     AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, Port, ReduceOp,
 };
-use salient_jit::bodies::tile;
 use salient_jit::target::{Isa, Target};
-use salient_jit::{Compiled, IsaChoice, Options};
+use salient_jit::{Compiled, IsaChoice, Options, Threading, Tuning};
 use salient_tile::coded::Codes;
-use salient_tile::{Kind, Program, schedule};
+use salient_tile::{Kind, Program, Tiling, schedule};
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
 
@@ -53,12 +52,14 @@ impl Case {
 
     fn compiled(&self, isa: Isa, fuse: bool, threads: usize) -> Vec<Array> {
         let target = Target::host(IsaChoice::Only(isa)).unwrap();
-        let options = salient_tile::Options { fuse, tile: tile(&target), ..Default::default() };
+        let tiling = Tuning::default().tiling(&target);
+        let options = salient_tile::Options { fuse, tiling, ..Default::default() };
         self.run(schedule(&self.graph, options), isa, threads)
     }
 
     fn run(&self, program: Program, isa: Isa, threads: usize) -> Vec<Array> {
-        let code = Compiled::new(program, &Options { isa: IsaChoice::Only(isa), threads }).unwrap();
+        let options = Options { isa: IsaChoice::Only(isa), threads, threading: Threading::default() };
+        let code = Compiled::new(program, &options).unwrap();
         let plan = code.bind(&self.dims).unwrap();
         let inputs: Vec<&Array> = self.graph.inputs().iter().map(|p| &self.inputs[&*p.name]).collect();
         let params: Vec<&Array> = self.graph.params().iter().map(|p| &self.params[&*p.name]).collect();
@@ -352,8 +353,8 @@ fn any_register_tile_will_do() {
     let expected = case.compiled(Isa::detect(), true, 1);
     for (rows, vectors) in [(1, 1), (1, 8), (3, 5), (7, 2)] {
         let shape = Shape { rows, vectors };
-        let program =
-            schedule(&case.graph, salient_tile::Options { fuse: true, tile: shape, ..Default::default() });
+        let tiling = Tiling::of(shape);
+        let program = schedule(&case.graph, salient_tile::Options { tiling, ..Default::default() });
         for (a, b) in expected.iter().zip(case.run(program, Isa::detect(), 1)) {
             let (a, b) = (a.to_f64_vec(), b.to_f64_vec());
             assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5), "{shape:?}");

@@ -12,7 +12,6 @@ use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
-use salient_vector::tile::Shape;
 use salient_vector::{Body, Ty};
 
 use self::wide::Wide;
@@ -53,16 +52,6 @@ pub fn emitter(target: &Target) -> Emitter {
 /// `L`, the number of lanes of a vector, for a target.
 pub fn lanes(target: &Target) -> usize {
     emitter(target).wide().map_or(cranelift::LANES, Wide::lanes)
-}
-
-/// The shape of register tiles that suits a target: near its peak, with few rows left over in a block, and columns that divide the
-/// usual widths of heads. Measured by `cargo bench -p salient-jit --bench tiles`.
-pub fn tile(target: &Target) -> Shape {
-    match emitter(target) {
-        Emitter::Cranelift => Shape { rows: 1, vectors: 8 },
-        Emitter::Avx2 => Shape { rows: 6, vectors: 2 },
-        Emitter::Avx512 => Shape { rows: 4, vectors: 4 },
-    }
 }
 
 /// The signature that a body has for its callers.

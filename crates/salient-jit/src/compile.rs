@@ -6,6 +6,7 @@ use crate::bodies;
 use crate::loops::{self, Nest};
 use crate::pool::Pool;
 use crate::target::{IsaChoice, Target, TargetError};
+use crate::tuning::Threading;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::Signature;
 use cranelift_jit::JITModule;
@@ -24,6 +25,8 @@ pub struct Options {
     pub isa: IsaChoice,
     /// How many threads run a kernel; at least one.
     pub threads: usize,
+    /// When they are called.
+    pub threading: Threading,
 }
 
 /// Why there is no code for a program.
@@ -72,6 +75,7 @@ pub struct Compiled {
     /// By kernel.
     pub(crate) code: Vec<Code>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) threading: Threading,
     /// Freed when dropped; `code` points into it. Behind a lock only because a module is not `Sync`: nothing uses it after
     /// compilation.
     module: Mutex<Option<JITModule>>,
@@ -147,7 +151,7 @@ impl Compiled {
     pub fn new(program: Program, options: &Options) -> Result<Compiled, CompileError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let target = Target::host(options.isa)?;
-        let pool = Pool::shared(options.threads).map_err(CompileError::Threads)?;
+        let pool = Pool::shared(options.threads, options.threading.looks).map_err(CompileError::Threads)?;
         let mut module = target.module()?;
         let made = define(&program, &target, &mut module);
         let finalised = made.and_then(|made| {
@@ -179,6 +183,7 @@ impl Compiled {
             outlines: Default::default(),
             code,
             pool,
+            threading: options.threading,
             module: Mutex::new(Some(module)),
         })
     }

@@ -13,9 +13,11 @@ mod pool;
 mod region;
 mod run;
 pub mod target;
+mod tuning;
 
 pub use compile::{CompileError, Compiled, Options};
 pub use load::Loaded;
 pub use plan::{Cost, Plan};
 pub use run::{Inputs, RunError};
 pub use target::IsaChoice;
+pub use tuning::{THREADING, Threading, Tuning};

@@ -10,14 +10,6 @@ use salient_tile::memory;
 use salient_tile::{BufferId, Kernel, Kind, LANES, Section};
 use std::sync::{Mutex, PoisonError};
 
-/// A thread is worth calling for so much time of work: a helper that looks for work begins in a third of a microsecond, and
-/// has to fetch what another thread wrote.
-const WORTH_A_THREAD_NS: u64 = 5_000;
-
-/// How fast a slow core is, for deciding on threads only: operations and bytes per nanosecond.
-const FLOPS_PER_NS: u64 = 16;
-const BYTES_PER_NS: u64 = 8;
-
 /// What one kernel needs for one set of dimensions.
 #[derive(Debug)]
 pub(crate) struct Bound {
@@ -193,8 +185,10 @@ impl Compiled {
         };
         let bytes = kernel.reads.iter().chain(&kernel.writes).map(moved).sum();
         // A guess at the time that one thread needs: the longer of computing and of moving.
-        let nanoseconds = (flops / FLOPS_PER_NS).max(bytes / BYTES_PER_NS);
-        let worth = usize::try_from(nanoseconds / WORTH_A_THREAD_NS).unwrap_or(usize::MAX);
+        let rate = |n: i64| u64::try_from(n).unwrap_or(1).max(1);
+        let of = self.threading;
+        let nanoseconds = (flops / rate(of.flops_per_ns)).max(bytes / rate(of.bytes_per_ns));
+        let worth = usize::try_from(nanoseconds / rate(of.worth_ns)).unwrap_or(usize::MAX);
         Cost { flops, bytes, threads: worth.clamp(1, self.pool.threads().min(items)) }
     }
 }

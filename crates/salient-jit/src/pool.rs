@@ -15,10 +15,6 @@ use std::thread::{self, JoinHandle};
 /// Chunks for each thread: more even out differences in work, fewer cost fewer calls.
 const CHUNKS: usize = 8;
 
-/// How often an idle helper looks for work before it sleeps: longer than it takes to wake one, and than what a model does
-/// between two kernels.
-const LOOKS: usize = 4096;
-
 /// More threads than this are not started: their number has a place in the gate.
 const MOST_THREADS: usize = 1 << 15;
 
@@ -60,6 +56,7 @@ struct Shared {
     wake: Condvar,
     /// The last helper has left.
     left: Condvar,
+    /// How often an idle helper looks for work before it sleeps.
     looks: usize,
 }
 
@@ -139,25 +136,28 @@ impl Shared {
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// The pool of so many threads, the caller's own included; one for the whole process.
+    /// The pool of so many threads, the caller's own included, of which idle ones look for work so often; one for the whole
+    /// process.
     ///
     /// # Errors
     /// The system refuses to start a thread.
-    pub(crate) fn shared(threads: usize) -> Result<Arc<Pool>, String> {
+    pub(crate) fn shared(threads: usize, looks: i64) -> Result<Arc<Pool>, String> {
         let threads = threads.clamp(1, MOST_THREADS);
+        // Where threads outnumber processors, looking for work keeps another from doing it.
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let looks = if threads <= processors { usize::try_from(looks).unwrap_or(0) } else { 0 };
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|pool| pool.strong_count() > 0);
-        if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(|pool| pool.threads == threads) {
+        let same = |pool: &Arc<Pool>| pool.threads == threads && pool.shared.looks == looks;
+        if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(same) {
             return Ok(pool);
         }
-        let pool = Arc::new(Pool::new(threads)?);
+        let pool = Arc::new(Pool::new(threads, looks)?);
         pools.push(Arc::downgrade(&pool));
         Ok(pool)
     }
 
-    fn new(threads: usize) -> Result<Pool, String> {
-        // Where threads outnumber processors, looking for work keeps another from doing it.
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    fn new(threads: usize, looks: usize) -> Result<Pool, String> {
         let shared = Arc::new(Shared {
             gate: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -167,7 +167,7 @@ impl Pool {
             lock: Mutex::new(()),
             wake: Condvar::new(),
             left: Condvar::new(),
-            looks: if threads <= processors { LOOKS } else { 0 },
+            looks,
         });
         let next = (0..threads).map(|_| Counter::default()).collect();
         let mut pool = Pool { threads, shared, helpers: Vec::new(), taken: Mutex::new(()), next };
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn every_item_is_run_once() {
         for threads in 1..5 {
-            let pool = Pool::new(threads).unwrap();
+            let pool = Pool::new(threads, 64).unwrap();
             for items in [0, 1, 2, 7, 64, 1000] {
                 let seen: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
                 pool.run(items, threads, &|thread, range| {
@@ -340,8 +340,9 @@ mod tests {
 
     #[test]
     fn many_callers_share_a_pool_and_jobs_follow_each_other() {
-        let pool = Pool::shared(3).unwrap();
-        assert!(Arc::ptr_eq(&pool, &Pool::shared(3).unwrap()));
+        let pool = Pool::shared(3, 4096).unwrap();
+        assert!(Arc::ptr_eq(&pool, &Pool::shared(3, 4096).unwrap()));
+        assert!(!Arc::ptr_eq(&pool, &Pool::shared(2, 4096).unwrap()));
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -359,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_panic_in_the_callers_part_leaves_the_pool_usable() {
-        let pool = Pool::new(2).unwrap();
+        let pool = Pool::new(2, 64).unwrap();
         let caller = thread::current().id();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _taken = pool.taken.lock();

@@ -4,7 +4,7 @@
 
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Builder, DType, Dim, FusedOp, MapOp, Op, ReduceOp};
-use salient_jit::{Compiled, IsaChoice, Options};
+use salient_jit::{Compiled, IsaChoice, Options, Threading};
 use salient_tile::coded::Codes;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,7 +54,8 @@ fn a_steady_call_allocates_nothing() {
     let w = Array::from_f32(vec![256, 256], (0..256 * 256).map(|n| (n as f32).cos()).collect()).unwrap();
     for threads in [1, 3] {
         let program = salient_tile::schedule(&layer(), salient_tile::Options::default());
-        let options = Options { isa: IsaChoice::Only(salient_jit::target::Isa::Baseline), threads };
+        let isa = IsaChoice::Only(salient_jit::target::Isa::Baseline);
+        let options = Options { isa, threads, threading: Threading::default() };
         let code = Compiled::new(program, &options).unwrap();
         let plan = code.bind(&dims).unwrap();
         let loaded = code.load(&dims, &[&w], &Codes::new()).unwrap();

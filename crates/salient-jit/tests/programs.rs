@@ -5,7 +5,7 @@ use salient_ir::array::Array;
 use salient_ir::{AxisId, Bindings, Builder as GraphBuilder, DType, Dim, NodeId};
 use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice};
-use salient_jit::{Compiled, Loaded, Options, Plan, RunError};
+use salient_jit::{Compiled, Loaded, Options, Plan, RunError, Threading};
 use salient_tile::coded::Codes;
 use salient_tile::eval::{self, EvalError, Order};
 use salient_tile::memory;
@@ -266,7 +266,7 @@ fn choices() -> impl Iterator<Item = IsaChoice> {
 }
 
 fn compile(program: &Program, isa: IsaChoice, threads: usize) -> Compiled {
-    Compiled::new(program.clone(), &Options { isa, threads }).unwrap()
+    Compiled::new(program.clone(), &Options { isa, threads, threading: Threading::default() }).unwrap()
 }
 
 /// Of programs without parameters.

@@ -18,13 +18,8 @@ use crate::split::{Few, split};
 use crate::streamed::{Making, RowTile, flops, store_row, stream};
 use crate::strip::{LANE, Scope};
 use salient_ir::{AxisId, AxisSet, Dim, NodeId};
-use salient_vector::tile::{Shape, Zeros};
+use salient_vector::tile::Zeros;
 use std::collections::BTreeSet;
-
-/// Query rows of a tile.
-const ROWS: i64 = 64;
-/// Keys of a tile: with their scores they stay in the nearest caches.
-const KEYS: i64 = 128;
 
 /// The kernels that store `target.node`, an expression of the attention `a` over the axes of its result. Few rows
 /// are split over keys, many are cut into tiles; where how many there are is known when it runs, both kernels are there.
@@ -33,22 +28,22 @@ pub(crate) fn attend(
     buffers: &mut Vec<Buffer>,
     target: Target<'_>,
     a: &Attention,
-    shape: Shape,
 ) -> Vec<Kernel> {
+    let limit = scope.tiling.few_rows;
     let rows = a.query.map(|query| scope.graph.extent(query).clone());
-    let few = rows.as_ref().map_or(Few::Never, Few::of);
-    let kernels = if few == Few::Never { None } else { split(scope, buffers, target, a, shape) };
+    let few = rows.as_ref().map_or(Few::Never, |rows| Few::of(rows, limit));
+    let kernels = if few == Few::Never { None } else { split(scope, buffers, target, a) };
     match (few, kernels, rows) {
         (Few::Always, Some(kernels), _) => kernels,
         (Few::Sometimes, Some(mut kernels), Some(rows)) => {
-            let limit = n(Few::LIMIT);
+            let limit = n(limit);
             guard(&mut kernels, &rows, &(&limit + &n(1)));
-            let mut many = tiled(scope, buffers, target, a, shape);
+            let mut many = tiled(scope, buffers, target, a);
             guard(&mut many, &limit, &rows);
             kernels.extend(many);
             kernels
         }
-        _ => tiled(scope, buffers, target, a, shape),
+        _ => tiled(scope, buffers, target, a),
     }
 }
 
@@ -61,14 +56,10 @@ fn guard(kernels: &mut [Kernel], left: &Dim, right: &Dim) {
 }
 
 /// Rows in tiles over packed keys: the kernels that pack keys, then the attention itself.
-fn tiled(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    target: Target<'_>,
-    a: &Attention,
-    shape: Shape,
-) -> Vec<Kernel> {
+fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a: &Attention) -> Vec<Kernel> {
     let g = scope.graph;
+    let (tiling, shape) = (scope.tiling, scope.tiling.tile());
+    let tile_rows = n(tiling.attention_rows);
     let mut kernels = Vec::new();
     let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
     let is_stored = |id: NodeId| stored_nodes.contains(&id);
@@ -88,7 +79,7 @@ fn tiled(
     let one = n(1);
     let extent = |axis: Option<AxisId>| axis.map_or(one.clone(), |x| g.extent(x).clone());
     let (rows, keys) = (extent(a.query), g.extent(a.key).clone());
-    let block = m.outer("block", &ceil_div(&rows, &n(ROWS)));
+    let block = m.outer("block", &ceil_div(&rows, &tile_rows));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &one)));
     let row_name = a.query.map_or_else(|| "row".into(), |x| m.axis_name(x));
     let row = m.variable(&row_name, &rows);
@@ -103,8 +94,10 @@ fn tiled(
         find_scores(g, &m.scope.ranges, a.score, &env, &row, &is_stored, &mut scores);
     }
 
-    let mut stmts =
-        vec![let_dim(&first, &block * &n(ROWS)), let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)])];
+    let mut stmts = vec![
+        let_dim(&first, &block * &tile_rows),
+        let_min(&last, vec![rows.clone(), &var(&first) + &tile_rows]),
+    ];
     let tile = RowTile {
         attention: a,
         env: &env,
@@ -113,9 +106,9 @@ fn tiled(
         row: &row,
         first: var(&first),
         last: var(&last),
-        most: n(ROWS),
+        most: tile_rows.clone(),
         keys: (n(0), keys.clone()),
-        tile: KEYS,
+        tile: tiling.attention_keys,
         scores: &scores,
     };
     let (first, last) = (&tile.first, &tile.last);

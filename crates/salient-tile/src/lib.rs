@@ -28,6 +28,7 @@ mod split;
 mod streamed;
 mod strip;
 pub mod text;
+mod tiling;
 mod values;
 
 pub use kernel::{
@@ -35,3 +36,4 @@ pub use kernel::{
     Stmt,
 };
 pub use schedule::{Options, schedule};
+pub use tiling::{Knob, TILING, Tiling};

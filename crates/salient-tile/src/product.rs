@@ -18,20 +18,8 @@ use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
 use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
-/// Rows that one item computes.
-const ROWS: i64 = 64;
-
-/// Vectors of columns that one item computes: few, so that a single row of a product keeps every thread busy.
-const GROUP: usize = 4;
-
 /// A multiple of the lanes of every target: so many columns, for each vector of a panel, are whole panels everywhere.
 const MOST_LANES: i64 = 16;
-
-/// Steps of the inner index that are taken for all rows of an item before the next: so many that what they read of a panel
-/// stays near. A tile of few rows reads its panel often, from the first cache; others from the second.
-fn depth_block(shape: Shape) -> i64 {
-    if shape.rows < 4 { 192 } else { 512 }
-}
 
 /// A sum of products, its axes by role.
 #[derive(Clone, Debug)]
@@ -292,9 +280,10 @@ pub(crate) fn product(
     buffers: &mut Vec<Buffer>,
     target: Target<'_>,
     c: &Contraction,
-    shape: Shape,
 ) -> Vec<Kernel> {
     let g = scope.graph;
+    let (tiling, shape) = (scope.tiling, scope.tiling.tile());
+    let item_rows = n(tiling.product_rows);
     let outer: Vec<AxisId> =
         target.buffer.axes.iter().copied().filter(|a| Some(*a) != c.row && *a != c.column).collect();
     let mut kernels = Vec::new();
@@ -313,14 +302,14 @@ pub(crate) fn product(
     let mut env = Env::new();
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
-    let group_width = &n((GROUP / shape.vectors).max(1) as i64) * &width;
+    let group_width = &n((tiling.product_vectors / tiling.tile_vectors).max(1)) * &width;
     m.outer_axes(outer, &mut env);
-    let block = m.outer("block", &ceil_div(&rows, &n(ROWS)));
+    let block = m.outer("block", &ceil_div(&rows, &item_rows));
     let group = m.outer("group", &ceil_div(&columns, &group_width));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
     let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
     let column = m.variable("column", &columns);
-    let sums = m.scratch("sums", &n(ROWS) * &group_width);
+    let sums = m.scratch("sums", &item_rows * &group_width);
     let left = lying(m.scope, &m.scope.ranges, c, &env).expect("stored with rows that are contiguous");
     for base in [left.base, panels.base()] {
         if let Base::Buffer(id) = base {
@@ -328,8 +317,8 @@ pub(crate) fn product(
         }
     }
     let mut stmts = vec![
-        let_dim(&first, &block * &n(ROWS)),
-        let_min(&last, vec![rows.clone(), &var(&first) + &n(ROWS)]),
+        let_dim(&first, &block * &item_rows),
+        let_min(&last, vec![rows.clone(), &var(&first) + &item_rows]),
         let_dim(&from, &group * &group_width),
         let_min(&to, vec![columns.clone(), &var(&from) + &group_width]),
     ];
@@ -355,7 +344,7 @@ pub(crate) fn product(
             stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last), &whole, &spread)));
         }
         None => {
-            let step = n(depth_block(shape));
+            let step = n(tiling.depth_block());
             let (near, end) = (m.variable("near", &depth), m.variable("end", &(&depth + &n(1))));
             let count = &var(&end) - &var(&near);
             let (start, panel) = (&start + &var(&near), &panel + &(&var(&near) * &width));

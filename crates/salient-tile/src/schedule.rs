@@ -16,9 +16,9 @@ use crate::product::{Contraction, contraction, product, sum_of_products};
 use crate::repeat::{Around, Repeats};
 use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};
+use crate::tiling::Tiling;
 use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
-use salient_vector::tile::Shape;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub struct Options<'a> {
     /// Whether element-wise operators join the kernels around them. Without, each is a kernel of its own.
     pub fuse: bool,
-    /// The register tile of products.
-    pub tile: Shape,
+    /// Sizes of tiles and blocks.
+    pub tiling: Tiling,
     /// Parameters that will be given in blocks of few bits, by position among the graph's.
     pub coded: &'a BTreeMap<usize, Bits>,
     /// Equal blocks of the graph: for each its nodes, corresponding ones at the same position. None, if empty.
@@ -38,8 +38,7 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     fn default() -> Self {
         const NONE: &BTreeMap<usize, Bits> = &BTreeMap::new();
-        // One row by eight vectors: of all tiles, the one that the portable emitter keeps in registers.
-        Options { fuse: true, tile: Shape { rows: 1, vectors: 8 }, coded: NONE, blocks: &[] }
+        Options { fuse: true, tiling: Tiling::default(), coded: NONE, blocks: &[] }
     }
 }
 
@@ -83,6 +82,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         stored: BTreeMap::new(),
         panels: BTreeMap::new(),
         coded: options.coded,
+        tiling: options.tiling,
         rows: BTreeMap::new(),
         ranges: Ranges::default(),
         reads: BTreeSet::new(),
@@ -116,7 +116,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
             out.push_kernels(vec![kernel]);
         } else {
             let (buffers, checks) = (out.buffers.len(), scope.checks.len());
-            let kernels = compute(&mut scope, form, target, options, &mut out.buffers);
+            let kernels = compute(&mut scope, form, target, &mut out.buffers);
             let made = out.kernels.len()..out.kernels.len() + kernels.len();
             repeats.note(*node, made, buffers..out.buffers.len(), scope.checks.len() > checks);
             out.push_kernels(kernels);
@@ -179,13 +179,7 @@ fn axis_symbols(g: &Graph) -> BTreeSet<salient_ir::Name> {
 }
 
 /// The kernels that store a node. Some need buffers of their own.
-fn compute(
-    scope: &mut Scope<'_>,
-    form: &Form,
-    target: Target<'_>,
-    options: Options<'_>,
-    buffers: &mut Vec<Buffer>,
-) -> Vec<Kernel> {
+fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, buffers: &mut Vec<Buffer>) -> Vec<Kernel> {
     let g = scope.graph;
     let order = &target.buffer.axes;
     match form {
@@ -193,11 +187,11 @@ fn compute(
         Form::Map => vec![map(scope, target.node, target.id, target.buffer)],
         Form::Product(node) => {
             let c: Contraction = contraction(g, *node, order).expect("planned as a product");
-            product(scope, buffers, target, &c, options.tile)
+            product(scope, buffers, target, &c)
         }
         Form::Attention(node, query) => {
             let a = attention(g, *node, *query, order).expect("planned as an attention");
-            attend(scope, buffers, target, &a, options.tile)
+            attend(scope, buffers, target, &a)
         }
         Form::Rows => {
             let args = g.args(target.node);

@@ -20,11 +20,6 @@ use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
 use std::collections::BTreeSet;
 
-/// Keys of a part.
-const PART: i64 = 512;
-/// Keys of a tile: panels of values are read one after the other, while the tile is in the nearest cache.
-const KEYS: i64 = 32;
-
 /// Whether rows are few.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Few {
@@ -35,13 +30,10 @@ pub(crate) enum Few {
 }
 
 impl Few {
-    /// The most rows that are few.
-    pub(crate) const LIMIT: i64 = 8;
-
-    /// Of so many rows.
-    pub(crate) fn of(rows: &Dim) -> Few {
+    /// Of so many rows, up to `limit` of which are few.
+    pub(crate) fn of(rows: &Dim, limit: i64) -> Few {
         match rows.as_constant() {
-            Some(rows) if rows <= Few::LIMIT => Few::Always,
+            Some(rows) if rows <= limit => Few::Always,
             Some(_) => Few::Never,
             None => Few::Sometimes,
         }
@@ -109,9 +101,10 @@ pub(crate) fn split(
     buffers: &mut Vec<Buffer>,
     target: Target<'_>,
     a: &Attention,
-    shape: Shape,
 ) -> Option<Vec<Kernel>> {
     let g = scope.graph;
+    let (tiling, shape) = (scope.tiling, scope.tiling.tile());
+    let (most_rows, part_keys) = (n(tiling.few_rows), n(tiling.few_part));
     // A further score would be counted in every part.
     let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
     let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
@@ -128,14 +121,14 @@ pub(crate) fn split(
     let outer = held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
     m.outer_axes(outer, &mut env);
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
-    let parts = ceil_div(&keys, &n(PART));
+    let parts = ceil_div(&keys, &part_keys);
     let (row, axis, count, most);
     let mut each_query = None;
     match &group {
         None => {
             row = m.variable(&g.axis(query).name.clone(), &rows);
             env.insert(query, Bound::Poly(var(&row)));
-            (axis, count, most) = (query, rows.clone(), n(Few::LIMIT));
+            (axis, count, most) = (query, rows.clone(), most_rows.clone());
         }
         Some(group) => {
             let shares = m.outer("group", &group.count);
@@ -159,7 +152,7 @@ pub(crate) fn split(
         scores.iter().map(|s| lying(m.scope, s.key, &s.env, s.depth, s.key_axis)).collect();
     let rows_of_keys = rows_of_keys.filter(|all| all.iter().all(|l| !l.start.mentions(&row)))?;
 
-    let begin = &part * &n(PART);
+    let begin = &part * &part_keys;
     let end = m.variable("part_end", &(&keys + &n(1)));
     let tile = RowTile {
         attention: a,
@@ -171,7 +164,7 @@ pub(crate) fn split(
         last: count.clone(),
         most,
         keys: (begin.clone(), var(&end)),
-        tile: KEYS,
+        tile: tiling.few_keys,
         scores: &scores,
     };
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
@@ -188,8 +181,9 @@ pub(crate) fn split(
     let wide = g.extent(width).clone();
     let id = BufferId(buffers.len());
     let mut extents: Vec<Dim> = g.shape(&held);
-    extents.extend([n(Few::LIMIT), parts.clone(), &wide + &n(2)]);
-    let home = Parts { id, held: held.clone(), query, count: parts.clone(), size: &wide + &n(2) };
+    extents.extend([most_rows.clone(), parts.clone(), &wide + &n(2)]);
+    let (held_axes, size) = (held.clone(), &wide + &n(2));
+    let home = Parts { id, held: held_axes, query, rows: most_rows, count: parts.clone(), size };
     let place = Place { row: &row, first: &n(0), key: &n(0), count: &n(0) };
     let at = home.at(g, &env, &part);
     let context = (streamed.context, &streamed.context_row);
@@ -198,7 +192,7 @@ pub(crate) fn split(
     if let Some(each) = each_query {
         block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
     }
-    block.insert(0, let_min(&end, vec![keys.clone(), &begin + &n(PART)]));
+    block.insert(0, let_min(&end, vec![keys.clone(), &begin + &part_keys]));
     buffers.push(Buffer {
         name,
         role: Role::Temporary,
@@ -218,6 +212,8 @@ struct Parts {
     id: BufferId,
     held: Vec<AxisId>,
     query: AxisId,
+    /// Rows for which there is room.
+    rows: Dim,
     /// Parts of a row, and elements of a part.
     count: Dim,
     size: Dim,
@@ -235,7 +231,7 @@ impl Parts {
             let Some(Bound::Poly(index)) = env.get(axis) else {
                 unreachable!("outer axes stand for polynomials")
             };
-            let extent = if *axis == self.query { n(Few::LIMIT) } else { g.extent(*axis).clone() };
+            let extent = if *axis == self.query { self.rows.clone() } else { g.extent(*axis).clone() };
             place = &(&place * &extent) + index;
         }
         &(&(&place * &self.count) + part) * &self.size

@@ -7,6 +7,7 @@
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, BufferId, Check};
 use crate::panels::Panels;
+use crate::tiling::Tiling;
 use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
@@ -48,6 +49,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
     /// Parameters that are in blocks, by position.
     pub(crate) coded: &'g BTreeMap<usize, Bits>,
+    /// Sizes of tiles and blocks.
+    pub(crate) tiling: Tiling,
     /// Operands of products that are stored row by row: the node, its rows if it has several, and its depth.
     pub(crate) rows: BTreeMap<(NodeId, Option<AxisId>, AxisId), Stored>,
     pub(crate) ranges: Ranges,

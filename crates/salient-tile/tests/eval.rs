@@ -5,7 +5,7 @@ use salient_ir::array::{Array, Data as Elements};
 use salient_ir::eval::{Data, eval};
 use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use salient_tile::eval::{EvalError, Order, run};
-use salient_tile::{Arg, Base, Buffer, BufferId, Kernel, Options, Role, Stmt, schedule};
+use salient_tile::{Arg, Base, Buffer, BufferId, Kernel, Options, Role, Stmt, Tiling, schedule};
 use salient_vector::eval::Machine;
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn check(graph: &Graph, sizes: &[(&str, i64)]) {
     let borrowed: Vec<&Array> = arrays.iter().collect();
     for fuse in [true, false] {
         for (machine, tile) in MACHINES {
-            let program = schedule(graph, Options { fuse, tile, ..Options::default() });
+            let program = schedule(graph, Options { fuse, tiling: Tiling::of(tile), ..Options::default() });
             let forward = run(&program, &dims, machine, Order::Forward, &borrowed, &[])
                 .unwrap_or_else(|e| panic!("{machine:?} at {sizes:?}: {e}"));
             let backward = run(&program, &dims, machine, Order::Backward, &borrowed, &[]).unwrap();

@@ -89,7 +89,8 @@ pub fn compilations() -> usize {
 /// Kernels to machine code.
 pub(crate) fn emit(program: Program, options: &Options) -> Result<Compiled, Error> {
     COMPILATIONS.fetch_add(1, Ordering::Relaxed);
-    let options = salient_jit::Options { isa: options.isa, threads: threads(options) };
+    let threading = options.tuning.machine.threading;
+    let options = salient_jit::Options { isa: options.isa, threads: threads(options), threading };
     Ok(Compiled::new(program, &options)?)
 }
 

@@ -32,7 +32,7 @@ pub fn explain(
     let program =
         timings.time(Step::Schedule, || schedule_blocks(&optimised.graph, &optimised.blocks, options));
     let words = Words::new(sources, &optimised);
-    let costs = Costs { lanes: lanes(options), peaks: Peaks::default() };
+    let costs = Costs { lanes: lanes(options), peaks: options.tuning.peaks };
     match node {
         Some(name) => words.of_node(name, &program, &costs),
         None => {

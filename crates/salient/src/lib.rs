@@ -20,6 +20,7 @@ mod session;
 mod sources;
 mod stage;
 mod timings;
+mod tuning;
 pub mod verify;
 mod weights;
 
@@ -49,6 +50,7 @@ pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};
 pub use stage::{Engine, Stage};
 pub use timings::{Step, Timings};
+pub use tuning::Tuning;
 pub use weights::Weights;
 
 /// The README's program, compiled as a test.

@@ -1,6 +1,7 @@
 //! What a caller may decide about a compilation.
 
 use crate::stage::Engine;
+use crate::tuning::Tuning;
 use salient_io::Coded;
 use salient_ir::quantised::Bits;
 use salient_jit::IsaChoice;
@@ -29,6 +30,8 @@ pub struct Options {
     pub coded: BTreeMap<String, Bits>,
     /// Threads that run it; as many as the machine has if none is given.
     pub threads: Option<usize>,
+    /// What is known of the machine. Only time depends on it.
+    pub tuning: Tuning,
 }
 
 impl Options {

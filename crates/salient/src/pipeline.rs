@@ -70,15 +70,13 @@ pub fn schedule_blocks(fused: &Graph, blocks: &[Vec<NodeId>], options: &Options)
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
     };
-    let tile = Target::host(options.isa).map(|t| salient_jit::bodies::tile(&t));
-    let portable = salient_tile::Options::default();
+    let tiling = Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default();
     let coded = |(at, port): (usize, &Port)| Some((at, *options.coded.get(&*port.name)?));
     let coded: BTreeMap<usize, Bits> = match options.engine {
         Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };
-    let tile = tile.unwrap_or(portable.tile);
-    salient_tile::schedule(fused, salient_tile::Options { fuse, tile, coded: &coded, blocks })
+    salient_tile::schedule(fused, salient_tile::Options { fuse, tiling, coded: &coded, blocks })
 }
 
 /// Checks that every sum of weighted values becomes one pass over the keys.

@@ -1,0 +1,119 @@
+//! The sizes into which loop programs are cut, in one place: what `salient tune` measures and a tuning file holds.
+//!
+//! Nothing depends on them but time: any sizes within the ranges give a correct program. Which values suit a machine is
+//! not decided here, beyond the defaults.
+
+use salient_vector::tile::Shape;
+
+/// Sizes of register tiles and of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tiling {
+    /// Rows of a register tile.
+    pub tile_rows: i64,
+    /// Columns of a register tile, in vectors; panels of packed operands are as wide.
+    pub tile_vectors: i64,
+    /// Rows of a product that one item computes.
+    pub product_rows: i64,
+    /// Columns of a product that one item computes, in vectors.
+    pub product_vectors: i64,
+    /// Steps of a product's inner index that are taken for all rows of an item before the next.
+    pub product_depth: i64,
+    /// The same for tiles of few rows, which read their panel often and want it in the first cache.
+    pub product_depth_few: i64,
+    /// Query rows of a tile of attention.
+    pub attention_rows: i64,
+    /// Keys of a tile of attention.
+    pub attention_keys: i64,
+    /// The most query rows for which keys are read where they lie instead of being packed.
+    pub few_rows: i64,
+    /// Keys of a tile where rows are few.
+    pub few_keys: i64,
+    /// Keys of a part that one item takes where rows are few.
+    pub few_part: i64,
+}
+
+impl Tiling {
+    /// The sizes that have served everywhere so far, for a register tile.
+    pub const fn of(tile: Shape) -> Tiling {
+        Tiling {
+            tile_rows: tile.rows as i64,
+            tile_vectors: tile.vectors as i64,
+            // So many rows that a panel pays for being read.
+            product_rows: 64,
+            // Few, so that a single row of a product keeps every thread busy.
+            product_vectors: 4,
+            // So many that what they read of a panel stays near: in the second cache, and in the first.
+            product_depth: 512,
+            product_depth_few: 192,
+            // With their scores, they stay in the nearest caches.
+            attention_rows: 64,
+            attention_keys: 128,
+            few_rows: 8,
+            // Panels of values are read one after the other, while the tile is in the nearest cache.
+            few_keys: 32,
+            few_part: 512,
+        }
+    }
+
+    /// The register tile.
+    pub fn tile(&self) -> Shape {
+        let positive = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
+        Shape { rows: positive(self.tile_rows), vectors: positive(self.tile_vectors) }
+    }
+
+    /// Steps of a product's inner index that are taken at once.
+    pub(crate) fn depth_block(&self) -> i64 {
+        if self.tile_rows < 4 { self.product_depth_few } else { self.product_depth }
+    }
+}
+
+impl Default for Tiling {
+    /// Of the tile that the portable emitter keeps in registers: one row by eight vectors.
+    fn default() -> Tiling {
+        Tiling::of(Shape { rows: 1, vectors: 8 })
+    }
+}
+
+/// A number of `T` that a tuning may change.
+#[derive(Debug)]
+pub struct Knob<T> {
+    /// Its name in files.
+    pub name: &'static str,
+    /// The least and the greatest value for which programs are tested.
+    pub range: (i64, i64),
+    /// What it is, in a line.
+    pub what: &'static str,
+    /// Reads it.
+    pub get: fn(&T) -> i64,
+    /// Changes it.
+    pub set: fn(&mut T, i64),
+}
+
+/// A row of a table of knobs, whose name is the field's.
+#[macro_export]
+macro_rules! knob {
+    ($field:ident, $range:expr, $what:literal) => {
+        $crate::Knob {
+            name: stringify!($field),
+            range: $range,
+            what: $what,
+            get: |of| of.$field,
+            set: |of, to| of.$field = to,
+        }
+    };
+}
+
+/// Every field of [`Tiling`].
+pub const TILING: &[Knob<Tiling>] = &[
+    knob!(tile_rows, (1, 16), "rows of a register tile"),
+    knob!(tile_vectors, (1, 8), "vectors of a register tile, and of a packed panel"),
+    knob!(product_rows, (1, 4096), "rows of a product that one item computes"),
+    knob!(product_vectors, (1, 256), "vectors of columns of a product that one item computes"),
+    knob!(product_depth, (1, 65536), "steps of the inner index that an item takes at once"),
+    knob!(product_depth_few, (1, 65536), "the same, where a register tile has fewer than four rows"),
+    knob!(attention_rows, (1, 1024), "query rows of a tile of attention"),
+    knob!(attention_keys, (1, 4096), "keys of a tile of attention"),
+    knob!(few_rows, (1, 64), "query rows up to which keys are read where they lie"),
+    knob!(few_keys, (1, 4096), "keys of a tile where rows are few"),
+    knob!(few_part, (1, 65536), "keys that one item takes where rows are few"),
+];
