@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn compile(args: &Args, sources: &Sources, engine: Engine, threads: usize) -> Outcome<Model> {
-    let options = Options { engine, isa: args.isa, threads: Some(threads), ..args.compile.options() };
+    let options = Options { engine, isa: args.isa, threads: Some(threads), ..args.compile.options()? };
     let model = Model::from_sources(sources, &options)?;
     if args.timed.wanted() {
         terminal::note(&format!("{engine}\n{}", model.timings()));

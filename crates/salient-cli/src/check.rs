@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 None => models(&sources)?,
             };
             for name in names {
-                let options = Options { model: Some(name.clone()), ..args.compile.options() };
+                let options = Options { model: Some(name.clone()), ..args.compile.options()? };
                 match timings.time(Step::Lower, || lower(&sources, &options)) {
                     Ok(lowered) => {
                         if options.require_fused {

@@ -6,7 +6,6 @@ use crate::checkpoint::{Checkpoint, lines};
 use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Machine};
 use crate::terminal;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use salient::{Model, read_sources, write_npy};
 use salient_text::Embedder;
 use serde_json::json;
@@ -51,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let sources = read_sources(&args.file)?;
     let given = args.checkpoint.read()?;
-    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)))?;
+    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)?))?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let mut tokenizer = args.checkpoint.tokenizer()?;
     if args.max_tokens.is_some() {
@@ -71,16 +70,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         terminal::note(&format!("note: {cut} of {} texts are cut to {longest} tokens\n", texts.len()));
     }
 
-    let target = if terminal::stderr_is_watched() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(Some(texts.len() as u64), target);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:40} {pos} of {len} texts, {per_sec}")
-            .expect("a template that parses"),
-    );
+    let bar = terminal::progress(texts.len(), "{bar:40} {pos} of {len} texts, {per_sec}");
     let vectors = embedder.embed(&ids, usize::from(args.batch), &mut |done| bar.set_position(done as u64));
     bar.finish_and_clear();
     let vectors = vectors?;

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 
 /// Prints the explanation on standard output.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let options = args.compile.options();
+    let options = args.compile.options()?;
     let sources = read_sources(&args.file)?;
     let mut timings = Timings::default();
     terminal::print(&explain(&sources, &options, args.node.as_deref(), &mut timings)?)?;

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let sources = read_sources(&args.file)?;
     let given = args.checkpoint.read()?;
-    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)))?;
+    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)?))?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;
     let prompt = if args.chat { in_template(args, &tokenizer, prompt)? } else { prompt };

@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
     let mut timings = Timings::default();
-    let options = args.compile.options_for(&args.machine);
+    let options = args.compile.options_for(&args.machine)?;
     terminal::print(&print_stage(&sources, args.stage, &options, &mut timings)?)?;
     args.timed.show(&timings);
     Ok(())

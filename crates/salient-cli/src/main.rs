@@ -1,5 +1,5 @@
 //! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `embed`,
-//! `generate`, `translate`, `serve`.
+//! `generate`, `translate`, `serve`, `tune`.
 //!
 //! One file a command; each is thin over the library. Exit codes: 0; 1 if the model or its result is wrong; 2 if the call
 //! is wrong (also what the argument parser exits with). A broken invariant exits with 101 and asks to be reported.
@@ -22,6 +22,8 @@ mod run;
 mod serve;
 mod terminal;
 mod translate;
+mod tune;
+mod tuning;
 mod verify;
 
 use crate::failure::{Failure, Outcome};
@@ -60,6 +62,8 @@ enum Command {
     Generate(Box<generate::Args>),
     /// Translate texts, by an encoder and a decoder.
     Translate(Box<translate::Args>),
+    /// Measure this machine, and keep the sizes that suit it in a file that every command reads.
+    Tune(tune::Args),
     /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
     Serve(Box<serve::Args>),
 }
@@ -99,6 +103,7 @@ fn dispatch(command: &Command) -> Outcome {
         Command::Embed(args) => embed::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Translate(args) => translate::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Serve(args) => serve::run(args),
     }
 }

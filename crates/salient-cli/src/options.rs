@@ -1,6 +1,7 @@
 //! Flags that several commands share.
 
-use crate::terminal;
+use crate::failure::Outcome;
+use crate::{terminal, tuning};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use salient::{Engine, Fp, IsaChoice, Options, Stage, Timings};
@@ -20,6 +21,9 @@ pub(crate) struct Compile {
     /// Fail, with the reason, if attention is not fused
     #[arg(long)]
     pub(crate) require_fused: bool,
+    /// What `salient tune` found, or `default` for none; if not given $SALIENT_TUNING, then the user's own file
+    #[arg(long, value_name = "FILE")]
+    tuning: Option<String>,
 }
 
 /// Whether to tell how long compiling takes.
@@ -66,25 +70,26 @@ pub(crate) struct Machine {
 
 impl Compile {
     /// The library's options.
-    pub(crate) fn options(&self) -> Options {
-        Options {
+    pub(crate) fn options(&self) -> Outcome<Options> {
+        Ok(Options {
             model: self.model.clone(),
             set: self.set.clone(),
             fp: self.fp,
             require_fused: self.require_fused,
+            tuning: tuning::chosen(self.tuning.as_deref())?,
             ..Options::default()
-        }
+        })
     }
 
     /// The library's options, for a machine.
-    pub(crate) fn options_for(&self, machine: &Machine) -> Options {
-        Options {
+    pub(crate) fn options_for(&self, machine: &Machine) -> Outcome<Options> {
+        Ok(Options {
             engine: machine.engine,
             train: machine.seed.filter(|_| machine.train),
             isa: machine.isa,
             threads: machine.threads.map(usize::from),
-            ..self.options()
-        }
+            ..self.options()?
+        })
     }
 }
 

@@ -30,7 +30,7 @@ impl Peaks {
     /// Measures again and keeps the best.
     pub(crate) fn measure(&mut self) {
         self.fma = self.fma.max(peak::fma_peak(self.isa));
-        self.memory = self.memory.max(peak::memory_peak());
+        self.memory = self.memory.max(peak::memory_peak(1));
     }
 
     /// One line.

@@ -76,7 +76,7 @@ fn bytes(text: &str) -> Result<usize, String> {
 
 /// Compiles the model, and runs it once for each set of arrays.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let options = args.compile.options_for(&args.machine);
+    let options = args.compile.options_for(&args.machine)?;
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
     terminal::note(&model.warnings(terminal::stderr_colour()));

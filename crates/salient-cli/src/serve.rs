@@ -43,7 +43,7 @@ const CALLS: usize = 4000;
 
 /// Binds the model, then answers until standard input ends.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let options = args.compile.options_for(&args.machine);
+    let options = args.compile.options_for(&args.machine)?;
     let before = Instant::now();
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
@@ -88,7 +88,7 @@ impl Served<'_> {
                 self.write(rest)?;
                 json!({"written": rest})
             }
-            ("peak", _) => json!({"fma": peak::fma_peak(self.isa), "memory": peak::memory_peak()}),
+            ("peak", _) => json!({"fma": peak::fma_peak(self.isa), "memory": peak::memory_peak(1)}),
             _ => json!({"error": format!("`{line}` is none of: turn SECONDS, write FILE, peak")}),
         })
     }

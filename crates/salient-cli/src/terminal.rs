@@ -1,6 +1,7 @@
 //! Standard output and standard error: colour only where a terminal reads, no panic where a pipe closes.
 
 use crate::failure::{Failure, Message, Outcome};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
 
@@ -38,6 +39,24 @@ pub(crate) fn print(text: &str) -> Outcome {
 /// Writes to standard error; where that fails there is nowhere left to say so.
 pub(crate) fn note(text: &str) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// A bar on a terminal, of so many steps; nothing elsewhere.
+///
+/// # Panics
+/// If the template, of indicatif's language, does not parse.
+pub(crate) fn progress(steps: usize, template: &str) -> ProgressBar {
+    let target =
+        if stderr_is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+    bar.set_style(ProgressStyle::with_template(template).expect("a template that parses"));
+    bar
+}
+
+/// Shows what should be known though the command goes on.
+pub(crate) fn warning(lines: &str) {
+    let (yellow, plain) = if stderr_colour() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
+    note(&lines.lines().map(|line| format!("{yellow}warning{plain}: {line}\n")).collect::<String>());
 }
 
 /// Shows why a command failed.

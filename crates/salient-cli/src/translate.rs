@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let sources = read_sources(&args.file)?;
     let given = args.checkpoint.read()?;
-    let options = given.options(args.compile.options_for(&args.machine));
+    let options = given.options(args.compile.options_for(&args.machine)?);
     let decoder = Model::from_sources(&sources, &options)?;
     let encoder =
         Model::from_sources(&sources, &Options { model: Some(args.encoder.clone()), ..options.clone() })?;

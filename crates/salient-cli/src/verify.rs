@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 /// Tries, and reports every disagreement.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let options: Options = args.compile.options();
+    let options: Options = args.compile.options()?;
     let graph = lower(&read_sources(&args.file)?, &options)?.graph;
     let (lengths, count) = if args.each_length {
         (Lengths::Each, usize::MAX)

@@ -4,6 +4,8 @@
 
 use crate::target::Isa;
 use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
 use std::time::Instant;
 
 /// Floating-point operations per second of one core, in thousands of millions: fused multiply-adds on registers, in as
@@ -20,22 +22,39 @@ pub fn fma_peak(isa: Isa) -> f64 {
     flops / best / 1e9
 }
 
-/// Bytes read from memory per second by one core, in thousands of millions: the sum of an array larger than the caches.
-/// The best of several runs.
-pub fn memory_peak() -> f64 {
+/// Bytes read from memory per second by so many threads at once, in thousands of millions: the sums of arrays that are
+/// together larger than the caches. The best of several runs.
+pub fn memory_peak(threads: usize) -> f64 {
     const BYTES: usize = 128 << 20;
-    let data = vec![1u64; BYTES / 8];
-    let mut best = f64::INFINITY;
-    for _ in 0..4 {
-        let start = Instant::now();
-        let mut sums = [0u64; 16];
-        for chunk in data.chunks_exact(16) {
-            sums.iter_mut().zip(chunk).for_each(|(s, x)| *s = s.wrapping_add(*x));
+    let threads = threads.max(1);
+    let each = BYTES / 8 / threads;
+    let arrays: Vec<Vec<u64>> = (0..threads).map(|_| vec![1u64; each]).collect();
+    let start = Barrier::new(threads);
+    let read = |data: &[u64]| {
+        let mut runs = Vec::new();
+        for _ in 0..4 {
+            start.wait();
+            let run = Instant::now();
+            let mut sums = [0u64; 16];
+            for chunk in data.chunks_exact(16) {
+                sums.iter_mut().zip(chunk).for_each(|(s, x)| *s = s.wrapping_add(*x));
+            }
+            black_box(sums);
+            runs.push(run.elapsed().as_secs_f64());
         }
-        black_box(sums);
-        best = best.min(start.elapsed().as_secs_f64());
-    }
-    BYTES as f64 / best / 1e9
+        runs
+    };
+    let runs: Vec<Vec<f64>> = thread::scope(|scope| {
+        let (first, others) = arrays.split_first().expect("there is a thread");
+        let others: Vec<_> = others.iter().map(|data| scope.spawn(|| read(data))).collect();
+        let mut runs = vec![read(first)];
+        runs.extend(others.into_iter().map(|thread| thread.join().expect("reading does not panic")));
+        runs
+    });
+    // A run is over when the last thread is.
+    let last = |run: usize| runs.iter().map(|of| of[run]).fold(0.0, f64::max);
+    let best = (0..4).map(last).fold(f64::INFINITY, f64::min);
+    (each * 8 * threads) as f64 / best / 1e9
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -48,6 +48,32 @@ impl Isa {
     }
 }
 
+/// The processor as it names itself, and its model: what is measured on one need not suit another.
+#[cfg(target_arch = "x86_64")]
+pub fn processor() -> String {
+    use std::arch::x86_64::__cpuid;
+    // AMD, "AMD64 Architecture Programmer's Manual", volume 3, and Intel, "Software Developer's Manual", volume 2, CPUID:
+    // three leaves of letters; the family, the model and the stepping with their extensions.
+    let letters = if __cpuid(0x8000_0000).eax >= 0x8000_0004 { 0x8000_0002..0x8000_0005 } else { 0..0 };
+    let bytes = letters.flat_map(|leaf| {
+        let r = __cpuid(leaf);
+        [r.eax, r.ebx, r.ecx, r.edx].into_iter().flat_map(u32::to_le_bytes)
+    });
+    let plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\\') || *c == ' ';
+    let name: String = bytes.map(char::from).filter(plain).collect();
+    let signature = __cpuid(1).eax;
+    let bits = |from: u32, count: u32| signature >> from & ((1 << count) - 1);
+    let (family, model, stepping) = (bits(8, 4) + bits(20, 8), bits(4, 4) | bits(16, 4) << 4, bits(0, 4));
+    let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{name} (family {family}, model {model}, stepping {stepping})")
+}
+
+/// The architecture: elsewhere than on x86 a program is not told more.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn processor() -> String {
+    std::env::consts::ARCH.to_owned()
+}
+
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -216,6 +242,13 @@ mod tests {
         }
         let error = "avx".parse::<IsaChoice>().expect_err("no such name");
         assert!(error.to_string().contains("`avx`"), "{error}");
+    }
+
+    #[test]
+    fn the_processor_has_one_name_of_one_line() {
+        let name = processor();
+        assert!(!name.is_empty() && !name.contains(['\n', '"', '\\']), "{name}");
+        assert_eq!(name, processor());
     }
 
     #[test]

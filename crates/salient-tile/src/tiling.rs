@@ -63,7 +63,12 @@ impl Tiling {
 
     /// Steps of a product's inner index that are taken at once.
     pub(crate) fn depth_block(&self) -> i64 {
-        if self.tile_rows < 4 { self.product_depth_few } else { self.product_depth }
+        if self.is_flat() { self.product_depth_few } else { self.product_depth }
+    }
+
+    /// Whether a register tile has few rows.
+    pub fn is_flat(&self) -> bool {
+        self.tile_rows < 4
     }
 }
 

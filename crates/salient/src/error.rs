@@ -28,6 +28,9 @@ pub enum Error {
     /// A file of arrays cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// A tuning file is not right for this machine: a sentence for each line.
+    #[error("{}", .0.join("\n"))]
+    Tuning(Vec<String>),
     /// Attention that was required to be fused is not; the text is the explanation.
     #[error("{0}")]
     Unfused(String),
@@ -73,7 +76,11 @@ impl Error {
     /// not fit, a name that the source does not have (a diagnostic without a place in the source).
     pub fn is_call(&self) -> bool {
         match self {
-            Error::Unreadable { .. } | Error::Call(_) | Error::Io(_) | Error::Target(_) => true,
+            Error::Unreadable { .. }
+            | Error::Call(_)
+            | Error::Io(_)
+            | Error::Tuning(_)
+            | Error::Target(_) => true,
             Error::Source(r) => r.diagnostics.iter().all(|d| d.primary.is_none()),
             Error::Unfused(_) | Error::Code(_) | Error::Run(_) => false,
         }

@@ -38,8 +38,20 @@ pub fn explain(
         None => {
             let before = costs.of_call("as written", &schedule(&graph, &unfused(options)));
             let after = costs.of_call("fused", &program);
-            Ok([summary(&graph, &optimised), before, after, words.fusion(None), kernels(&program, &costs)]
-                .concat())
+            let tuned = match &options.tuning.origin {
+                Some(file) => format!("  tuned to this processor by {file}\n"),
+                None => "  not tuned: sizes and prices are those of a usual core (see `salient tune`)\n"
+                    .to_owned(),
+            };
+            Ok([
+                summary(&graph, &optimised),
+                before,
+                after,
+                tuned,
+                words.fusion(None),
+                kernels(&program, &costs),
+            ]
+            .concat())
         }
     }
 }

@@ -20,6 +20,7 @@ mod session;
 mod sources;
 mod stage;
 mod timings;
+pub mod tune;
 mod tuning;
 pub mod verify;
 mod weights;
@@ -44,13 +45,15 @@ pub use salient_ir::array::Array;
 pub use salient_ir::quantised::{Bits, Quantised};
 pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
-pub use salient_jit::{Cost, IsaChoice, peak};
+pub use salient_jit::target::processor;
+pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
 pub use salient_opt::Fp;
+pub use salient_tile::{Knob, TILING, Tiling};
 pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};
 pub use stage::{Engine, Stage};
 pub use timings::{Step, Timings};
-pub use tuning::Tuning;
+pub use tuning::{PRICES, Tuning};
 pub use weights::Weights;
 
 /// The README's program, compiled as a test.

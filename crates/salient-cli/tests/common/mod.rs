@@ -1,4 +1,5 @@
 //! Runs the program as a user does and looks at what comes back. Paths are relative to the project's root.
+#![allow(dead_code, reason = "not every group of tests uses all of it")]
 
 use salient::{Array, Arrays};
 use std::io::Write;
@@ -14,11 +15,18 @@ pub(crate) struct Ended {
 
 /// Calls the program.
 pub(crate) fn salient(args: &[&str]) -> Ended {
+    salient_with(&[], args)
+}
+
+/// Calls the program with variables of the environment. The user's own tuning is not read unless they say so.
+pub(crate) fn salient_with(variables: &[(&str, &str)], args: &[&str]) -> Ended {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(env!("CARGO_BIN_EXE_salient"))
         .args(args)
         .current_dir(root)
         .env_remove("RUST_BACKTRACE")
+        .env("SALIENT_TUNING", "default")
+        .envs(variables.iter().copied())
         .output()
         .expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program speaks UTF-8");
@@ -26,12 +34,12 @@ pub(crate) fn salient(args: &[&str]) -> Ended {
 }
 
 /// Calls the program with words separated by blanks and lines on its standard input.
-#[allow(dead_code, reason = "not every group of tests talks to the program")]
 pub(crate) fn told(line: &str, input: &str) -> Ended {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut child = Command::new(env!("CARGO_BIN_EXE_salient"))
         .args(line.split_whitespace())
         .current_dir(root)
+        .env("SALIENT_TUNING", "default")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
