@@ -6,6 +6,7 @@ use crate::source::{SourceId, Sources, Span};
 use codespan_reporting::diagnostic::{Diagnostic as Report, Label, Severity as Level};
 use codespan_reporting::files::SimpleFiles;
 use codespan_reporting::term;
+use std::collections::BTreeSet;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -142,8 +143,19 @@ fn report(diagnostic: &Diagnostic) -> Report<usize> {
 
 /// `did you mean …?`, if one of the candidates is near enough to what was written.
 pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(written, candidates).map(|name| format!("did you mean `{name}`?"))
+    let candidates: BTreeSet<&str> = candidates.into_iter().collect();
+    if let Some(name) = nearest(written, candidates.iter().copied()) {
+        return Some(format!("did you mean `{name}`?"));
+    }
+    // `gelu` for `gelu_erf` and `gelu_tanh`; a name that many contain says too little.
+    let has_it = |name: &&str| name.split('_').any(|word| word == written);
+    let longer: Vec<&str> = candidates.into_iter().filter(has_it).collect();
+    let one_of = || longer.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
+    (1..=MOST_LONGER).contains(&longer.len()).then(|| format!("did you mean {}?", one_of()))
 }
+
+/// The most names that are offered for one of their words.
+const MOST_LONGER: usize = 4;
 
 /// The candidate at the smallest edit distance, at most a third of the length away (capitals aside); of equals the
 /// first by text.
@@ -194,6 +206,16 @@ pub fn counted(n: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_which_it_is_a_word_are_offered() {
+        let names = ["gelu_tanh", "relu", "gelu_erf", "layer_norm", "gelu_erf"];
+        assert_eq!(did_you_mean("gelu", names).unwrap(), "did you mean `gelu_erf` or `gelu_tanh`?");
+        assert_eq!(did_you_mean("norm", names).unwrap(), "did you mean `layer_norm`?");
+        assert_eq!(did_you_mean("gel", names), None);
+        assert_eq!(did_you_mean("relus", names).unwrap(), "did you mean `relu`?");
+        assert_eq!(did_you_mean("x", ["x_1", "x_2", "x_3", "x_4", "x_5"]), None);
+    }
 
     #[test]
     fn near_names_are_found() {

@@ -17,7 +17,7 @@ use crate::limits;
 use crate::source::{SourceFile, SourceId};
 use mistake::syntax_error;
 use pest::Parser as _;
-use pest::iterators::Pair;
+use pest::iterators::{Pair, Pairs};
 use pest::pratt_parser::{Assoc, Op, PrattParser};
 use std::sync::LazyLock;
 
@@ -51,16 +51,7 @@ static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
 pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> {
     let tokens = limits::check(source).map_err(|d| vec![*d])?;
     match Grammar::parse(Rule::file, &source.text) {
-        Ok(mut pairs) => {
-            let tree = Tree { source: source.id };
-            let file = pairs.next().expect("a file is one piece");
-            file.into_inner()
-                .filter(|p| p.as_rule() != Rule::EOI)
-                .map(|p| tree.item(p))
-                .collect::<Result<Vec<Item>>>()
-                .map(|items| File { items })
-                .map_err(|d| vec![*d])
-        }
+        Ok(pairs) => items(pairs, &Tree { source: source.id, offset: 0 }).map(|items| File { items }),
         Err(whole) => {
             let mut errors = item_errors(source, &tokens);
             if errors.is_empty() {
@@ -69,6 +60,26 @@ pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> 
             Err(errors)
         }
     }
+}
+
+/// The declarations of a part of a file of that name that begins at byte `offset` of it, where the part is known to be well
+/// formed: what else it is, is a single error.
+pub(crate) fn parse_part(
+    source: SourceId,
+    name: &str,
+    text: &str,
+    offset: usize,
+) -> std::result::Result<Vec<Item>, Vec<Diagnostic>> {
+    match Grammar::parse(Rule::file, text) {
+        Ok(pairs) => items(pairs, &Tree { source, offset }),
+        Err(why) => Err(vec![Diagnostic::placeless(format!("{name}: {why}"))]),
+    }
+}
+
+fn items(mut file: Pairs<'_, Rule>, tree: &Tree) -> std::result::Result<Vec<Item>, Vec<Diagnostic>> {
+    let file = file.next().expect("a file is one piece");
+    let items = file.into_inner().filter(|p| p.as_rule() != Rule::EOI).map(|p| tree.item(p));
+    items.collect::<Result<Vec<Item>>>().map_err(|d| vec![*d])
 }
 
 /// Parses each declaration alone, so that one mistake does not hide the next.
@@ -115,6 +126,8 @@ fn end_of(piece: Piece<'_>) -> usize {
 /// is taken with `expect`.
 struct Tree {
     source: SourceId,
+    /// Where in the file the text begins.
+    offset: usize,
 }
 
 /// An expression on its way, with what its text alone says about it.
@@ -130,7 +143,7 @@ fn inner(piece: Piece<'_>) -> Inner<'_> {
 }
 
 /// The pieces of a piece, taken by kind.
-struct Inner<'i>(std::iter::Peekable<pest::iterators::Pairs<'i, Rule>>);
+struct Inner<'i>(std::iter::Peekable<Pairs<'i, Rule>>);
 
 impl<'i> Inner<'i> {
     fn next(&mut self) -> Piece<'i> {
@@ -148,8 +161,8 @@ impl<'i> Inner<'i> {
 
 impl Tree {
     fn span(&self, piece: &Piece<'_>) -> Span {
-        let start = piece.as_span().start();
-        Span { source: self.source, start: start as u32, end: end_of(piece.clone()) as u32 }
+        let at = |byte: usize| (self.offset + byte) as u32;
+        Span { source: self.source, start: at(piece.as_span().start()), end: at(end_of(piece.clone())) }
     }
 
     fn ident(&self, piece: Piece<'_>) -> Ident {

@@ -4,14 +4,16 @@
 
 use crate::ast::{Const, File, Function, Item, Kind};
 use crate::diag::{Diagnostic, did_you_mean, listed};
+use crate::library;
 use crate::parse::parse;
-use crate::source::{SourceId, Sources};
+use crate::source::Sources;
 use crate::value::Builtin;
 use std::collections::BTreeMap;
 
-/// Every file of a compilation, parsed. The library's come first.
+/// The declarations of a compilation: those of the library that it can reach, then those of each file.
 pub(crate) struct Parsed {
-    files: Vec<(SourceId, bool, File)>,
+    library: Vec<Item>,
+    files: Vec<File>,
 }
 
 /// The names of a compilation.
@@ -19,21 +21,23 @@ pub(crate) struct Program<'a> {
     functions: BTreeMap<&'a str, &'a Function>,
     /// The constants, in the order of their declaration.
     pub(crate) constants: Vec<&'a Const>,
-    library: u32,
 }
 
-/// Parses the library and every file that the caller added.
+/// Parses every file that the caller added, and of the library what they can reach.
 pub(crate) fn read(sources: &Sources) -> Result<Parsed, Vec<Diagnostic>> {
-    let library = sources.files().len() - sources.user_files().len();
     let mut errors = Vec::new();
     let mut files = Vec::new();
-    for (n, file) in sources.files().iter().enumerate() {
+    for file in sources.user_files() {
         match parse(file) {
-            Ok(tree) => files.push((file.id, n < library, tree)),
+            Ok(tree) => files.push(tree),
             Err(found) => errors.extend(found),
         }
     }
-    if errors.is_empty() { Ok(Parsed { files }) } else { Err(errors) }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let library = library::reached(sources.user_files().iter().map(|file| file.text.as_str()))?;
+    Ok(Parsed { library, files })
 }
 
 /// Collects the declarations; two of one name are an error, but a user's may stand in for the library's.
@@ -41,10 +45,9 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut functions: BTreeMap<&str, (&Function, bool)> = BTreeMap::new();
     let mut constants: Vec<&Const> = Vec::new();
-    let mut library_files = 0;
-    for (_, library, file) in &parsed.files {
-        library_files += u32::from(*library);
-        for item in &file.items {
+    let library = std::iter::once((true, &parsed.library));
+    for (library, items) in library.chain(parsed.files.iter().map(|file| (false, &file.items))) {
+        for item in items {
             match item {
                 Item::Import(_) => {}
                 Item::Const(c) => {
@@ -66,11 +69,11 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
                         );
                     }
                     match functions.get(name) {
-                        Some((first, from_library)) if *from_library == *library => {
+                        Some((first, from_library)) if *from_library == library => {
                             errors.push(twice(name, f.name.span, first.name.span));
                         }
                         _ => {
-                            functions.insert(name, (f, *library));
+                            functions.insert(name, (f, library));
                         }
                     }
                 }
@@ -81,7 +84,7 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
         return Err(errors);
     }
     let functions = functions.into_iter().map(|(name, (f, _))| (name, f)).collect();
-    Ok(Program { functions, constants, library: library_files })
+    Ok(Program { functions, constants })
 }
 
 fn twice(name: &str, second: crate::Span, first: crate::Span) -> Diagnostic {
@@ -96,14 +99,14 @@ impl<'a> Program<'a> {
         self.functions.get(name).copied()
     }
 
-    /// Every function's name, sorted.
+    /// The names of all functions, and of what else the library declares: to be suggested.
     pub(crate) fn function_names(&self) -> impl Iterator<Item = &'a str> {
-        self.functions.keys().copied()
+        self.functions.keys().copied().chain(library::names())
     }
 
     /// Whether the function is the library's.
     pub(crate) fn is_library(&self, f: &Function) -> bool {
-        f.name.span.source.0 < self.library
+        (f.name.span.source.0 as usize) < library::FILES.len()
     }
 
     /// The user's functions, in the order of their declaration.
