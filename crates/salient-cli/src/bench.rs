@@ -197,21 +197,28 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// How a contestant does beside the last one, if that is another.
+fn beside(c: &Contestant<'_>, all: &[Contestant<'_>]) -> String {
+    let other = all.last().filter(|last| last.engine != c.engine);
+    other.map_or_else(String::new, |last| {
+        let times = millis(last.median()) / millis(c.median());
+        format!("median {times:.2} times as fast as {}; ", last.engine)
+    })
+}
+
 fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> String {
     let mut out = format!("{threads} thread(s), {}", peaks.text());
-    let last = contestants.last().map_or(0.0, |c| millis(c.median()));
     for c in contestants {
         let (least, median) = (millis(c.least()), millis(c.median()));
         let speed = c.profile.flops() as f64 / least / 1e6;
         let _ = writeln!(
             out,
             "{}: median {median:.3} ms, minimum {least:.3} ms of {} calls; {speed:.1} GF/s at the minimum ({:.2} of one core's peak); \
-             median {:.2} times as fast as {}; {} bytes of working memory",
+             {}{} bytes of working memory",
             c.engine,
             c.calls.len(),
             speed / peaks.fma,
-            last / median,
-            contestants.last().map_or(Engine::Jit, |c| c.engine),
+            beside(c, contestants),
             c.session.working_bytes().unwrap_or(0),
         );
         out += &c.profile.text(peaks);
