@@ -15,6 +15,7 @@ use cranelift_module::{FuncId, Linkage, Module};
 use salient_vector::{Body, Ty};
 
 use self::wide::Wide;
+use crate::machine_code::MachineCode;
 use crate::target::{Isa, Target};
 
 /// Who makes the machine code.
@@ -88,18 +89,17 @@ pub fn define(module: &mut JITModule, target: &Target, name: &str, body: &Body) 
     let id = module
         .declare_function(name, Linkage::Local, &signature(body, target))
         .map_err(|error| EmitError::new(body, error))?;
-    let defined = match emitter(target).wide() {
-        None => {
-            let mut context = Context::for_function(cranelift::emit(body, target));
-            module.define_function(id, &mut context)
-        }
-        Some(wide) => {
-            let code = wide::emit(body, wide);
-            module.define_function_bytes(id, wide::VECTOR_BYTES, &code.bytes, &[])
-        }
-    };
-    defined.map_err(|error| EmitError::new(body, error))?;
+    compile(target, id, body)?.define(module).map_err(|error| EmitError::new(body, error))?;
     Ok(id)
+}
+
+/// The machine code of a verified body that has been declared.
+pub(crate) fn compile(target: &Target, id: FuncId, body: &Body) -> Result<MachineCode, EmitError> {
+    match emitter(target).wide() {
+        None => MachineCode::of_function(id, cranelift::emit(body, target), target)
+            .map_err(|error| EmitError::new(body, error)),
+        Some(wide) => Ok(MachineCode::of_bytes(id, wide::emit(body, wide).bytes, wide::VECTOR_BYTES)),
+    }
 }
 
 /// The assembly of a body, as `ir --stage asm` shows it.

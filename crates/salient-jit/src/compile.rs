@@ -4,11 +4,12 @@
 
 use crate::bodies;
 use crate::loops::{self, Nest};
+use crate::machine_code::{self, MachineCode};
 use crate::pool::Pool;
 use crate::target::{IsaChoice, Target, TargetError};
 use crate::tuning::Threading;
 use cranelift_codegen::Context;
-use cranelift_codegen::ir::Signature;
+use cranelift_codegen::ir::{Function, Signature};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
 use salient_tile::memory::Outline;
@@ -116,7 +117,7 @@ impl<'p> Functions<'p> {
     fn nest(
         &mut self,
         kernel: &'p Kernel,
-        define: &mut dyn FnMut(&str, &Body) -> Result<FuncId, CompileError>,
+        define: &mut dyn FnMut(&str, &'p Body) -> Result<FuncId, CompileError>,
     ) -> Result<(Nest, Vec<BufferId>, Option<FuncId>), CompileError> {
         let mut ids = Vec::new();
         for body in &kernel.bodies {
@@ -153,7 +154,7 @@ impl Compiled {
         let target = Target::host(options.isa)?;
         let pool = Pool::shared(options.threads, options.threading.looks).map_err(CompileError::Threads)?;
         let mut module = target.module()?;
-        let made = define(&program, &target, &mut module);
+        let made = define(&program, &target, &mut module, &pool);
         let finalised = made.and_then(|made| {
             module.finalize_definitions().map_err(|e| CompileError::kernel(&program.name, e))?;
             Ok(made)
@@ -285,15 +286,24 @@ fn counterpart(of: &Kernel, copy: &Kernel, buffer: BufferId) -> BufferId {
     *found.expect("a kernel reads or writes the buffers whose addresses it takes").1
 }
 
-/// Defines every function of a program; gives that of each kernel, with the buffers whose addresses it takes.
+/// A function that is to be compiled.
+enum Job<'p> {
+    Body(&'p Body),
+    Nest(Box<Function>),
+}
+
+/// Defines every function of a program; gives that of each kernel, with the buffers whose addresses it takes. Functions are
+/// declared one after the other, compiled on all threads of the pool, and put into the module in the order in which they
+/// were declared: the code is the same for any number of threads.
 fn define(
     program: &Program,
     target: &Target,
     module: &mut JITModule,
+    pool: &Pool,
 ) -> Result<Vec<(FuncId, Vec<BufferId>)>, CompileError> {
     let mut functions = Functions::new(program);
     let mut made: Vec<(FuncId, Vec<BufferId>)> = Vec::new();
-    let mut context = Context::new();
+    let mut jobs: Vec<(&Kernel, FuncId, Job<'_>)> = Vec::new();
     for (at, kernel) in program.kernels.iter().enumerate() {
         if let Some(Some(of)) = program.copies.get(at)
             && let Some((id, buffers)) = made.get(*of)
@@ -303,23 +313,33 @@ fn define(
             continue;
         }
         let (nest, buffers, known) = functions.nest(kernel, &mut |name, body| {
-            bodies::define(module, target, name, body).map_err(|e| CompileError::kernel(&kernel.name, e))
+            let id = declare(module, &kernel.name, name, &bodies::signature(body, target))?;
+            jobs.push((kernel, id, Job::Body(body)));
+            Ok(id)
         })?;
         let id = match known {
             Some(id) => id,
             None => {
                 let name = format!("kernel.{at}.{}", kernel.name);
                 let id = declare(module, &kernel.name, &name, &loops::signature(target))?;
-                context.func = loops::emit(&nest, &program.symbols, bodies::lanes(target), module, target);
-                module
-                    .define_function(id, &mut context)
-                    .map_err(|e| CompileError::kernel(&kernel.name, e))?;
-                context.clear();
+                let function = loops::emit(&nest, &program.symbols, bodies::lanes(target), module, target);
+                jobs.push((kernel, id, Job::Nest(Box::new(function))));
                 functions.nests.push((nest, id));
                 id
             }
         };
         made.push((id, buffers));
+    }
+    let compiled = machine_code::on_all(pool, jobs.len(), |at| {
+        let (kernel, id, job) = &jobs[at];
+        let code = match job {
+            Job::Body(body) => bodies::compile(target, *id, body).map_err(|e| e.to_string()),
+            Job::Nest(function) => MachineCode::of_function(*id, (**function).clone(), target),
+        };
+        code.map_err(|why| CompileError::kernel(&kernel.name, why))
+    });
+    for ((kernel, ..), code) in jobs.iter().zip(compiled) {
+        code?.define(module).map_err(|why| CompileError::kernel(&kernel.name, why))?;
     }
     Ok(made)
 }

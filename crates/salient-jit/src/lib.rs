@@ -7,6 +7,7 @@ pub mod bodies;
 mod compile;
 mod load;
 mod loops;
+mod machine_code;
 pub mod peak;
 mod plan;
 mod pool;
