@@ -144,14 +144,13 @@ fn report(diagnostic: &Diagnostic) -> Report<usize> {
 /// `did you mean …?`, if one of the candidates is near enough to what was written.
 pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let candidates: BTreeSet<&str> = candidates.into_iter().collect();
-    if let Some(name) = nearest(written, candidates.iter().copied()) {
-        return Some(format!("did you mean `{name}`?"));
-    }
     // `gelu` for `gelu_erf` and `gelu_tanh`; a name that many contain says too little.
-    let has_it = |name: &&str| name.split('_').any(|word| word == written);
-    let longer: Vec<&str> = candidates.into_iter().filter(has_it).collect();
-    let one_of = || longer.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
-    (1..=MOST_LONGER).contains(&longer.len()).then(|| format!("did you mean {}?", one_of()))
+    let has_it = |name: &&&str| **name != written && name.split('_').any(|word| word == written);
+    let longer: Vec<String> = candidates.iter().filter(has_it).map(|name| format!("`{name}`")).collect();
+    if (1..=MOST_LONGER).contains(&longer.len()) {
+        return Some(format!("did you mean {}?", longer.join(" or ")));
+    }
+    nearest(written, candidates).map(|name| format!("did you mean `{name}`?"))
 }
 
 /// The most names that are offered for one of their words.
