@@ -93,12 +93,16 @@ fn trial(out: &mut String, of: &Trial) {
         for time in &candidate.times {
             let _ = write!(out, " {:>21.2} us", time.as_secs_f64() * 1e6);
         }
+        let _ = write!(out, "  {:.3}", candidate.part);
+        if let Some((_, part)) = of.again.filter(|(candidate, _)| *candidate == at) {
+            let _ = write!(out, ", again {part:.3}");
+        }
         let word = match (at == of.chosen, at) {
             (true, 0) => "  chosen (the default)",
             (true, _) => "  chosen",
             (false, 0) => "  the default",
             (false, _) => "",
         };
-        let _ = writeln!(out, "  {:.3}{word}", candidate.part);
+        let _ = writeln!(out, "{word}");
     }
 }
