@@ -8,8 +8,9 @@ use crate::options::{Compile, Timed};
 use crate::profile::{Peaks, Profile};
 use crate::terminal;
 use salient::{
-    Array, Arrays, DType, Engine, IsaChoice, Model, Options, Session, Sources, Weights, read_sources,
+    Array, Arrays, DType, Engine, IsaChoice, Model, Options, Session, Sources, Weights, listed, read_sources,
 };
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -226,6 +227,17 @@ fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> Stri
     out
 }
 
+/// Says which dimensions of a model have no length.
+fn unknown(model: &Model, lengths: &salient::Bindings) -> Failure {
+    let ports = model.graph().inputs().iter().chain(model.graph().params());
+    let dims = ports.flat_map(|port| model.graph().shape(&port.axes)).flat_map(|dim| dim.symbols());
+    let names: BTreeSet<String> =
+        dims.filter(|name| !lengths.contains_key(name)).map(|name| name.to_string()).collect();
+    let names = listed(names.iter().map(String::as_str));
+    let model = model.graph().name();
+    Failure::call(format!("`{model}` has no lengths for {names}: give each with --set NAME=VALUE"))
+}
+
 /// Random arrays for inputs or parameters whose shapes are known where states hold so many positions: normal floats, small
 /// integers, true.
 fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Result<Arrays, Failure> {
@@ -237,10 +249,7 @@ fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Resul
         let mut shape = Vec::new();
         for dim in model.graph().shape(&port.axes) {
             let known = dim.eval(&lengths).ok().and_then(|n| usize::try_from(n).ok());
-            let why = || {
-                Failure::call(format!("the length {dim} of `{}` is not known: give it with --set", port.name))
-            };
-            shape.push(known.ok_or_else(why)?);
+            shape.push(known.ok_or_else(|| unknown(model, &lengths))?);
         }
         let count: usize = shape.iter().product();
         let array = match port.dtype {

@@ -442,7 +442,7 @@ fn a_cache_of_any_length_is_timed() {
     }
     let ended = words(&format!("bench {model} --rounds 1"));
     assert!(
-        ended.stderr.contains("the length T of `x` is not known: give it with --set"),
+        ended.stderr.contains("has no lengths for `T`: give each with --set NAME=VALUE"),
         "{}",
         ended.stderr
     );

@@ -153,6 +153,9 @@ pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
     nearest(written, candidates).map(|name| format!("did you mean `{name}`?"))
 }
 
+/// What is said to those who give an axis among the arguments, by its number, as other languages have it.
+pub(crate) const AXIS_IN_BRACKETS: &str = "an axis stands in brackets, by its index: `softmax[j](s[i, j])`";
+
 /// The most names that are offered for one of their words.
 const MOST_LONGER: usize = 4;
 

@@ -80,6 +80,10 @@ mistakes! {
     argument_of_the_wrong_length: "fn f(x: f32[T, D], y: f32[D]) {\n    return x + y\n}\n\nmodel m(x: f32[T, D], y: f32[E]) {\n    return f(x, y)\n}\n";
     argument_missing: body("return scaled_attention(x, x)");
     argument_too_many: body("return relu(x, x)");
+    axis_as_an_argument: body("return softmax(x, 1)");
+    axis_as_an_argument_by_name: body("return softmax(x, dim = 1)");
+    axis_of_a_sum_as_an_argument: body("return sum(x, 1)");
+    word_of_several_names: body("return gelu(x)");
     argument_of_no_parameter: body("return scaled_attention(x, x, x, mask = keep)");
     argument_given_twice: body("return scaled_attention(x, x, x, q = x)");
     brackets_missing: body("return linear(x) as w");

@@ -6,7 +6,7 @@ use super::call::{Given, match_parameters};
 use super::uses::Wanted;
 use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
 use crate::ast::{Argument, Expr, Function};
-use crate::diag::{Diagnostic, counted, did_you_mean, listed};
+use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
 use crate::value::{Slot, StaticArg, StaticValue, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, DType, Dim, FusedOp, MapOp, Name, Op, ReduceOp};
@@ -44,7 +44,9 @@ impl<'a> Lowerer<'a, '_> {
     ) -> Eval<(Tensor, Span, Vec<Bound>)> {
         if along.given.len() != 1 {
             let n = along.given.len();
-            return Err(Diagnostic::error(span, format!("`{name}` takes one tensor, found {n}")).into());
+            return Err(Diagnostic::error(span, format!("`{name}` takes one tensor, found {n}"))
+                .help(AXIS_IN_BRACKETS)
+                .into());
         }
         let arg = along.given.remove(0);
         Ok((self.tensor(arg.value, arg.span)?, arg.span, along.bound))

@@ -4,7 +4,7 @@
 
 use super::{Eval, Fail, Frame, Lowerer};
 use crate::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathPart};
-use crate::diag::{Diagnostic, counted, did_you_mean};
+use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean};
 use crate::source::Span;
 use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Const, MapOp, Typing};
@@ -439,16 +439,18 @@ pub(super) fn match_parameters<'a>(
         };
         let Some(at) = at else {
             let names = f.params.iter().map(|p| p.name.name.as_str());
+            let along = || f.statics.iter().any(|s| s.axis).then(|| AXIS_IN_BRACKETS.to_owned());
             let d = match &arg.name {
                 Some(wanted) => Diagnostic::error(arg.span, format!("`{name}` has no parameter `{wanted}`"))
-                    .help_if(did_you_mean(wanted, names)),
+                    .help_if(did_you_mean(wanted, names).or_else(along)),
                 None => Diagnostic::error(
                     span,
                     format!(
                         "`{name}` takes {}, found {count}",
                         counted(f.params.len(), "argument", "arguments")
                     ),
-                ),
+                )
+                .help_if(along()),
             };
             return Err(d.also(f.span, "declared here").into());
         };

@@ -2,7 +2,7 @@
 //!
 //! Only words: what the language is, the grammar alone decides.
 
-use crate::diag::Diagnostic;
+use crate::diag::{AXIS_IN_BRACKETS, Diagnostic};
 use crate::grammar::{Grammar, Rule};
 use crate::limits;
 use crate::source::{SourceFile, Span};
@@ -112,6 +112,7 @@ fn hint(found: &str, rest: &str) -> Option<String> {
             "a choice between values is `if a then b else c`; between statements `if a { … } else { … }`"
         }
         "{" => "a choice between values is `if a then b else c`, without braces",
+        "axis" => AXIS_IN_BRACKETS,
         "." => "`.T` is the only thing that may follow a dot",
         _ => return None,
     };
