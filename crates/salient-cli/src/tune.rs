@@ -7,7 +7,8 @@ use crate::{terminal, tuning};
 use salient::tune::{Effort, Measured, Trial, Tuned, tune};
 use salient::{IsaChoice, processor};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `salient tune`.
 #[derive(clap::Args)]
@@ -33,6 +34,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if file.is_none() && !args.dry_run {
         return Err(Failure::call("this platform has no folder for configurations: give a file with --out"));
     }
+    // Before the time is spent.
+    file.as_deref().map_or(Ok(()), writable)?;
     let known = file.as_deref().map(tuning::existing).unwrap_or_default();
     let effort = if args.quick { Effort::QUICK } else { Effort::FULL };
     let bar = terminal::progress(0, "{bar:40} {pos} of {len}: {msg}");
@@ -45,13 +48,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tuned = tuned?;
     terminal::print(&table(&tuned))?;
     let Some(file) = file else { return Ok(()) };
-    let fail = |e: std::io::Error| Failure::call(format!("{}: cannot be written: {e}", file.display()));
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(fail)?;
-    }
-    std::fs::write(&file, tuned.tuning.to_text()).map_err(fail)?;
+    std::fs::write(&file, tuned.tuning.to_text()).map_err(|e| unwritable(&file, &e))?;
     let read = if args.out.is_some() { "give it with --tuning" } else { "every command reads it" };
     terminal::print(&format!("\nwritten to {}: {read}\n", file.display()))
+}
+
+fn unwritable(file: &Path, why: &io::Error) -> Failure {
+    Failure::call(format!("{}: cannot be written: {why}", file.display()))
+}
+
+/// Makes the file's folder, and checks that the file can be written; what it holds stays.
+fn writable(file: &Path) -> Outcome {
+    let is_new = !file.exists();
+    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let opened = folder.and_then(|()| std::fs::OpenOptions::new().append(true).create(true).open(file));
+    opened
+        .and_then(|_| if is_new { std::fs::remove_file(file) } else { Ok(()) })
+        .map_err(|e| unwritable(file, &e))
 }
 
 fn table(tuned: &Tuned) -> String {

@@ -60,6 +60,14 @@ fn a_file_that_was_named_must_be_right() {
     assert_eq!(explain("default", &["--tuning", "missing.toml"]).code, Some(2));
 }
 
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_anything_is_measured() {
+    let path = format!("{}/below.toml", file("no_folder", "a file"));
+    let ended = salient_with(&[], &["tune", "--out", &path]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.starts_with(&format!("error: {path}: cannot be written: ")), "{}", ended.stderr);
+}
+
 /// Elsewhere the folder is not told by variables that a test can set.
 #[cfg(target_os = "linux")]
 #[test]
