@@ -6,7 +6,9 @@
 use crate::coded::{body_bits, coded_panels};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
-use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, stored, var};
+use crate::maker::{
+    Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
+};
 use crate::map::map;
 use crate::pack::stored_view;
 use crate::panels::{Panels, pack_panels};
@@ -30,8 +32,9 @@ pub(crate) struct Contraction {
     pub(crate) right: NodeId,
     /// The axis summed over.
     pub(crate) depth: AxisId,
-    /// An axis of the left operand alone. Without one the left operand is a single row.
-    pub(crate) row: Option<AxisId>,
+    /// Axes of the left operand alone, outermost first: all of them together number the rows. Without any the left operand
+    /// is a single row.
+    pub(crate) rows: Vec<AxisId>,
     /// An axis of the right operand alone.
     pub(crate) column: AxisId,
 }
@@ -52,16 +55,31 @@ pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId
 /// end, and columns hold the innermost axis where they can.
 pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<Contraction> {
     let (a, b, depth) = sum_of_products(g, node)?;
-    let own = |x: NodeId, y: NodeId| {
-        order.iter().rposition(|k| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k))
+    let own = |x: NodeId, y: NodeId| -> Vec<AxisId> {
+        let of_x = |k: &AxisId| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k);
+        order.iter().copied().filter(of_x).collect()
     };
     let (of_a, of_b) = (own(a, b), own(b, a));
+    let place = |of: &[AxisId]| of.last().and_then(|k| order.iter().rposition(|o| o == k));
     // What has no axis of its own comes before all that have one.
-    let ((left, row), (right, column)) =
-        if of_a < of_b { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
-    let row = row.map(|at| order[at]);
-    (row.is_some() || reads_parameter(g, right))
-        .then(|| Some(Contraction { node, left, right, depth, row, column: order[column?] }))?
+    let ((left, rows), (right, columns)) =
+        if place(&of_a) < place(&of_b) { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
+    let column = *columns.last()?;
+    (!rows.is_empty() || reads_parameter(g, right))
+        .then_some(Contraction { node, left, right, depth, rows, column })
+}
+
+/// The axes of a product by a parameter that the parameter alone has. With these at the inner end of the result, the
+/// parameter is the operand that is packed, once for all calls, and all other axes are rows.
+pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
+    let Some((a, b, _)) = sum_of_products(g, node) else { return Vec::new() };
+    let (parameter, other) = match (reads_parameter(g, a), reads_parameter(g, b)) {
+        (true, false) => (a, b),
+        (false, true) => (b, a),
+        (true, true) | (false, false) => return Vec::new(),
+    };
+    let axes = &g.node(node).axes;
+    axes.iter().filter(|k| g.node(parameter).axes.contains(*k) && !g.node(other).axes.contains(*k)).collect()
 }
 
 /// Rows of smaller tiles, for what whole tiles leave over.
@@ -177,8 +195,13 @@ struct Spread {
     blocks: Dim,
 }
 
-/// Brings rows `from..to` into that form if they are few: once for all panels.
-fn spread(m: &mut Maker<'_, '_>, bits: Bits, (from, to): (&Dim, &Dim), o: &Operands<'_>) -> (Stmt, Spread) {
+/// Brings rows `from..to` of `all` into that form if those are few: once for all panels.
+fn spread(
+    m: &mut Maker<'_, '_>,
+    bits: Bits,
+    (from, to, all): (&Dim, &Dim, &Dim),
+    o: &Operands<'_>,
+) -> (Stmt, Spread) {
     let blocks = o.depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
     let (rows, totals) = (m.scratch("spread", &n(FEW) * o.depth), m.scratch("totals", &n(FEW) * &blocks));
     let row = m.variable("row", to);
@@ -191,20 +214,21 @@ fn spread(m: &mut Maker<'_, '_>, bits: Bits, (from, to): (&Dim, &Dim), o: &Opera
     ];
     let call = m.call(spread_row(body_bits(bits)), args);
     let then = vec![for_loop(&row, from.clone(), to.clone(), n(1), vec![call])];
-    (if_few((from, to), then, Vec::new()), Spread { rows, totals, blocks })
+    (if_few(all, then, Vec::new()), Spread { rows, totals, blocks })
 }
 
-/// One or the other, by the number of rows.
-fn if_few((from, to): (&Dim, &Dim), then: Vec<Stmt>, otherwise: Vec<Stmt>) -> Stmt {
-    Stmt::If { left: to - from, right: n(FEW + 1), then, otherwise }
+/// One or the other, by the number of rows of the whole product: the last rows of many are computed as those before them,
+/// so that a row gives the same bits at any place.
+fn if_few(all: &Dim, then: Vec<Stmt>, otherwise: Vec<Stmt>) -> Stmt {
+    Stmt::If { left: all.clone(), right: n(FEW + 1), then, otherwise }
 }
 
-/// The calls of tiles over rows `from..to` of one panel of codes.
+/// The calls of tiles over rows `from..to` of `all`, for one panel of codes.
 fn coded_tiles(
     m: &mut Maker<'_, '_>,
     shape: Shape,
     bits: Bits,
-    (from, to): (&Dim, &Dim),
+    (from, to, all): (&Dim, &Dim, &Dim),
     o: &Operands<'_>,
     spread: &Spread,
 ) -> Vec<Stmt> {
@@ -240,7 +264,7 @@ fn coded_tiles(
     let mut many = vec![m.call(widen_panel(shape.vectors, bits), args)];
     let widened = Operands { panel: (wide, &n(0)), ..*o };
     many.extend(tiles(m, shape, Zeros::Multiply, (from, to), &widened));
-    vec![if_few((from, to), few, many)]
+    vec![if_few(all, few, many)]
 }
 
 /// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
@@ -252,16 +276,34 @@ struct Lying {
     row: Dim,
 }
 
+/// What each of several axes stands for where they are numbered together, the last fastest, and `at` is the number.
+fn numbered(g: &Graph, ranges: &Ranges, axes: &[AxisId], at: &Dim, env: &mut Env) {
+    let mut rest = at.clone();
+    for (position, axis) in axes.iter().enumerate().rev() {
+        let index = if position == 0 {
+            rest.clone()
+        } else {
+            // Of an axis without positions there is no row.
+            let quotient = ranges.quotient(&rest, g.extent(*axis)).unwrap_or_else(|| n(0));
+            let index = &rest - &(g.extent(*axis) * &quotient);
+            rest = quotient;
+            index
+        };
+        env.insert(*axis, Bound::Poly(index));
+    }
+}
+
 /// The left operand in place, the axes in `env` standing for what it says.
 fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Option<Lying> {
     const ROW: &str = "%row";
+    let g = scope.graph;
     let mut ranges = ranges.clone();
-    ranges.insert(ROW, &rows_of(scope.graph, c));
-    ranges.insert(LANE, scope.graph.extent(c.depth));
+    ranges.insert(ROW, &rows_of(g, c));
+    ranges.insert(LANE, g.extent(c.depth));
     let mut env = env.clone();
-    env.extend(c.row.map(|row| (row, Bound::Poly(var(ROW)))));
+    numbered(g, &ranges, &c.rows, &var(ROW), &mut env);
     env.insert(c.depth, Bound::Poly(var(LANE)));
-    let (base, at) = match scope.rows.get(&(c.left, c.row, c.depth)) {
+    let (base, at) = match scope.rows.get(&(c.left, c.rows.clone(), c.depth)) {
         Some(stored) => stored.at(&env)?,
         None => stored_view(scope, &ranges, c.left, &env)?,
     };
@@ -270,11 +312,36 @@ fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Opti
     (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(Lying { base, start, row })
 }
 
+/// The left operand in place with as many of its axes as rows as lie at one distance from row to row; `None` if it has to be
+/// stored for the product.
+fn lying_rows(scope: &Scope<'_>, c: &Contraction, order: &[AxisId]) -> Option<Contraction> {
+    let g = scope.graph;
+    let fewer = (0..c.rows.len().max(1)).map(|from| {
+        let rows = c.rows.get(from..).unwrap_or_default().to_vec();
+        Contraction { rows, ..c.clone() }
+    });
+    fewer.into_iter().find(|c| {
+        let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
+        for (at, axis) in outer_axes(c, order).into_iter().enumerate() {
+            let name = format!("%{at}");
+            ranges.insert(&name, g.extent(axis));
+            anywhere.insert(axis, Bound::Poly(var(&name)));
+        }
+        lying(scope, &ranges, c, &anywhere).is_some()
+    })
+}
+
+/// The axes of a result that are neither rows nor columns of the product, in its order.
+fn outer_axes(c: &Contraction, order: &[AxisId]) -> Vec<AxisId> {
+    order.iter().copied().filter(|a| !c.rows.contains(a) && *a != c.column).collect()
+}
+
 /// The kernels that store `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`: those
 /// that bring the operands into the form that tiles read, then the product itself.
 ///
 /// The right operand is packed once for all rows. The left one is read where it lies if its rows are contiguous there; else
-/// it is computed before, once for all columns and for whoever else reads it.
+/// it is computed before, once for all columns and for whoever else reads it. All axes of the left operand alone are one axis
+/// of rows, batches and positions alike, so that short sequences fill tiles; the results go to where each row belongs.
 pub(crate) fn product(
     scope: &mut Scope<'_>,
     buffers: &mut Vec<Buffer>,
@@ -284,26 +351,19 @@ pub(crate) fn product(
     let g = scope.graph;
     let (tiling, shape) = (scope.tiling, scope.tiling.tile());
     let item_rows = n(tiling.product_rows);
-    let outer: Vec<AxisId> =
-        target.buffer.axes.iter().copied().filter(|a| Some(*a) != c.row && *a != c.column).collect();
     let mut kernels = Vec::new();
     let panels = panels_of(scope, buffers, &mut kernels, target, c, shape.vectors);
-    let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
-    for (at, axis) in outer.iter().enumerate() {
-        let name = format!("%{at}");
-        ranges.insert(&name, g.extent(*axis));
-        anywhere.insert(*axis, Bound::Poly(var(&name)));
-    }
-    if lying(scope, &ranges, c, &anywhere).is_none() {
+    let c = &lying_rows(scope, c, &target.buffer.axes).unwrap_or_else(|| {
         kernels.push(store_left(scope, buffers, target, c));
-    }
+        c.clone()
+    });
 
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
     let mut env = Env::new();
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
     let group_width = &n((tiling.product_vectors / tiling.tile_vectors).max(1)) * &width;
-    m.outer_axes(outer, &mut env);
+    m.outer_axes(outer_axes(c, &target.buffer.axes), &mut env);
     let block = m.outer("block", &ceil_div(&rows, &item_rows));
     let group = m.outer("group", &ceil_div(&columns, &group_width));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
@@ -339,9 +399,9 @@ pub(crate) fn product(
     let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
     match panels.bits {
         Some(bits) => {
-            let (before, spread) = spread(&mut m, bits, (&first, &last), &whole);
+            let (before, spread) = spread(&mut m, bits, (&first, &last, &rows), &whole);
             stmts.push(before);
-            stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last), &whole, &spread)));
+            stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last, &rows), &whole, &spread)));
         }
         None => {
             let step = n(tiling.depth_block());
@@ -371,12 +431,15 @@ pub(crate) fn product(
     }
     // The rows of sums go out through whatever follows the product.
     let offset = &n(0) - &(&(&first * &group_width) + &from);
-    let strides = c.row.map(|row| (row, group_width)).into_iter().chain([(c.column, n(1))]).collect();
+    let of_rows = row_major(&c.rows, &g.shape(&c.rows)).into_iter();
+    let strides =
+        of_rows.map(|(axis, each)| (axis, &each * &group_width)).chain([(c.column, n(1))]).collect();
     let held = Maker::scratch_value(sums, offset, strides);
     let before = m.scope.stored.insert(c.node, held);
-    let row_name = c.row.map_or_else(|| "row".into(), |row| m.axis_name(row));
+    let row_names: Vec<_> = c.rows.iter().map(|row| m.axis_name(*row)).collect();
+    let row_name = if row_names.is_empty() { "row".to_owned() } else { row_names.join("_") };
     let row = m.variable(&row_name, &rows);
-    env.extend(c.row.map(|axis| (axis, Bound::Poly(var(&row)))));
+    numbered(g, &m.scope.ranges, &c.rows, &var(&row), &mut env);
     env.insert(c.column, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &columns);
     let count = &to - &from;
@@ -394,7 +457,7 @@ pub(crate) fn product(
 
 /// How many rows a product has.
 fn rows_of(g: &Graph, c: &Contraction) -> Dim {
-    c.row.map_or(n(1), |row| g.extent(row).clone())
+    total(&g.shape(&c.rows))
 }
 
 /// Whether an operand is a parameter, or a view of one.
@@ -436,9 +499,9 @@ fn store_left(
     c: &Contraction,
 ) -> Kernel {
     let g = scope.graph;
-    let outside = |a: &AxisId| Some(*a) != c.row && *a != c.depth;
+    let outside = |a: &AxisId| !c.rows.contains(a) && *a != c.depth;
     let mut axes: Vec<AxisId> = g.node(c.left).axes.iter().filter(outside).collect();
-    axes.extend(c.row.into_iter().chain([c.depth]));
+    axes.extend(c.rows.iter().copied().chain([c.depth]));
     let id = BufferId(buffers.len());
     buffers.push(Buffer {
         name: format!("{}.rows", name_of(scope, c.left, target)),
@@ -450,7 +513,7 @@ fn store_left(
     });
     let buffer = &buffers[id.0];
     let kernel = map(scope, c.left, id, buffer);
-    scope.rows.insert((c.left, c.row, c.depth), stored(id, buffer));
+    scope.rows.insert((c.left, c.rows.clone(), c.depth), stored(id, buffer));
     kernel
 }
 

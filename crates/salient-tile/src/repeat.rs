@@ -237,10 +237,10 @@ impl<'g> Repeats<'g> {
             .collect();
         scope.panels.extend(panels);
         let rows: Vec<_> = (scope.rows.iter())
-            .filter_map(|((node, row, depth), stored)| match stored.base {
+            .filter_map(|((node, rows, depth), stored)| match stored.base {
                 Base::Buffer(id) if of_made(id) => {
                     let stored = Stored { base: Base::Buffer(next[&id]), ..stored.clone() };
-                    Some(((self.shift(*node), *row, *depth), stored))
+                    Some(((self.shift(*node), rows.clone(), *depth), stored))
                 }
                 Base::Buffer(_) | Base::Scratch(_) | Base::Status => None,
             })

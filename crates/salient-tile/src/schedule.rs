@@ -12,7 +12,7 @@ use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
 use crate::load::split;
 use crate::maker::stored;
 use crate::map::{append, map};
-use crate::product::{Contraction, contraction, product, sum_of_products};
+use crate::product::{Contraction, axes_of_parameter, contraction, product, sum_of_products};
 use crate::repeat::{Around, Repeats};
 use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};
@@ -556,7 +556,7 @@ impl<'g> Assembler<'g> {
             None => {
                 let name =
                     self.names[node.index()].clone().unwrap_or_else(|| format!("value.{}", node.index()));
-                self.push(name, Role::Temporary, node, self.layout(node))
+                self.push(name, Role::Temporary, node, self.layout(node, form))
             }
         };
         self.homes.insert(node, id);
@@ -624,11 +624,19 @@ impl<'g> Assembler<'g> {
         wholes.into_iter().find(|order| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a)))
     }
 
-    /// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered; but two axes
-    /// that a reader merges into one lie side by side at the inner end, so that the merged axis is contiguous.
-    fn layout(&self, node: NodeId) -> Vec<AxisId> {
+    /// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered, the columns of
+    /// a product by a parameter last; but two axes that a reader merges into one lie side by side at the inner end, so that
+    /// the merged axis is contiguous.
+    fn layout(&self, node: NodeId, form: &Form) -> Vec<AxisId> {
         let g = self.g;
-        let mut order = self.order_in_output(node).unwrap_or_else(|| g.node(node).axes.iter().collect());
+        let mut order = self.order_in_output(node).unwrap_or_else(|| {
+            let columns = match form {
+                Form::Product(sum) => axes_of_parameter(g, *sum),
+                Form::Source | Form::Map | Form::Rows | Form::Attention(..) => Vec::new(),
+            };
+            let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
+            others.chain(columns.iter().copied()).collect()
+        });
         let (mut quotient, mut remainder) = (None, None);
         let mut views = g.users(node);
         while let Some(id) = views.pop() {

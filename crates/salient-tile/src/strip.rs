@@ -51,8 +51,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) coded: &'g BTreeMap<usize, Bits>,
     /// Sizes of tiles and blocks.
     pub(crate) tiling: Tiling,
-    /// Operands of products that are stored row by row: the node, its rows if it has several, and its depth.
-    pub(crate) rows: BTreeMap<(NodeId, Option<AxisId>, AxisId), Stored>,
+    /// Operands of products that are stored row by row: the node, the axes that number its rows, and its depth.
+    pub(crate) rows: BTreeMap<(NodeId, Vec<AxisId>, AxisId), Stored>,
     pub(crate) ranges: Ranges,
     /// Buffers read so far.
     pub(crate) reads: BTreeSet<BufferId>,
