@@ -159,6 +159,62 @@ fn products_at_odd_sizes() {
     }
 }
 
+/// Items of positions by a parameter, with what depends on the position behind it; the result's axes by their names.
+fn batch_by_parameter(order: [&str; 3]) -> Graph {
+    let mut m = Model::new();
+    let (b, t, d, o) = (m.axis("b", "B"), m.axis("t", "T"), m.axis("d", "D"), m.axis("o", "O"));
+    let (x, places) = (m.input("x", &[b, t, d]), m.input("places", &[t, o]));
+    let w = m.b.param("w", &[o, d], DType::F32, None, None);
+    let y = m.sum_of_products(d, x, w);
+    let y = m.map(MapOp::Add, &[y, places]);
+    let index = m.b.iota(t);
+    let index = m.map(MapOp::ToF32, &[index]);
+    let y = m.map(MapOp::Sub, &[y, index]);
+    let axes =
+        order.map(|name| [("b", b), ("t", t), ("o", o)].into_iter().find(|(n, _)| *n == name).unwrap().1);
+    m.done("y", &axes, y)
+}
+
+#[test]
+fn batches_and_positions_are_rows_of_one_product() {
+    let g = batch_by_parameter(["b", "t", "o"]);
+    let program = schedule(&g, salient_tile::Options::default());
+    let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
+    assert_eq!(kinds, [Kind::Pack, Kind::Product], "nothing is packed but the parameter");
+    let items = |b: i64, t: i64| {
+        let dims = [("B", b), ("T", t), ("D", 8), ("O", 40), ("%L", 16)].map(|(n, d)| (n.into(), d));
+        program.kernels[1].items.eval(&Bindings::from(dims)).unwrap()
+    };
+    assert_eq!(items(32, 10), items(1, 320), "short items fill the blocks of rows that one long one has");
+    for order in [["b", "t", "o"], ["t", "b", "o"], ["b", "o", "t"], ["o", "t", "b"]] {
+        let g = batch_by_parameter(order);
+        for (n, (b, t)) in
+            [(1, 1), (2, 33), (13, 5), (5, 13), (3, 64), (70, 1), (1, 70)].into_iter().enumerate()
+        {
+            let (d, o) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 5) % SIZES.len()]);
+            Case::new(g.clone(), &[("B", b), ("T", t), ("D", d), ("O", o)], n as u64).check();
+        }
+    }
+}
+
+/// Equal items give equal bits, whichever rows of tiles and blocks they fall on.
+#[test]
+fn a_row_gives_the_same_bits_anywhere_in_a_batch() {
+    let (b, t, d, o) = (27, 5, 70, 33);
+    let mut case =
+        Case::new(batch_by_parameter(["b", "t", "o"]), &[("B", b), ("T", t), ("D", d), ("O", o)], 7);
+    let item =
+        random(&mut fastrand::Rng::with_seed(8), vec![t as usize, d as usize], DType::F32).to_f64_vec();
+    let all = (0..b).flat_map(|_| item.iter().map(|v| *v as f32)).collect();
+    let x = Array::new(vec![b as usize, t as usize, d as usize], Elements::F32(all)).unwrap();
+    case.inputs.insert("x".to_owned(), x);
+    for isa in Isa::ALL.into_iter().filter(|isa| *isa <= Isa::detect()) {
+        let y = case.compiled(isa, true, 2)[0].to_f64_vec();
+        let items: Vec<&[f64]> = y.chunks_exact((t * o) as usize).collect();
+        assert!(items.iter().all(|other| *other == items[0]), "items differ on {isa}");
+    }
+}
+
 /// One row, whose axis is not there: of data and a parameter, computed on the way.
 fn row_by_parameter() -> Graph {
     let mut m = Model::new();

@@ -2,10 +2,10 @@
 //!
 //! Only looks at the graph; the kernel is made by `attend`.
 
+use crate::contraction::sum_of_products;
 use crate::index::{Bound, Env, Ranges};
 use crate::maker::{n, var};
 use crate::panels::peel;
-use crate::product::sum_of_products;
 use crate::score::{Scale, scale};
 use crate::strip::LANE;
 use salient_ir::{AxisId, FusedOp, Graph, NodeId, Op};

@@ -4,11 +4,11 @@
 //! parameters are bound. Everything else that reads the parameter reads it in f32. Which parameters are in blocks is the
 //! caller's knowledge ([`Options::coded`](crate::Options)).
 
+use crate::contraction::Contraction;
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Buffer, BufferId, LANES, Role};
 use crate::maker::{ceil_div, n, var};
 use crate::panels::{Panels, peel};
-use crate::product::Contraction;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits, Quantised};
 use salient_ir::{DType, Dim, NodeId, Op};

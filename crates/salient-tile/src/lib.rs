@@ -6,6 +6,7 @@ mod attend;
 mod attention;
 pub mod coded;
 mod columns;
+mod contraction;
 pub mod eval;
 mod index;
 mod keep;

@@ -4,83 +4,26 @@
 //! what at every call is not decided here: see `load`.
 
 use crate::coded::{body_bits, coded_panels};
-use crate::index::{Bound, Env, Ranges};
+use crate::contraction::{
+    Contraction, Renamed, lying, lying_rows, numbered, outer_axes, reads_parameter, rows_of,
+};
+use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
 use crate::maker::{
     Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
 };
 use crate::map::map;
-use crate::pack::stored_view;
 use crate::panels::{Panels, pack_panels};
 use crate::rows::Target;
 use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits};
-use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, DType, Dim, NodeId};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
 use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 /// A multiple of the lanes of every target: so many columns, for each vector of a panel, are whole panels everywhere.
 const MOST_LANES: i64 = 16;
-
-/// A sum of products, its axes by role.
-#[derive(Clone, Debug)]
-pub(crate) struct Contraction {
-    /// The node that is the sum.
-    pub(crate) node: NodeId,
-    pub(crate) left: NodeId,
-    pub(crate) right: NodeId,
-    /// The axis summed over.
-    pub(crate) depth: AxisId,
-    /// Axes of the left operand alone, outermost first: all of them together number the rows. Without any the left operand
-    /// is a single row.
-    pub(crate) rows: Vec<AxisId>,
-    /// An axis of the right operand alone.
-    pub(crate) column: AxisId,
-}
-
-/// The operands and the bound axis of a node that is a sum of f32 products over an axis of both.
-pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId, AxisId)> {
-    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(node) else { return None };
-    let factors = g.args(node)[0];
-    if g.op(factors) != &Op::Map(MapOp::Mul) || g.node(factors).dtype != DType::F32 {
-        return None;
-    }
-    let (a, b) = (g.args(factors)[0], g.args(factors)[1]);
-    (g.node(a).axes.contains(depth) && g.node(b).axes.contains(depth)).then_some((a, b, depth))
-}
-
-/// The node as a matrix product, if each operand has an axis that the other lacks, or the one that has none is multiplied
-/// with a parameter, which is packed once. `order` is the layout of the result: rows and columns are taken from its inner
-/// end, and columns hold the innermost axis where they can.
-pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<Contraction> {
-    let (a, b, depth) = sum_of_products(g, node)?;
-    let own = |x: NodeId, y: NodeId| -> Vec<AxisId> {
-        let of_x = |k: &AxisId| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k);
-        order.iter().copied().filter(of_x).collect()
-    };
-    let (of_a, of_b) = (own(a, b), own(b, a));
-    let place = |of: &[AxisId]| of.last().and_then(|k| order.iter().rposition(|o| o == k));
-    // What has no axis of its own comes before all that have one.
-    let ((left, rows), (right, columns)) =
-        if place(&of_a) < place(&of_b) { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
-    let column = *columns.last()?;
-    (!rows.is_empty() || reads_parameter(g, right))
-        .then_some(Contraction { node, left, right, depth, rows, column })
-}
-
-/// The axes of a product by a parameter that the parameter alone has. With these at the inner end of the result, the
-/// parameter is the operand that is packed, once for all calls, and all other axes are rows.
-pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
-    let Some((a, b, _)) = sum_of_products(g, node) else { return Vec::new() };
-    let (parameter, other) = match (reads_parameter(g, a), reads_parameter(g, b)) {
-        (true, false) => (a, b),
-        (false, true) => (b, a),
-        (true, true) | (false, false) => return Vec::new(),
-    };
-    let axes = &g.node(node).axes;
-    axes.iter().filter(|k| g.node(parameter).axes.contains(*k) && !g.node(other).axes.contains(*k)).collect()
-}
 
 /// Rows of smaller tiles, for what whole tiles leave over.
 const REMAINDERS: [usize; 3] = [4, 2, 1];
@@ -163,16 +106,17 @@ fn tiles_into(
 /// Rows of a tile of fewer columns than a panel has: as many as have addresses in registers.
 const NARROW_ROWS: usize = 8;
 
-/// The calls of tiles that are added to results, over rows `from..to` of one panel of `width`, of whose columns `left` are
-/// left over: few need no whole tile.
-fn by_width(
+/// The calls of tiles that are added to results, over rows `from..to` of one packed panel of `width`, of whose columns `left`
+/// are left over: few need no whole tile.
+pub(crate) fn by_width(
     m: &mut Maker<'_, '_>,
     shape: Shape,
+    zeros: Zeros,
     rows: (&Dim, &Dim),
     o: &Operands<'_>,
     (left, width): (&Dim, &Dim),
 ) -> Vec<Stmt> {
-    let added = (Zeros::Multiply, Into::Add);
+    let added = (zeros, if o.factors.is_some() { Into::AddScaled } else { Into::Add });
     let mut out = tiles_into(m, shape, added, rows, o);
     for vectors in
         [2, 4].iter().filter(|parts| shape.vectors.is_multiple_of(**parts)).map(|p| shape.vectors / p)
@@ -183,6 +127,12 @@ fn by_width(
         out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
     }
     out
+}
+
+/// Whether so many columns leave nothing over of a panel that a narrow tile could spare; of the narrow panels of a tile of one
+/// row none does.
+pub(crate) fn whole_panels(columns: &Dim, shape: Shape) -> bool {
+    shape.rows == 1 || columns.as_constant().is_some_and(|n| n % (shape.vectors as i64 * MOST_LANES) == 0)
 }
 
 /// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
@@ -267,75 +217,6 @@ fn coded_tiles(
     vec![if_few(all, few, many)]
 }
 
-/// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
-struct Lying {
-    base: Base,
-    /// Elements from the base to the first row.
-    start: Dim,
-    /// Elements between rows.
-    row: Dim,
-}
-
-/// What each of several axes stands for where they are numbered together, the last fastest, and `at` is the number.
-fn numbered(g: &Graph, ranges: &Ranges, axes: &[AxisId], at: &Dim, env: &mut Env) {
-    let mut rest = at.clone();
-    for (position, axis) in axes.iter().enumerate().rev() {
-        let index = if position == 0 {
-            rest.clone()
-        } else {
-            // Of an axis without positions there is no row.
-            let quotient = ranges.quotient(&rest, g.extent(*axis)).unwrap_or_else(|| n(0));
-            let index = &rest - &(g.extent(*axis) * &quotient);
-            rest = quotient;
-            index
-        };
-        env.insert(*axis, Bound::Poly(index));
-    }
-}
-
-/// The left operand in place, the axes in `env` standing for what it says.
-fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Option<Lying> {
-    const ROW: &str = "%row";
-    let g = scope.graph;
-    let mut ranges = ranges.clone();
-    ranges.insert(ROW, &rows_of(g, c));
-    ranges.insert(LANE, g.extent(c.depth));
-    let mut env = env.clone();
-    numbered(g, &ranges, &c.rows, &var(ROW), &mut env);
-    env.insert(c.depth, Bound::Poly(var(LANE)));
-    let (base, at) = match scope.rows.get(&(c.left, c.rows.clone(), c.depth)) {
-        Some(stored) => stored.at(&env)?,
-        None => stored_view(scope, &ranges, c.left, &env)?,
-    };
-    let (step, rest) = at.linear_in(LANE)?;
-    let (row, start) = rest.linear_in(ROW)?;
-    (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(Lying { base, start, row })
-}
-
-/// The left operand in place with as many of its axes as rows as lie at one distance from row to row; `None` if it has to be
-/// stored for the product.
-fn lying_rows(scope: &Scope<'_>, c: &Contraction, order: &[AxisId]) -> Option<Contraction> {
-    let g = scope.graph;
-    let fewer = (0..c.rows.len().max(1)).map(|from| {
-        let rows = c.rows.get(from..).unwrap_or_default().to_vec();
-        Contraction { rows, ..c.clone() }
-    });
-    fewer.into_iter().find(|c| {
-        let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
-        for (at, axis) in outer_axes(c, order).into_iter().enumerate() {
-            let name = format!("%{at}");
-            ranges.insert(&name, g.extent(axis));
-            anywhere.insert(axis, Bound::Poly(var(&name)));
-        }
-        lying(scope, &ranges, c, &anywhere).is_some()
-    })
-}
-
-/// The axes of a result that are neither rows nor columns of the product, in its order.
-fn outer_axes(c: &Contraction, order: &[AxisId]) -> Vec<AxisId> {
-    order.iter().copied().filter(|a| !c.rows.contains(a) && *a != c.column).collect()
-}
-
 /// The kernels that store `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`: those
 /// that bring the operands into the form that tiles read, then the product itself.
 ///
@@ -414,15 +295,13 @@ pub(crate) fn product(
                 depth: &count,
                 ..whole
             };
-            let whole_panels =
-                columns.as_constant().is_some_and(|n| n % (shape.vectors as i64 * MOST_LANES) == 0);
-            // Tokens may be few. Outputs of a layer are many, and a tile of one row has narrow panels.
-            let never_narrow = whole_panels || shape.rows == 1 || reads_parameter(g, c.right);
-            let added = (Zeros::Multiply, Into::Add);
+            // Tokens may be few. Outputs of a layer are many.
+            let never_narrow = whole_panels(&columns, shape) || reads_parameter(g, c.right);
+            let zeros = Zeros::Multiply;
             let inner = each_panel(if never_narrow {
-                tiles_into(&mut m, shape, added, (&first, &last), &part)
+                tiles_into(&mut m, shape, (zeros, Into::Add), (&first, &last), &part)
             } else {
-                by_width(&mut m, shape, (&first, &last), &part, (&(&to - &at), &width))
+                by_width(&mut m, shape, zeros, (&first, &last), &part, (&(&to - &at), &width))
             });
             let limit = let_min(&end, vec![depth.clone(), &var(&near) + &step]);
             stmts.push(fill(&mut m, sums, &(&(&last - &first) * &group_width), 0.0));
@@ -453,19 +332,6 @@ pub(crate) fn product(
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
     kernels.push(m.finish(stmts, target.node, target.id, flops));
     kernels
-}
-
-/// How many rows a product has.
-fn rows_of(g: &Graph, c: &Contraction) -> Dim {
-    total(&g.shape(&c.rows))
-}
-
-/// Whether an operand is a parameter, or a view of one.
-fn reads_parameter(g: &Graph, mut node: NodeId) -> bool {
-    while let Op::At(_) = g.op(node) {
-        node = g.args(node)[0];
-    }
-    matches!(g.op(node), Op::Param(_))
 }
 
 /// The panels of the right operand: packed before for another product, or by a kernel that is added.
@@ -499,21 +365,22 @@ fn store_left(
     c: &Contraction,
 ) -> Kernel {
     let g = scope.graph;
-    let outside = |a: &AxisId| !c.rows.contains(a) && *a != c.depth;
-    let mut axes: Vec<AxisId> = g.node(c.left).axes.iter().filter(outside).collect();
-    axes.extend(c.rows.iter().copied().chain([c.depth]));
+    let Renamed { left, rows, depth, .. } = Renamed::of(g, c);
+    let outside = |a: &AxisId| !rows.contains(a) && *a != depth;
+    let mut axes: Vec<AxisId> = g.node(left).axes.iter().filter(outside).collect();
+    axes.extend(rows.iter().copied().chain([depth]));
     let id = BufferId(buffers.len());
     buffers.push(Buffer {
-        name: format!("{}.rows", name_of(scope, c.left, target)),
+        name: format!("{}.rows", name_of(scope, left, target)),
         role: Role::Temporary,
         dtype: DType::F32,
         shape: g.shape(&axes),
         axes,
-        node: c.left,
+        node: left,
     });
     let buffer = &buffers[id.0];
-    let kernel = map(scope, c.left, id, buffer);
-    scope.rows.insert((c.left, c.rows.clone(), c.depth), stored(id, buffer));
+    let kernel = map(scope, left, id, buffer);
+    scope.rows.insert((left, rows, depth), stored(id, buffer));
     kernel
 }
 

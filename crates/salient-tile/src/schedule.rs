@@ -6,13 +6,14 @@
 
 use crate::attend::attend;
 use crate::attention::{any_place, attention, query_axis};
+use crate::contraction::{Contraction, axes_of_parameter, contraction, sum_of_products};
 use crate::index::{Bound, Ranges};
 use crate::keep::kept;
 use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
 use crate::load::split;
 use crate::maker::stored;
 use crate::map::{append, map};
-use crate::product::{Contraction, axes_of_parameter, contraction, product, sum_of_products};
+use crate::product::product;
 use crate::repeat::{Around, Repeats};
 use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
 use crate::strip::{Scope, Stored};

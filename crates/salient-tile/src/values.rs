@@ -6,7 +6,7 @@ use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Stmt};
 use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
 use crate::pack::{Packed, Span, pack, slope, stored_view};
-use crate::product::{Operands, tiles};
+use crate::product::{Operands, by_width, tiles, whole_panels};
 use crate::strip::LANE;
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Shape, Zeros};
@@ -136,7 +136,12 @@ impl Values {
                 dest: (to.context, &(&var(panel) * &self.panel), to.context_row),
                 factors: Some(to.factor),
             };
-            tiles(m, self.shape, zeros, to.rows, &operands)
+            if row.is_some() || self.wide.as_constant().is_none() || whole_panels(&self.wide, self.shape) {
+                return tiles(m, self.shape, zeros, to.rows, &operands);
+            }
+            // Heads of known width may be narrower than a panel.
+            let left = &self.wide - &(&var(panel) * &self.panel);
+            by_width(m, self.shape, zeros, to.rows, &operands, (&left, &self.panel))
         };
         if let Some((base, first, row)) = &self.lying {
             let panel = m.variable("panel", &self.panels);

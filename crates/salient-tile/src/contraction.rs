@@ -1,0 +1,191 @@
+//! Which sums are matrix products, the roles of their axes, and where the left operand lies.
+//!
+//! Makes no kernels: see `product`.
+
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::Base;
+use crate::maker::{n, product as total, var};
+use crate::pack::stored_view;
+use crate::strip::{LANE, Scope};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeMap;
+
+/// A sum of products, its axes by role.
+#[derive(Clone, Debug)]
+pub(crate) struct Contraction {
+    /// The node that is the sum.
+    pub(crate) node: NodeId,
+    pub(crate) left: NodeId,
+    pub(crate) right: NodeId,
+    /// The axis summed over.
+    pub(crate) depth: AxisId,
+    /// Axes of the left operand alone, outermost first: all of them together number the rows. Without any the left operand
+    /// is a single row.
+    pub(crate) rows: Vec<AxisId>,
+    /// An axis of the right operand alone.
+    pub(crate) column: AxisId,
+}
+
+/// The operands and the bound axis of a node that is a sum of f32 products over an axis of both.
+pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId, AxisId)> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(node) else { return None };
+    let factors = g.args(node)[0];
+    if g.op(factors) != &Op::Map(MapOp::Mul) || g.node(factors).dtype != DType::F32 {
+        return None;
+    }
+    let (a, b) = (g.args(factors)[0], g.args(factors)[1]);
+    (g.node(a).axes.contains(depth) && g.node(b).axes.contains(depth)).then_some((a, b, depth))
+}
+
+/// The node as a matrix product, if each operand has an axis that the other lacks, or the one that has none is multiplied
+/// with a parameter, which is packed once. `order` is the layout of the result: rows and columns are taken from its inner
+/// end, and columns hold the innermost axis where they can.
+pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<Contraction> {
+    let (a, b, depth) = sum_of_products(g, node)?;
+    let own = |x: NodeId, y: NodeId| -> Vec<AxisId> {
+        let of_x = |k: &AxisId| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k);
+        order.iter().copied().filter(of_x).collect()
+    };
+    let (of_a, of_b) = (own(a, b), own(b, a));
+    let place = |of: &[AxisId]| of.last().and_then(|k| order.iter().rposition(|o| o == k));
+    // What has no axis of its own comes before all that have one.
+    let ((left, rows), (right, columns)) =
+        if place(&of_a) < place(&of_b) { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
+    let column = *columns.last()?;
+    (!rows.is_empty() || reads_parameter(g, right)).then_some(Contraction {
+        node,
+        left,
+        right,
+        depth,
+        rows,
+        column,
+    })
+}
+
+/// The axes of a product by a parameter that the parameter alone has. With these at the inner end of the result, the
+/// parameter is the operand that is packed, once for all calls, and all other axes are rows.
+pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
+    let Some((a, b, _)) = sum_of_products(g, node) else { return Vec::new() };
+    let (parameter, other) = match (reads_parameter(g, a), reads_parameter(g, b)) {
+        (true, false) => (a, b),
+        (false, true) => (b, a),
+        (true, true) | (false, false) => return Vec::new(),
+    };
+    let axes = &g.node(node).axes;
+    axes.iter().filter(|k| g.node(parameter).axes.contains(*k) && !g.node(other).axes.contains(*k)).collect()
+}
+
+/// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
+pub(crate) struct Lying {
+    pub(crate) base: Base,
+    /// Elements from the base to the first row.
+    pub(crate) start: Dim,
+    /// Elements between rows.
+    pub(crate) row: Dim,
+}
+
+/// The left operand of a product without renamings of its axes: positions that are queries here and keys there are rows that
+/// are stored once for both.
+pub(crate) struct Renamed {
+    pub(crate) left: NodeId,
+    pub(crate) rows: Vec<AxisId>,
+    pub(crate) depth: AxisId,
+    /// The axes of the operand in the product, each with what it is here.
+    axes: BTreeMap<AxisId, AxisId>,
+}
+
+impl Renamed {
+    pub(crate) fn of(g: &Graph, c: &Contraction) -> Renamed {
+        let mut left = c.left;
+        let mut axes: BTreeMap<AxisId, AxisId> = g.node(left).axes.iter().map(|a| (a, a)).collect();
+        while let Op::At(axis) = *g.op(left)
+            && let [inner, index] = g.args(left)[..]
+            && let Op::Iota(new) = *g.op(index)
+            && !g.node(inner).axes.contains(new)
+        {
+            axes.values_mut().filter(|a| **a == new).for_each(|a| *a = axis);
+            left = inner;
+        }
+        let rows = c.rows.iter().map(|a| axes[a]).collect();
+        Renamed { left, rows, depth: axes[&c.depth], axes }
+    }
+
+    /// What the axes here stand for, where those of the product stand for what `env` says.
+    fn env(&self, env: &Env) -> Env {
+        self.axes.iter().filter_map(|(given, own)| Some((*own, env.get(given)?.clone()))).collect()
+    }
+}
+
+/// What each of several axes stands for where they are numbered together, the last fastest, and `at` is the number.
+pub(crate) fn numbered(g: &Graph, ranges: &Ranges, axes: &[AxisId], at: &Dim, env: &mut Env) {
+    let mut rest = at.clone();
+    for (position, axis) in axes.iter().enumerate().rev() {
+        let index = if position == 0 {
+            rest.clone()
+        } else {
+            // Of an axis without positions there is no row.
+            let quotient = ranges.quotient(&rest, g.extent(*axis)).unwrap_or_else(|| n(0));
+            let index = &rest - &(g.extent(*axis) * &quotient);
+            rest = quotient;
+            index
+        };
+        env.insert(*axis, Bound::Poly(index));
+    }
+}
+
+/// The left operand in place, the axes in `env` standing for what it says.
+pub(crate) fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Option<Lying> {
+    const ROW: &str = "%row";
+    let g = scope.graph;
+    let mut ranges = ranges.clone();
+    ranges.insert(ROW, &rows_of(g, c));
+    ranges.insert(LANE, g.extent(c.depth));
+    let mut env = env.clone();
+    numbered(g, &ranges, &c.rows, &var(ROW), &mut env);
+    env.insert(c.depth, Bound::Poly(var(LANE)));
+    let plain = Renamed::of(g, c);
+    let (base, at) = match scope.rows.get(&(plain.left, plain.rows.clone(), plain.depth)) {
+        Some(stored) => stored.at(&plain.env(&env))?,
+        None => stored_view(scope, &ranges, c.left, &env)?,
+    };
+    let (step, rest) = at.linear_in(LANE)?;
+    let (row, start) = rest.linear_in(ROW)?;
+    (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(Lying { base, start, row })
+}
+
+/// The left operand in place with as many of its axes as rows as lie at one distance from row to row; `None` if it has to be
+/// stored for the product.
+pub(crate) fn lying_rows(scope: &Scope<'_>, c: &Contraction, order: &[AxisId]) -> Option<Contraction> {
+    let g = scope.graph;
+    let fewer = (0..c.rows.len().max(1)).map(|from| {
+        let rows = c.rows.get(from..).unwrap_or_default().to_vec();
+        Contraction { rows, ..c.clone() }
+    });
+    fewer.into_iter().find(|c| {
+        let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
+        for (at, axis) in outer_axes(c, order).into_iter().enumerate() {
+            let name = format!("%{at}");
+            ranges.insert(&name, g.extent(axis));
+            anywhere.insert(axis, Bound::Poly(var(&name)));
+        }
+        lying(scope, &ranges, c, &anywhere).is_some()
+    })
+}
+
+/// The axes of a result that are neither rows nor columns of the product, in its order.
+pub(crate) fn outer_axes(c: &Contraction, order: &[AxisId]) -> Vec<AxisId> {
+    order.iter().copied().filter(|a| !c.rows.contains(a) && *a != c.column).collect()
+}
+
+/// How many rows a product has.
+pub(crate) fn rows_of(g: &Graph, c: &Contraction) -> Dim {
+    total(&g.shape(&c.rows))
+}
+
+/// Whether an operand is a parameter, or a view of one.
+pub(crate) fn reads_parameter(g: &Graph, mut node: NodeId) -> bool {
+    while let Op::At(_) = g.op(node) {
+        node = g.args(node)[0];
+    }
+    matches!(g.op(node), Op::Param(_))
+}
