@@ -31,6 +31,7 @@ fn main() {
                 zeros: Zeros::Multiply,
                 columns: Columns::First,
                 unroll: 4,
+                ahead: false,
             };
             report(&target, "f32", &product_tile(&tile), vectors, DEPTH, DEPTH);
             for bits in [Bits::Eight, Bits::Four] {

@@ -45,6 +45,7 @@ fn main() {
                     zeros: Zeros::Multiply,
                     columns: Columns::All,
                     unroll,
+                    ahead: false,
                 };
                 let (speed, compile) = measure(&target, &tile);
                 println!(

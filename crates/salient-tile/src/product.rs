@@ -20,7 +20,7 @@ use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits};
 use salient_ir::{AxisId, DType, Dim, NodeId};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
-use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
+use salient_vector::tile::{Columns, Into, LINE, Left, Right, Shape, Tile, Zeros, product_tile};
 
 /// A multiple of the lanes of every target: so many columns, for each vector of a panel, are whole panels everywhere.
 const MOST_LANES: i64 = 16;
@@ -78,7 +78,17 @@ fn tiles_into(
         ];
         args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
         args.push(Arg::Int(o.dest.2.clone()));
-        args.extend(o.factors.map(|f| address(f, local)));
+        args.extend(o.factors.map(|f| address(f, local.clone())));
+        // While the tiles of a block of rows read one panel from a near cache, what follows it in memory comes nearer.
+        let ahead = into == Into::Add && o.panel_row.is_none() && rows > 1 && rows == shape.rows;
+        let mut block = Vec::new();
+        if ahead {
+            let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+            let (name, line) = (m.variable("ahead", &(&width * o.depth)), n(i64::from(LINE)));
+            let lines = (&local * &line).floor_div(&n(rows as i64)).expect("a tile has rows");
+            block.push(let_min(&name, vec![&lines * o.depth, &(&width - &line) * o.depth]));
+            args.push(address(o.panel.0, &(o.panel.1 + &(&width * o.depth)) + &var(&name)));
+        }
         let tile = Tile {
             shape: Shape { rows, ..shape },
             left: Left::Strided,
@@ -87,8 +97,9 @@ fn tiles_into(
             zeros,
             columns: Columns::All,
             unroll: if rows * shape.vectors <= 8 { 4 } else { 1 },
+            ahead,
         };
-        let call = m.call(product_tile(&tile), args);
+        block.push(m.call(product_tile(&tile), args));
         let size = n(rows as i64);
         let end = if rows == 1 {
             to.clone()
@@ -97,7 +108,7 @@ fn tiles_into(
         };
         let name = m.variable("whole", &(to + &n(1)));
         out.push(let_dim(&name, end));
-        out.push(for_loop(&row, begin, var(&name), size, vec![call]));
+        out.push(for_loop(&row, begin, var(&name), size, block));
         begin = var(&name);
     }
     out

@@ -236,6 +236,13 @@ pub enum Inst {
         /// The vector written.
         value: Value,
     },
+    /// Says that memory will be read soon. Means nothing and never fails, wherever the address is; a target may ignore it.
+    Prefetch {
+        /// The unit of the address.
+        elem: Elem,
+        /// Somewhere in the line of the cache.
+        addr: Addr,
+    },
 }
 
 impl Addr {
@@ -266,7 +273,7 @@ impl Inst {
             | Inst::Address { out, .. }
             | Inst::Load { out, .. }
             | Inst::LoadInt { out, .. } => Some(*out),
-            Inst::Store { .. } => None,
+            Inst::Store { .. } | Inst::Prefetch { .. } => None,
         }
     }
 
@@ -275,7 +282,9 @@ impl Inst {
         match self {
             Inst::Const { .. } => Vec::new(),
             Inst::Op { args, .. } => args.clone(),
-            Inst::Address { addr, .. } | Inst::LoadInt { addr, .. } => addr.uses().collect(),
+            Inst::Address { addr, .. } | Inst::LoadInt { addr, .. } | Inst::Prefetch { addr, .. } => {
+                addr.uses().collect()
+            }
             Inst::Load { place, .. } => place.uses().collect(),
             Inst::Store { place, value, .. } => place.uses().chain([*value]).collect(),
         }

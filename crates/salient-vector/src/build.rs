@@ -157,6 +157,11 @@ impl Builder {
         self.insts.push(Inst::Store { elem, place: place.into(), value });
     }
 
+    /// Says that memory will be read soon.
+    pub fn prefetch(&mut self, elem: Elem, place: impl Into<Place>) {
+        self.insts.push(Inst::Prefetch { elem, addr: place.into().addr });
+    }
+
     /// The address of a place as a pointer; its unit is `elem`.
     pub fn address(&mut self, elem: Elem, place: impl Into<Place>) -> Ptr {
         let addr = place.into().addr;

@@ -248,8 +248,9 @@ impl Run<'_> {
                 })
             }
             Inst::Store { elem, place, value } => return self.store(*elem, place, *value, inst),
+            Inst::Prefetch { .. } => return Ok(()),
         };
-        let out = inst.out().expect("all but stores define a value");
+        let out = inst.out().expect("all others define a value");
         self.values[out.index()] = value;
         Ok(())
     }

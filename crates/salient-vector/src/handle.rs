@@ -84,7 +84,7 @@ impl VectorNumber for I32 {}
 impl Bits for Mask {}
 impl Bits for I32 {}
 
-/// What a loop can carry: handles, and tuples, arrays and vectors of what can be carried; `()` for nothing.
+/// What a loop can carry: handles, and tuples, arrays, vectors and options of what can be carried; `()` for nothing.
 pub trait Carry: Sized {
     /// Appends its values.
     fn give(&self, out: &mut Vec<Value>);
@@ -103,6 +103,15 @@ impl<T: Carry, const N: usize> Carry for [T; N] {
     }
     fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
         std::array::from_fn(|at| self[at].take(from))
+    }
+}
+
+impl<T: Carry> Carry for Option<T> {
+    fn give(&self, out: &mut Vec<Value>) {
+        self.iter().for_each(|item| item.give(out));
+    }
+    fn take(&self, from: &mut dyn Iterator<Item = Value>) -> Self {
+        self.as_ref().map(|item| item.take(from))
     }
 }
 

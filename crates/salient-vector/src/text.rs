@@ -43,6 +43,7 @@ pub fn line(body: &Body, inst: &Inst) -> String {
         Inst::Store { elem, place, value } => {
             format!("store {} {}, {}", elem.name(), spread(body, place), name(*value))
         }
+        Inst::Prefetch { elem, addr } => format!("prefetch {} {}", elem.name(), address(body, addr)),
     }
 }
 

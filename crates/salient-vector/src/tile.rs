@@ -81,11 +81,17 @@ pub struct Tile {
     pub columns: Columns,
     /// How many steps of the inner index to lay out in a row.
     pub unroll: u32,
+    /// Whether memory that comes later is asked for meanwhile, [`LINE`] elements at each step of the inner index: while several
+    /// tiles share a panel that lies in a near cache, memory would rest.
+    pub ahead: bool,
 }
+
+/// Elements in a line of the cache.
+pub const LINE: i32 = 16;
 
 /// The body of a tile. Parameters, in order: `a`, `b` (inputs), `c` (output), `k` (the inner extent), then for a strided `A` `a_row` and
 /// `a_step`, for a strided `B` `b_step`, then `c_row` (elements between rows of `C`), then for [`Into::AddScaled`] `factors` (an input: one for each row), then for
-/// [`Columns::First`] `columns`.
+/// [`Columns::First`] `columns`, then `ahead` (an input) if memory is asked for from there on.
 ///
 /// # Panics
 /// If the tile has no rows or no vectors.
@@ -105,7 +111,8 @@ pub fn product_tile(tile: &Tile) -> Body {
         Right::Packed => "",
         Right::Strided => "_strided",
     };
-    let mut b = Builder::new(format!("tile_{rows}x{vectors}{right}{into}{zeros}"));
+    let ahead = if tile.ahead { "_ahead" } else { "" };
+    let mut b = Builder::new(format!("tile_{rows}x{vectors}{right}{into}{zeros}{ahead}"));
     let (a, panel, c) = (b.input("a"), b.input("b"), b.output("c"));
     let k = b.int_param("k");
     let strides = match tile.left {
@@ -125,7 +132,8 @@ pub fn product_tile(tile: &Tile) -> Body {
         Columns::All => None,
         Columns::First => Some(b.int_param("columns")),
     };
-    let sums = inner_loop(&mut b, tile, (a, panel), k, strides, b_step);
+    let ahead = tile.ahead.then(|| b.input("ahead"));
+    let sums = inner_loop(&mut b, tile, (a, panel, ahead), k, strides, b_step);
     let edges = columns.map(|columns| edges(&mut b, vectors, columns));
 
     let mut row = c;
@@ -159,7 +167,7 @@ pub fn product_tile(tile: &Tile) -> Body {
 fn inner_loop(
     b: &mut Builder,
     tile: &Tile,
-    (a, panel): (Ptr, Ptr),
+    (a, panel, ahead): (Ptr, Ptr, Option<Ptr>),
     k: Int,
     strides: Option<(Int, Int)>,
     b_step: Option<Int>,
@@ -178,8 +186,12 @@ fn inner_loop(
         }
     };
     let zero = b.f32(0.0);
-    let init = (a, panel, vec![zero; count * vectors]);
-    let (_, _, sums) = b.repeat(LoopKind::Count, tile.unroll, k, init, |b, _, (a, panel, mut sums)| {
+    let init = (a, panel, ahead, vec![zero; count * vectors]);
+    let (.., sums) = b.repeat(LoopKind::Count, tile.unroll, k, init, |b, _, (a, panel, ahead, mut sums)| {
+        let ahead = ahead.map(|ahead: Ptr| {
+            b.prefetch(Elem::F32, ahead.at_start());
+            b.address(Elem::F32, ahead.at_start().plus(LINE))
+        });
         let right: Vec<F32> = (0..vectors).map(|v| b.load::<F32>(panel.at_start().lanes(v as i32))).collect();
         for r in 0..count {
             // Each broadcast stands next to its uses: no allocator of registers moves it there.
@@ -209,7 +221,7 @@ fn inner_loop(
             Some(b_step) => panel.at(b_step),
         };
         let next_panel = b.address(Elem::F32, next_panel);
-        (next_a, next_panel, sums)
+        (next_a, next_panel, ahead, sums)
     });
     sums
 }

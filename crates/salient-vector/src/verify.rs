@@ -144,6 +144,10 @@ impl Check<'_> {
                 self.expect(*value, elem.ty(), "value stored")?;
                 None
             }
+            Inst::Prefetch { addr, .. } => {
+                self.addr(addr)?;
+                None
+            }
         };
         if let (Some(out), Some(ty)) = (inst.out(), result) {
             self.define(out)?;

@@ -21,7 +21,8 @@ fn a_tile_is_a_product() {
         for (left, right, into, zeros) in surroundings {
             for edge in [Columns::All, Columns::First] {
                 let shape = Shape { rows, vectors };
-                let tile = Tile { shape, left, right, into, zeros, columns: edge, unroll: 2 };
+                let ahead = into == Into::Add;
+                let tile = Tile { shape, left, right, into, zeros, columns: edge, unroll: 2, ahead };
                 let body = product_tile(&tile);
                 let width = vectors * lanes;
                 let counts = if edge == Columns::All { vec![width] } else { (0..=width).collect() };
@@ -53,6 +54,9 @@ fn a_tile_is_a_product() {
                         args.push(memory.add_f32(&factors));
                     }
                     args.extend(edge_count.map(|n| Arg::Int(n as i64)));
+                    if ahead {
+                        args.push(memory.add_f32(&[]));
+                    }
                     eval(&body, Machine { lanes, fused: true }, &args, &mut memory)
                         .unwrap_or_else(|error| panic!("{tile:?}, {lanes} lanes: {error}"));
 
@@ -85,7 +89,7 @@ fn a_zero_that_means_nothing_hides_what_it_meets() {
         let shape = Shape { rows: 1, vectors: 1 };
         let (left, right) = (Left::Packed, Right::Packed);
         let (into, columns) = (Into::Set, Columns::All);
-        let body = product_tile(&Tile { shape, left, right, into, zeros, columns, unroll: 1 });
+        let body = product_tile(&Tile { shape, left, right, into, zeros, columns, unroll: 1, ahead: false });
         let mut memory = Memory::default();
         let panel = [f32::NAN, f32::INFINITY, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let args = [memory.add_f32(&[0.0, 2.0]), memory.add_f32(&panel), memory.add_f32(&[9.0; 4])];

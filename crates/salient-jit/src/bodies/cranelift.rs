@@ -130,6 +130,8 @@ impl Emit<'_> {
                 let value = self.get(*value);
                 self.store(*elem, place, value);
             }
+            // Cranelift has no such instruction.
+            Inst::Prefetch { .. } => {}
         }
     }
 

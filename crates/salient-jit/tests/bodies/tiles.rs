@@ -25,6 +25,7 @@ fn tiles_agree_with_the_interpreter() {
                         zeros,
                         columns,
                         unroll,
+                        ahead: into == Into::Add,
                     });
                     for target in targets() {
                         let compiled = Compiled::new(&body, &target);
@@ -57,6 +58,9 @@ fn tiles_agree_with_the_interpreter() {
                             }
                             if columns == Columns::First {
                                 args.push(Arg::Int(exist as i64));
+                            }
+                            if into == Into::Add {
+                                args.push(memory.add_f32(&[]));
                             }
                             compiled.agrees(&args, &memory);
                         }

@@ -172,6 +172,10 @@ impl Lower<'_> {
                 self.set(*out, register);
             }
             Inst::Store { elem, place, value } => self.store(*elem, place, *value),
+            Inst::Prefetch { elem, addr } => {
+                let from = Arg::Mem(self.address(addr, *elem));
+                self.push(Opcode::Prefetcht1_m8, &[from]);
+            }
         }
     }
 
@@ -211,7 +215,8 @@ impl Lower<'_> {
                 | Inst::Address { .. }
                 | Inst::Load { .. }
                 | Inst::LoadInt { .. }
-                | Inst::Store { .. } => None,
+                | Inst::Store { .. }
+                | Inst::Prefetch { .. } => None,
             })
             .collect();
         words.len()
