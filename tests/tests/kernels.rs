@@ -197,6 +197,41 @@ fn batches_and_positions_are_rows_of_one_product() {
     }
 }
 
+/// Three products of one tensor, under two names of its positions, and one of the first of them.
+fn products_of_one_tensor() -> Graph {
+    let mut m = Model::new();
+    let (b, t, d) = (m.axis("b", "B"), m.axis("t", "T"), m.axis("d", "D"));
+    let (o, p, u) = (m.axis("o", "O"), m.axis("p", "P"), m.axis("u", "T"));
+    let x = m.input("x", &[b, t, d]);
+    let renamed = m.b.rename(x, t, u).unwrap();
+    let by = |m: &mut Model, name: &str, x: NodeId, depth: AxisId, column: AxisId| {
+        let w = m.b.param(name, &[column, depth], DType::F32, None, None);
+        m.sum_of_products(depth, x, w)
+    };
+    let first = by(&mut m, "first", x, d, o);
+    let second = by(&mut m, "second", renamed, d, p);
+    let third = by(&mut m, "third", x, d, p);
+    let third = m.map(MapOp::Exp, &[third]);
+    let then = by(&mut m, "then", first, o, p);
+    for (name, axes, node) in [("a", [b, t, o], first), ("c", [b, u, p], second), ("e", [b, t, p], then)] {
+        m.b.output(name, &axes, node).unwrap();
+    }
+    m.done("d", &[b, t, p], third)
+}
+
+#[test]
+fn products_of_one_operand_are_one_kernel() {
+    let g = products_of_one_tensor();
+    let program = schedule(&g, salient_tile::Options::default());
+    let products: Vec<usize> =
+        program.kernels.iter().filter(|k| k.kind == Kind::Product).map(|k| k.writes.len()).collect();
+    assert_eq!(products, [3, 1], "what reads a result waits for it");
+    for (n, (b, t)) in [(1, 1), (2, 33), (13, 5), (3, 64), (0, 4)].into_iter().enumerate() {
+        let (d, o, p) = (SIZES[n + 1], SIZES[(n + 5) % SIZES.len()], SIZES[(n + 8) % SIZES.len()]);
+        Case::new(g.clone(), &[("B", b), ("T", t), ("D", d), ("O", o), ("P", p)], n as u64).check();
+    }
+}
+
 /// Equal items give equal bits, whichever rows of tiles and blocks they fall on.
 #[test]
 fn a_row_gives_the_same_bits_anywhere_in_a_batch() {

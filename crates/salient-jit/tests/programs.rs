@@ -103,6 +103,7 @@ impl Make {
             // Enough for any number of threads to be worth it.
             flops: n(1 << 40),
             form: None,
+            row_blocks: None,
         });
     }
 }

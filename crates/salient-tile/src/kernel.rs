@@ -225,6 +225,19 @@ pub struct Kernel {
     pub flops: Dim,
     /// Why it has this form and not another, where there is a choice.
     pub form: Option<&'static str>,
+    /// The rows that its items go through, where it is a product of rows that others may share.
+    pub row_blocks: Option<RowBlocks>,
+}
+
+/// The left operand of a product whose items are blocks of its rows, and for each block groups of columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowBlocks {
+    /// Where the rows are.
+    pub buffer: BufferId,
+    /// How many blocks of rows there are: the outer part of an item.
+    pub blocks: Dim,
+    /// How many groups of columns there are: the inner part.
+    pub groups: Dim,
 }
 
 impl Kernel {

@@ -9,6 +9,7 @@ mod columns;
 mod contraction;
 pub mod eval;
 mod index;
+mod join;
 mod keep;
 pub mod kernel;
 mod load;

@@ -178,6 +178,7 @@ impl<'s, 'g> Maker<'s, 'g> {
             bodies: self.bodies,
             flops,
             form: None,
+            row_blocks: None,
         }
     }
 

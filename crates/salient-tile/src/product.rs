@@ -8,7 +8,7 @@ use crate::contraction::{
     Contraction, Renamed, lying, lying_rows, numbered, outer_axes, reads_parameter, rows_of,
 };
 use crate::index::{Bound, Env};
-use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
+use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, RowBlocks, Stmt};
 use crate::maker::{
     Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
 };
@@ -255,9 +255,11 @@ pub(crate) fn product(
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
     let group_width = &n((tiling.product_vectors / tiling.tile_vectors).max(1)) * &width;
-    m.outer_axes(outer_axes(c, &target.buffer.axes), &mut env);
-    let block = m.outer("block", &ceil_div(&rows, &item_rows));
-    let group = m.outer("group", &ceil_div(&columns, &group_width));
+    let outer = outer_axes(c, &target.buffer.axes);
+    let (blocks, groups) = (ceil_div(&rows, &item_rows), ceil_div(&columns, &group_width));
+    let sharable = outer.is_empty();
+    m.outer_axes(outer, &mut env);
+    let (block, group) = (m.outer("block", &blocks), m.outer("group", &groups));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
     let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
     let column = m.variable("column", &columns);
@@ -341,7 +343,13 @@ pub(crate) fn product(
     m.scope.inlined.insert(c.node);
     stmts.push(for_loop(&row, first, last, n(1), vec![store]));
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
-    kernels.push(m.finish(stmts, target.node, target.id, flops));
+    let mut kernel = m.finish(stmts, target.node, target.id, flops);
+    if let Base::Buffer(buffer) = left.base
+        && sharable
+    {
+        kernel.row_blocks = Some(RowBlocks { buffer, blocks, groups });
+    }
+    kernels.push(kernel);
     kernels
 }
 

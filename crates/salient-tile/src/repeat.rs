@@ -5,7 +5,7 @@
 //! which others read. So the first two blocks and the last are scheduled as all else is; a block between takes over what
 //! the one before it has. What is copied here is what scheduling would have made: a test compares the two.
 
-use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Role, Stmt};
+use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Role, RowBlocks, Stmt};
 use crate::panels::Panels;
 use crate::strip::{Scope, Stored};
 use salient_ir::{AxisId, Graph, NodeId, Op};
@@ -208,6 +208,8 @@ impl<'g> Repeats<'g> {
             flops: kernel.flops.clone(),
             kind: kernel.kind,
             form: kernel.form,
+            row_blocks: (kernel.row_blocks.as_ref())
+                .map(|r| RowBlocks { buffer: next[&r.buffer], ..r.clone() }),
         }
     }
 

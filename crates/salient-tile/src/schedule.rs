@@ -8,6 +8,7 @@ use crate::attend::attend;
 use crate::attention::{any_place, attention, query_axis};
 use crate::contraction::{Contraction, axes_of_parameter, contraction, sum_of_products};
 use crate::index::{Bound, Ranges};
+use crate::join::join;
 use crate::keep::kept;
 use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
 use crate::load::split;
@@ -134,7 +135,10 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     }
     let dims = g.ids().filter_map(|id| if let Op::Extent(d) = g.op(id) { Some(d.symbols()) } else { None });
     let (order, loads) = split(g, &mut out.buffers, &out.kernels);
-    let (kernels, copies) = in_order(out.kernels, &out.copies, &order);
+    let (mut kernels, mut copies) = in_order(out.kernels, &out.copies, &order);
+    if options.fuse {
+        (kernels, copies) = join(kernels, &copies, loads);
+    }
     let symbols: BTreeSet<_> = dims.flatten().chain(g.symbols()).chain(axis_symbols(g)).collect();
     Program {
         name: g.name().clone(),

@@ -42,6 +42,7 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
             bodies: Vec::new(),
             flops: Dim::constant(0),
             form: None,
+            row_blocks: None,
         })
         .collect();
     let symbols = ["D", "H", "T"].map(Into::into).to_vec();

@@ -1,0 +1,182 @@
+//! Products of one left operand as one kernel: queries, keys and values of an attention.
+//!
+//! The items of all of them are taken block of rows by block of rows, so that the operand is read once, while it is near;
+//! threads have one job to begin and to end where there were several. Each product keeps its panels, what follows it and
+//! the buffer that it fills. Nothing is computed differently: a joined kernel does what its parts did.
+
+use crate::kernel::{Arg, Base, BufferId, Kernel, Scratch, Stmt};
+use crate::maker::{let_dim, n, var};
+use salient_ir::Dim;
+
+/// How many kernels on a product is looked for that reads what another does.
+const WINDOW: usize = 16;
+
+/// The item of a joined kernel, its block of rows, and the number within that.
+const ITEM: &str = "joint";
+const BLOCK: &str = "joint.block";
+const GROUP: &str = "joint.group";
+
+/// The same program with products that share their left operand joined, from the kernel `first` on; `copies` are as in
+/// [`Program`](crate::Program).
+pub(crate) fn join(
+    kernels: Vec<Kernel>,
+    copies: &[Option<usize>],
+    first: usize,
+) -> (Vec<Kernel>, Vec<Option<usize>>) {
+    let sets = sets(&kernels, first);
+    let mut position = vec![0; kernels.len()];
+    for (new, set) in sets.iter().enumerate() {
+        set.iter().for_each(|old| position[*old] = new);
+    }
+    let copy = |set: &[usize]| {
+        let of: Option<Vec<usize>> = set.iter().map(|old| copies[*old]).collect();
+        let of = of?;
+        let new = position[of[0]];
+        (sets[new] == of).then_some(new)
+    };
+    let copies = sets.iter().map(|set| copy(set)).collect();
+    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
+    let mut take = |old: &usize| kernels[*old].take().expect("each kernel is in one set");
+    (sets.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect(), copies)
+}
+
+/// The kernels by position, those together that are to be one.
+fn sets(kernels: &[Kernel], first: usize) -> Vec<Vec<usize>> {
+    let mut taken = vec![false; kernels.len()];
+    let mut sets = Vec::new();
+    for at in 0..kernels.len() {
+        if taken[at] {
+            continue;
+        }
+        let mut set = vec![at];
+        let others =
+            if at < first || kernels[at].row_blocks.is_none() { at..at } else { at + 1..kernels.len() };
+        for other in others.take(WINDOW) {
+            if !taken[other] && alike(&kernels[at], &kernels[other]) && may_move(kernels, at..other, other) {
+                taken[other] = true;
+                set.push(other);
+            }
+        }
+        sets.push(set);
+    }
+    sets
+}
+
+/// Whether two products take the same blocks of the same rows.
+fn alike(a: &Kernel, b: &Kernel) -> bool {
+    match (&a.row_blocks, &b.row_blocks) {
+        (Some(a), Some(b)) => a.buffer == b.buffer && a.blocks == b.blocks,
+        (Some(_) | None, _) => false,
+    }
+}
+
+/// Whether a kernel may run where the first of those before it does.
+fn may_move(kernels: &[Kernel], before: std::ops::Range<usize>, at: usize) -> bool {
+    let kernel = &kernels[at];
+    let has = |ids: &[BufferId], id: &BufferId| ids.contains(id);
+    kernels[before].iter().all(|k| {
+        !kernel.reads.iter().any(|id| has(&k.writes, id))
+            && !kernel.writes.iter().any(|id| has(&k.writes, id) || has(&k.reads, id))
+    })
+}
+
+/// One kernel that does what several did; one alone as it is.
+fn joined(mut parts: Vec<Kernel>) -> Kernel {
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    let rows = parts[0].row_blocks.clone().expect("joined for its rows");
+    let groups: Vec<Dim> =
+        (parts.iter()).flat_map(|k| k.row_blocks.as_ref().map(|o| o.groups.clone())).collect();
+    let all = groups.iter().fold(n(0), |sum, count| &sum + count);
+    let names: Vec<&str> = parts.iter().map(|k| k.name.as_str()).collect();
+    let mut out = Kernel {
+        name: names.join("+"),
+        kind: parts[0].kind,
+        fuses: parts.iter().flat_map(|k| k.fuses.iter().cloned()).collect(),
+        reads: vec![rows.buffer],
+        writes: parts.iter().flat_map(|k| k.writes.iter().copied()).collect(),
+        item: ITEM.into(),
+        items: &rows.blocks * &all,
+        scratch: Vec::new(),
+        block: Vec::new(),
+        bodies: Vec::new(),
+        flops: parts.iter().fold(n(0), |sum, k| &sum + &k.flops),
+        form: Some("one pass over the rows that its products share"),
+        row_blocks: None,
+    };
+    // Without columns there is no item.
+    let block = var(ITEM).floor_div(&all).unwrap_or_else(|| n(0));
+    out.block = vec![let_dim(BLOCK, block), let_dim(GROUP, &var(ITEM) - &(&all * &var(BLOCK)))];
+    let mut from = n(0);
+    let mut branches = Vec::new();
+    for (part, count) in parts.into_iter().zip(&groups) {
+        let item = &(&var(BLOCK) * count) + &(&var(GROUP) - &from);
+        from = &from + count;
+        let mut block = vec![let_dim(&part.item, item)];
+        // Buffers other than the operand stand in the order of the parts, whoever shares them: copies are compared in order.
+        out.reads.extend(part.reads.iter().filter(|id| **id != rows.buffer));
+        block.extend(taken_over(&mut out, part));
+        branches.push((from.clone(), block));
+    }
+    let (_, mut rest) = branches.pop().expect("there are parts");
+    for (end, then) in branches.into_iter().rev() {
+        rest = vec![Stmt::If { left: var(GROUP), right: end, then, otherwise: rest }];
+    }
+    out.block.extend(rest);
+    out
+}
+
+/// The statements of a part in the joined kernel, which gets the part's bodies and shares scratch memory between parts.
+fn taken_over(out: &mut Kernel, part: Kernel) -> Vec<Stmt> {
+    let mut free: Vec<bool> = vec![true; out.scratch.len()];
+    let same = |a: &Scratch, b: &Scratch| a.name == b.name && a.count == b.count;
+    let slots: Vec<usize> = (part.scratch.into_iter())
+        .map(|slot| {
+            let known = out.scratch.iter().zip(&free).position(|(s, free)| *free && same(s, &slot));
+            let at = known.unwrap_or_else(|| {
+                out.scratch.push(slot);
+                free.push(true);
+                out.scratch.len() - 1
+            });
+            free[at] = false;
+            at
+        })
+        .collect();
+    let bodies: Vec<usize> = (part.bodies.into_iter())
+        .map(|body| {
+            out.bodies.iter().position(|known| *known == body).unwrap_or_else(|| {
+                out.bodies.push(body);
+                out.bodies.len() - 1
+            })
+        })
+        .collect();
+    renumbered(part.block, &slots, &bodies)
+}
+
+/// The statements with other numbers of scratch slots and bodies.
+fn renumbered(block: Vec<Stmt>, slots: &[usize], bodies: &[usize]) -> Vec<Stmt> {
+    let arg = |arg: Arg| match arg {
+        Arg::Address { base: Base::Scratch(slot), offset } => {
+            Arg::Address { base: Base::Scratch(slots[slot]), offset }
+        }
+        Arg::Address { base: Base::Buffer(_) | Base::Status, .. } | Arg::Int(_) => arg,
+    };
+    let statement = |stmt: Stmt| match stmt {
+        Stmt::For { var, from, to, step, block } => {
+            Stmt::For { var, from, to, step, block: renumbered(block, slots, bodies) }
+        }
+        Stmt::Let { .. } => stmt,
+        Stmt::Read { var, scratch, offset } => Stmt::Read { var, scratch: slots[scratch], offset },
+        Stmt::If { left, right, then, otherwise } => Stmt::If {
+            left,
+            right,
+            then: renumbered(then, slots, bodies),
+            otherwise: renumbered(otherwise, slots, bodies),
+        },
+        Stmt::Call { body, args } => {
+            Stmt::Call { body: bodies[body], args: args.into_iter().map(arg).collect() }
+        }
+    };
+    block.into_iter().map(statement).collect()
+}
