@@ -3,6 +3,7 @@
 //! What a function is called with is the business of [`run`](crate::Compiled::run).
 
 use crate::bodies;
+use crate::formulas::Formulas;
 use crate::loops::{self, Nest};
 use crate::machine_code::{self, MachineCode};
 use crate::pool::Pool;
@@ -12,7 +13,6 @@ use cranelift_codegen::Context;
 use cranelift_codegen::ir::{Function, Signature};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
-use salient_tile::memory::Outline;
 use salient_tile::{BufferId, Kernel, Program};
 use salient_vector::Body;
 use std::fmt::{Debug, Display, Formatter, Write};
@@ -72,7 +72,7 @@ pub struct Compiled {
     pub(crate) program: Program,
     pub(crate) target: Target,
     /// Of loading and of a call.
-    pub(crate) outlines: [OnceLock<Outline>; 2],
+    pub(crate) formulas: [OnceLock<Formulas>; 2],
     /// By kernel.
     pub(crate) code: Vec<Code>,
     pub(crate) pool: Arc<Pool>,
@@ -181,7 +181,7 @@ impl Compiled {
             id,
             program,
             target,
-            outlines: Default::default(),
+            formulas: Default::default(),
             code,
             pool,
             threading: options.threading,

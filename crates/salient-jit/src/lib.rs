@@ -5,6 +5,7 @@
 
 pub mod bodies;
 mod compile;
+mod formulas;
 mod load;
 mod loops;
 mod machine_code;

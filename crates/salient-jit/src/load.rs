@@ -12,10 +12,13 @@ use salient_tile::coded::{Codes, code_words, pack_codes};
 use salient_tile::memory;
 use salient_tile::{Role, Section};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was computed from the parameters of a program, at the dimensions that their shapes fix.
 #[derive(Debug)]
 pub struct Loaded {
+    /// Tells it from all others.
+    pub(crate) id: u64,
     compiled: u64,
     /// Symbols of the program, by position, and the values that this holds for.
     dimensions: Vec<(usize, i64)>,
@@ -49,7 +52,9 @@ impl Compiled {
         let plan = self.plan(Section::Load, dimensions)?;
         let places = memory::kept(program, &self.known(dimensions))?;
         let bytes = places.size;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut loaded = Loaded {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             compiled: self.id,
             dimensions: self.fixed_by_parameters(&plan),
             region: Region::new(bytes).ok_or(RunError::Memory { bytes })?,
@@ -72,7 +77,7 @@ impl Compiled {
             let from = from.ok_or_else(|| RunError::Codes { tensor: buffer.name.clone() })?;
             pack_codes(from, width, loaded.region.words(offset, count));
         }
-        if !plan.kernels.is_empty() {
+        if program.loads > 0 {
             let mut workspace = plan.take(self)?;
             let given = Given { loaded: &loaded, inputs: Inputs::All(&[]), params };
             self.run_in(&plan, &mut workspace, given, &mut [], &mut |_, _| {})?;

@@ -33,6 +33,11 @@ impl Region {
         self.start.as_ptr()
     }
 
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+
     /// 32-bit elements from a byte on.
     ///
     /// # Panics

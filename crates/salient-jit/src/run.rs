@@ -163,46 +163,53 @@ impl Compiled {
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), RunError> {
         let Given { loaded, inputs, params } = given;
-        for (at, buffer) in self.program.buffers.iter().enumerate() {
-            let count = plan.counts[at];
-            let given: *mut u8 = match buffer.role {
-                Role::Input(_) | Role::Param(_) | Role::Output(_)
-                    if plan.section == Section::Load && !plan.touched[at] =>
-                {
-                    std::ptr::null_mut()
-                }
-                Role::Input(k) if inputs.in_place(k) && self.appended(at).is_some() => std::ptr::null_mut(),
+        let formulas = self.formulas(plan.section);
+        // Where nothing lies elsewhere than at the last call, no address is written again.
+        let places = Some((plan.placed, loaded.id));
+        let mut has_moved = w.places.take() != places;
+        if has_moved {
+            // In the plan every offset lies with its bytes inside the arena, with which the region begins; and so it is with
+            // what was loaded. What has no place is the caller's, or nobody's where no kernel touches it.
+            for ((address, own), kept) in w.buffers.iter_mut().zip(&plan.offsets).zip(&loaded.offsets) {
+                let place = match (own, kept) {
+                    (Some(offset), _) => w.region.start().wrapping_add(*offset),
+                    (None, Some(offset)) => loaded.region.start().wrapping_add(*offset),
+                    (None, None) => std::ptr::null_mut(),
+                };
+                *address = place as i64;
+            }
+        }
+        for &at in &formulas.border {
+            let (buffer, count) = (&self.program.buffers[at], plan.counts[at]);
+            let given = match buffer.role {
+                // It lies in its output.
+                Role::Input(k) if inputs.in_place(k) && self.appended(at).is_some() => continue,
                 Role::Input(k) => elements(checked(buffer, count, inputs.get(k))?).cast_mut(),
-                Role::Param(_) if !plan.touched[at] || is_copied(buffer) => std::ptr::null_mut(),
                 Role::Param(k) => elements(checked(buffer, count, params.get(k).copied())?).cast_mut(),
                 Role::Output(k) => {
                     checked(buffer, count, outputs.get(k))?;
                     elements_mut(&mut outputs[k])
                 }
-                // Not used where it has a place, and nobody's where no kernel touches it.
-                Role::Temporary | Role::Loaded | Role::Coded(_) => std::ptr::null_mut(),
+                Role::Temporary | Role::Loaded | Role::Coded(_) => continue,
             };
-            // In the plan every offset lies with its bytes inside the arena, with which the region begins; and so it is with
-            // what was loaded.
-            let address = match (plan.offsets[at], loaded.offsets[at]) {
-                (Some(offset), _) => w.region.start().wrapping_add(offset),
-                (None, Some(offset)) => loaded.region.start().wrapping_add(offset),
-                (None, None) => given,
-            };
-            w.buffers[at] = address as i64;
+            if !is_copied(buffer) {
+                has_moved |= w.put(at, given as i64);
+            }
         }
-        self.begin_states(plan, w, inputs);
+        has_moved |= self.begin_states(plan, w, inputs);
+        let code = &self.code[self.program.section(plan.section)];
+        if has_moved {
+            let taken = code.iter().flat_map(|code| &code.buffers);
+            w.addresses.iter_mut().zip(taken).for_each(|(cell, id)| *cell = w.buffers[id.0]);
+        }
+        w.places = places;
         self.narrow_inputs(plan, w, inputs)?;
         let mut from = 0;
-        let code = &self.code[self.program.section(plan.section)];
-        for (at, (code, bound)) in code.iter().zip(&plan.kernels).enumerate() {
+        for (at, (code, kind)) in code.iter().zip(&formulas.kernels).enumerate() {
             let range = from..from + code.buffers.len();
             from = range.end;
-            for (cell, id) in w.addresses[range.clone()].iter_mut().zip(&code.buffers) {
-                *cell = w.buffers[id.0];
-            }
             let before = Instant::now();
-            self.run_kernel(plan, w, code, bound, range)?;
+            self.run_kernel(plan, w, code, &plan.kinds[*kind], range)?;
             watch(at, before.elapsed());
         }
         self.widen_outputs(plan, w, outputs);
@@ -267,16 +274,18 @@ impl Compiled {
         }
     }
 
-    /// Puts every state to which the program appends where its output begins, if it does not lie there.
-    fn begin_states(&self, plan: &Plan, w: &mut Workspace, inputs: Inputs<'_>) {
+    /// Puts every state to which the program appends where its output begins, if it does not lie there. Whether any address
+    /// changed.
+    fn begin_states(&self, plan: &Plan, w: &mut Workspace, inputs: Inputs<'_>) -> bool {
         if plan.section == Section::Load {
-            return;
+            return false;
         }
+        let mut has_moved = false;
         for append in &self.program.appends {
             let buffer = self.program.buffer(append.input);
             let (Role::Input(k), output) = (buffer.role, w.buffers[append.output.0]) else { continue };
             if inputs.in_place(k) {
-                w.buffers[append.input.0] = output;
+                has_moved |= w.put(append.input.0, output);
                 continue;
             }
             let (from, to) = (w.buffers[append.input.0] as *const u8, output as *mut u8);
@@ -285,6 +294,7 @@ impl Compiled {
             // SAFETY: both are arrays of so many elements, as was checked, and not the same: one is borrowed exclusively.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         }
+        has_moved
     }
 
     /// The output that begins with an input, both by position among the buffers.
@@ -304,7 +314,8 @@ impl Compiled {
     }
 
     fn narrow_inputs(&self, plan: &Plan, w: &mut Workspace, inputs: Inputs<'_>) -> Result<(), RunError> {
-        for (at, buffer) in self.program.buffers.iter().enumerate() {
+        for &at in &self.formulas(plan.section).border {
+            let buffer = &self.program.buffers[at];
             let (Role::Input(k), Section::Call) = (buffer.role, plan.section) else { continue };
             let (true, Some(values)) = (is_copied(buffer), inputs.get(k).and_then(Array::as_i64)) else {
                 continue;
@@ -315,7 +326,8 @@ impl Compiled {
     }
 
     fn widen_outputs(&self, plan: &Plan, w: &mut Workspace, outputs: &mut [Array]) {
-        for (at, buffer) in self.program.buffers.iter().enumerate() {
+        for &at in &self.formulas(plan.section).border {
+            let buffer = &self.program.buffers[at];
             let (true, Role::Output(k)) = (is_copied(buffer), buffer.role) else { continue };
             if plan.section == Section::Load {
                 continue;

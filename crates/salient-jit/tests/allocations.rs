@@ -1,35 +1,12 @@
 //! A call after the first with the same plan allocates nothing, on one thread or several.
 
-#![allow(unsafe_code, reason = "an allocator that counts is one")]
+mod counting;
 
+use counting::allocations;
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Builder, DType, Dim, FusedOp, MapOp, Op, ReduceOp};
 use salient_jit::{Compiled, IsaChoice, Options, Threading};
 use salient_tile::coded::Codes;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The system's allocator, and how often it was asked.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every request goes to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// `softmax(tanh(x @ w.T))` along its rows, with a parameter that is packed once.
 fn layer() -> salient_ir::Graph {
@@ -61,11 +38,11 @@ fn a_steady_call_allocates_nothing() {
         let loaded = code.load(&dims, &[&w], &Codes::new()).unwrap();
         let mut outputs = [Array::zeros(DType::F32, vec![96, 256]).unwrap()];
         code.run(&plan, &loaded, &[&x], &[&w], &mut outputs).unwrap();
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = allocations();
         for _ in 0..20 {
             code.run(&plan, &loaded, &[&x], &[&w], &mut outputs).unwrap();
         }
-        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{threads} threads");
+        assert_eq!(allocations() - before, 0, "{threads} threads");
         let row: f32 = outputs[0].as_f32().unwrap()[..256].iter().sum();
         assert!((row - 1.0).abs() < 1e-5, "{row}");
     }

@@ -111,7 +111,7 @@ impl<'a> Generator<'a> {
             if out.ids.is_empty() {
                 out.prefill = start.elapsed();
             }
-            let next = sampler.next(&logits).and_then(|at| u32::try_from(at).ok());
+            let next = sampler.next(logits).and_then(|at| u32::try_from(at).ok());
             let next = next.ok_or_else(|| TextError::Text("the model's logits are no numbers".to_owned()))?;
             if settings.ends.contains(&next) {
                 out.end = End::Token;
@@ -145,21 +145,22 @@ impl<'a> Generator<'a> {
     ///
     /// # Errors
     /// There are no ids, or the model refuses the call.
-    pub fn logits(&mut self, ids: &[u32]) -> Result<Vec<f32>, TextError> {
+    pub fn logits(&mut self, ids: &[u32]) -> Result<&[f32], TextError> {
         if !(self.has_state && ids.len() > self.held.len() && ids.starts_with(&self.held)) {
             self.session.reset();
             self.held.clear();
         }
-        let outputs = self.session.step(&inputs(&ids[self.held.len()..])?)?;
+        let new = &ids[self.held.len()..];
+        let outputs = self.session.step(&inputs(new)?)?;
         if self.has_state {
-            self.held = ids.to_vec();
+            self.held.extend(new);
         }
         let logits = outputs.get(&self.output).expect("the model has that output");
         let width = logits.shape().last().copied().unwrap_or(0);
         let values = logits.as_f32().expect("its dtype was checked");
         let last =
             values.len().checked_sub(width).ok_or_else(|| TextError::Text("there are no ids".to_owned()))?;
-        Ok(values[last..].to_vec())
+        Ok(&values[last..])
     }
 }
 

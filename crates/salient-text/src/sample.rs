@@ -75,10 +75,26 @@ fn keep_nucleus(weights: &mut Vec<(usize, f64)>, p: f64) {
     weights.truncate(reached.map_or(weights.len(), |at| at + 1));
 }
 
+/// The first of the greatest that are numbers.
 fn greatest(logits: &[f32]) -> Option<usize> {
-    let numbers = logits.iter().enumerate().filter(|(_, logit)| !logit.is_nan());
-    // The first of equals: `max_by` would give the last.
-    numbers.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(at, _)| at)
+    // Side by side, so that they are compared as vectors: a vocabulary is long, and this is done for every token.
+    let mut most = [f32::NEG_INFINITY; 16];
+    let (chunks, rest) = logits.as_chunks();
+    for chunk in chunks.iter().chain([&filled(rest)]) {
+        for (most, logit) in most.iter_mut().zip(chunk) {
+            // What is no number is not greater.
+            *most = if logit > most { *logit } else { *most };
+        }
+    }
+    let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    logits.iter().position(|logit| *logit == most)
+}
+
+/// As many as are compared side by side, the others no numbers.
+fn filled(rest: &[f32]) -> [f32; 16] {
+    let mut all = [f32::NAN; 16];
+    all.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    all
 }
 
 #[cfg(test)]
@@ -101,6 +117,19 @@ mod tests {
         assert_eq!(Sampler::new(Sampling::Greedy, 0).next(&LOGITS), Some(1));
         assert_eq!(Sampler::new(Sampling::Greedy, 0).next(&[f32::NAN]), None);
         assert_eq!(Sampler::new(random(1.0, 0, 1.0), 0).next(&[]), None);
+    }
+
+    #[test]
+    fn the_greatest_of_many_is_found_wherever_it_is() {
+        for (count, at) in [(1, 0), (16, 15), (17, 16), (100, 40), (100, 99)] {
+            let mut logits: Vec<f32> = (0..count).map(|k| -((k % 7) as f32)).collect();
+            logits[at] = 0.5;
+            assert_eq!(greatest(&logits), Some(at), "{count}");
+            logits.insert(0, f32::NAN);
+            logits.push(0.5);
+            assert_eq!(greatest(&logits), Some(at + 1), "{count}");
+        }
+        assert_eq!(greatest(&[f32::NAN, f32::NEG_INFINITY]), Some(1));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
 //! `schedule` and of the builders of each kind of kernel, not of this module.
 
-use salient_ir::{AxisId, Bindings, DType, Dim, Name, NodeId};
+use salient_ir::{AxisId, DType, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
 use std::ops::Range;
 
@@ -241,13 +241,11 @@ pub struct RowBlocks {
 }
 
 impl Kernel {
-    /// Whether it does nothing at these dimensions: the condition around all of it does not hold.
-    pub fn is_idle(&self, dims: &Bindings) -> bool {
+    /// The condition around all of it, if there is one: it does nothing unless the first is less than the second.
+    pub fn condition(&self) -> Option<(&Dim, &Dim)> {
         match self.block.as_slice() {
-            [Stmt::If { left, right, otherwise, .. }] if otherwise.is_empty() => {
-                matches!((left.eval(dims), right.eval(dims)), (Ok(left), Ok(right)) if left >= right)
-            }
-            _ => false,
+            [Stmt::If { left, right, otherwise, .. }] if otherwise.is_empty() => Some((left, right)),
+            _ => None,
         }
     }
 }

@@ -23,11 +23,13 @@ const MOST: usize = 1 << 47;
 /// # Errors
 /// The count has no value, is negative, or is of more bytes than there can be.
 pub fn bytes(count: &Dim, size: i64, bindings: &Bindings) -> Result<usize, DimError> {
-    let bytes = usize::try_from(count.eval(bindings)?).ok().and_then(|n| n.checked_mul(size as usize));
-    match bytes {
-        Some(bytes) if bytes <= MOST => Ok(bytes.next_multiple_of(ALIGNMENT)),
-        Some(_) | None => Err(DimError::Overflow(count.clone())),
-    }
+    bytes_of(count.eval(bindings)?, size).ok_or_else(|| DimError::Overflow(count.clone()))
+}
+
+/// As [`bytes`], of a count that has been evaluated; `None` if it is negative or of more bytes than there can be.
+pub fn bytes_of(count: i64, size: i64) -> Option<usize> {
+    let bytes = usize::try_from(count).ok()?.checked_mul(usize::try_from(size).ok()?)?;
+    (bytes <= MOST).then(|| bytes.next_multiple_of(ALIGNMENT))
 }
 
 /// Whether the caller's elements are wider than those of compiled code, which works on a copy of them.
@@ -87,46 +89,41 @@ pub fn lifetimes(program: &Program, section: Section) -> Vec<Life> {
 pub struct Outline {
     lives: Vec<Life>,
     turns: Vec<Vec<usize>>,
-    /// Elements, by buffer.
-    counts: Vec<Dim>,
 }
 
 /// The outline of a section.
 pub fn outline(program: &Program, section: Section) -> Outline {
     let lives = lifetimes(program, section);
     let turns = turns(program, &lives);
-    Outline { lives, turns, counts: program.buffers.iter().map(Buffer::count).collect() }
+    Outline { lives, turns }
 }
 
 impl Outline {
-    /// Elements of a buffer, by position.
-    pub fn count(&self, buffer: usize) -> &Dim {
-        &self.counts[buffer]
+    /// Whether a buffer, by position, has a place.
+    pub fn has_place(&self, buffer: usize) -> bool {
+        self.lives[buffer].is_some()
     }
 
-    /// Places what the section of `program`, whose outline this is, works in, in the better of two ways.
-    ///
-    /// # Errors
-    /// A dimension has no value, or is too large.
-    pub fn place(&self, program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
-        let mut sizes = Vec::new();
-        for ((buffer, life), count) in program.buffers.iter().zip(&self.lives).zip(&self.counts) {
-            sizes.push(match life {
-                Some(_) => bytes(count, buffer.elem().size(), bindings)?,
-                None => 0,
-            });
-        }
-        let (fitted, turns) = (first_fit(&self.lives, &sizes), in_turns(&self.turns, &sizes));
-        Ok(if fitted.size <= turns.size { fitted } else { turns })
+    /// Places what the section works in, in the better of two ways. `sizes` are bytes in whole cache lines, by buffer; those
+    /// of buffers that have no place do not matter.
+    pub fn place(&self, sizes: &[usize]) -> Arena {
+        let (fitted, turns) = (first_fit(&self.lives, sizes), in_turns(&self.turns, sizes));
+        if fitted.size <= turns.size { fitted } else { turns }
     }
 }
 
 /// Places what a section works in: see [`Outline::place`].
 ///
 /// # Errors
-/// As [`Outline::place`].
+/// A dimension has no value, or is too large.
 pub fn plan(program: &Program, section: Section, bindings: &Bindings) -> Result<Arena, DimError> {
-    outline(program, section).place(program, bindings)
+    let outline = outline(program, section);
+    let size = |(at, buffer): (usize, &Buffer)| {
+        let bytes = || bytes(&buffer.count(), buffer.elem().size(), bindings);
+        outline.has_place(at).then(bytes).unwrap_or(Ok(0))
+    };
+    let sizes: Vec<usize> = program.buffers.iter().enumerate().map(size).collect::<Result<_, _>>()?;
+    Ok(outline.place(&sizes))
 }
 
 /// Places what lasts as long as the parameters are bound, one after the other.

@@ -6,7 +6,7 @@
 
 use crate::fault::{Fault, Side, Source, Tensor};
 use salient_front::diag::nearest;
-use salient_ir::{Bindings, Dim, DimNode, Graph, Name, Op, Port, Relation};
+use salient_ir::{AxisId, Bindings, Dim, DimNode, Graph, Name, Op, Port, Relation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shape of a tensor that was given, by its name.
@@ -137,13 +137,7 @@ fn names(
 pub(crate) fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
     let mut faults: Vec<Fault> =
         graph.requirements().iter().filter_map(|r| r.check(bindings).err()).map(Fault::Requirement).collect();
-    let live: BTreeSet<_> = graph
-        .ids()
-        .flat_map(|id| graph.node(id).axes.iter().collect::<Vec<_>>())
-        .chain(graph.inputs().iter().chain(graph.params()).flat_map(|p| p.axes.iter().copied()))
-        .chain(graph.outputs().iter().flat_map(|o| o.axes.iter().copied()))
-        .collect();
-    for axis in live {
+    for axis in extents(graph) {
         let dim = graph.extent(axis);
         let problem = match dim.eval(bindings) {
             Ok(n) if n >= 0 => continue,
@@ -156,6 +150,28 @@ pub(crate) fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// The axes whose lengths must not be negative.
+pub(crate) fn extents(graph: &Graph) -> BTreeSet<AxisId> {
+    let ports = graph.inputs().iter().chain(graph.params()).flat_map(|p| p.axes.iter().copied());
+    let outputs = graph.outputs().iter().flat_map(|o| o.axes.iter().copied());
+    let nodes = graph.ids().flat_map(|id| graph.node(id).axes.iter().collect::<Vec<_>>());
+    nodes.chain(ports).chain(outputs).collect()
+}
+
+/// The symbols that the shapes of parameters give, and those that were set.
+pub(crate) fn fixed(graph: &Graph, params: &Shapes<'_>, set: &Bindings) -> Bindings {
+    let mut known = Known::default();
+    set.iter().for_each(|(name, value)| known.add(name.clone(), *value, Source::Set));
+    let shapes = graph.params().iter().filter_map(|port| Some((port, params.get(&*port.name)?)));
+    let axes = shapes.flat_map(|(port, shape)| {
+        let tensor = Tensor { side: Side::Param, name: port.name.clone() };
+        let dims = graph.shape(&port.axes).into_iter().zip(*shape).enumerate();
+        dims.map(move |(axis, (dim, found))| Given { tensor: tensor.clone(), axis, dim, found: *found })
+    });
+    known.solve(&axes.collect::<Vec<Given>>());
+    known.values
 }
 
 /// One axis of one tensor: `dim` must be `found`.

@@ -40,7 +40,7 @@ pub(crate) enum Bound<'a> {
 /// What an engine keeps for one set of dimensions.
 #[derive(Debug)]
 pub(crate) enum Prepared<'a> {
-    /// Sizes and places in memory, and how many bytes of it a call works in.
+    /// Sizes and places in memory, and how many threads run a call.
     Native(&'a Compiled, Box<Plan>, usize),
     /// Nothing.
     Oracle,
@@ -141,17 +141,23 @@ impl<'a> Prepared<'a> {
     pub(crate) fn new(code: &'a Code, dimensions: &Bindings) -> Result<Prepared<'a>, Error> {
         match code {
             Code::Native(compiled, threads) => {
-                let plan = compiled.bind(dimensions)?;
-                let bytes = plan.working_bytes(*threads);
-                Ok(Prepared::Native(compiled, Box::new(plan), bytes))
+                Ok(Prepared::Native(compiled, Box::new(compiled.bind(dimensions)?), *threads))
             }
             Code::Oracle => Ok(Prepared::Oracle),
         }
     }
 
+    /// For other dimensions; on an error it stays as it was.
+    pub(crate) fn rebind(&mut self, dimensions: &Bindings) -> Result<(), Error> {
+        match self {
+            Prepared::Native(compiled, plan, _) => Ok(compiled.rebind(plan, dimensions)?),
+            Prepared::Oracle => Ok(()),
+        }
+    }
+
     pub(crate) fn working_bytes(&self) -> Option<usize> {
         match self {
-            Prepared::Native(_, _, bytes) => Some(*bytes),
+            Prepared::Native(_, plan, threads) => Some(plan.working_bytes(*threads)),
             Prepared::Oracle => None,
         }
     }
@@ -169,7 +175,7 @@ impl<'a> Prepared<'a> {
         match self {
             Prepared::Native(compiled, plan, _) => {
                 let program = compiled.program();
-                program.kernels[program.section(Section::Call)].iter().zip(plan.costs()).collect()
+                program.kernels[program.section(Section::Call)].iter().zip(compiled.costs(plan)).collect()
             }
             Prepared::Oracle => Vec::new(),
         }

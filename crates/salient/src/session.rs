@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::fault::{Fault, Side, Tensor};
 use crate::init::initial;
 use crate::model::Model;
+use crate::sizes::{Lengths, Sizes};
 use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
@@ -30,6 +31,10 @@ pub struct Session<'a> {
     param_shapes: Vec<Vec<usize>>,
     /// The states in the order of the graph's, after the last step.
     held: Option<Vec<Array>>,
+    /// Memory for the outputs of steps, in the order of the graph's; that of a state is spare.
+    results: Vec<Array>,
+    /// Found at the first step.
+    lengths: Option<Lengths>,
     prepared: Prepared<'a>,
 }
 
@@ -44,29 +49,26 @@ pub struct KernelInfo {
     pub cost: Cost,
 }
 
-/// What is known of a call before any element is: the dimensions, and what follows from them.
-#[derive(Debug)]
-struct Sizes {
-    dimensions: Bindings,
-    /// By position of the graph's inputs.
-    inputs: Vec<Vec<usize>>,
-    /// Dtype and shape, by position of the graph's outputs.
-    outputs: Vec<(DType, Vec<usize>)>,
+/// What a step gave: the outputs that are no states.
+#[derive(Clone, Copy, Debug)]
+pub struct Results<'s> {
+    graph: &'s Graph,
+    /// In the order of the graph's outputs; those of states hold nothing of meaning.
+    arrays: &'s [Array],
 }
 
-impl Sizes {
-    fn new(graph: &Graph, dimensions: Bindings) -> Sizes {
-        let extents = |axes: &[salient_ir::AxisId]| -> Vec<usize> {
-            let extent = |d: salient_ir::Dim| d.eval(&dimensions).ok().and_then(|n| usize::try_from(n).ok());
-            graph
-                .shape(axes)
-                .into_iter()
-                .map(|d| extent(d).expect("extents were checked when bound"))
-                .collect()
-        };
-        let inputs = graph.inputs().iter().map(|p| extents(&p.axes)).collect();
-        let outputs = graph.outputs().iter().map(|o| (graph.node(o.node).dtype, extents(&o.axes))).collect();
-        Sizes { dimensions, inputs, outputs }
+impl<'s> Results<'s> {
+    /// The output of that name.
+    pub fn get(&self, name: &str) -> Option<&'s Array> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, array)| array)
+    }
+
+    /// Names and arrays in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'s str, &'s Array)> + use<'s> {
+        let graph = self.graph;
+        let outputs = graph.outputs().iter().zip(self.arrays).enumerate();
+        let others = outputs.filter(|(n, _)| graph.states().iter().all(|s| s.output != *n));
+        others.map(|(_, (output, array))| (&*output.name, array))
     }
 }
 
@@ -151,7 +153,17 @@ impl<'a> Session<'a> {
         let mut set = set.clone();
         graph.growths().iter().for_each(|g| _ = set.remove(&g.held));
         let sizes = Sizes::new(graph, dimensions);
-        Ok(Session { model, sizes, set, params, param_shapes, held: None, prepared })
+        Ok(Session {
+            model,
+            sizes,
+            set,
+            params,
+            param_shapes,
+            held: None,
+            results: Vec::new(),
+            lengths: None,
+            prepared,
+        })
     }
 
     /// A session of the same model and the same parameters for inputs of other shapes, with nothing held. What was made of
@@ -168,17 +180,21 @@ impl<'a> Session<'a> {
     fn dimensions_of(&self, inputs: &Arrays, given: Shapes<'_>, set: &Bindings) -> Result<Bindings, Error> {
         let graph = self.model.graph();
         let faults = dtype_faults(Side::Input, graph.inputs(), inputs);
-        let names = graph.params().iter().map(|port| &*port.name);
-        let params = names.zip(self.param_shapes.iter().map(Vec::as_slice)).collect();
-        match bind::bind(graph, &given, &params, set, false) {
+        match bind::bind(graph, &given, &self.params_given(), set, false) {
             Ok(dimensions) if faults.is_empty() => Ok(dimensions),
             Ok(_) => Err(Error::Call(faults)),
             Err(others) => Err(Error::Call(others.into_iter().chain(faults).collect())),
         }
     }
 
+    fn params_given(&self) -> Shapes<'_> {
+        let names = self.model.graph().params().iter().map(|port| &*port.name);
+        names.zip(self.param_shapes.iter().map(Vec::as_slice)).collect()
+    }
+
     /// One call of a model that has state: begins with what the call before left, gives the results, and keeps the
-    /// values of the states. From call to call dimensions may change, except those of what is held.
+    /// values of the states. From call to call dimensions may change, except those of what is held. Results lie in memory
+    /// of the session, which the next step uses again.
     ///
     /// ```
     /// use salient::{Array, Arrays, Model, Options, Weights};
@@ -205,7 +221,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// As [`Model::session`] and [`Session::run`]; what is held stays as it was.
-    pub fn step(&mut self, inputs: &Arrays) -> Result<Arrays, Error> {
+    pub fn step(&mut self, inputs: &Arrays) -> Result<Results<'_>, Error> {
         self.rebind(inputs)?;
         let graph = self.model.graph();
         let fresh = self.held.is_none();
@@ -218,43 +234,57 @@ impl<'a> Session<'a> {
         if result.is_err() && fresh {
             self.held = None;
         }
-        result
+        result.map(|()| Results { graph, arrays: &self.results })
     }
 
     /// A step once states are held. Those to which the call appends grow where they lie; the others are replaced.
-    fn step_from_held(&mut self, inputs: &Arrays) -> Result<Arrays, Error> {
+    fn step_from_held(&mut self, inputs: &Arrays) -> Result<(), Error> {
         let graph = self.model.graph();
-        let states = graph.states();
-        let grows: Vec<bool> = (states.iter())
-            .map(|s| self.prepared.appends(s.input) && inputs.get(&graph.inputs()[s.input].name).is_none())
-            .collect();
-        let mut outputs = Vec::with_capacity(graph.outputs().len());
-        for (n, (dtype, shape)) in self.sizes.outputs.iter().enumerate() {
-            let grown = states.iter().position(|s| s.output == n).filter(|at| grows[*at]);
-            outputs.push(match grown.zip(self.held.as_mut()) {
-                Some((at, held)) => {
-                    let mut state = std::mem::replace(&mut held[at], zeros(*dtype, &[0])?);
-                    state.set_outermost(shape[0]);
-                    state
-                }
-                None => zeros(*dtype, shape)?,
-            });
+        // By input: whether it is a state that grows in place.
+        let mut grows = vec![false; graph.inputs().len()];
+        for state in graph.states() {
+            let is_given = inputs.get(&graph.inputs()[state.input].name).is_some();
+            grows[state.input] = self.prepared.appends(state.input) && !is_given;
         }
-        let in_place = |input: usize| states.iter().zip(&grows).any(|(s, grows)| s.input == input && *grows);
-        let result = self.run_with(inputs, &in_place, &mut outputs, &mut |_, _| {});
-        let mut results = Arrays::new();
-        for (n, (output, mut array)) in graph.outputs().iter().zip(outputs).enumerate() {
-            match (states.iter().position(|s| s.output == n).zip(self.held.as_mut()), &result) {
-                (Some((at, held)), Ok(())) => held[at] = array,
-                (Some((at, held)), Err(_)) if grows[at] => {
-                    array.set_outermost(self.sizes.inputs[states[at].input][0]);
-                    held[at] = array;
-                }
-                (None, Ok(())) => results.insert(&*output.name, array)?,
-                (_, Err(_)) => {}
+        let mut outputs = std::mem::take(&mut self.results);
+        if outputs.is_empty() {
+            let nothing = graph.outputs().iter().map(|_| zeros(DType::F32, &[0]));
+            outputs = nothing.collect::<Result<_, _>>()?;
+        }
+        let mut grown = vec![false; outputs.len()];
+        graph.states().iter().for_each(|s| grown[s.output] = grows[s.input]);
+        for ((array, (dtype, shape)), _) in
+            outputs.iter_mut().zip(&self.sizes.outputs).zip(&grown).filter(|(_, grown)| !**grown)
+        {
+            if array.dtype() != *dtype || array.shape() != shape.as_slice() {
+                *array = zeros(*dtype, shape)?;
             }
         }
-        result.map(|()| results)
+        // Where states grow, what is held becomes the output for the time of the call.
+        for (held, state) in
+            self.held.iter_mut().flatten().zip(graph.states()).filter(|(_, s)| grows[s.input])
+        {
+            std::mem::swap(held, &mut outputs[state.output]);
+            outputs[state.output].set_outermost(self.sizes.outputs[state.output].1[0]);
+        }
+        let result = self.run_with(inputs, &|input| grows[input], &mut outputs, &mut |_, _| {});
+        for (held, state) in self.held.iter_mut().flatten().zip(graph.states()) {
+            let output = &mut outputs[state.output];
+            match (&result, grows[state.input]) {
+                (Ok(()), _) => std::mem::swap(held, output),
+                (Err(_), true) => {
+                    output.set_outermost(self.sizes.inputs[state.input][0]);
+                    std::mem::swap(held, output);
+                }
+                (Err(_), false) => {}
+            }
+            // What grows in place at other steps needs no memory to spare.
+            if self.prepared.appends(state.input) && !grows[state.input] {
+                *output = zeros(output.dtype(), &[0])?;
+            }
+        }
+        self.results = outputs;
+        result
     }
 
     /// Forgets what is held: states are zeros again, and those that grow are empty.
@@ -282,14 +312,47 @@ impl<'a> Session<'a> {
 
     /// Binds the session to the dimensions of other inputs and of what is held.
     fn rebind(&mut self, inputs: &Arrays) -> Result<(), Error> {
-        let mut given: Shapes<'_> = self.held().map(|(port, array)| (&*port.name, array.shape())).collect();
-        given.extend(shapes(inputs));
-        let dimensions = self.dimensions_of(inputs, given, &self.set)?;
+        let dimensions = match self.dimensions_by_lengths(inputs) {
+            Some(dimensions) => dimensions,
+            None => {
+                let mut given: Shapes<'_> =
+                    self.held().map(|(port, array)| (&*port.name, array.shape())).collect();
+                given.extend(shapes(inputs));
+                self.dimensions_of(inputs, given, &self.set)?
+            }
+        };
         if dimensions != self.sizes.dimensions {
-            self.prepared = Prepared::new(self.model.code(), &dimensions)?;
-            self.sizes = Sizes::new(self.model.graph(), dimensions);
+            self.prepared.rebind(&dimensions)?;
+            self.sizes.set(dimensions);
         }
         Ok(())
+    }
+
+    /// The dimensions of a step that differs from those before in lengths alone; `None` where that is not so.
+    fn dimensions_by_lengths(&mut self, inputs: &Arrays) -> Option<Bindings> {
+        let graph = self.model.graph();
+        if self.lengths.is_none() {
+            let lengths = Lengths::new(graph, &self.params_given(), &self.set, &self.sizes.dimensions);
+            self.lengths = Some(lengths);
+        }
+        let lengths = self.lengths.as_ref()?;
+        let mut given = 0;
+        let mut shapes: Vec<Option<&[usize]>> = Vec::with_capacity(graph.inputs().len());
+        for port in graph.inputs() {
+            let array = inputs.get(&port.name);
+            if array.is_some_and(|array| !converts(array.dtype(), port.dtype)) {
+                return None;
+            }
+            given += usize::from(array.is_some());
+            shapes.push(array.map(Array::shape));
+        }
+        for (at, state) in graph.states().iter().enumerate() {
+            let held = || self.held.as_ref().map(|held| held[at].shape());
+            shapes[state.input] = shapes[state.input].or_else(held);
+        }
+        let mut absent = shapes.iter().enumerate().filter(|(_, shape)| shape.is_none());
+        let all_there = absent.all(|(n, _)| graph.states().iter().any(|s| s.input == n));
+        (given == inputs.len() && all_there).then(|| lengths.dimensions(shapes.into_iter())).flatten()
     }
 
     /// The value of every dimension of the model.
