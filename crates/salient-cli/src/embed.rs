@@ -4,6 +4,7 @@
 
 use crate::checkpoint::{Checkpoint, lines};
 use crate::failure::{Failure, Outcome};
+use crate::fitting;
 use crate::options::{Compile, Machine};
 use crate::terminal;
 use salient::{Model, read_sources, write_npy};
@@ -50,7 +51,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let sources = read_sources(&args.file)?;
     let given = args.checkpoint.read()?;
-    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)?))?;
+    let options = given.options(args.compile.options_for(&args.machine)?);
+    let options = fitting::chosen(&sources, options, &|graph| Embedder::check(graph).is_ok())?;
+    let model = Model::from_sources(&sources, &options)?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let mut tokenizer = args.checkpoint.tokenizer()?;
     if args.max_tokens.is_some() {

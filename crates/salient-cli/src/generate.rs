@@ -5,6 +5,7 @@
 
 use crate::checkpoint::{Checkpoint, text};
 use crate::failure::{Failure, Outcome};
+use crate::fitting;
 use crate::options::{Compile, Machine, number};
 use crate::terminal;
 use salient::{Model, read_sources};
@@ -79,7 +80,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let sources = read_sources(&args.file)?;
     let given = args.checkpoint.read()?;
-    let model = Model::from_sources(&sources, &given.options(args.compile.options_for(&args.machine)?))?;
+    let options = given.options(args.compile.options_for(&args.machine)?);
+    let options = fitting::chosen(&sources, options, &|graph| Generator::check(graph).is_ok())?;
+    let model = Model::from_sources(&sources, &options)?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;
     let prompt = if args.chat { in_template(args, &tokenizer, prompt)? } else { prompt };

@@ -11,6 +11,7 @@ mod checkpoint;
 mod embed;
 mod explain;
 mod failure;
+mod fitting;
 mod fmt;
 mod generate;
 mod ir;

@@ -314,6 +314,13 @@ fn texts_without_what_they_need_are_refused() {
     refuses(&format!("embed {call} --tokenizer {words} a"), 2, &message.join("\n"));
     let no_template = "error: the tokenizer's file has no chat template: leave out --chat";
     refuses(&format!("generate {call} --tokenizer {words} --chat a"), 2, no_template);
+    let models = ["a", "b"].map(|name| {
+        format!("model {name}(ids: i64[B, T]) -> (logits: f32[B, 4]) {{ param table: f32[9, 4] return sum[t](table[ids, :]) }}")
+    });
+    let other = "model c(x: f32[T]) -> (logits: f32[T]) { return x }".to_owned();
+    let several = file("several_fit.attn", [&models[..], &[other]].concat().join("\n"));
+    let which = "error: several models of the file fit: `a` and `b`; say which one with --model NAME";
+    refuses(&format!("generate {several} --weights {weights} --tokenizer {words} a"), 2, which);
     let no_such = "error: no/such.json: cannot be read: No such file or directory (os error 2)";
     refuses(&format!("embed {call} --tokenizer no/such.json a"), 2, no_such);
 }

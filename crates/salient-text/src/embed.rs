@@ -5,7 +5,7 @@
 
 use crate::error::TextError;
 use crate::signature::{IDS, KEEP, check_inputs, output};
-use salient::{Array, Arrays, Model, Session, Weights};
+use salient::{Array, Arrays, Graph, Model, Session, Weights};
 
 /// A model that makes vectors of token ids, bound to its weights.
 #[derive(Debug)]
@@ -23,11 +23,18 @@ impl<'a> Embedder<'a> {
     /// [`TextError::Signature`] if the signature is another; the weights do not fit.
     pub fn new(model: &'a Model, weights: Weights<'a>) -> Result<Embedder<'a>, TextError> {
         let graph = model.graph();
-        check_inputs(graph, IDS, &[KEEP])?;
-        let output = output(graph, "embedding", &[2], "f32[B, D]")?;
+        let output = signature(graph)?;
         let has_keep = graph.inputs().iter().any(|p| &*p.name == KEEP);
         let session = model.session(&inputs(&[&[0]], 1, has_keep)?, weights)?;
         Ok(Embedder { session, has_keep, output })
+    }
+
+    /// Checks a model's signature alone.
+    ///
+    /// # Errors
+    /// [`TextError::Signature`] if the signature is another.
+    pub fn check(graph: &Graph) -> Result<(), TextError> {
+        signature(graph).map(drop)
     }
 
     /// A vector for each text, f32[N, D] in the texts' order. Batches hold at most `batch` texts (at least one), the longest
@@ -69,6 +76,12 @@ impl<'a> Embedder<'a> {
         let width = rows.first().map_or(0, Vec::len);
         Array::from_f32(vec![rows.len(), width], rows.concat()).map_err(|e| TextError::Text(e.to_string()))
     }
+}
+
+/// Checks the signature; gives the name of the output that is read.
+fn signature(graph: &Graph) -> Result<String, TextError> {
+    check_inputs(graph, IDS, &[KEEP])?;
+    output(graph, "embedding", &[2], "f32[B, D]")
 }
 
 /// The inputs for texts of at most `length` tokens, padded with zeros that do not count.

@@ -8,7 +8,7 @@ use crate::sample::{Sampler, Sampling};
 use crate::signature::{IDS, check_inputs, output};
 use crate::stop::Stops;
 use crate::tokenizer::Tokenizer;
-use salient::{Array, Arrays, Model, Session, Weights};
+use salient::{Array, Arrays, Graph, Model, Session, Weights};
 use std::time::{Duration, Instant};
 
 /// How a text goes on and where it ends.
@@ -73,11 +73,17 @@ impl<'a> Generator<'a> {
     /// [`TextError::Signature`] if the signature is another; the weights do not fit.
     pub fn new(model: &'a Model, weights: Weights<'a>) -> Result<Generator<'a>, TextError> {
         let graph = model.graph();
-        let states: Vec<&str> = graph.states().iter().map(|s| &*graph.inputs()[s.input].name).collect();
-        check_inputs(graph, IDS, &states)?;
-        let output = output(graph, "logits", &[2, 3], "f32[B, T, V]")?;
+        let output = signature(graph)?;
         let session = model.session(&inputs(&[0])?, weights)?;
-        Ok(Generator { session, has_state: !states.is_empty(), held: Vec::new(), output })
+        Ok(Generator { session, has_state: !graph.states().is_empty(), held: Vec::new(), output })
+    }
+
+    /// Checks a model's signature alone.
+    ///
+    /// # Errors
+    /// [`TextError::Signature`] if the signature is another.
+    pub fn check(graph: &Graph) -> Result<(), TextError> {
+        signature(graph).map(drop)
     }
 
     /// Goes on from a prompt. `show` is given the text piece by piece and says whether to go on.
@@ -162,6 +168,13 @@ impl<'a> Generator<'a> {
             values.len().checked_sub(width).ok_or_else(|| TextError::Text("there are no ids".to_owned()))?;
         Ok(&values[last..])
     }
+}
+
+/// Checks the signature; gives the name of the output that is read.
+fn signature(graph: &Graph) -> Result<String, TextError> {
+    let states: Vec<&str> = graph.states().iter().map(|s| &*graph.inputs()[s.input].name).collect();
+    check_inputs(graph, IDS, &states)?;
+    output(graph, "logits", &[2, 3], "f32[B, T, V]")
 }
 
 /// One sequence of ids.
