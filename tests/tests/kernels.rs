@@ -343,7 +343,7 @@ fn causal(offset: i64, op: FusedOp) -> Graph {
     let (ii, jj, off) = (m.b.iota(i), m.b.iota(j), m.b.constant(Const::I64(offset)));
     let last = m.map(MapOp::Add, &[ii, off]);
     let keep = m.map(MapOp::Le, &[jj, last]);
-    let low = m.b.constant(Const::f32(f32::NEG_INFINITY));
+    let low = m.b.constant(Const::f32(op.info().masked));
     let s = m.map(MapOp::Select, &[keep, s, low]);
     let y = m.b.add(Op::Fused(op, j), &[s, v]).unwrap();
     m.done("context", &[h, i, f], y)
@@ -437,6 +437,66 @@ fn masks_that_are_looked_at_agree_with_the_oracle() {
     }
 }
 
+/// Where no softmax makes the weights, the scores are the weights: all of them, or divided by their sum.
+#[test]
+fn weights_without_a_softmax() {
+    for op in [FusedOp::WeightedSum, FusedOp::WeightedMean] {
+        for dims in long_in_turn(&["H", "Q", "K", "E", "F"]) {
+            let mut case = Case::new(causal(3, op), &dims, 2);
+            // Sums of weights stay away from zero.
+            for name in ["q", "k"] {
+                case.inputs
+                    .get_mut(name)
+                    .unwrap()
+                    .as_f32_mut()
+                    .unwrap()
+                    .iter_mut()
+                    .for_each(|x| *x = x.abs());
+            }
+            case.check();
+        }
+        // Rows without keys: zeros, and zero by zero.
+        Case::new(causal(-80, op), &[("H", 1), ("Q", 90), ("K", 90), ("E", 4), ("F", 3)], 5).check();
+        // Few rows: parts of keys, of which the last holds none that any row sees.
+        for (rows, keys) in [(1, 1100), (8, 600)] {
+            let dims = [("H", 3), ("Q", rows), ("K", keys), ("E", 6), ("F", 7)];
+            Case::new(causal(keys - 600, FusedOp::WeightedSum), &dims, rows as u64).check();
+        }
+    }
+}
+
+/// Of scores that only reductions read none is stored.
+#[test]
+fn scores_are_reduced_where_they_are_made() {
+    let mut m = Model::new();
+    let (h, i, j, e) = (m.axis("h", "H"), m.axis("i", "Q"), m.axis("j", "K"), m.axis("e", "E"));
+    let (q, k) = (m.input("q", &[h, i, e]), m.input("k", &[h, j, e]));
+    let product = m.sum_of_products(e, q, k);
+    let (ii, jj) = (m.b.iota(i), m.b.iota(j));
+    let keep = m.map(MapOp::Le, &[jj, ii]);
+    let (low, zero) = (m.b.constant(Const::f32(f32::NEG_INFINITY)), m.b.constant(Const::f32(0.0)));
+    let score = m.map(MapOp::Select, &[keep, product, low]);
+    let greatest = m.b.reduce(ReduceOp::Max, j, score).unwrap();
+    let lse = m.b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap();
+    let squares = m.map(MapOp::Mul, &[product, product]);
+    let seen = m.map(MapOp::Select, &[keep, squares, zero]);
+    let received = m.b.reduce(ReduceOp::Sum, i, seen).unwrap();
+    m.b.output("greatest", &[h, i], greatest).unwrap();
+    m.b.output("lse", &[h, i], lse).unwrap();
+    let g = m.done("received", &[h, j], received);
+    let program = schedule(&g, salient_tile::Options::default());
+    let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).filter(|k| *k != Kind::Pack).collect();
+    assert_eq!(kinds, [Kind::Attention; 3]);
+    for (rows, keys) in [(1, 1), (5, 70), (130, 33), (70, 300)] {
+        Case::new(g.clone(), &[("H", 2), ("Q", rows), ("K", keys), ("E", 3)], 4).check();
+    }
+    // A NaN is the greatest of its row, wherever it stands.
+    let mut case = Case::new(g, &[("H", 1), ("Q", 300), ("K", 300), ("E", 2)], 4);
+    case.inputs.get_mut("k").unwrap().as_f32_mut().unwrap()[3] = f32::NAN;
+    let greatest = case.compiled(Isa::detect(), true, 1)[0].to_f64_vec();
+    assert!(greatest[0].is_finite() && greatest[1..].iter().all(|x| x.is_nan()));
+}
+
 #[test]
 fn any_register_tile_will_do() {
     let case =
@@ -463,9 +523,10 @@ fn rows_without_keys_are_zeros_or_nan() {
 
 #[test]
 fn masked_keys_add_nothing_whatever_they_hold() {
-    for wild in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let mut case =
-            Case::new(causal(0, FusedOp::Attend), &[("H", 1), ("Q", 70), ("K", 70), ("E", 5), ("F", 6)], 2);
+    let wild = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    let ops = [FusedOp::Attend, FusedOp::WeightedSum];
+    for (wild, op) in wild.into_iter().flat_map(|wild| ops.map(|op| (wild, op))) {
+        let mut case = Case::new(causal(0, op), &[("H", 1), ("Q", 70), ("K", 70), ("E", 5), ("F", 6)], 2);
         for (name, width) in [("k", 5), ("v", 6)] {
             let values = case.inputs.get_mut(name).unwrap().as_f32_mut().unwrap();
             // The last keys are seen by the last rows alone.

@@ -1,7 +1,8 @@
 //! Memory of one long head: fused code needs a small part of what a matrix of scores would take, by its own count and as
 //! the operating system measures it.
 
-use salient::{Array, Arrays, Engine, Model, Options, Weights};
+use salient::{Array, Arrays, Engine, Model, Options, Stage, Timings, Weights, print_stage};
+use salient_tests::files::sources;
 use std::process::Command;
 
 /// Tokens and features of the head.
@@ -37,6 +38,20 @@ fn a_long_head_counts_less_than_a_fiftieth_of_its_scores() {
     let session = model.session(&inputs, Weights::none()).unwrap_or_else(|e| panic!("{e}"));
     let bytes = session.working_bytes().expect("compiled code counts");
     assert!(bytes > 0 && bytes * 50 < SCORES, "{bytes} bytes");
+}
+
+/// Weights that no softmax makes, and what an attention tells beside its context: nothing grows with a square of the tokens.
+#[test]
+fn no_variant_stores_its_scores() {
+    for name in
+        ["causal_linear_attention", "relu_attention", "retention", "side_outputs", "sigmoid_attention"]
+    {
+        let file = sources(&format!("examples/variants/{name}.attn")).expect("a file");
+        let options = Options::default();
+        let text = print_stage(&file, Stage::Memory, &options, &mut Timings::default());
+        let text = text.unwrap_or_else(|e| panic!("{e}"));
+        assert!(!text.contains("grows faster"), "{name}: {text}");
+    }
 }
 
 /// The variable that tells a child of this test which engine to measure.

@@ -298,7 +298,8 @@ impl<'a> Oracle<'a> {
         let here = at[axis.index()] as usize;
         let x = self.along(args[0], axis, at)?;
         let weights = match op {
-            FusedOp::Norm => {
+            FusedOp::WeightedSum => x.clone(),
+            FusedOp::Norm | FusedOp::WeightedMean => {
                 let sum: f64 = x.iter().sum();
                 x.iter().map(|x| x / sum).collect()
             }
@@ -320,9 +321,10 @@ impl<'a> Oracle<'a> {
         if !op.info().reduces {
             return Ok(weights[here]);
         }
+        let masked = f64::from(op.info().masked);
         let mut sum = if weights.iter().any(|w| w.is_nan()) { f64::NAN } else { 0.0 };
         let before = at[axis.index()];
-        for (k, w) in weights[..x.len()].iter().enumerate().filter(|(k, _)| x[*k] != f64::NEG_INFINITY) {
+        for (k, w) in weights[..x.len()].iter().enumerate().filter(|(k, _)| x[*k] != masked) {
             at[axis.index()] = k as i64;
             sum += w * self.value(args[1], at)?;
         }

@@ -386,6 +386,8 @@ pub enum FusedOp {
     LogSumExp,
     SinkSoftmax,
     SinkAttend,
+    WeightedSum,
+    WeightedMean,
 }
 
 /// A row of the table of fused operators.
@@ -399,18 +401,29 @@ pub struct FusedInfo {
     pub arity: usize,
     /// Whether the bound axis is gone from the result (as in a sum) or kept (as in a softmax).
     pub reduces: bool,
+    /// The first argument of a position that is masked: where the operator sums values, such a position adds nothing,
+    /// whatever its value.
+    pub masked: f32,
     /// The definition, with `j` the bound axis.
     pub doc: &'static str,
 }
 
 /// The table of fused operators, in the order of [`FusedOp`].
 pub const FUSED: &[FusedInfo] = &[
-    FusedInfo { op: FusedOp::Norm, name: "norm", arity: 1, reduces: false, doc: "x / sum[j](x)." },
+    FusedInfo {
+        op: FusedOp::Norm,
+        name: "norm",
+        arity: 1,
+        reduces: false,
+        masked: 0.0,
+        doc: "x / sum[j](x).",
+    },
     FusedInfo {
         op: FusedOp::Softmax,
         name: "softmax",
         arity: 1,
         reduces: false,
+        masked: f32::NEG_INFINITY,
         doc: "exp(s) / sum[j](exp(s)), computed from s - max[j](s); zeros where every s is -inf.",
     },
     FusedInfo {
@@ -418,6 +431,7 @@ pub const FUSED: &[FusedInfo] = &[
         name: "exp_norm",
         arity: 1,
         reduces: false,
+        masked: f32::NEG_INFINITY,
         doc: "exp(s) / sum[j](exp(s)), computed from s - max[j](s); NaN where every s is -inf.",
     },
     FusedInfo {
@@ -425,6 +439,7 @@ pub const FUSED: &[FusedInfo] = &[
         name: "attend",
         arity: 2,
         reduces: true,
+        masked: f32::NEG_INFINITY,
         doc: "sum[j](softmax[j](s) * v), in one pass over j; a key of score -inf contributes nothing.",
     },
     FusedInfo {
@@ -432,6 +447,7 @@ pub const FUSED: &[FusedInfo] = &[
         name: "exp_attend",
         arity: 2,
         reduces: true,
+        masked: f32::NEG_INFINITY,
         doc: "sum[j](exp_norm[j](s) * v), in one pass over j; NaN where every s is -inf.",
     },
     FusedInfo {
@@ -439,6 +455,7 @@ pub const FUSED: &[FusedInfo] = &[
         name: "log_sum_exp",
         arity: 1,
         reduces: true,
+        masked: f32::NEG_INFINITY,
         doc: "log(sum[j](exp(s))), computed from s - max[j](s); -inf where every s is -inf.",
     },
     FusedInfo {
@@ -446,6 +463,7 @@ pub const FUSED: &[FusedInfo] = &[
         name: "sink_softmax",
         arity: 2,
         reduces: false,
+        masked: f32::NEG_INFINITY,
         doc: "exp(s) / (sum[j](exp(s)) + exp(r)), computed from s - max(max[j](s), r); r is finite and does not depend on j.",
     },
     FusedInfo {
@@ -453,7 +471,24 @@ pub const FUSED: &[FusedInfo] = &[
         name: "sink_attend",
         arity: 3,
         reduces: true,
+        masked: f32::NEG_INFINITY,
         doc: "Of s, v and r: sum[j](sink_softmax[j](s, r) * v), in one pass over j; a key of score -inf contributes nothing.",
+    },
+    FusedInfo {
+        op: FusedOp::WeightedSum,
+        name: "weighted_sum",
+        arity: 2,
+        reduces: true,
+        masked: 0.0,
+        doc: "Of w and v: sum[j](w * v), in one pass over j; a key of weight zero contributes nothing.",
+    },
+    FusedInfo {
+        op: FusedOp::WeightedMean,
+        name: "weighted_mean",
+        arity: 2,
+        reduces: true,
+        masked: 0.0,
+        doc: "Of w and v: sum[j](w * v) / sum[j](w), in one pass over j; a key of weight zero contributes nothing.",
     },
 ];
 

@@ -6,15 +6,18 @@
 use crate::facts::Known;
 use crate::lang::{Tag, Term};
 use crate::normalise::Classes;
-use salient_ir::{AxisSet, Bindings, Dim, FusedOp};
+use salient_ir::{AxisSet, Bindings, Dim, FusedOp, Name};
 
 /// The size at which an unknown dimension is counted.
 const NOMINAL: i64 = 128;
+/// The same for one along which an input has rows: texts grow, the features of a token do not.
+const NOMINAL_ROWS: i64 = 1024;
 
 /// The nominal number of positions along each axis.
 pub(crate) fn nominal_extents(known: &Known) -> Vec<u64> {
     let size = |dim: &Dim| {
-        let bindings: Bindings = dim.symbols().into_iter().map(|s| (s, NOMINAL)).collect();
+        let size = |symbol: &Name| if known.rows.contains(symbol) { NOMINAL_ROWS } else { NOMINAL };
+        let bindings: Bindings = dim.symbols().into_iter().map(|s| (s.clone(), size(&s))).collect();
         // A quotient may not come out even at the nominal size; then it is counted at a fraction of it.
         dim.eval(&bindings).unwrap_or(NOMINAL / 8).max(1).unsigned_abs()
     };
@@ -44,6 +47,7 @@ pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
             match op {
                 FusedOp::Norm => scores.saturating_mul(3),
                 FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => scores.saturating_mul(8),
+                FusedOp::WeightedSum | FusedOp::WeightedMean => points(&all()).saturating_add(scores),
                 FusedOp::LogSumExp => scores.saturating_mul(6),
                 FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend => {
                     points(&all()).saturating_add(scores.saturating_mul(6))

@@ -61,11 +61,19 @@ pub(crate) fn order_factors(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
             && !is_summed(g, users[0])
             && g.outputs().iter().all(|o| o.node != id)
     };
-    let (graph, live) = rewrite(g, |b, new, id| {
+    rewrite_in_order(g, |b, new, id| {
         let factors = (product(id) && !inner(id) && !is_summed(g, id)).then(|| Factors::of(g, id, &inner))?;
         let several = factors.above.len() + factors.below.len() > 2;
         several.then(|| in_order(g, b, new, &digests, &factors))
-    });
+    })
+}
+
+/// As [`rewrite`], with the nodes in the order in which the outputs come to need them.
+pub(crate) fn rewrite_in_order(
+    g: &Graph,
+    make: impl FnMut(&mut Builder, &[NodeId], NodeId) -> Option<NodeId>,
+) -> (Graph, Vec<Option<NodeId>>) {
+    let (graph, live) = rewrite(g, make);
     let (graph, moved) = in_order_of_use(&graph);
     let new = live.into_iter().map(|id| moved[id?.index()]).collect();
     (graph, new)
@@ -107,7 +115,13 @@ fn is_summed(g: &Graph, id: NodeId) -> bool {
 }
 
 /// The factors with more axes first, dividing where they divide: `x / r * w`.
-fn in_order(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], factors: &Factors) -> NodeId {
+pub(crate) fn in_order(
+    g: &Graph,
+    b: &mut Builder,
+    new: &[NodeId],
+    digests: &[u64],
+    factors: &Factors,
+) -> NodeId {
     let above = factors.above.iter().map(|id| (false, *id));
     let mut all: Vec<(bool, NodeId)> = above.chain(factors.below.iter().map(|id| (true, *id))).collect();
     let rank = |id: NodeId| std::cmp::Reverse(g.node(id).axes.len());
@@ -122,7 +136,7 @@ fn in_order(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], factors
 }
 
 /// A digest of each node down to the leaves that no order or grouping of factors or addends changes.
-fn digests(g: &Graph) -> Vec<u64> {
+pub(crate) fn digests(g: &Graph) -> Vec<u64> {
     let mix = |text: &str, below: &[u64]| digest(text, below.iter().copied());
     let mut out: Vec<u64> = Vec::with_capacity(g.len());
     // The sum over the factors of each product; what divides counts as another factor.

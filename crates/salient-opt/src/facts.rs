@@ -11,7 +11,7 @@ pub(crate) mod witness;
 use crate::lang::{Tag, Term};
 use affine::{Affine, Assumptions};
 use egg::{Analysis, DidMerge, EGraph, Id};
-use salient_ir::{AxisId, AxisSet, Const, DType, Dim, Graph, Relation};
+use salient_ir::{AxisId, AxisSet, Const, DType, Dim, Graph, Name, Relation};
 use std::collections::{BTreeSet, HashSet};
 use witness::{Position, Witnesses};
 
@@ -172,6 +172,8 @@ pub struct Known {
     pub inputs: usize,
     /// Inputs that may hold what is not finite: values computed elsewhere.
     pub unsure: BTreeSet<usize>,
+    /// The symbols in the extent of the second axis from the end of an input, which counts rows.
+    pub rows: BTreeSet<Name>,
     /// The dimensions that occur as values.
     pub dims: Vec<Dim>,
     /// What the model requires of its dimensions.
@@ -197,10 +199,13 @@ impl Known {
         let extents: BTreeSet<&Dim> = g.axes().map(|(_, a)| &a.extent).collect();
         let extents = extents.into_iter().filter(|e| e.as_constant().is_none()).map(|e| e - &one);
         let nonnegative = required.chain(extents).collect();
+        let counts_rows = |p: &salient_ir::Port| p.axes.iter().rev().nth(1).copied();
+        let rows = g.inputs().iter().filter_map(counts_rows).flat_map(|axis| g.extent(axis).symbols());
         Known {
             extents: g.axes().map(|(_, a)| a.extent.clone()).collect(),
             ports: g.inputs().iter().chain(g.params()).map(port).collect(),
             inputs: g.inputs().len(),
+            rows: rows.collect(),
             assumptions: Assumptions { nonnegative },
             ..Known::default()
         }

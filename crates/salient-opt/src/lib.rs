@@ -23,9 +23,12 @@ mod repeat;
 mod rewrite;
 pub mod rules;
 mod saturate;
+mod scores;
 mod share;
+mod sides;
 #[cfg(test)]
 mod soundness;
+mod stream;
 mod tidy;
 
 pub use certificate::{Certificate, Miss};
@@ -225,11 +228,13 @@ fn run_whole(
         class_of.into_iter().filter_map(new).collect::<HashMap<_, _>>()
     };
     let mut class_of = follow(class_of, &moved);
-    // Products round: bit for bit their grouping is the source's.
+    // Products round: bit for bit their grouping is the source's, and so is what zero by NaN is.
     if options.fp == Fp::Default {
-        let (ordered, moved) = factors::order_factors(&graph);
-        class_of = follow(class_of, &moved);
-        graph = ordered;
+        for pass in [factors::order_factors, sides::by_log_sum_exp, stream::stream] {
+            let (rewritten, moved) = pass(&graph);
+            class_of = follow(class_of, &moved);
+            graph = rewritten;
+        }
     }
     let (certificates, misses) = certificate::certify(&graph, &class_of, &classes, rules);
     let mut counts = vec![0; rules.len()];

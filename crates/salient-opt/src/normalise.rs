@@ -339,6 +339,9 @@ impl Normaliser<'_> {
 
     /// What masks (-inf, zero, a literal) stands in the second arm, what is masked in the first.
     fn select(&mut self, c: Id, yes: Id, no: Id) -> Id {
+        if let Some((x, zero)) = self.positive_part(c, yes, no) {
+            return self.add(Tag::Map(MapOp::Max), &[x, zero]);
+        }
         let masks = |n: &Self, id: Id| n.constant(id).is_some();
         if masks(self, yes) && !masks(self, no) && !self.guards_itself(c, yes, no) {
             let c = self.not(c);
@@ -352,6 +355,21 @@ impl Normaliser<'_> {
             return self.add(Tag::Map(MapOp::Select), &[c, no, yes]);
         }
         self.add(Tag::Map(MapOp::Select), &[c, yes, no])
+    }
+
+    /// `if x > 0 then x else 0` is no mask but the greater of the two: the value, and zero.
+    fn positive_part(&self, c: Id, yes: Id, no: Id) -> Option<(Id, Id)> {
+        let term = self.written(c);
+        if !matches!(term.tag, Tag::Map(MapOp::Lt | MapOp::Le)) {
+            return None;
+        }
+        let is_zero = |id: Id| self.constant(id) == Some(Const::f32(0.0));
+        let (less, more) = (term.children[0], term.children[1]);
+        let above = is_zero(less) && more == yes && is_zero(no);
+        let below = is_zero(more) && less == no && is_zero(yes);
+        // Of NaN the choice is zero and the greater is NaN.
+        let found = if above { (yes, no) } else { (no, yes) };
+        ((above || below) && self.classes[found.0].data.has(Property::Score)).then_some(found)
     }
 
     /// `if z == 0 then 1 else z`: the idiom that guards a division keeps its form.

@@ -8,17 +8,36 @@ use crate::maker::{n, var};
 use crate::panels::peel;
 use crate::score::{Scale, scale};
 use crate::strip::LANE;
-use salient_ir::{AxisId, FusedOp, Graph, NodeId, Op};
+use salient_ir::{AxisId, DType, FusedOp, Graph, NodeId, Op, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the weights of a row are divided by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Normaliser {
+    /// Weights are exponentials of scores, divided by their sum. A row of which every key is masked is zeros if `zeros`, else
+    /// NaN.
+    Softmax { zeros: bool },
+    /// The scores are the weights, divided by their sum.
+    Sum,
+    /// The scores are the weights.
+    One,
+    /// There are no weights: the greatest score of each row is asked for.
+    Greatest,
+}
 
 /// An attention node, its axes by role.
 #[derive(Clone, Debug)]
 pub(crate) struct Attention {
     pub(crate) node: NodeId,
-    pub(crate) op: FusedOp,
+    pub(crate) normaliser: Normaliser,
+    /// The score of a key that is masked.
+    pub(crate) masked: f32,
     /// The axis of the keys.
     pub(crate) key: AxisId,
+    /// What of queries and keys gives the weights.
     pub(crate) score: NodeId,
-    /// What the weights are summed with; a log-sum-exp has none.
+    /// What the weights are summed with. Without, a row comes to the log-sum-exp of its scores, to their sum or to the
+    /// greatest, by the normaliser.
     pub(crate) value: Option<NodeId>,
     /// A further score of each row, which has no value.
     pub(crate) sink: Option<NodeId>,
@@ -28,17 +47,90 @@ pub(crate) struct Attention {
     pub(crate) width: Option<AxisId>,
 }
 
-/// An attention node without the roles of its axes.
+/// An attention node, or a reduction of scores, without the roles of its axes.
 fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
-    let Op::Fused(op, key) = *g.op(node) else { return None };
     let args = g.args(node);
-    let (value, sink) = match op {
-        FusedOp::Attend | FusedOp::ExpAttend => (Some(args[1]), None),
-        FusedOp::SinkAttend => (Some(args[1]), Some(args[2])),
-        FusedOp::LogSumExp => (None, None),
-        FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => return None,
+    let softmax = |zeros| Normaliser::Softmax { zeros };
+    let (key, normaliser, masked, value, sink) = match *g.op(node) {
+        Op::Fused(op, key) => {
+            let (normaliser, value, sink) = match op {
+                FusedOp::Attend => (softmax(true), Some(args[1]), None),
+                FusedOp::ExpAttend => (softmax(false), Some(args[1]), None),
+                FusedOp::SinkAttend => (softmax(false), Some(args[1]), Some(args[2])),
+                FusedOp::LogSumExp => (softmax(false), None, None),
+                FusedOp::WeightedSum => (Normaliser::One, Some(args[1]), None),
+                FusedOp::WeightedMean => (Normaliser::Sum, Some(args[1]), None),
+                FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => return None,
+            };
+            (key, normaliser, op.info().masked, value, sink)
+        }
+        Op::Reduce(op, key) if g.node(node).dtype == DType::F32 => {
+            let normaliser = match op {
+                ReduceOp::Sum => Normaliser::Sum,
+                ReduceOp::Max => Normaliser::Greatest,
+                ReduceOp::Prod | ReduceOp::Min | ReduceOp::Any | ReduceOp::All | ReduceOp::ArgMax => {
+                    return None;
+                }
+            };
+            (key, normaliser, op.info().empty as f32, None, None)
+        }
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => return None,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => return None,
     };
-    Some(Attention { node, op, key, score: args[0], value, sink, query: None, width: None })
+    Some(Attention { node, normaliser, masked, key, score: args[0], value, sink, query: None, width: None })
+}
+
+/// The products of queries and keys that need not be stored, since nobody reads them but attentions, which compute them
+/// tile by tile, and if `reduced` reductions of scores, which do too.
+pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
+    let mut of_input: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        of_input.push(matches!(g.op(id), Op::Input(_)) || g.args(id).iter().any(|a| of_input[a.index()]));
+    }
+    let is_product = |id: NodeId| sum_of_products(g, id).is_some();
+    let is_stored = |id: NodeId| match g.op(id) {
+        Op::Reduce(..) => !is_product(id),
+        Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
+        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
+    };
+    // A product with a parameter is that of a layer, which others read.
+    let of_inputs = |id: NodeId| {
+        sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
+    };
+    let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    for id in g.ids() {
+        let reduces = matches!(g.op(id), Op::Reduce(..));
+        if reduces && (!reduced || is_product(id)) {
+            continue;
+        }
+        let Some((_, inside)) = query_axis(g, id, &is_stored) else { continue };
+        for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p)) {
+            found.entry(product).or_default().insert(id);
+        }
+    }
+    found.retain(|product, tiled| readers(g, *product).is_some_and(|r| r.is_subset(tiled)));
+    found.into_keys().collect()
+}
+
+/// The nodes that read a value, as the first argument alone, through what is computed on the way; `None` if an output does.
+fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if g.outputs().iter().any(|o| o.node == id) {
+            return None;
+        }
+        for user in g.users(id) {
+            match g.op(user) {
+                Op::Map(_) | Op::At(_) | Op::Concat(..) => stack.extend(seen.insert(user).then_some(user)),
+                Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) if !g.args(user)[1..].contains(&id) => {
+                    found.insert(user);
+                }
+                Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return None,
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            }
+        }
+    }
+    Some(found)
 }
 
 /// The axis whose positions are the rows of a tile, and the products inside the scores that it allows to be computed tile

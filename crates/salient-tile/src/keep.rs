@@ -11,8 +11,14 @@ use std::collections::BTreeSet;
 const DEAR: u32 = 10;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
-pub(crate) fn kept(g: &Graph) -> BTreeSet<NodeId> {
+/// Nothing of the products `tiled`, which are computed tile by tile, is stored.
+pub(crate) fn kept(g: &Graph, tiled: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let uses = uses(g);
+    let mut of_scores: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
+        of_scores.push(tiled.contains(&id) || passes && g.args(id).iter().any(|a| of_scores[a.index()]));
+    }
     let mut kept = BTreeSet::new();
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
@@ -21,7 +27,8 @@ pub(crate) fn kept(g: &Graph) -> BTreeSet<NodeId> {
             && node.dtype.is_float()
             && !node.axes.is_empty()
             && uses[id.index()].in_several_kernels()
-            && !uses[id.index()].is_score;
+            && !uses[id.index()].is_score
+            && !of_scores[id.index()];
         if candidate {
             let mut found =
                 Inside { axes: &node.axes, kept: &kept, tensors: 0, is_dear: false, seen: BTreeSet::new() };
@@ -160,7 +167,7 @@ mod tests {
         b.output("y", &[t, d], x).unwrap();
         // The last one is an output and has no other reader.
         stream.remove(&x);
-        assert_eq!(kept(&b.finish()), stream);
+        assert_eq!(kept(&b.finish(), &BTreeSet::new()), stream);
     }
 
     #[test]
@@ -174,6 +181,6 @@ mod tests {
         let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap();
         b.output("context", &[i], context).unwrap();
         b.output("lse", &[i], lse).unwrap();
-        assert_eq!(kept(&b.finish()), BTreeSet::new());
+        assert_eq!(kept(&b.finish(), &BTreeSet::new()), BTreeSet::new());
     }
 }

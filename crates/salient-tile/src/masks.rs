@@ -22,7 +22,7 @@ pub(crate) struct KeyRange {
     pub(crate) all_begins: Vec<Dim>,
 }
 
-/// A choice between scores and -inf.
+/// A choice between scores and the score of a key that is masked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {
     /// Where it holds the key is kept.
@@ -33,11 +33,12 @@ pub(crate) struct Mask {
     pub(crate) understood: bool,
 }
 
-/// The range of keys that `score` keeps for rows `first..last`, where the variable `row` stands for the row.
+/// The range of keys that `score`, which is `masked` for a key that is masked, keeps for rows `first..last`, where the
+/// variable `row` stands for the row.
 pub(crate) fn key_range(
     g: &Graph,
     ranges: &Ranges,
-    score: NodeId,
+    (score, masked): (NodeId, f32),
     env: &Env,
     row: &str,
     (first, last): (&Dim, &Dim),
@@ -47,7 +48,7 @@ pub(crate) fn key_range(
         return out;
     }
     let args = g.args(score);
-    if g.op(args[2]) != &Op::Const(Const::f32(f32::NEG_INFINITY)) {
+    if g.op(args[2]) != &Op::Const(Const::f32(masked)) {
         return out;
     }
     let mut understood = true;

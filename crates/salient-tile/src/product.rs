@@ -43,7 +43,7 @@ pub(crate) struct Operands<'d> {
     pub(crate) factors: Option<Base>,
 }
 
-/// The calls of register tiles over rows `from..to` of one panel: their results are set, or added to rows with factors.
+/// The calls of register tiles over rows `from..to` of one panel: their results are set.
 pub(crate) fn tiles(
     m: &mut Maker<'_, '_>,
     shape: Shape,
@@ -51,12 +51,11 @@ pub(crate) fn tiles(
     rows: (&Dim, &Dim),
     o: &Operands<'_>,
 ) -> Vec<Stmt> {
-    let into = if o.factors.is_some() { Into::AddScaled } else { Into::Set };
-    tiles_into(m, shape, (zeros, into), rows, o)
+    tiles_into(m, shape, (zeros, Into::Set), rows, o)
 }
 
 /// As [`tiles`], with what happens to the results.
-fn tiles_into(
+pub(crate) fn tiles_into(
     m: &mut Maker<'_, '_>,
     shape: Shape,
     (zeros, into): (Zeros, Into),

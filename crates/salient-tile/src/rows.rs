@@ -260,9 +260,8 @@ pub(crate) fn normalise(
                 b.add(sum, e)
             })
         }
-        FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend | FusedOp::LogSumExp => {
-            unreachable!("reduces its axis")
-        }
+        FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend => unreachable!("reduces its axis"),
+        FusedOp::LogSumExp | FusedOp::WeightedSum | FusedOp::WeightedMean => unreachable!("reduces its axis"),
     };
     s.leave();
     let sum = b.hsum(sum);

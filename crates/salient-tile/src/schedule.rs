@@ -5,7 +5,7 @@
 //! belongs to its kernel, and products inside the scores of an attention are never stored.
 
 use crate::attend::attend;
-use crate::attention::{any_place, attention, query_axis};
+use crate::attention::{any_place, attention, query_axis, tiled_scores};
 use crate::contraction::{Contraction, axes_of_parameter, contraction, sum_of_products};
 use crate::index::{Bound, Ranges};
 use crate::join::join;
@@ -76,8 +76,10 @@ impl Form {
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let names = text::node_names(g);
-    let kept = if options.fuse { kept(g) } else { BTreeSet::new() };
-    let forms = Planner { g, options, kept, forms: BTreeMap::new(), guarded: RefCell::default() }.plan();
+    let tiled = tiled_scores(g, options.fuse);
+    let kept = if options.fuse { kept(g, &tiled) } else { BTreeSet::new() };
+    let forms =
+        Planner { g, options, tiled, kept, forms: BTreeMap::new(), guarded: RefCell::default() }.plan();
     let mut out = Assembler::new(g, &names);
     let mut scope = Scope {
         graph: g,
@@ -218,6 +220,8 @@ fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, buffers: &mut
 struct Planner<'g> {
     g: &'g Graph,
     options: Options<'g>,
+    /// Products inside scores that are not stored.
+    tiled: BTreeSet<NodeId>,
     /// Element-wise nodes that are stored for their several readers.
     kept: BTreeSet<NodeId>,
     forms: BTreeMap<NodeId, Form>,
@@ -427,23 +431,16 @@ impl Planner<'_> {
             return Some((Form::Product(anchor), vec![a, b]));
         }
         let is_stored =
-            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.only_for(id, anchor);
+            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
         let (query, inside) = query_axis(g, anchor, &is_stored)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
-        if matches!(g.op(anchor), Op::Fused(FusedOp::LogSumExp, _)) && inside.is_empty() {
+        let values = &g.args(anchor)[1..];
+        if values.is_empty() && inside.is_empty() {
             return None;
         }
-        let mut operands = g.args(anchor)[1..].to_vec();
+        let mut operands = values.to_vec();
         self.around(g.args(anchor)[0], &inside, &mut operands);
         Some((Form::Attention(anchor, query), operands))
-    }
-
-    /// Whether every use of `id` ends in `root`.
-    fn only_for(&self, id: NodeId, root: NodeId) -> bool {
-        let users = self.g.users(id);
-        !self.is_output(id).0
-            && !users.is_empty()
-            && users.iter().all(|u| *u == root || !self.is_anchor(*u) && self.only_for(*u, root))
     }
 
     /// The operands of an expression, with those of the products inside it in place of the products.

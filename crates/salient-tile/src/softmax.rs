@@ -1,15 +1,17 @@
-//! The state of a streaming softmax for the rows of a tile, and the bodies that bring it forward by a tile of keys.
+//! The state of streamed weights for the rows of a tile, and the bodies that bring it forward by a tile of keys.
 //!
 //! For each tile of keys: scores as the graph says, with the greatest of each row; then for all rows at once the new
 //! maximum and what it does to earlier results (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-//! 2018); then exponentials and their sums. Products are made elsewhere.
+//! 2018); then exponentials and their sums. Where no softmax makes the weights, the scores are the weights, and of these
+//! passes only the first is left. Products are made elsewhere.
 
+use crate::attention::Normaliser;
 use crate::index::Env;
 use crate::kernel::{Arg, Base, Stmt};
 use crate::maker::{Maker, address, n, var};
 use crate::pack::{Packed, Span, pack};
 use crate::strip::{Strip, Visit};
-use salient_ir::{AxisId, Dim, FusedOp, NodeId};
+use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::body::LoopKind;
 use salient_vector::{Body, Builder, F32, math};
 
@@ -18,16 +20,17 @@ const UNROLL: u32 = 4;
 
 /// The state of each row of a tile, in scratch memory.
 pub(crate) struct Softmax {
-    /// The greatest score so far.
+    pub(crate) normaliser: Normaliser,
+    /// The greatest score so far; zero where no softmax makes the weights.
     pub(crate) max: Base,
     /// The greatest score of the newest tile.
     newest: Base,
     /// What is subtracted before exponentials: the maximum, or zero where no key was kept yet.
     shift: Base,
-    /// The sum of exponentials so far, relative to the maximum.
+    /// The sum of weights so far, relative to the maximum.
     pub(crate) sum: Base,
     /// What the newest tile multiplies earlier results by.
-    pub(crate) factor: Base,
+    factor: Base,
     /// The scores of the newest tile, then their exponentials, row by row.
     pub(crate) weights: Base,
     /// Elements between the rows of them: the keys of a tile.
@@ -52,16 +55,104 @@ impl Place<'_> {
 
 impl Softmax {
     /// The state of so many rows.
-    pub(crate) fn new(m: &mut Maker<'_, '_>, rows: &Dim, weights: Base, weights_row: Dim) -> Softmax {
+    pub(crate) fn new(
+        m: &mut Maker<'_, '_>,
+        normaliser: Normaliser,
+        rows: &Dim,
+        weights: Base,
+        weights_row: Dim,
+    ) -> Softmax {
         let mut slot = |name: &str| m.scratch(name, rows.clone());
         let (max, newest, shift) = (slot("max"), slot("newest"), slot("shift"));
         let (sum, factor) = (slot("sum"), slot("factor"));
-        Softmax { max, newest, shift, sum, factor, weights, weights_row }
+        Softmax { normaliser, max, newest, shift, sum, factor, weights, weights_row }
     }
 
     /// No key seen.
     pub(crate) fn start(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> [Stmt; 2] {
-        [fill(m, self.max, rows, f32::NEG_INFINITY), fill(m, self.sum, rows, 0.0)]
+        let max = match self.normaliser {
+            Normaliser::Softmax { .. } | Normaliser::Greatest => f32::NEG_INFINITY,
+            Normaliser::Sum | Normaliser::One => 0.0,
+        };
+        [fill(m, self.max, rows, max), fill(m, self.sum, rows, 0.0)]
+    }
+
+    /// What each row of earlier results is multiplied by before the newest tile is added.
+    pub(crate) fn factor(&self) -> Option<Base> {
+        match self.normaliser {
+            Normaliser::Softmax { .. } => Some(self.factor),
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+        }
+    }
+
+    /// Each row: the scores of the tile, and what the pass over them can say of the row: the greatest for a softmax, for weights
+    /// that are divided by their sum that. Where `there` says so the scores lie in place already.
+    pub(crate) fn scores(
+        &self,
+        m: &mut Maker<'_, '_>,
+        score: NodeId,
+        env: &Env,
+        place: Place<'_>,
+        there: bool,
+    ) -> Option<Stmt> {
+        match self.normaliser {
+            Normaliser::Softmax { .. } => Some(self.score(m, score, env, place, there)),
+            Normaliser::One if there => None,
+            Normaliser::Sum | Normaliser::One => Some(self.weight(m, score, env, place, there)),
+            Normaliser::Greatest => Some(self.greatest(m, score, env, place, there)),
+        }
+    }
+
+    /// What makes weights of the scores of a tile: all rows at once, then each by itself.
+    pub(crate) fn normalise(
+        &self,
+        m: &mut Maker<'_, '_>,
+        rows: &Dim,
+        place: Place<'_>,
+    ) -> Option<(Stmt, Stmt)> {
+        match self.normaliser {
+            Normaliser::Softmax { .. } => Some((self.shift(m, rows), self.exponentials(m, place))),
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+        }
+    }
+
+    /// One row: the weights of the tile, added to their sum if that divides them.
+    fn weight(
+        &self,
+        m: &mut Maker<'_, '_>,
+        weight: NodeId,
+        env: &Env,
+        place: Place<'_>,
+        there: bool,
+    ) -> Stmt {
+        let local = place.local();
+        let summed = self.normaliser == Normaliser::Sum;
+        let mut b = Builder::new(if there { "sum" } else { "weight" });
+        let mut s = Strip::new(m.scope, Visit::Lanes, place.key.clone(), &[self.sum, self.weights]);
+        let trip = s.integer(&mut b, place.count);
+        let weights = s.pointer(&mut b, self.weights, &(&local * &self.weights_row));
+        let sum = s.pointer(&mut b, self.sum, &local);
+        let zero = b.f32(0.0);
+        let more = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, more| {
+            s.enter(index);
+            let v = if there {
+                b.load::<F32>(weights.at(index))
+            } else {
+                let v = s.f32(b, weight, env);
+                b.store::<F32>(weights.at(index), v);
+                v
+            };
+            if summed { b.add(more, v) } else { more }
+        });
+        s.leave();
+        if summed {
+            let more = b.hsum(more);
+            let total = b.load::<F32>(sum.at_start().one());
+            let total = b.add(total, more);
+            b.store(sum.at_start().one(), total);
+        }
+        let args = s.finish();
+        m.call(b.finish(), args)
     }
 
     /// No key seen, but a further score of each row, which has no value: the greatest so far, and exp(0) is 1.
@@ -80,8 +171,8 @@ impl Softmax {
         [pack(m, "pack_sink", sink, env, &over_rows, &once, &to), fill(m, self.sum, rows, 1.0)]
     }
 
-    /// One row: the scores of the tile and the greatest of them. Where `there` says so the scores lie in place already.
-    pub(crate) fn score(
+    /// One row: the greatest score of the tile and of earlier ones; NaN if one is.
+    fn greatest(
         &self,
         m: &mut Maker<'_, '_>,
         score: NodeId,
@@ -89,6 +180,33 @@ impl Softmax {
         place: Place<'_>,
         there: bool,
     ) -> Stmt {
+        let local = place.local();
+        let mut b = Builder::new("greatest_of_row");
+        let mut s = Strip::new(m.scope, Visit::Lanes, place.key.clone(), &[self.max, self.weights]);
+        let trip = s.integer(&mut b, place.count);
+        let weights = s.pointer(&mut b, self.weights, &(&local * &self.weights_row));
+        let max = s.pointer(&mut b, self.max, &local);
+        let (low, clean) = (b.f32(f32::NEG_INFINITY), b.mask(false));
+        // The vector operator loses a NaN; whether there was one is carried beside.
+        let (most, nan) = b.lanes(trip, (low, clean), |b, index, (most, nan)| {
+            s.enter(index);
+            let v = if there { b.load::<F32>(weights.at(index)) } else { s.f32(b, score, env) };
+            let bad = b.ne(v, v);
+            (b.max(v, most), b.or(nan, bad))
+        });
+        s.leave();
+        let (most, nan) = (b.hmax(most), b.hany(nan));
+        let before = b.load::<F32>(max.at_start().one());
+        let (bad, most) = (b.ne(before, before), b.max(most, before));
+        let (nan, value) = (b.or(nan, bad), b.f32(f32::NAN));
+        let most = b.select(nan, value, most);
+        b.store(max.at_start().one(), most);
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// One row: the scores of the tile and the greatest of them. Where `there` says so the scores lie in place already.
+    fn score(&self, m: &mut Maker<'_, '_>, score: NodeId, env: &Env, place: Place<'_>, there: bool) -> Stmt {
         let local = place.local();
         let mut b = Builder::new(if there { "greatest" } else { "score" });
         let mut s = Strip::new(m.scope, Visit::Lanes, place.key.clone(), &[self.newest, self.weights]);
@@ -115,7 +233,7 @@ impl Softmax {
     }
 
     /// All rows at once: the new maximum, and the factor of earlier results.
-    pub(crate) fn shift(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> Stmt {
+    fn shift(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> Stmt {
         let mut b = Builder::new("shift");
         let trip = b.int_param("n");
         let newest = b.input("newest");
@@ -144,7 +262,7 @@ impl Softmax {
     }
 
     /// One row: scores to exponentials, added to the sum.
-    pub(crate) fn exponentials(&self, m: &mut Maker<'_, '_>, place: Place<'_>) -> Stmt {
+    fn exponentials(&self, m: &mut Maker<'_, '_>, place: Place<'_>) -> Stmt {
         let local = place.local();
         let mut b = Builder::new("exponentials");
         let trip = b.int_param("n");
@@ -187,9 +305,8 @@ pub(crate) fn fill(m: &mut Maker<'_, '_>, base: Base, count: &Dim, value: f32) -
     m.call(b.finish(), vec![address(base, n(0)), Arg::Int(count.clone())])
 }
 
-/// `x[..n] /= sum`: where the sum is zero, every key was masked, and the row is zeros or NaN as the operator says.
-pub(crate) fn divide_row(op: FusedOp) -> Body {
-    let zeros = op == FusedOp::Attend;
+/// `x[..n] /= sum`: where the sum is zero, every key was masked, and the row is zeros or NaN.
+pub(crate) fn divide_row(zeros: bool) -> Body {
     let mut b = Builder::new(if zeros { "divide_or_zero" } else { "divide" });
     let x = b.output("x");
     let trip = b.int_param("n");

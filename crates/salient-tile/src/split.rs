@@ -355,7 +355,7 @@ fn merge(scope: &mut Scope<'_>, target: Target<'_>, a: &Attention, home: &Parts)
     let wide = &home.size - &n(2);
     let context = m.scratch("context", wide.clone());
     let factors = m.scratch("factors", home.count.clone());
-    let softmax = Softmax::new(&mut m, &n(1), context, wide.clone());
+    let softmax = Softmax::new(&mut m, a.normaliser, &n(1), context, wide.clone());
     let first = home.at(g, &env, &n(0));
 
     let mut b = Builder::new("merge_sums");

@@ -1,9 +1,10 @@
-//! Rows of scores streamed over keys: a running softmax and the weighted sum of values, tile of keys by tile of keys.
+//! Rows of scores streamed over keys: a running softmax, if one makes the weights, and the weighted sum of values, tile of
+//! keys by tile of keys.
 //!
 //! How rows are cut out of an attention and how scores are made is the business of the forms, `attend` and `split`; both
 //! end a row alike.
 
-use crate::attention::{Attention, Scores};
+use crate::attention::{Attention, Normaliser, Scores};
 use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Int, LANES, Stmt};
 use crate::look::{flag, look};
@@ -120,7 +121,7 @@ pub(crate) fn stream(
     // Weights take the place of the scores that they are made of.
     let weights = packed.first().map(|(_, out, _)| *out);
     let weights = weights.unwrap_or_else(|| m.scratch("weights", &t.most * &score_row));
-    let softmax = Softmax::new(m, &t.most, weights, keys_padded.clone());
+    let softmax = Softmax::new(m, a.normaliser, &t.most, weights, keys_padded.clone());
     let context = m.scratch("context", &t.most * &context_row);
     match a.sink {
         None => stmts.extend(softmax.start(m, &count)),
@@ -130,7 +131,7 @@ pub(crate) fn stream(
 
     // The keys that some row of the tile keeps.
     m.scope.ranges.insert(LANE, &keys);
-    let range = key_range(g, &m.scope.ranges, a.score, env, row, (first, last));
+    let range = key_range(g, &m.scope.ranges, (a.score, a.masked), env, row, (first, last));
     let (first_key, begin) = (m.variable("first_key", &keys), m.variable("begin", &keys));
     let end = m.variable("end", &(&keys + &one));
     let begins = std::iter::once(t.keys.0.clone()).chain(range.begins.iter().cloned());
@@ -180,20 +181,27 @@ pub(crate) fn stream(
     let place = Place { row, first, key: &from, count: &here };
     // A product that is a score as it stands has been stored as such.
     let there = |score| t.scores.first().is_some_and(|s| s.scaled() == score);
-    let score = |m: &mut Maker<'_, '_>, score| softmax.score(m, score, env, place, there(score));
-    let mut masked = vec![each_row(score(m, a.score))];
     // A masked key adds nothing even where its value is NaN or infinite, which a weight of zero alone does not ensure.
-    let watched = values.as_ref().filter(|_| may_be_masked(g, a.score, &m.scope.stored));
+    let watched = values.as_ref().filter(|_| may_be_masked(g, a.score, a.masked, &m.scope.stored));
     let watch = watched.map(|values| (values, m.scratch("wild", n(1))));
-    if let Some((values, wild)) = watch {
-        masked.extend(values.find_wild(m, wild));
+    if let Some((_, wild)) = watch {
         tile_stmts.push(fill(m, wild, &n(1), 0.0));
     }
+    let scored = |m: &mut Maker<'_, '_>, score: NodeId| {
+        let mut stmts: Vec<Stmt> =
+            softmax.scores(m, score, env, place, there(score)).map(each_row).into_iter().collect();
+        // Where the mask of a softmax lets all through, no weight is zero.
+        let masked = score == a.score || !matches!(a.normaliser, Normaliser::Softmax { .. });
+        let watch = watch.filter(|_| masked && may_be_masked(g, score, a.masked, &m.scope.stored));
+        stmts.extend(watch.map(|(values, wild)| values.find_wild(m, wild)).into_iter().flatten());
+        stmts
+    };
+    let masked = scored(m, a.score);
     let mut looked = None;
     match range.mask {
         None => tile_stmts.extend(masked),
         Some(mask) => {
-            let plain = vec![each_row(score(m, mask.unmasked))];
+            let plain = scored(m, mask.unmasked);
             if mask.understood {
                 tile_stmts.extend(unmasked_inside(&range, (&from, &upto), plain, &masked));
             } else {
@@ -203,14 +211,15 @@ pub(crate) fn stream(
             }
         }
     }
-    tile_stmts.push(softmax.shift(m, &count));
-    tile_stmts.push(each_row(softmax.exponentials(m, place)));
+    if let Some((all_rows, one_row)) = softmax.normalise(m, &count, place) {
+        tile_stmts.extend([all_rows, each_row(one_row)]);
+    }
 
     // The product of the weights with the values.
     let to = Weighted {
         rows: (first, last),
         weights: softmax.weights,
-        factor: softmax.factor,
+        factor: softmax.factor(),
         context,
         context_row: &context_width,
     };
@@ -240,7 +249,7 @@ pub(crate) fn stream(
     Streamed { stmts, softmax, context, context_row: context_width }
 }
 
-/// The end of a row: the weighted sum divided by the sum of weights, through whatever follows, to its place.
+/// The end of a row: the weighted sum, divided by the sum of weights if that is the normaliser, through whatever follows, to its place.
 pub(crate) fn store_row(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
@@ -253,15 +262,25 @@ pub(crate) fn store_row(
     let g = m.scope.graph;
     let local = place.local();
     let row = address(context, &local * context_width);
-    let divide = match a.value {
-        Some(_) => {
-            let args = vec![row, Arg::Int(context_width.clone()), address(softmax.sum, local)];
-            m.call(divide_row(a.op), args)
-        }
-        None => {
+    let mut divide = |zeros| {
+        let args = vec![row.clone(), Arg::Int(context_width.clone()), address(softmax.sum, local.clone())];
+        m.call(divide_row(zeros), args)
+    };
+    let finish = match (a.value, a.normaliser) {
+        (Some(_), Normaliser::Softmax { zeros }) => Some(divide(zeros)),
+        (Some(_), Normaliser::Sum) => Some(divide(false)),
+        (None, Normaliser::Softmax { .. }) => {
             let args = vec![row, address(softmax.max, local.clone()), address(softmax.sum, local)];
-            m.call(log_of_row(), args)
+            Some(m.call(log_of_row(), args))
         }
+        (_, Normaliser::One | Normaliser::Greatest) | (None, Normaliser::Sum) => None,
+    };
+    // What the state of a row holds is read there.
+    let one = n(1);
+    let (held, held_row) = match (a.value, a.normaliser) {
+        (None, Normaliser::Sum) => (softmax.sum, &one),
+        (_, Normaliser::Greatest) => (softmax.max, &one),
+        (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One) => (context, context_width),
     };
     let mut env = env.clone();
     env.remove(&a.key);
@@ -275,17 +294,17 @@ pub(crate) fn store_row(
     }
     let mut offset = n(0);
     if let Some(query) = a.query {
-        strides.push((query, context_width.clone()));
-        offset = &offset - &(place.first * context_width);
+        strides.push((query, held_row.clone()));
+        offset = &offset - &(place.first * held_row);
     }
-    let before = m.scope.stored.insert(a.node, Maker::scratch_value(context, offset, strides));
+    let before = m.scope.stored.insert(a.node, Maker::scratch_value(held, offset, strides));
     let store = crate::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
     match before {
         Some(stored) => m.scope.stored.insert(a.node, stored),
         None => m.scope.stored.remove(&a.node),
     };
     m.scope.inlined.insert(a.node);
-    vec![divide, store]
+    finish.into_iter().chain([store]).collect()
 }
 
 /// Operations of the products of an attention whose scores sum over these axes.
@@ -316,11 +335,11 @@ fn unmasked_inside(
         .fold(plain, |then, (left, right)| vec![Stmt::If { left, right, then, otherwise: masked.to_vec() }])
 }
 
-/// Whether a score can be -inf: where the constant occurs in it, or a stored tensor that could hold one.
-fn may_be_masked(g: &Graph, id: NodeId, stored: &BTreeMap<NodeId, Stored>) -> bool {
+/// Whether a score can be that of a masked key: where the constant occurs in it, or a stored tensor that could hold one.
+fn may_be_masked(g: &Graph, id: NodeId, masked: f32, stored: &BTreeMap<NodeId, Stored>) -> bool {
     if let Some(at) = stored.get(&id) {
         return g.node(id).dtype.is_float() && matches!(at.base, Base::Buffer(_));
     }
-    *g.op(id) == Op::Const(salient_ir::Const::f32(f32::NEG_INFINITY))
-        || g.args(id).iter().any(|a| may_be_masked(g, *a, stored))
+    *g.op(id) == Op::Const(salient_ir::Const::f32(masked))
+        || g.args(id).iter().any(|a| may_be_masked(g, *a, masked, stored))
 }

@@ -6,10 +6,10 @@ use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Stmt};
 use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
 use crate::pack::{Packed, Span, pack, slope, stored_view};
-use crate::product::{Operands, by_width, tiles, whole_panels};
+use crate::product::{Operands, by_width, tiles_into, whole_panels};
 use crate::strip::LANE;
 use salient_ir::{Dim, NodeId};
-use salient_vector::tile::{Shape, Zeros};
+use salient_vector::tile::{Into, Shape, Zeros};
 use salient_vector::{Builder, F32};
 
 /// A tile of keys: its first key and how many there are.
@@ -44,7 +44,8 @@ pub(crate) struct Values {
 pub(crate) struct Weighted<'d> {
     pub(crate) rows: (&'d Dim, &'d Dim),
     pub(crate) weights: Base,
-    pub(crate) factor: Base,
+    /// What each row of the context is multiplied by first.
+    pub(crate) factor: Option<Base>,
     pub(crate) context: Base,
     pub(crate) context_row: &'d Dim,
 }
@@ -134,10 +135,11 @@ impl Values {
                 panel_row: row,
                 depth: &self.keys.count,
                 dest: (to.context, &(&var(panel) * &self.panel), to.context_row),
-                factors: Some(to.factor),
+                factors: to.factor,
             };
             if row.is_some() || self.wide.as_constant().is_none() || whole_panels(&self.wide, self.shape) {
-                return tiles(m, self.shape, zeros, to.rows, &operands);
+                let into = if to.factor.is_some() { Into::AddScaled } else { Into::Add };
+                return tiles_into(m, self.shape, (zeros, into), to.rows, &operands);
             }
             // Heads of known width may be narrower than a panel.
             let left = &self.wide - &(&var(panel) * &self.panel);

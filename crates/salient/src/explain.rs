@@ -171,6 +171,9 @@ impl<'a> Words<'a> {
             }
             let title = format!("{} is fused.{}", self.name(c.node), c.op.info().name);
             self.section(&mut out, &title, c.origin);
+            if c.rules.is_empty() {
+                line(&mut out, &format!("as it stands: {}", c.op.info().doc));
+            }
             for rule in &c.rules {
                 line(&mut out, &by_rule(rule));
             }

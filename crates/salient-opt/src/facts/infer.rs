@@ -489,6 +489,16 @@ fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
             f.properties =
                 none.with_if(defined, Finite).with_if(defined && args[1].has(NonNegative), NonNegative);
         }
+        FusedOp::WeightedSum => {
+            let (finite, v) = (s.has(Finite) && args[1].has(Finite), args[1]);
+            let signed = s.has(NonNegative) && v.has(NonNegative);
+            f.properties = none.with_if(finite, Finite).with_if(finite && signed, NonNegative);
+        }
+        FusedOp::WeightedMean => {
+            let total = s.has(Finite) && s.has(NonNegative) && s.positive_at.any_along(axis);
+            let (defined, v) = (total && args[1].has(Finite), args[1]);
+            f.properties = none.with_if(defined, Finite).with_if(defined && v.has(NonNegative), NonNegative);
+        }
         FusedOp::Attend | FusedOp::ExpAttend => {
             let defined = if op == FusedOp::Attend { s.has(Score) } else { keeps_a_key };
             f.properties = none

@@ -1,0 +1,64 @@
+//! Scores: products of queries and keys inside expressions, and who reads them.
+//!
+//! Only looks at an extracted graph; what is made of it is for `stream` and `sides`.
+
+use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeSet;
+
+/// Whether each node depends on an input of the model: weights of parameters are what products have panels for.
+pub(crate) fn data(g: &Graph) -> Vec<bool> {
+    let mut data: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        data.push(matches!(g.op(id), Op::Input(_)) || g.args(id).iter().any(|a| data[a.index()]));
+    }
+    data
+}
+
+/// What a product of queries and keys is summed over: one factor depends on something that the other does not, and the
+/// other way round.
+pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
+    let product = g.args(id)[0];
+    if *g.op(product) != Op::Map(MapOp::Mul) {
+        return None;
+    }
+    let [a, b] = [0, 1].map(|n| g.node(g.args(product)[n]).axes.clone());
+    (a.contains(depth) && b.contains(depth) && !a.is_subset(&b) && !b.is_subset(&a)).then_some(depth)
+}
+
+/// Adds the products of two values of which one depends on the key, element by element inside the expression.
+pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out: &mut BTreeSet<NodeId>) {
+    match g.op(id) {
+        Op::Map(_) => g.args(id).iter().for_each(|a| find_scores(g, data, *a, key, out)),
+        Op::Reduce(..) => {
+            let operands = || g.args(g.args(id)[0]);
+            let along = |x: &&NodeId| g.node(**x).axes.contains(key);
+            let of_data = || operands().iter().all(|x| data[x.index()]);
+            if depth(g, id).is_some() && of_data() && operands().iter().filter(along).count() == 1 {
+                out.insert(id);
+            }
+        }
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+    }
+}
+
+/// The nodes that read a value through elementwise operators and norms of it; `None` if an output does.
+pub(crate) fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if g.outputs().iter().any(|o| o.node == id) {
+            return None;
+        }
+        for user in g.users(id) {
+            match g.op(user) {
+                Op::Map(_) | Op::Fused(FusedOp::Norm, _) => stack.extend(seen.insert(user).then_some(user)),
+                Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {
+                    found.insert(user);
+                }
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            }
+        }
+    }
+    Some(found)
+}
