@@ -14,11 +14,7 @@ const DEAR: u32 = 10;
 /// Nothing of the products `tiled`, which are computed tile by tile, is stored.
 pub(crate) fn kept(g: &Graph, tiled: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let uses = uses(g);
-    let mut of_scores: Vec<bool> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
-        of_scores.push(tiled.contains(&id) || passes && g.args(id).iter().any(|a| of_scores[a.index()]));
-    }
+    let of_scores = of_scores(g, tiled);
     let mut kept = BTreeSet::new();
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
@@ -41,15 +37,25 @@ pub(crate) fn kept(g: &Graph, tiled: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     kept
 }
 
+/// Whether each node is an expression of the products `tiled`.
+pub(crate) fn of_scores(g: &Graph, tiled: &BTreeSet<NodeId>) -> Vec<bool> {
+    let mut out: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
+        out.push(tiled.contains(&id) || passes && g.args(id).iter().any(|a| out[a.index()]));
+    }
+    out
+}
+
 /// Where a value goes.
 #[derive(Default)]
-struct Uses {
+pub(crate) struct Uses {
     /// The nodes that read it and are stored themselves; outputs count as nodes behind the last.
     readers: BTreeSet<usize>,
     /// Whether it goes to one element-wise operator alone, which is the better one to keep.
     passes_on: bool,
     /// Whether it is part of the scores of an attention.
-    is_score: bool,
+    pub(crate) is_score: bool,
 }
 
 impl Uses {
@@ -58,7 +64,8 @@ impl Uses {
     }
 }
 
-fn uses(g: &Graph) -> Vec<Uses> {
+/// Where the value of each node goes.
+pub(crate) fn uses(g: &Graph) -> Vec<Uses> {
     let mut out: Vec<Uses> = g.ids().map(|_| Uses::default()).collect();
     for id in g.ids().rev() {
         let mut uses = Uses::default();

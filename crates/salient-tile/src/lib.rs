@@ -27,6 +27,7 @@ mod schedule;
 mod score;
 mod softmax;
 mod split;
+mod statistics;
 mod streamed;
 mod strip;
 pub mod text;

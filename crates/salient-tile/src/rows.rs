@@ -6,10 +6,11 @@ use crate::kernel::{Buffer, BufferId, Kernel, Kind};
 use crate::maker::{Maker, n, product, stored, var};
 use crate::softmax::log_sum;
 use crate::strip::{LANE, Scope, Strip, Visit};
-use salient_ir::{AxisId, DType, FusedOp, NodeId, ReduceOp};
+use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
 use salient_vector::body::Value;
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a row kernel stores, and where.
 #[derive(Clone, Copy)]
@@ -203,6 +204,65 @@ impl Row<'_> {
             }
         }
     }
+}
+
+/// What the kernel of the rows `root` holds: the reductions in its expression that are not stored, and what else is the same
+/// along a row and depends on them, arguments first.
+pub(crate) fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
+    fn visit(scope: &Scope<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
+        if let Some(known) = seen.get(&id) {
+            return *known;
+        }
+        let g = scope.graph;
+        let mut holds = false;
+        if !scope.stored.contains_key(&id) {
+            g.args(id).iter().for_each(|arg| holds |= visit(scope, *arg, seen));
+            holds |= matches!(g.op(id), Op::Reduce(..));
+        }
+        seen.insert(id, holds);
+        holds
+    }
+    let mut seen = BTreeMap::new();
+    visit(scope, root, &mut seen);
+    let is_same = |id: &NodeId| {
+        scope.graph.node(*id).axes.len() < scope.graph.node(root).axes.len()
+            && (matches!(scope.graph.op(*id), Op::Reduce(..)) || !scope.needs_guard(*id))
+    };
+    seen.into_iter().filter(|(_, holds)| *holds).map(|(id, _)| id).filter(is_same).collect()
+}
+
+/// The kernel that stores the rows of an expression with reductions of the same rows in it.
+pub(crate) fn norm(scope: &mut Scope<'_>, target: Target<'_>) -> Kernel {
+    let held = held_by(scope, target.node);
+    let along = *target.buffer.axes.last().expect("a row has an axis");
+    let (mut m, env) = begin(scope, target, along);
+    let extent = m.scope.graph.extent(along).clone();
+    let out = stored(target.id, target.buffer);
+    let mut b = Builder::new(format!("{}.norm", target.buffer.name));
+    let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
+    let trip = s.integer(&mut b, &extent);
+    let mut passes = 1;
+    for id in held {
+        let value = if let Op::Reduce(op, _) = *s.scope.graph.op(id) {
+            passes += 1;
+            let x = s.scope.graph.args(id)[0];
+            let value = Row { trip, x, env: &env }.floats(&mut b, &mut s, op);
+            s.leave();
+            value
+        } else {
+            s.value(&mut b, id, &env, None)
+        };
+        s.hold(id, value);
+    }
+    b.lanes(trip, (), |b, index, ()| {
+        s.enter(index);
+        let value = s.value(b, target.node, &env, None);
+        let place = s.place(b, &out, &env);
+        b.store_elem(out.elem, place, value);
+    });
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &n(passes))
 }
 
 /// The kernel that stores a normalised row: `norm`, `softmax` or `exp_norm` of `x` along `axis`.

@@ -1,8 +1,9 @@
 //! A graph cut into kernels: what is stored, in which layout, and which kernel computes it.
 //!
 //! Reductions and fused operators are stored, because a strip cannot compute them on the way; everything else is computed
-//! where it is needed. Two exceptions save a pass over memory: what follows a product or an attention element by element
-//! belongs to its kernel, and products inside the scores of an attention are never stored.
+//! where it is needed. Three exceptions save a pass over memory: what follows a product or an attention element by element
+//! belongs to its kernel, products inside the scores of an attention are never stored, and what a norm needs of each row is
+//! held by the kernel that stores the row.
 
 use crate::attend::attend;
 use crate::attention::{any_place, attention, query_axis, tiled_scores};
@@ -16,7 +17,8 @@ use crate::maker::stored;
 use crate::map::{append, map};
 use crate::product::product;
 use crate::repeat::{Around, Repeats};
-use crate::rows::{Target, cumulate, log_sum_exp, normalise, reduce};
+use crate::rows::{Target, cumulate, held_by, log_sum_exp, norm, normalise, reduce};
+use crate::statistics::statistics;
 use crate::strip::{Scope, Stored};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Bits;
@@ -76,11 +78,15 @@ impl Form {
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let names = text::node_names(g);
+    let mut out = Assembler::new(g, &names);
     let tiled = tiled_scores(g, options.fuse);
     let kept = if options.fuse { kept(g, &tiled) } else { BTreeSet::new() };
-    let forms =
-        Planner { g, options, tiled, kept, forms: BTreeMap::new(), guarded: RefCell::default() }.plan();
-    let mut out = Assembler::new(g, &names);
+    let (forms, guarded) = (BTreeMap::new(), RefCell::default());
+    let mut planner = Planner { g, options, tiled, kept, held: BTreeSet::new(), forms, guarded };
+    if options.fuse {
+        planner.hold(&out);
+    }
+    let forms = planner.plan();
     let mut scope = Scope {
         graph: g,
         stored: BTreeMap::new(),
@@ -191,6 +197,7 @@ fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, buffers: &mut
     let order = &target.buffer.axes;
     match form {
         Form::Source => unreachable!("sources have no kernel"),
+        Form::Map if !held_by(scope, target.node).is_empty() => vec![norm(scope, target)],
         Form::Map => vec![map(scope, target.node, target.id, target.buffer)],
         Form::Product(node) => {
             let c: Contraction = contraction(g, *node, order).expect("planned as a product");
@@ -222,8 +229,10 @@ struct Planner<'g> {
     options: Options<'g>,
     /// Products inside scores that are not stored.
     tiled: BTreeSet<NodeId>,
-    /// Element-wise nodes that are stored for their several readers.
+    /// Element-wise nodes that are stored for their several readers, or for what their kernel holds.
     kept: BTreeSet<NodeId>,
+    /// Reductions that the kernel of the only rows that need them holds.
+    held: BTreeSet<NodeId>,
     forms: BTreeMap<NodeId, Form>,
     /// What [`Planner::needs_a_guard`] has said.
     guarded: RefCell<HashMap<NodeId, bool>>,
@@ -241,6 +250,41 @@ impl Planner<'_> {
     /// Whether a node is stored wherever it is read.
     fn is_anchor(&self, id: NodeId) -> bool {
         is_anchor(self.g.op(id)) || self.kept.contains(&id)
+    }
+
+    /// Decides which reductions are held.
+    fn hold(&mut self, out: &Assembler<'_>) {
+        let found = statistics(self.g, &self.kept, &self.tiled, |id| out.innermost(id));
+        let kept = self.kept.clone();
+        self.kept.extend(found.values());
+        let is_map = |root: NodeId| matches!(self.form(root).0, Form::Map);
+        let (rows, others): (BTreeSet<NodeId>, BTreeSet<NodeId>) =
+            found.values().copied().partition(|root| is_map(*root) && !self.reads_more(*root, &found));
+        self.held = found.into_iter().filter(|(_, root)| rows.contains(root)).map(|(id, _)| id).collect();
+        self.kept.retain(|id| kept.contains(id) || !others.contains(id));
+    }
+
+    /// Whether rows read where a tensor may end and the reductions that they hold do not: these are computed wherever they
+    /// stand, the rest only where it is asked for.
+    fn reads_more(&self, root: NodeId, held: &BTreeMap<NodeId, NodeId>) -> bool {
+        let g = self.g;
+        let own = held.iter().filter(|(_, rows)| **rows == root).map(|(id, _)| g.args(*id)[0]);
+        let (mut seen, mut stack) = (BTreeSet::new(), own.collect::<Vec<_>>());
+        let mut more = false;
+        // What the reductions go over, then the rest.
+        for part in [None, Some(root)] {
+            stack.extend(part);
+            while let Some(id) = stack.pop() {
+                if !seen.insert(id) || is_anchor(g.op(id)) {
+                    continue;
+                }
+                if let Op::At(axis) = *g.op(id) {
+                    more |= part.is_some() && self.may_leave(id, axis);
+                }
+                stack.extend(g.args(id));
+            }
+        }
+        more
     }
 
     fn plan(mut self) -> BTreeMap<NodeId, Form> {
@@ -289,8 +333,21 @@ impl Planner<'_> {
 
     fn reads_where_it_may_end(&self, id: NodeId) -> bool {
         let g = self.g;
+        match *g.op(id) {
+            // A choice guards its own arms.
+            Op::Map(MapOp::Select) => self.needs_a_guard(g.args(id)[0]),
+            Op::Map(_) => g.args(id).iter().any(|a| self.needs_a_guard(*a)),
+            Op::At(axis) => self.may_leave(id, axis) || self.needs_a_guard(g.args(id)[0]),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        }
+    }
+
+    /// Whether a view reads where its tensor may end.
+    fn may_leave(&self, view: NodeId, axis: AxisId) -> bool {
+        let g = self.g;
         let mut ranges = Ranges::default();
-        let env = any_place(g, id);
+        let env = any_place(g, view);
         for (axis, bound) in &env {
             if let Bound::Poly(place) = bound
                 && let Some(symbol) = place.as_symbol()
@@ -298,18 +355,8 @@ impl Planner<'_> {
                 ranges.insert(symbol, g.extent(*axis));
             }
         }
-        let leaves = |view: NodeId, axis: AxisId| {
-            let index = ranges.evaluate(g, g.args(view)[1], &env);
-            !index.is_some_and(|index| ranges.inside(&index, g.extent(axis)))
-        };
-        match *g.op(id) {
-            // A choice guards its own arms.
-            Op::Map(MapOp::Select) => self.needs_a_guard(g.args(id)[0]),
-            Op::Map(_) => g.args(id).iter().any(|a| self.needs_a_guard(*a)),
-            Op::At(axis) => leaves(id, axis) || self.needs_a_guard(g.args(id)[0]),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
-        }
+        let index = ranges.evaluate(g, g.args(view)[1], &env);
+        !index.is_some_and(|index| ranges.inside(&index, g.extent(axis)))
     }
 
     /// Anchors that the expression of `id` reads.
@@ -318,7 +365,9 @@ impl Planner<'_> {
             return;
         }
         let stored_alone = !self.options.fuse && self.is_whole_operator(id);
-        if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
+        if self.held.contains(&id) {
+            self.frontier(self.g.args(id)[0], seen, work);
+        } else if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
             work.push(id);
         } else {
             self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
@@ -563,6 +612,13 @@ impl<'g> Assembler<'g> {
         };
         self.homes.insert(node, id);
         id
+    }
+
+    /// The innermost axis of a node where it is stored.
+    fn innermost(&self, node: NodeId) -> Option<AxisId> {
+        let own = self.g.node(node).axes.len();
+        let output = self.g.outputs().iter().find(|o| o.node == node && o.axes.len() == own);
+        output.map_or_else(|| self.layout(node, &Form::Map).last().copied(), |o| o.axes.last().copied())
     }
 
     /// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.

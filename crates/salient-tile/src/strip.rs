@@ -99,6 +99,8 @@ pub(crate) struct Strip<'s, 'g> {
     integers: Vec<(Dim, Int)>,
     /// The position within the strip, inside a loop.
     index: Option<Int>,
+    /// What is the same along the strip and was computed before.
+    held: BTreeMap<NodeId, Value>,
     /// What the current loop has computed.
     memo: Vec<(NodeId, Env, Option<Value>, Value)>,
 }
@@ -121,6 +123,7 @@ impl<'s, 'g> Strip<'s, 'g> {
             pointers: Vec::new(),
             integers: Vec::new(),
             index: None,
+            held: BTreeMap::new(),
             memo: Vec::new(),
         }
     }
@@ -145,6 +148,11 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn leave(&mut self) {
         self.index = None;
         self.memo.clear();
+    }
+
+    /// From now on the node, which is the same along the strip, has that value.
+    pub(crate) fn hold(&mut self, id: NodeId, value: Value) {
+        self.held.insert(id, value);
     }
 
     /// The integer as a value of the body.
@@ -321,6 +329,9 @@ impl<'s, 'g> Strip<'s, 'g> {
 
     fn compute(&mut self, b: &mut Builder, id: NodeId, env: &Env, guard: Option<Mask>) -> Value {
         let g = self.scope.graph;
+        if let Some(value) = self.held.get(&id) {
+            return *value;
+        }
         if let Some(stored) = self.scope.stored.get(&id).cloned() {
             let place = self.place(b, &stored, env);
             let place = guard.map_or(place, |m| place.masked(m));
