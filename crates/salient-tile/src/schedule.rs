@@ -6,25 +6,24 @@
 //! held by the kernel that stores the row.
 
 use crate::attend::attend;
-use crate::attention::{any_place, attention, query_axis, tiled_scores};
-use crate::contraction::{Contraction, axes_of_parameter, contraction, sum_of_products};
-use crate::index::{Bound, Ranges};
+use crate::attention::attention;
+use crate::contraction::{Contraction, contraction};
+use crate::index::Ranges;
 use crate::join::join;
-use crate::keep::kept;
 use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
+use crate::layout::layout;
 use crate::load::split;
 use crate::maker::stored;
 use crate::map::{append, map};
+use crate::plan::{Form, Planner};
 use crate::product::product;
 use crate::repeat::{Around, Repeats};
 use crate::rows::{Target, cumulate, held_by, log_sum_exp, norm, normalise, reduce};
-use crate::statistics::statistics;
 use crate::strip::{Scope, Stored};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Bits;
-use salient_ir::{AxisId, AxisSet, FusedOp, Graph, MapOp, NodeId, Op, text};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use salient_ir::{AxisId, AxisSet, FusedOp, Graph, NodeId, Op, text};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a graph is cut.
 #[derive(Clone, Copy, Debug)]
@@ -46,47 +45,11 @@ impl Default for Options<'_> {
     }
 }
 
-/// The kernel that a stored node gets.
-#[derive(Clone, Debug)]
-enum Form {
-    /// Inputs and parameters are stored already.
-    Source,
-    /// An expression of stored nodes.
-    Map,
-    /// A row-wise kernel of the node itself.
-    Rows,
-    /// An expression of the product of that node.
-    Product(NodeId),
-    /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
-    Attention(NodeId, Option<AxisId>),
-}
-
-impl Form {
-    /// Whether it is the form `before` of the corresponding node one block before.
-    fn follows(&self, before: &Form, repeats: &Repeats<'_>) -> bool {
-        match (self, before) {
-            (Form::Source, Form::Source) | (Form::Map, Form::Map) | (Form::Rows, Form::Rows) => true,
-            (Form::Product(n), Form::Product(b)) => repeats.shift(*b) == *n,
-            (Form::Attention(n, query), Form::Attention(b, other)) => {
-                repeats.shift(*b) == *n && query == other
-            }
-            (Form::Source | Form::Map | Form::Rows | Form::Product(_) | Form::Attention(..), _) => false,
-        }
-    }
-}
-
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let names = text::node_names(g);
     let mut out = Assembler::new(g, &names);
-    let tiled = tiled_scores(g, options.fuse);
-    let kept = if options.fuse { kept(g, &tiled) } else { BTreeSet::new() };
-    let (forms, guarded) = (BTreeMap::new(), RefCell::default());
-    let mut planner = Planner { g, options, tiled, kept, held: BTreeSet::new(), forms, guarded };
-    if options.fuse {
-        planner.hold(&out);
-    }
-    let forms = planner.plan();
+    let forms = Planner::new(g, options.fuse).plan();
     let mut scope = Scope {
         graph: g,
         stored: BTreeMap::new(),
@@ -223,303 +186,6 @@ fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, buffers: &mut
     }
 }
 
-/// Decides which nodes are stored and by which kernel.
-struct Planner<'g> {
-    g: &'g Graph,
-    options: Options<'g>,
-    /// Products inside scores that are not stored.
-    tiled: BTreeSet<NodeId>,
-    /// Element-wise nodes that are stored for their several readers, or for what their kernel holds.
-    kept: BTreeSet<NodeId>,
-    /// Reductions that the kernel of the only rows that need them holds.
-    held: BTreeSet<NodeId>,
-    forms: BTreeMap<NodeId, Form>,
-    /// What [`Planner::needs_a_guard`] has said.
-    guarded: RefCell<HashMap<NodeId, bool>>,
-}
-
-/// Whether a strip cannot compute the node on the way.
-fn is_anchor(op: &Op) -> bool {
-    match op {
-        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
-        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
-    }
-}
-
-impl Planner<'_> {
-    /// Whether a node is stored wherever it is read.
-    fn is_anchor(&self, id: NodeId) -> bool {
-        is_anchor(self.g.op(id)) || self.kept.contains(&id)
-    }
-
-    /// Decides which reductions are held.
-    fn hold(&mut self, out: &Assembler<'_>) {
-        let found = statistics(self.g, &self.kept, &self.tiled, |id| out.innermost(id));
-        let kept = self.kept.clone();
-        self.kept.extend(found.values());
-        let is_map = |root: NodeId| matches!(self.form(root).0, Form::Map);
-        let (rows, others): (BTreeSet<NodeId>, BTreeSet<NodeId>) =
-            found.values().copied().partition(|root| is_map(*root) && !self.reads_more(*root, &found));
-        self.held = found.into_iter().filter(|(_, root)| rows.contains(root)).map(|(id, _)| id).collect();
-        self.kept.retain(|id| kept.contains(id) || !others.contains(id));
-    }
-
-    /// Whether rows read where a tensor may end and the reductions that they hold do not: these are computed wherever they
-    /// stand, the rest only where it is asked for.
-    fn reads_more(&self, root: NodeId, held: &BTreeMap<NodeId, NodeId>) -> bool {
-        let g = self.g;
-        let own = held.iter().filter(|(_, rows)| **rows == root).map(|(id, _)| g.args(*id)[0]);
-        let (mut seen, mut stack) = (BTreeSet::new(), own.collect::<Vec<_>>());
-        let mut more = false;
-        // What the reductions go over, then the rest.
-        for part in [None, Some(root)] {
-            stack.extend(part);
-            while let Some(id) = stack.pop() {
-                if !seen.insert(id) || is_anchor(g.op(id)) {
-                    continue;
-                }
-                if let Op::At(axis) = *g.op(id) {
-                    more |= part.is_some() && self.may_leave(id, axis);
-                }
-                stack.extend(g.args(id));
-            }
-        }
-        more
-    }
-
-    fn plan(mut self) -> BTreeMap<NodeId, Form> {
-        let mut work: Vec<NodeId> = self.g.outputs().iter().map(|o| o.node).collect();
-        if !self.options.fuse {
-            work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
-        }
-        // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
-        work.sort_unstable();
-        while let Some(id) = work.pop() {
-            if self.forms.contains_key(&id) {
-                continue;
-            }
-            let (form, operands) = self.form(id);
-            self.forms.insert(id, form);
-            let mut seen = BTreeSet::new();
-            for operand in operands {
-                self.frontier(operand, &mut seen, &mut work);
-            }
-            work.sort_unstable();
-            work.dedup();
-        }
-        self.forms
-    }
-
-    /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
-    /// inside a product.
-    fn is_whole_operator(&self, id: NodeId) -> bool {
-        let g = self.g;
-        let node = g.node(id);
-        let users = g.users(id);
-        let inside_product = !users.is_empty() && users.iter().all(|u| contraction_of(g, *u).is_some());
-        let elementwise = matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int();
-        elementwise && !inside_product && !self.needs_a_guard(id)
-    }
-
-    /// Whether the expression of a node reads where a tensor may end: it must stay inside the choice that guards it.
-    fn needs_a_guard(&self, id: NodeId) -> bool {
-        if let Some(known) = self.guarded.borrow().get(&id) {
-            return *known;
-        }
-        let needed = self.reads_where_it_may_end(id);
-        self.guarded.borrow_mut().insert(id, needed);
-        needed
-    }
-
-    fn reads_where_it_may_end(&self, id: NodeId) -> bool {
-        let g = self.g;
-        match *g.op(id) {
-            // A choice guards its own arms.
-            Op::Map(MapOp::Select) => self.needs_a_guard(g.args(id)[0]),
-            Op::Map(_) => g.args(id).iter().any(|a| self.needs_a_guard(*a)),
-            Op::At(axis) => self.may_leave(id, axis) || self.needs_a_guard(g.args(id)[0]),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
-        }
-    }
-
-    /// Whether a view reads where its tensor may end.
-    fn may_leave(&self, view: NodeId, axis: AxisId) -> bool {
-        let g = self.g;
-        let mut ranges = Ranges::default();
-        let env = any_place(g, view);
-        for (axis, bound) in &env {
-            if let Bound::Poly(place) = bound
-                && let Some(symbol) = place.as_symbol()
-            {
-                ranges.insert(symbol, g.extent(*axis));
-            }
-        }
-        let index = ranges.evaluate(g, g.args(view)[1], &env);
-        !index.is_some_and(|index| ranges.inside(&index, g.extent(axis)))
-    }
-
-    /// Anchors that the expression of `id` reads.
-    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut Vec<NodeId>) {
-        if !seen.insert(id) {
-            return;
-        }
-        let stored_alone = !self.options.fuse && self.is_whole_operator(id);
-        if self.held.contains(&id) {
-            self.frontier(self.g.args(id)[0], seen, work);
-        } else if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
-            work.push(id);
-        } else {
-            self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
-        }
-    }
-
-    /// Whether a product or an attention is used by this expression alone: then its kernel computes the expression too, and
-    /// what is stored is that.
-    fn ends_a_kernel(&self, id: NodeId) -> bool {
-        self.options.fuse
-            && matches!(self.g.op(id), Op::Map(_))
-            && !self.needs_a_guard(id)
-            && match self.form(id).0 {
-                Form::Product(_) | Form::Attention(..) => true,
-                Form::Source | Form::Map | Form::Rows => false,
-            }
-    }
-
-    /// The kernel for a node, and the nodes whose expressions it evaluates.
-    fn form(&self, id: NodeId) -> (Form, Vec<NodeId>) {
-        let g = self.g;
-        match g.op(id) {
-            Op::Input(_) | Op::Param(_) => (Form::Source, Vec::new()),
-            Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) => {
-                self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec()))
-            }
-            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {
-                (Form::Map, g.args(id).to_vec())
-            }
-            Op::Map(_) => {
-                let mut inline = Vec::new();
-                self.elementwise(id, &mut inline);
-                let anchors = inline
-                    .iter()
-                    .copied()
-                    .filter(|a| self.is_output(*a).not_then(|| self.joins(*a, id, &inline)));
-                let found = if self.options.fuse {
-                    anchors.into_iter().find_map(|a| self.anchor_form(a, id).map(|f| (a, f)))
-                } else {
-                    None
-                };
-                match found {
-                    Some((anchor, (form, mut operands))) => {
-                        operands.extend(inline.into_iter().filter(|x| *x != anchor && self.is_anchor(*x)));
-                        operands.extend(self.views(id));
-                        (form, operands)
-                    }
-                    None => (Form::Map, g.args(id).to_vec()),
-                }
-            }
-        }
-    }
-
-    /// Nodes that `id` reads element by element, with the same indices: through scalar operators only.
-    fn elementwise(&self, id: NodeId, out: &mut Vec<NodeId>) {
-        for arg in self.g.args(id) {
-            if out.contains(&arg) {
-                continue;
-            }
-            match self.g.op(arg) {
-                Op::Map(_) => {
-                    out.push(arg);
-                    if !self.kept.contains(&arg) {
-                        self.elementwise(arg, out);
-                    }
-                }
-                Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
-                Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
-            }
-        }
-    }
-
-    /// Views and concatenations among the element-wise operands of `id`.
-    fn views(&self, id: NodeId) -> Vec<NodeId> {
-        let g = self.g;
-        let mut inline = vec![id];
-        self.elementwise(id, &mut inline);
-        let is_inner = |x: NodeId| matches!(g.op(x), Op::Map(_)) && (x == id || !self.kept.contains(&x));
-        let inner = inline.iter().filter(|x| is_inner(**x));
-        inner.flat_map(|x| g.args(*x)).filter(|a| matches!(g.op(*a), Op::At(_) | Op::Concat(..))).collect()
-    }
-
-    fn is_output(&self, id: NodeId) -> Flag {
-        Flag(self.g.outputs().iter().any(|o| o.node == id))
-    }
-
-    /// Whether every use of `anchor` ends in `root`, through nodes of `inline`.
-    fn joins(&self, anchor: NodeId, root: NodeId, inline: &[NodeId]) -> bool {
-        let users = self.g.users(anchor);
-        !users.is_empty()
-            && users.iter().all(|u| {
-                *u == root
-                    || inline.contains(u)
-                        && matches!(self.g.op(*u), Op::Map(_))
-                        && !self.is_output(*u).0
-                        && !self.kept.contains(u)
-                        && self.joins(*u, root, inline)
-            })
-    }
-
-    /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
-    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(Form, Vec<NodeId>)> {
-        let g = self.g;
-        if g.node(anchor).axes != g.node(root).axes {
-            return None;
-        }
-        let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
-        if contraction(g, anchor, &order).is_some() {
-            let (a, b, _) = sum_of_products(g, anchor)?;
-            return Some((Form::Product(anchor), vec![a, b]));
-        }
-        let is_stored =
-            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
-        let (query, inside) = query_axis(g, anchor, &is_stored)?;
-        // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
-        let values = &g.args(anchor)[1..];
-        if values.is_empty() && inside.is_empty() {
-            return None;
-        }
-        let mut operands = values.to_vec();
-        self.around(g.args(anchor)[0], &inside, &mut operands);
-        Some((Form::Attention(anchor, query), operands))
-    }
-
-    /// The operands of an expression, with those of the products inside it in place of the products.
-    fn around(&self, id: NodeId, inside: &[NodeId], out: &mut Vec<NodeId>) {
-        if inside.contains(&id) {
-            if let Some((a, b, _)) = sum_of_products(self.g, id) {
-                out.extend([a, b]);
-            }
-        } else if self.is_anchor(id) {
-            out.push(id);
-        } else {
-            self.g.args(id).iter().for_each(|a| self.around(*a, inside, out));
-        }
-    }
-}
-
-/// A truth value with the one combinator that reads well where it is used.
-struct Flag(bool);
-
-impl Flag {
-    fn not_then(&self, other: impl FnOnce() -> bool) -> bool {
-        !self.0 && other()
-    }
-}
-
-fn contraction_of(g: &Graph, id: NodeId) -> Option<Contraction> {
-    let order: Vec<AxisId> = g.node(id).axes.iter().collect();
-    contraction(g, id, &order)
-}
-
 /// The buffers and kernels so far.
 struct Assembler<'g> {
     g: &'g Graph,
@@ -607,129 +273,10 @@ impl<'g> Assembler<'g> {
             None => {
                 let name =
                     self.names[node.index()].clone().unwrap_or_else(|| format!("value.{}", node.index()));
-                self.push(name, Role::Temporary, node, self.layout(node, form))
+                self.push(name, Role::Temporary, node, layout(self.g, node, form.product()))
             }
         };
         self.homes.insert(node, id);
         id
-    }
-
-    /// The innermost axis of a node where it is stored.
-    fn innermost(&self, node: NodeId) -> Option<AxisId> {
-        let own = self.g.node(node).axes.len();
-        let output = self.g.outputs().iter().find(|o| o.node == node && o.axes.len() == own);
-        output.map_or_else(|| self.layout(node, &Form::Map).last().copied(), |o| o.axes.last().copied())
-    }
-
-    /// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.
-    fn summed_over(&self, node: NodeId) -> Option<AxisId> {
-        let g = self.g;
-        // Views of the node, each with what its renamed axes are in the node.
-        let mut views: Vec<(NodeId, BTreeMap<AxisId, AxisId>)> = vec![(node, BTreeMap::new())];
-        while let Some((id, names)) = views.pop() {
-            let own = |axis: AxisId| names.get(&axis).copied().unwrap_or(axis);
-            for user in g.users(id) {
-                if let (Op::At(axis), Some(index)) = (g.op(user), g.args(user).get(1))
-                    && let Op::Iota(new) = g.op(*index)
-                {
-                    let mut names = names.clone();
-                    names.insert(*new, own(*axis));
-                    views.push((user, names));
-                }
-                for sum in g.users(user) {
-                    if let Some((a, b, depth)) = sum_of_products(g, sum)
-                        && (a == id || b == id)
-                    {
-                        return Some(own(depth));
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    /// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
-    /// norm, for the values between the layers of a model.
-    fn reduced_along(&self, node: NodeId) -> Option<AxisId> {
-        let g = self.g;
-        let mut seen = BTreeSet::from([node]);
-        let mut readers = vec![node];
-        while let Some(id) = readers.pop() {
-            for user in g.users(id) {
-                match g.op(user) {
-                    Op::Reduce(_, axis) if g.node(node).axes.contains(*axis) => return Some(*axis),
-                    Op::Map(_) if seen.insert(user) => readers.push(user),
-                    Op::Map(_) | Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) => {}
-                    Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => {}
-                    Op::Fused(..) => {}
-                }
-            }
-        }
-        None
-    }
-
-    /// The order of axes in the output that a node is a part of, as what is appended to a state is: there it is copied row
-    /// by row.
-    fn order_in_output(&self, node: NodeId) -> Option<Vec<AxisId>> {
-        let g = self.g;
-        let wholes = g.users(node).into_iter().filter_map(|whole| {
-            let Op::Concat(along, parts) = g.op(whole) else { return None };
-            let output = g.outputs().iter().find(|o| o.node == whole)?;
-            let part = parts[g.args(whole).iter().position(|a| *a == node)?];
-            Some(output.axes.iter().map(|a| if a == along { part } else { *a }).collect::<Vec<AxisId>>())
-        });
-        let axes = &g.node(node).axes;
-        wholes.into_iter().find(|order| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a)))
-    }
-
-    /// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered, the columns of
-    /// a product by a parameter last; but two axes that a reader merges into one lie side by side at the inner end, so that
-    /// the merged axis is contiguous.
-    fn layout(&self, node: NodeId, form: &Form) -> Vec<AxisId> {
-        let g = self.g;
-        let mut order = self.order_in_output(node).unwrap_or_else(|| {
-            let columns = match form {
-                Form::Product(sum) => axes_of_parameter(g, *sum),
-                Form::Source | Form::Map | Form::Rows | Form::Attention(..) => Vec::new(),
-            };
-            let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
-            others.chain(columns.iter().copied()).collect()
-        });
-        let (mut quotient, mut remainder) = (None, None);
-        let mut views = g.users(node);
-        while let Some(id) = views.pop() {
-            let Op::At(axis) = g.op(id) else { continue };
-            let index = g.op(g.args(id)[1]);
-            if *index == Op::Map(MapOp::IntDiv) {
-                quotient = Some(*axis);
-            } else if *index == Op::Map(MapOp::Mod) {
-                remainder = Some(*axis);
-            }
-            views.extend(g.users(id));
-        }
-        for axis in quotient.into_iter().chain(remainder) {
-            if let Some(at) = order.iter().position(|a| *a == axis) {
-                let axis = order.remove(at);
-                order.push(axis);
-            }
-        }
-        // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions.
-        if quotient.is_none()
-            && remainder.is_none()
-            && let Some(depth) = self.summed_over(node).or_else(|| self.reduced_along(node))
-            && let Some(at) = order.iter().position(|a| *a == depth)
-        {
-            let axis = order.remove(at);
-            order.push(axis);
-        }
-        // A row-wise kernel runs along the axis that it binds.
-        if let Op::Fused(FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax, axis)
-        | Op::CumSum(axis) = g.op(node)
-            && let Some(at) = order.iter().position(|a| a == axis)
-        {
-            let axis = order.remove(at);
-            order.push(axis);
-        }
-        order
     }
 }
