@@ -2,6 +2,7 @@
 
 pub mod ast;
 pub mod diag;
+mod embedded;
 mod format;
 mod grammar;
 mod library;

@@ -5,19 +5,12 @@
 
 use crate::ast::Item;
 use crate::diag::Diagnostic;
+use crate::embedded::FILES;
 use crate::parse::parse_part;
 use crate::source::SourceId;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
-
-macro_rules! library {
-    ($($name:literal),*) => { &[$((concat!("std/", $name), include_str!(concat!("std/", $name)))),*] };
-}
-
-/// Every file of the library, with the name under which messages show it.
-pub(crate) const FILES: &[(&str, &str)] =
-    library!["activations.attn", "attention.attn", "layers.attn", "softmax.attn"];
 
 /// A declaration, without its documentation.
 struct Declaration {

@@ -106,7 +106,7 @@ impl<'a> Program<'a> {
 
     /// Whether the function is the library's.
     pub(crate) fn is_library(&self, f: &Function) -> bool {
-        (f.name.span.source.0 as usize) < library::FILES.len()
+        (f.name.span.source.0 as usize) < crate::embedded::FILES.len()
     }
 
     /// The user's functions, in the order of their declaration.

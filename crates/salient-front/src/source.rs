@@ -63,7 +63,7 @@ impl Sources {
     /// The library alone.
     pub fn new() -> Sources {
         let mut out = Sources { files: Vec::new() };
-        for (name, text) in crate::library::FILES {
+        for (name, text) in crate::embedded::FILES {
             out.add(name, text);
         }
         out
@@ -88,7 +88,7 @@ impl Sources {
 
     /// The files that are not the library's.
     pub fn user_files(&self) -> &[SourceFile] {
-        &self.files[crate::library::FILES.len()..]
+        &self.files[crate::embedded::FILES.len()..]
     }
 
     /// The file of that name, if it was added.

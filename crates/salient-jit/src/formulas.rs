@@ -3,7 +3,7 @@
 //!
 //! Says nothing of a particular call: that is the [`Plan`](crate::Plan).
 
-use crate::run::RunError;
+use crate::error::RunError;
 use salient_ir::{Bindings, DimAt, DimError, Dims};
 use salient_tile::memory::{self, Outline};
 use salient_tile::{BufferId, Kind, Program, Role, Section};

@@ -5,6 +5,7 @@
 
 pub mod bodies;
 mod compile;
+mod error;
 mod formulas;
 mod load;
 mod loops;
@@ -18,8 +19,9 @@ pub mod target;
 mod tuning;
 
 pub use compile::{CompileError, Compiled, Options};
+pub use error::RunError;
 pub use load::Loaded;
 pub use plan::{Cost, Plan};
-pub use run::{Inputs, RunError};
+pub use run::Inputs;
 pub use target::IsaChoice;
 pub use tuning::{THREADING, Threading, Tuning};

@@ -3,9 +3,10 @@
 //! What is done is the program's [`Section::Load`]; the arrays themselves stay the caller's.
 
 use crate::compile::Compiled;
+use crate::error::RunError;
 use crate::plan::Plan;
 use crate::region::Region;
-use crate::run::{Given, Inputs, RunError, checked, narrow};
+use crate::run::{Given, Inputs, checked, narrow};
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Name};
 use salient_tile::coded::{Codes, code_words, pack_codes};

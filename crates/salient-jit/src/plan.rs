@@ -2,10 +2,10 @@
 
 use crate::bodies;
 use crate::compile::Compiled;
+use crate::error::RunError;
 use crate::formulas::{Formulas, KernelFormulas, Values};
 use crate::loops::ThreadCells;
 use crate::region::Region;
-use crate::run::RunError;
 use salient_ir::{Bindings, DimAt, DimError, Name};
 use salient_tile::{Kind, LANES, Section};
 use std::sync::{Mutex, PoisonError};

@@ -9,10 +9,9 @@
 use crate::attention::{Attention, find_scores, inner_products};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Buffer, Kernel, Kind, Stmt};
-use crate::maker::{Maker, ceil_div, for_loop, let_dim, let_min, n, var};
+use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, var};
 use crate::panels::{pack_panels, peel};
 use crate::product::{Operands, tiles};
-use crate::rows::Target;
 use crate::softmax::Place;
 use crate::split::{Few, split};
 use crate::streamed::{Making, RowTile, flops, store_row, stream};

@@ -5,9 +5,8 @@
 
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Kernel, Kind, Stmt};
-use crate::maker::{Maker, ceil_div, for_loop, let_dim, let_min, n, product, stored, var};
+use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, product, stored, var};
 use crate::pack::slope;
-use crate::rows::Target;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, Dim, NodeId, ReduceOp};
 use salient_vector::body::{Const, Value};

@@ -65,6 +65,14 @@ pub(crate) fn address(base: Base, offset: Dim) -> Arg {
     Arg::Address { base, offset }
 }
 
+/// What a kernel stores, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'b> {
+    pub(crate) node: NodeId,
+    pub(crate) id: BufferId,
+    pub(crate) buffer: &'b Buffer,
+}
+
 /// A kernel under construction.
 pub(crate) struct Maker<'s, 'g> {
     pub(crate) scope: &'s mut Scope<'g>,

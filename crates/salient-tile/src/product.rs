@@ -10,11 +10,10 @@ use crate::contraction::{
 use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, RowBlocks, Stmt};
 use crate::maker::{
-    Maker, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
+    Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
 };
 use crate::map::map;
 use crate::panels::{Panels, pack_panels};
-use crate::rows::Target;
 use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits};

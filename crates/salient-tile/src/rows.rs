@@ -2,8 +2,8 @@
 
 use crate::columns::{column, reduce_columns};
 use crate::index::{Bound, Env};
-use crate::kernel::{Buffer, BufferId, Kernel, Kind};
-use crate::maker::{Maker, n, product, stored, var};
+use crate::kernel::{Kernel, Kind};
+use crate::maker::{Maker, Target, n, product, stored, var};
 use crate::softmax::log_sum;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
@@ -11,14 +11,6 @@ use salient_vector::body::Value;
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a row kernel stores, and where.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'b> {
-    pub(crate) node: NodeId,
-    pub(crate) id: BufferId,
-    pub(crate) buffer: &'b Buffer,
-}
 
 /// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes.
 fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) -> (Maker<'s, 'g>, Env) {

@@ -8,9 +8,8 @@
 use crate::attention::{Attention, find_scores, inner_products};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
-use crate::maker::{Maker, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
+use crate::maker::{Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
 use crate::pack::{slope, stored_view};
-use crate::rows::Target;
 use crate::softmax::{Place, Softmax, fill};
 use crate::streamed::{Making, RowTile, flops, store_row, stream};
 use crate::strip::{LANE, Scope};

@@ -77,6 +77,10 @@ type Ways<'w> = Vec<&'w [(Way, Model)]>;
 /// The size of parameters, where none of their axes is long.
 const PARAMETERS: f64 = 0.3;
 
+/// The length of an axis up to which inputs have the spread of one. Along a longer one they have less, so that products of two
+/// of them, summed along it, are no larger: f32 holds the exponential of such a sum to the tolerance, whatever the kernel.
+const WIDTH: f64 = 64.0;
+
 /// Numbers of threads that run the code which users get.
 const THREADS: [usize; 3] = [1, 2, 3];
 
@@ -255,13 +259,11 @@ impl Drawn<'_> {
             .map(|d| extent(d).expect("checked when drawn"))
             .collect();
         let count = salient_ir::array::element_count(&shape, port.dtype)? as u64;
+        let longest = shape.iter().copied().max().unwrap_or(1).max(1) as f64;
         let scale = match side {
-            Side::Input | Side::State | Side::Output => 1.0,
+            Side::Input | Side::State | Side::Output => (WIDTH / longest).powf(0.25).min(1.0),
             // What is summed along a long axis stays near one, and its exponential in the range of f32.
-            Side::Param => {
-                let longest = shape.iter().copied().max().unwrap_or(1).max(1);
-                PARAMETERS.min((longest as f64).sqrt().recip())
-            }
+            Side::Param => PARAMETERS.min(longest.sqrt().recip()),
         };
         let key = path_key(self.seed, &port.name);
         let values: Vec<f64> = match port.dtype {
