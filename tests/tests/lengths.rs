@@ -1,7 +1,7 @@
 //! Every example at odd lengths: compiled code on all vectors and on one, two and three threads, against the interpreter.
 //!
 //! Each file is given some of the lengths that `salient verify --each-length` gives it, another selection a file; lengths
-//! of single kernels are the business of `kernels.rs`.
+//! of single kernels are the business of `kernels`.
 
 use salient::verify::{Lengths, Trials, verify};
 use salient::{Options, lower, models};

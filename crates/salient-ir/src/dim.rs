@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 mod arithmetic;
 mod display;
+pub(crate) mod set;
 
 /// An interned-enough name: cheap to clone, ordered by text.
 pub type Name = Arc<str>;

@@ -251,6 +251,35 @@ impl Graph {
         set.into_iter().collect()
     }
 
+    /// The nodes that read a value through operators for which `passes` holds, each with the argument by which it does; `None`
+    /// if an output of the graph does.
+    pub fn readers(&self, id: NodeId, passes: impl Fn(&Op) -> bool) -> Option<BTreeSet<(NodeId, NodeId)>> {
+        let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+        while let Some(id) = stack.pop() {
+            if self.outputs.iter().any(|o| o.node == id) {
+                return None;
+            }
+            for user in self.users(id) {
+                if !passes(self.op(user)) {
+                    found.insert((user, id));
+                } else if seen.insert(user) {
+                    stack.push(user);
+                }
+            }
+        }
+        Some(found)
+    }
+
+    /// Whether each node depends on an input of the model, and not on parameters alone.
+    pub fn of_inputs(&self) -> Vec<bool> {
+        let mut out: Vec<bool> = Vec::with_capacity(self.len());
+        for id in self.ids() {
+            let is_input = matches!(self.op(id), Op::Input(_));
+            out.push(is_input || self.args(id).iter().any(|a| out[a.index()]));
+        }
+        out
+    }
+
     /// The axis with that id.
     pub fn axis(&self, id: AxisId) -> &Axis {
         &self.axes[id.index()]

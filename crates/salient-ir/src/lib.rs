@@ -6,7 +6,6 @@
 pub mod array;
 pub mod axis;
 pub mod dim;
-pub mod dims;
 pub mod eval;
 pub mod graph;
 pub mod math;
@@ -18,8 +17,8 @@ pub mod typing;
 pub mod verify;
 
 pub use axis::{Axis, AxisId, AxisSet};
+pub use dim::set::{DimAt, Dims};
 pub use dim::{Bindings, Dim, DimError, DimNode, Name};
-pub use dims::{DimAt, Dims};
 pub use graph::builder::Builder;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,

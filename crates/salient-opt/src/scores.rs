@@ -5,15 +5,6 @@
 use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
 
-/// Whether each node depends on an input of the model: weights of parameters are what products have panels for.
-pub(crate) fn data(g: &Graph) -> Vec<bool> {
-    let mut data: Vec<bool> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        data.push(matches!(g.op(id), Op::Input(_)) || g.args(id).iter().any(|a| data[a.index()]));
-    }
-    data
-}
-
 /// What a product of queries and keys is summed over: one factor depends on something that the other does not, and the
 /// other way round.
 pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
@@ -45,20 +36,6 @@ pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out
 
 /// The nodes that read a value through elementwise operators and norms of it; `None` if an output does.
 pub(crate) fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
-    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
-    while let Some(id) = stack.pop() {
-        if g.outputs().iter().any(|o| o.node == id) {
-            return None;
-        }
-        for user in g.users(id) {
-            match g.op(user) {
-                Op::Map(_) | Op::Fused(FusedOp::Norm, _) => stack.extend(seen.insert(user).then_some(user)),
-                Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {
-                    found.insert(user);
-                }
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            }
-        }
-    }
-    Some(found)
+    let read = g.readers(id, |op| matches!(op, Op::Map(_) | Op::Fused(FusedOp::Norm, _)))?;
+    Some(read.into_iter().map(|(reader, _)| reader).collect())
 }

@@ -5,7 +5,7 @@
 //! scores, and no matrix of weights is stored. Weights that are asked for themselves stay: those are stored anyway.
 
 use crate::factors::rewrite_in_order;
-use crate::scores::{data, find_scores, readers};
+use crate::scores::{find_scores, readers};
 use salient_ir::{AxisId, Builder, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(crate) fn by_log_sum_exp(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
 }
 
 fn found(g: &Graph) -> BTreeMap<NodeId, Weights> {
-    let data = data(g);
+    let data = g.of_inputs();
     let mut found: BTreeMap<NodeId, Weights> =
         g.ids().filter_map(|id| Some((id, weights(g, &data, id)?))).collect();
     // Scores that are stored for one reader are stored for all.

@@ -8,7 +8,7 @@
 use crate::cost::nominal_extents;
 use crate::factors::{Factors, digests, in_order, rewrite_in_order};
 use crate::facts::Known;
-use crate::scores::{data, depth, find_scores, readers};
+use crate::scores::{depth, find_scores, readers};
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ pub(crate) fn stream(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
 
 /// The sums whose scores nobody else reads.
 fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
-    let data = data(g);
+    let data = g.of_inputs();
     let extents = nominal_extents(&Known::of(g));
     let mut found: BTreeMap<NodeId, Weighted> =
         g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?))).collect();

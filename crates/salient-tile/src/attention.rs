@@ -83,10 +83,7 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
 /// The products of queries and keys that need not be stored, since nobody reads them but attentions, which compute them
 /// tile by tile, and if `reduced` reductions of scores, which do too.
 pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
-    let mut of_input: Vec<bool> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        of_input.push(matches!(g.op(id), Op::Input(_)) || g.args(id).iter().any(|a| of_input[a.index()]));
-    }
+    let of_input = g.of_inputs();
     let is_product = |id: NodeId| sum_of_products(g, id).is_some();
     let is_stored = |id: NodeId| match g.op(id) {
         Op::Reduce(..) => !is_product(id),
@@ -114,23 +111,9 @@ pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
 
 /// The nodes that read a value, as the first argument alone, through what is computed on the way; `None` if an output does.
 fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
-    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
-    while let Some(id) = stack.pop() {
-        if g.outputs().iter().any(|o| o.node == id) {
-            return None;
-        }
-        for user in g.users(id) {
-            match g.op(user) {
-                Op::Map(_) | Op::At(_) | Op::Concat(..) => stack.extend(seen.insert(user).then_some(user)),
-                Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) if !g.args(user)[1..].contains(&id) => {
-                    found.insert(user);
-                }
-                Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return None,
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            }
-        }
-    }
-    Some(found)
+    let read = g.readers(id, |op| matches!(op, Op::Map(_) | Op::At(_) | Op::Concat(..)))?;
+    let first_alone = |(reader, read): &(NodeId, NodeId)| !g.args(*reader)[1..].contains(read);
+    read.iter().all(first_alone).then(|| read.iter().map(|(reader, _)| *reader).collect())
 }
 
 /// The axis whose positions are the rows of a tile, and the products inside the scores that it allows to be computed tile

@@ -224,13 +224,13 @@ pub(crate) fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
 }
 
 /// The kernel that stores the rows of an expression with reductions of the same rows in it.
-pub(crate) fn norm(scope: &mut Scope<'_>, target: Target<'_>) -> Kernel {
+pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>) -> Kernel {
     let held = held_by(scope, target.node);
     let along = *target.buffer.axes.last().expect("a row has an axis");
     let (mut m, env) = begin(scope, target, along);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new(format!("{}.norm", target.buffer.name));
+    let mut b = Builder::new(format!("{}.rows", target.buffer.name));
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let mut passes = 1;

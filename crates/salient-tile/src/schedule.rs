@@ -18,7 +18,7 @@ use crate::map::{append, map};
 use crate::plan::{Form, Planner};
 use crate::product::product;
 use crate::repeat::{Around, Repeats};
-use crate::rows::{cumulate, held_by, log_sum_exp, norm, normalise, reduce};
+use crate::rows::{cumulate, held_by, log_sum_exp, normalise, reduce, with_statistics};
 use crate::strip::{Scope, Stored};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Bits;
@@ -160,7 +160,7 @@ fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, buffers: &mut
     let order = &target.buffer.axes;
     match form {
         Form::Source => unreachable!("sources have no kernel"),
-        Form::Map if !held_by(scope, target.node).is_empty() => vec![norm(scope, target)],
+        Form::Map if !held_by(scope, target.node).is_empty() => vec![with_statistics(scope, target)],
         Form::Map => vec![map(scope, target.node, target.id, target.buffer)],
         Form::Product(node) => {
             let c: Contraction = contraction(g, *node, order).expect("planned as a product");

@@ -135,13 +135,7 @@ impl Softmax {
         let zero = b.f32(0.0);
         let more = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, more| {
             s.enter(index);
-            let v = if there {
-                b.load::<F32>(weights.at(index))
-            } else {
-                let v = s.f32(b, weight, env);
-                b.store::<F32>(weights.at(index), v);
-                v
-            };
+            let v = in_place(b, &mut s, weights.at(index), (!there).then_some((weight, env)));
             if summed { b.add(more, v) } else { more }
         });
         s.leave();
@@ -216,13 +210,7 @@ impl Softmax {
         let low = b.f32(f32::NEG_INFINITY);
         let most = b.repeat(LoopKind::Lanes, UNROLL, trip, low, |b, index, most| {
             s.enter(index);
-            let v = if there {
-                b.load::<F32>(weights.at(index))
-            } else {
-                let v = s.f32(b, score, env);
-                b.store::<F32>(weights.at(index), v);
-                v
-            };
+            let v = in_place(b, &mut s, weights.at(index), (!there).then_some((score, env)));
             b.max(v, most)
         });
         s.leave();
@@ -346,4 +334,17 @@ pub(crate) fn log_sum(b: &mut Builder, max: F32, sum: F32) -> F32 {
     let log = math::log(b, sum);
     let y = b.add(max, log);
     b.select(nothing, low, y)
+}
+
+/// What lies at a place; where an expression is given it is computed and stored there first.
+fn in_place(
+    b: &mut Builder,
+    s: &mut Strip<'_, '_>,
+    at: salient_vector::Place,
+    of: Option<(NodeId, &Env)>,
+) -> F32 {
+    let Some((node, env)) = of else { return b.load(at) };
+    let value = s.f32(b, node, env);
+    b.store::<F32>(at, value);
+    value
 }

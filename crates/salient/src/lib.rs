@@ -16,6 +16,7 @@ mod init;
 mod model;
 mod options;
 mod pipeline;
+mod results;
 mod session;
 mod sizes;
 mod sources;
@@ -35,6 +36,7 @@ pub use options::Options;
 pub use pipeline::{
     format_source, fuse, lower, models, optimise, print_stage, require_fused, schedule, schedule_blocks,
 };
+pub use results::Results;
 pub use salient_front::diag::{listed, nearest};
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
@@ -50,7 +52,7 @@ pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
 pub use salient_opt::Fp;
 pub use salient_tile::{Knob, TILING, Tiling};
-pub use session::{KernelInfo, Results, Session};
+pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};
 pub use stage::{Engine, Stage};
 pub use timings::{Step, Timings};

@@ -9,14 +9,16 @@ use crate::error::Error;
 use crate::fault::{Fault, Side, Tensor};
 use crate::init::initial;
 use crate::model::Model;
+use crate::results::Results;
 use crate::sizes::{Lengths, Sizes};
 use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
-use salient_ir::{Bindings, DType, Graph, Port};
+use salient_ir::{Bindings, DType, Port};
 use salient_jit::Cost;
 use salient_tile::coded::Codes;
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A model with its dimensions and its weights: see [`Model::session`]. Any number of threads may run it at once.
@@ -34,7 +36,7 @@ pub struct Session<'a> {
     /// Memory for the outputs of steps, in the order of the graph's; that of a state is spare.
     results: Vec<Array>,
     /// Found at the first step.
-    lengths: Option<Lengths>,
+    lengths: OnceLock<Option<Lengths>>,
     prepared: Prepared<'a>,
 }
 
@@ -47,29 +49,6 @@ pub struct KernelInfo {
     pub kind: &'static str,
     /// What it does in one run.
     pub cost: Cost,
-}
-
-/// What a step gave: the outputs that are no states.
-#[derive(Clone, Copy, Debug)]
-pub struct Results<'s> {
-    graph: &'s Graph,
-    /// In the order of the graph's outputs; those of states hold nothing of meaning.
-    arrays: &'s [Array],
-}
-
-impl<'s> Results<'s> {
-    /// The output of that name.
-    pub fn get(&self, name: &str) -> Option<&'s Array> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, array)| array)
-    }
-
-    /// Names and arrays in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&'s str, &'s Array)> + use<'s> {
-        let graph = self.graph;
-        let outputs = graph.outputs().iter().zip(self.arrays).enumerate();
-        let others = outputs.filter(|(n, _)| graph.states().iter().all(|s| s.output != *n));
-        others.map(|(_, (output, array))| (&*output.name, array))
-    }
 }
 
 impl<'a> Session<'a> {
@@ -161,7 +140,7 @@ impl<'a> Session<'a> {
             param_shapes,
             held: None,
             results: Vec::new(),
-            lengths: None,
+            lengths: OnceLock::new(),
             prepared,
         })
     }
@@ -329,13 +308,10 @@ impl<'a> Session<'a> {
     }
 
     /// The dimensions of a step that differs from those before in lengths alone; `None` where that is not so.
-    fn dimensions_by_lengths(&mut self, inputs: &Arrays) -> Option<Bindings> {
+    fn dimensions_by_lengths(&self, inputs: &Arrays) -> Option<Bindings> {
         let graph = self.model.graph();
-        if self.lengths.is_none() {
-            let lengths = Lengths::new(graph, &self.params_given(), &self.set, &self.sizes.dimensions);
-            self.lengths = Some(lengths);
-        }
-        let lengths = self.lengths.as_ref()?;
+        let found = || Lengths::new(graph, &self.params_given(), &self.set, &self.sizes.dimensions);
+        let lengths = self.lengths.get_or_init(found).as_ref()?;
         let mut given = 0;
         let mut shapes: Vec<Option<&[usize]>> = Vec::with_capacity(graph.inputs().len());
         for port in graph.inputs() {

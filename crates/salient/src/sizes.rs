@@ -65,8 +65,14 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// For calls with these parameters, where the caller set `set`, of which one had these dimensions.
-    pub(crate) fn new(graph: &Graph, params: &Shapes<'_>, set: &Bindings, dimensions: &Bindings) -> Lengths {
+    /// For calls with these parameters, where the caller set `set`, of which one had these dimensions; `None` if a call could
+    /// change the length of a parameter.
+    pub(crate) fn new(
+        graph: &Graph,
+        params: &Shapes<'_>,
+        set: &Bindings,
+        dimensions: &Bindings,
+    ) -> Option<Lengths> {
         let mut dims = Dims::default();
         bind::extents(graph).into_iter().for_each(|axis| _ = dims.intern(graph.extent(axis)));
         // Of an input whose length is an expression the sign is checked with the others.
@@ -76,7 +82,7 @@ impl Lengths {
         };
         let axes = graph.inputs().iter().map(|port| graph.shape(&port.axes));
         let inputs = axes.map(|axes| axes.iter().map(|dim| axis(&mut dims, dim)).collect()).collect();
-        let mut fixed = bind::fixed(graph, params, set);
+        let fixed = bind::fixed(graph, params, set);
         // What is fixed must be what the parameters were bound to; and parameters have no length that a call may change.
         let agrees = |name: &Name| dimensions.get(name).is_some_and(|n| fixed.get(name) == Some(n));
         let all_agree = fixed.keys().all(agrees)
@@ -85,11 +91,10 @@ impl Lengths {
                 .iter()
                 .flat_map(|p| graph.shape(&p.axes))
                 .all(|d| d.symbols().iter().all(agrees));
-        let mut symbols = bind::symbols(graph).len();
         if !all_agree {
-            // Never reached: nothing is bound this way.
-            (fixed, symbols) = (Bindings::new(), usize::MAX);
+            return None;
         }
+        let symbols = bind::symbols(graph).len();
         let mut requirements: Vec<Requirement> = Vec::new();
         for requirement in graph.requirements() {
             if !requirements.iter().any(|known| known.relation == requirement.relation) {
@@ -97,7 +102,7 @@ impl Lengths {
             }
         }
         let held = graph.growths().into_iter().map(|g| g.held).collect();
-        Lengths { fixed, symbols, held, inputs, dims, requirements }
+        Some(Lengths { fixed, symbols, held, inputs, dims, requirements })
     }
 
     /// The dimensions of a call whose inputs, by position, have these shapes, as [`bind::bind`] finds them; `None` where that

@@ -117,18 +117,8 @@ fn work(graph: &Graph, bindings: &Bindings) -> i64 {
     graph
         .ids()
         .map(|id| {
-            let bound = match graph.op(id) {
-                Op::Reduce(_, axis) | Op::CumSum(axis) => Some(*axis),
-                Op::Input(_)
-                | Op::Param(_)
-                | Op::Const(_)
-                | Op::Iota(_)
-                | Op::Extent(_)
-                | Op::Map(_)
-                | Op::At(_)
-                | Op::Concat(..)
-                | Op::Fused(..) => None,
-            };
+            let bound =
+                if let Op::Reduce(_, axis) | Op::CumSum(axis) = graph.op(id) { Some(*axis) } else { None };
             graph.node(id).axes.iter().chain(bound).map(extent).fold(1, i64::saturating_mul)
         })
         .fold(0, i64::saturating_add)

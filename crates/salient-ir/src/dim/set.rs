@@ -2,7 +2,7 @@
 //!
 //! Does not know what they are dimensions of.
 
-use crate::dim::{Bindings, Dim, DimError};
+use super::{Bindings, Dim, DimError};
 use std::collections::HashMap;
 
 /// A set of distinct dimensions.
