@@ -38,6 +38,11 @@ def _listed(name, wanted, matches):
     return not wanted or any(matches(name, part) for part in wanted.split(","))
 
 
+def listed(case):
+    """Whether --cases wants it."""
+    return _listed(case, options.cases, lambda name, part: part in name)
+
+
 def emit(**row):
     line = json.dumps({"run": RUN, "threads": options.threads, **row})
     print(line, flush=True)
@@ -117,9 +122,9 @@ def compare(group, case, makers, flops, tolerance=2e-3):
 
     `flops` counts what the result needs: what a mask hides is credited to nobody.
     """
-    if not _listed(case, options.cases, lambda name, part: part in name):
+    if not listed(case):
         return
-    ready, reference = {}, None
+    ready, about, reference = {}, {}, None
     for name, make in makers.items():
         if not _listed(name, options.only, str.startswith):
             continue
@@ -130,27 +135,35 @@ def compare(group, case, makers, flops, tolerance=2e-3):
             first = time.perf_counter() - start
             reference = output if reference is None else reference
             error = float(np.abs(output.reshape(-1) - reference.reshape(-1)).max())
-            ready[name] = (contestant, first, error)
         except Exception as error:  # that a peer cannot do it is a result too
             emit(group=group, case=case, peer=name, error=f"{type(error).__name__}: {error}".replace("\n", " ")[:300])
+            continue
+        ready[name] = contestant
+        about[name] = {"first_s": round(first, 3), "max_error": float(f"{error:.2g}")}
+        if error > tolerance or not np.isfinite(error):
+            about[name]["wrong"] = True
+    race(group, case, ready, flops, about)
+
+
+def race(group, case, ready, flops=None, about=None):
+    """Lets contestants that are made, {name: contestant}, take turns; `about` says more of each."""
     times = {name: [] for name in ready}
     peak = None
     for _ in range(options.rounds):
-        for name, (contestant, _, _) in ready.items():
+        for name, contestant in ready.items():
             times[name].append(contestant.turn(options.seconds))
             if isinstance(contestant, Salient):
                 peak = max(peak or 0, contestant.ask("peak")["fma"])
-    for name, (contestant, first, error) in ready.items():
+    for name, contestant in ready.items():
         calls = np.array([ms for turn in times[name] for ms in turn])
         median = float(np.median(calls))
         row = {"median_ms": round(median, 4), "min_ms": round(float(calls.min()), 4), "calls": len(calls)}
-        row |= {"gflops": round(flops / median / 1e6, 1), "first_s": round(first, 3), "max_error": float(f"{error:.2g}")}
-        if peak:
+        if flops:
+            row["gflops"] = round(flops / median / 1e6, 1)
+        if flops and peak:
             row["of_peak"] = round(flops / median / 1e6 / peak / options.threads, 3)
             row["fma_peak"] = round(peak, 1)
-        if error > tolerance or not np.isfinite(error):
-            row["wrong"] = True
-        emit(group=group, case=case, peer=name, **row)
+        emit(group=group, case=case, peer=name, **row, **(about or {}).get(name, {}))
         if isinstance(contestant, Salient):
             contestant.close()
 
@@ -171,6 +184,17 @@ def torch_call(function, *arrays, **words):
     return Call(call)
 
 
+def plain_call(function, *arrays):
+    """A PyTorch function on its own arrays, without gradients; freezing wants `no_grad` and not `inference_mode`."""
+    import torch
+
+    def call():
+        with torch.no_grad():
+            return function(*arrays)
+
+    return Call(call)
+
+
 def torch_arrays(*arrays):
     import torch
 
@@ -179,8 +203,8 @@ def torch_arrays(*arrays):
     return [torch.from_numpy(x) for x in arrays]
 
 
-def ort_call(model, feeds, turn_output=lambda x: x):
-    """An ONNX model in ONNX Runtime."""
+def ort_session(model):
+    """An ONNX model, or its path, in ONNX Runtime."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
@@ -190,7 +214,12 @@ def ort_call(model, feeds, turn_output=lambda x: x):
     settings.add_session_config_entry("session.force_spinning_stop", "1")
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     model = model if isinstance(model, str) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+
+
+def ort_call(model, feeds, turn_output=lambda x: x):
+    """A call of an ONNX model in ONNX Runtime."""
+    session = ort_session(model)
     return Call(lambda: session.run(None, feeds)[0], turn_output)
 
 

@@ -4,7 +4,7 @@ import math
 import os
 import tempfile
 
-from common import Call, Salient, compare, np, openvino_call, options, ort_call, torch_arrays
+from common import Salient, compare, np, openvino_call, ort_call, plain_call, torch_arrays
 
 # name: our model, B, T, D, heads, width of the feed-forward layer (0: none), activation
 CASES = {
@@ -87,18 +87,9 @@ def run(name, model, batch, tokens, d, heads, f, act):
     flops = 2 * batch * tokens * (4 * d * d + 2 * d * f) + 4 * batch * tokens * tokens * d
     folder = tempfile.mkdtemp()
 
-    def plain(function, *arrays):
-        import torch
-
-        def call():  # freezing wants no_grad, not inference_mode
-            with torch.no_grad():
-                return function(*arrays)
-
-        return Call(call)
-
     def torch_eager():
         (a,) = torch_arrays(x)
-        return plain(torch_layer(weights, d, heads, f, act), a)
+        return plain_call(torch_layer(weights, d, heads, f, act), a)
 
     def torch_builtin():
         """PyTorch's own modules, with their fast path."""
@@ -116,7 +107,7 @@ def run(name, model, batch, tokens, d, heads, f, act):
         attention.in_proj_weight.data, attention.in_proj_bias.data = ours.qkv.weight, ours.qkv.bias
         attention.out_proj.weight.data, attention.out_proj.bias.data = ours.out.weight, ours.out.bias
         layer = layer.eval().requires_grad_(False)
-        return plain(layer if f else lambda a: layer(a, a, a, need_weights=False)[0], a)
+        return plain_call(layer if f else lambda a: layer(a, a, a, need_weights=False)[0], a)
 
     def torch_compiled():
         import torch
@@ -124,7 +115,7 @@ def run(name, model, batch, tokens, d, heads, f, act):
 
         config.freezing = True
         (a,) = torch_arrays(x)
-        return plain(torch.compile(torch_layer(weights, d, heads, f, act)), a)
+        return plain_call(torch.compile(torch_layer(weights, d, heads, f, act)), a)
 
     def onnx_file():
         import torch

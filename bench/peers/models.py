@@ -7,7 +7,7 @@ its converter reads."""
 import os
 import tempfile
 
-from common import HERE, Call, Salient, compare, np, openvino_call, options, ort_call, torch_arrays
+from common import HERE, Call, Salient, compare, np, openvino_call, options, ort_call, plain_call, torch_arrays
 
 # name: texts, tokens of each
 MINILM = {"minilm_b1_t16": (1, 16), "minilm_b1_t128": (1, 128), "minilm_b32_t128": (32, 128)}
@@ -51,17 +51,8 @@ def minilm(name, batch, tokens):
     flops = LAYERS * (2 * batch * tokens * (4 * WIDTH**2 + 2 * WIDTH * INNER) + 4 * batch * tokens**2 * WIDTH)
     folder = tempfile.mkdtemp()
 
-    def plain(function, *arrays):
-        import torch
-
-        def call():
-            with torch.no_grad():
-                return function(*arrays)
-
-        return Call(call)
-
     def torch_transformers():
-        return plain(bert(), *torch_arrays(ids, keep))
+        return plain_call(bert(), *torch_arrays(ids, keep))
 
     def torch_compiled():
         import torch
@@ -69,7 +60,7 @@ def minilm(name, batch, tokens):
 
         config.freezing = True
         arrays = torch_arrays(ids, keep)
-        return plain(torch.compile(bert()), *arrays)
+        return plain_call(torch.compile(bert()), *arrays)
 
     def onnx_file():
         import torch
@@ -140,24 +131,15 @@ def gpt2(name, tokens):
     model = Scores().eval().requires_grad_(False)
     folder = tempfile.mkdtemp()
 
-    def plain(function):
-        (a,) = torch_arrays(ids)
-
-        def call():
-            with torch.no_grad():
-                return function(a)
-
-        return Call(call)
-
     def torch_transformers():
-        return plain(model)
+        return plain_call(model, *torch_arrays(ids))
 
     def torch_compiled():
         from torch._inductor import config
 
         config.freezing = True
-        torch_arrays(ids)
-        return plain(torch.compile(model))
+        arrays = torch_arrays(ids)
+        return plain_call(torch.compile(model), *arrays)
 
     def onnx_file():
         path = os.path.join(folder, "gpt2.onnx")

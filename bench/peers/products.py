@@ -2,7 +2,7 @@
 
 import math
 
-from common import Call, Salient, compare, np, onnx_model, openvino_call, ort_call, torch_arrays
+from common import Salient, compare, np, onnx_model, openvino_call, ort_call, plain_call, torch_arrays
 
 ROWS = (128, 512, 2048)
 WIDTHS = (384, 768, 1536, 3072)
@@ -17,7 +17,7 @@ def run(m, k, n):
         from torch.nn import functional
 
         a, w = torch_arrays(x, weight)
-        return plain(lambda: functional.linear(a, w))
+        return plain_call(lambda: functional.linear(a, w))
 
     def torch_packed():
         """The layer with its parameters in oneDNN's own layout, as they are after freezing."""
@@ -28,16 +28,7 @@ def run(m, k, n):
         layer = torch.nn.Linear(k, n, bias=False).eval().requires_grad_(False)
         layer.weight.data = w
         packed = mkldnn.to_mkldnn(layer)
-        return plain(lambda: packed(a))
-
-    def plain(function):
-        import torch
-
-        def call():
-            with torch.no_grad():
-                return function()
-
-        return Call(call)
+        return plain_call(lambda: packed(a))
 
     def model():
         from onnx import helper, numpy_helper
