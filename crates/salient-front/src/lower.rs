@@ -13,6 +13,7 @@ mod call;
 mod expr;
 mod index;
 mod model;
+mod read;
 mod state;
 mod stmt;
 mod unify;

@@ -7,6 +7,7 @@ pub mod bodies;
 mod compile;
 mod error;
 mod formulas;
+mod given;
 mod load;
 mod loops;
 mod machine_code;
@@ -20,8 +21,7 @@ mod tuning;
 
 pub use compile::{CompileError, Compiled, Options};
 pub use error::RunError;
-pub use load::Loaded;
+pub use given::{Inputs, Loaded};
 pub use plan::{Cost, Plan};
-pub use run::Inputs;
 pub use target::IsaChoice;
 pub use tuning::{THREADING, Threading, Tuning};

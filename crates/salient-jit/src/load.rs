@@ -4,9 +4,9 @@
 
 use crate::compile::Compiled;
 use crate::error::RunError;
+use crate::given::{Given, Inputs, Loaded, checked, narrow};
 use crate::plan::Plan;
 use crate::region::Region;
-use crate::run::{Given, Inputs, checked, narrow};
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Name};
 use salient_tile::coded::{Codes, code_words, pack_codes};
@@ -14,27 +14,6 @@ use salient_tile::memory;
 use salient_tile::{Role, Section};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What was computed from the parameters of a program, at the dimensions that their shapes fix.
-#[derive(Debug)]
-pub struct Loaded {
-    /// Tells it from all others.
-    pub(crate) id: u64,
-    compiled: u64,
-    /// Symbols of the program, by position, and the values that this holds for.
-    dimensions: Vec<(usize, i64)>,
-    pub(crate) region: Region,
-    /// Bytes from the start of the region, by buffer.
-    pub(crate) offsets: Vec<Option<usize>>,
-    bytes: usize,
-}
-
-impl Loaded {
-    /// Bytes that it takes beside the parameters themselves.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
 
 impl Compiled {
     /// Computes what follows from the parameters alone. `dimensions` must hold those that occur in the shapes of

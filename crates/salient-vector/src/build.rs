@@ -36,9 +36,10 @@
 //! The builder panics on misuse (a loop in a loop, a store through an input, a value used outside its loop): a wrong
 //! body is a bug of its author. It decides nothing about machines: that is the emitters' part.
 
-use crate::body::{Body, Carried, Const, Elem, Inst, Loop, LoopKind, Param, Place, Section, Ty, Value};
+use crate::body::{Body, Carried, Const, Elem, Inst, Loop, LoopKind, Param, Place, Section, Value};
 use crate::handle::{Bits, Carry, F32, Handle, I32, Int, Mask, Number, Ptr, Vector, VectorNumber};
 use crate::op::Op;
+use crate::ty::Ty;
 
 /// Builds one body, front to back.
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 //! bytes that the body reads through an input. It is not fast.
 
 use crate::apply::{Val, apply, fill};
-use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section, Ty, Value};
+use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section, Value};
 use crate::text;
+use crate::ty::Ty;
 
 pub use crate::apply::MAX_LANES;
 

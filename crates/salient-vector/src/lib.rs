@@ -14,9 +14,11 @@ pub mod op;
 pub mod quantised;
 pub mod text;
 pub mod tile;
+mod ty;
 pub mod verify;
 
-pub use body::{Body, Elem, Place, Ty, Value};
+pub use body::{Body, Elem, Place, Value};
 pub use build::Builder;
 pub use handle::{F32, I32, Int, Mask, Ptr};
 pub use op::{OPS, Op};
+pub use ty::Ty;

@@ -2,7 +2,7 @@
 //!
 //! It does not compute: `apply` gives each operator its reference, emitters their code.
 
-use crate::body::Ty;
+use crate::ty::Ty;
 
 /// The operators without access to memory. [`OPS`] says what each means; no emitter may differ from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

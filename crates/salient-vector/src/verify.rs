@@ -2,8 +2,9 @@
 //!
 //! It stops at the first broken rule. It says nothing about whether addresses are in bounds; `eval` does.
 
-use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section, Ty, Value};
+use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section, Value};
 use crate::text;
+use crate::ty::Ty;
 
 /// A broken rule.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
