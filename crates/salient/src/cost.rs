@@ -6,6 +6,7 @@
 use salient_ir::{Bindings, Dim};
 use salient_tile::{Kernel, LANES, Program, Section};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// What one core does at most.
@@ -45,6 +46,26 @@ impl Bound {
     }
 }
 
+/// What must hold for a kernel to run: `left < right`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition<'p> {
+    left: &'p Dim,
+    right: &'p Dim,
+}
+
+impl<'p> Condition<'p> {
+    /// That of a kernel, if it does not always run.
+    pub fn of(kernel: &'p Kernel) -> Option<Condition<'p>> {
+        kernel.condition().map(|(left, right)| Condition { left, right })
+    }
+}
+
+impl fmt::Display for Condition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} < {}", self.left, self.right)
+    }
+}
+
 /// Operations and bytes, as formulas in the dimensions that are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
@@ -71,16 +92,24 @@ impl Cost {
         Cost { flops: kernel.flops.substitute(&lanes), bytes: bytes.substitute(&lanes), kernels: 1 }
     }
 
-    /// Of everything that a call runs, at vectors of so many lanes.
-    pub fn of_call(program: &Program, lanes: usize) -> Cost {
-        let mut sum = Cost { flops: Dim::constant(0), bytes: Dim::constant(0), kernels: 0 };
+    /// Of all that a call runs, at vectors of so many lanes: what always runs, then what runs where a condition holds, in the
+    /// order of the program. Conditions are alternatives: a kernel for few rows and one for many are never both run.
+    pub fn of_call(program: &Program, lanes: usize) -> Vec<(Option<Condition<'_>>, Cost)> {
+        let nothing = Cost { flops: Dim::constant(0), bytes: Dim::constant(0), kernels: 0 };
+        let mut sums = vec![(None, nothing.clone())];
         for kernel in &program.kernels[program.section(Section::Call)] {
-            let cost = Cost::of_kernel(program, kernel, lanes);
+            let (cost, condition) = (Cost::of_kernel(program, kernel, lanes), Condition::of(kernel));
+            let known = sums.iter().position(|(c, _)| *c == condition);
+            let at = known.unwrap_or_else(|| {
+                sums.push((condition, nothing.clone()));
+                sums.len() - 1
+            });
+            let sum = &mut sums[at].1;
             sum.flops = &sum.flops + &cost.flops;
             sum.bytes = &sum.bytes + &cost.bytes;
             sum.kernels += 1;
         }
-        sum
+        sums
     }
 
     /// The least time at these peaks, and what it is bound by; `None` where a dimension is not known.

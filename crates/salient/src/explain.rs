@@ -2,7 +2,7 @@
 //!
 //! Only puts into words what the optimiser and the scheduler report; nothing is decided here.
 
-use crate::cost::{Cost, Peaks};
+use crate::cost::{Condition, Cost, Peaks};
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipeline::{lanes, lower, optimise, schedule, schedule_blocks, unfused};
@@ -108,9 +108,15 @@ struct Costs {
 
 impl Costs {
     fn of_call(&self, form: &str, program: &Program) -> String {
-        let cost = Cost::of_call(program, self.lanes);
-        let kernels = if cost.kernels == 1 { "kernel" } else { "kernels" };
-        format!("  {form}: {} {kernels}, {}\n", cost.kernels, self.words(&cost))
+        let mut out = String::new();
+        let sums = Cost::of_call(program, self.lanes);
+        let only_one = sums.len() == 1;
+        for (condition, cost) in sums.iter().filter(|(_, cost)| only_one || cost.kernels > 0) {
+            let kernels = if cost.kernels == 1 { "kernel" } else { "kernels" };
+            let place = condition.map_or_else(String::new, |condition| format!(", where {condition}"));
+            line(&mut out, &format!("{form}{place}: {} {kernels}, {}", cost.kernels, self.words(cost)));
+        }
+        out
     }
 
     fn words(&self, cost: &Cost) -> String {
@@ -229,6 +235,9 @@ fn kernels(program: &Program, costs: &Costs) -> String {
 fn kernel(out: &mut String, program: &Program, kernel: &Kernel, costs: &Costs) {
     line(out, &format!("{} {}: {}", kernel.kind.name(), kernel.name, kernel.fuses.join(", ")));
     line(out, &format!("  {}", costs.words(&Cost::of_kernel(program, kernel, costs.lanes))));
+    if let Some(condition) = Condition::of(kernel) {
+        line(out, &format!("  only where {condition}"));
+    }
     if let Some(form) = kernel.form {
         line(out, &format!("  {form}"));
     }
