@@ -332,13 +332,14 @@ impl<'g> Planner<'g> {
         Some((Form::Attention(anchor, query), operands))
     }
 
-    /// The operands of an expression, with those of the products inside it in place of the products.
+    /// The operands of an expression, with those of the products inside it in place of the products. What ends the kernel of
+    /// another product is read as that stores it.
     fn around(&self, id: NodeId, inside: &[NodeId], out: &mut Vec<NodeId>) {
         if inside.contains(&id) {
             if let Some((a, b, _)) = sum_of_products(self.g, id) {
                 out.extend([a, b]);
             }
-        } else if self.is_anchor(id) {
+        } else if self.is_anchor(id) || inside.is_empty() && self.ends_a_kernel(id) {
             out.push(id);
         } else {
             self.g.args(id).iter().for_each(|a| self.around(*a, inside, out));

@@ -197,7 +197,8 @@ pub(crate) fn stream(
     };
     let masked = scored(m, a.score);
     let mut looked = None;
-    match range.mask {
+    // Scores that are stored are stored masked.
+    match range.mask.filter(|_| !m.scope.stored.contains_key(&a.score)) {
         None => tile_stmts.extend(masked),
         Some(mask) => {
             let plain = scored(m, mask.unmasked);
