@@ -3,14 +3,22 @@
 //! Decided by who makes and who reads it; which values are stored is not decided here.
 
 use crate::contraction::{axes_of_parameter, sum_of_products};
-use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, Output};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The axes of its node in the order of an output that holds the node and nothing else: axes that the node lacks have one
+/// place. `None` where there are others, along which the output repeats it.
+pub(crate) fn order_of_output(g: &Graph, output: &Output) -> Option<Vec<AxisId>> {
+    let axes = &g.node(output.node).axes;
+    let (own, others): (Vec<_>, Vec<_>) = output.axes.iter().partition(|a| axes.contains(**a));
+    let one_place = |a: &AxisId| g.extent(*a).as_constant() == Some(1);
+    others.iter().all(one_place).then_some(own)
+}
 
 /// The innermost axis of a node where it is stored.
 pub(crate) fn innermost(g: &Graph, node: NodeId) -> Option<AxisId> {
-    let own = g.node(node).axes.len();
-    let output = g.outputs().iter().find(|o| o.node == node && o.axes.len() == own);
-    output.map_or_else(|| layout(g, node, None).last().copied(), |o| o.axes.last().copied())
+    let output = g.outputs().iter().filter(|o| o.node == node).find_map(|o| order_of_output(g, o));
+    output.unwrap_or_else(|| layout(g, node, None)).last().copied()
 }
 
 /// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.
@@ -63,9 +71,9 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
 fn order_in_output(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
     let wholes = g.users(node).into_iter().filter_map(|whole| {
         let Op::Concat(along, parts) = g.op(whole) else { return None };
-        let output = g.outputs().iter().find(|o| o.node == whole)?;
+        let order = g.outputs().iter().find(|o| o.node == whole).and_then(|o| order_of_output(g, o))?;
         let part = parts[g.args(whole).iter().position(|a| *a == node)?];
-        Some(output.axes.iter().map(|a| if a == along { part } else { *a }).collect::<Vec<AxisId>>())
+        Some(order.into_iter().map(|a| if a == *along { part } else { a }).collect::<Vec<AxisId>>())
     });
     let axes = &g.node(node).axes;
     wholes.into_iter().find(|order| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a)))

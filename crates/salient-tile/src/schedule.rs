@@ -11,7 +11,7 @@ use crate::contraction::{Contraction, contraction};
 use crate::index::Ranges;
 use crate::join::join;
 use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
-use crate::layout::layout;
+use crate::layout::{layout, order_of_output};
 use crate::load::split;
 use crate::maker::{Target, stored};
 use crate::map::{append, map};
@@ -98,7 +98,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     }
     for k in 0..g.outputs().len() {
         if out.with_role(Role::Output(k)).is_none() {
-            let id = out.output(k);
+            let id = out.output(k, g.outputs()[k].axes.clone());
             let buffer = out.buffers[id.0].clone();
             let kernel = map(&mut scope, g.outputs()[k].node, id, &buffer);
             out.push_kernels(vec![kernel]);
@@ -252,24 +252,22 @@ impl<'g> Assembler<'g> {
         Some((id, stored(id, &self.buffers[id.0])))
     }
 
-    fn output(&mut self, k: usize) -> BufferId {
+    fn output(&mut self, k: usize, axes: Vec<AxisId>) -> BufferId {
         let out = &self.g.outputs()[k];
-        self.push(out.name.to_string(), Role::Output(k), out.node, out.axes.clone())
+        self.push(out.name.to_string(), Role::Output(k), out.node, axes)
     }
 
     /// Where a node is stored: in an output that is nothing but it, else in a temporary.
     fn home(&mut self, node: NodeId, form: &Form) -> BufferId {
-        let own = self.g.node(node).axes.len();
         // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
         let once = self.g.outputs().iter().filter(|o| o.node == node).count() == 1;
-        let unread = once && self.g.users(node).is_empty();
-        let fits = |axes: &[AxisId]| axes.len() == own || unread && matches!(form, Form::Map);
-        let direct = (0..self.g.outputs().len()).find(|k| {
-            let out = &self.g.outputs()[*k];
-            out.node == node && fits(&out.axes)
+        let repeated = once && self.g.users(node).is_empty() && matches!(form, Form::Map);
+        let direct = self.g.outputs().iter().enumerate().find_map(|(k, out)| {
+            let order = order_of_output(self.g, out).or_else(|| repeated.then(|| out.axes.clone()));
+            order.filter(|_| out.node == node).map(|order| (k, order))
         });
         let id = match direct {
-            Some(k) => self.output(k),
+            Some((k, order)) => self.output(k, order),
             None => {
                 let name =
                     self.names[node.index()].clone().unwrap_or_else(|| format!("value.{}", node.index()));

@@ -1,6 +1,6 @@
 //! Attention: masks, grouped heads, few rows, reductions of scores.
 
-use super::harness::{Case, Model, SIZES, long_in_turn};
+use super::harness::{Case, Model, SIZES, kinds_of, long_in_turn};
 use salient_ir::array::Array;
 use salient_ir::{Const, DType, Dim, FusedOp, Graph, MapOp, Op, ReduceOp};
 use salient_jit::target::Isa;
@@ -40,6 +40,32 @@ fn attention_at_odd_sizes() {
 }
 
 /// Grouped heads with a window: query head h reads head h / (H / G), and a key is seen from at most W before.
+/// Causal attention that gives its weights too.
+fn with_weights() -> Graph {
+    let mut m = Model::new();
+    let (t, s, e) = (m.axis("t", "T"), m.axis("s", "S"), m.axis("e", "E"));
+    let (q, k, v) = (m.input("q", &[t, e]), m.input("k", &[s, e]), m.input("v", &[s, e]));
+    let qk = m.sum_of_products(e, q, k);
+    let (i, j) = (m.b.add(Op::Iota(t), &[]).unwrap(), m.b.add(Op::Iota(s), &[]).unwrap());
+    let keep = m.map(MapOp::Le, &[j, i]);
+    let hidden = m.b.constant(Const::f32(f32::NEG_INFINITY));
+    let score = m.map(MapOp::Select, &[keep, qk, hidden]);
+    let context = m.b.add(Op::Fused(FusedOp::Attend, s), &[score, v]).unwrap();
+    let weights = m.b.add(Op::Fused(FusedOp::Softmax, s), &[score]).unwrap();
+    m.b.output("weights", &[t, s], weights).unwrap();
+    m.done("context", &[t, e], context)
+}
+
+#[test]
+fn scores_that_are_stored_are_made_once() {
+    let g = with_weights();
+    assert_eq!(kinds_of(&g), [Kind::Pack, Kind::Product, Kind::Attention, Kind::Rows]);
+    for (n, size) in SIZES.iter().enumerate() {
+        let (a, b) = (SIZES[(n + 2) % SIZES.len()], SIZES[(n + 5) % SIZES.len()]);
+        Case::new(g.clone(), &[("T", *size), ("S", a), ("E", b)], n as u64).check();
+    }
+}
+
 fn grouped_window() -> Graph {
     let mut m = Model::new();
     let (h, g, i, j) = (m.axis("h", "H"), m.axis("g", "G"), m.axis("i", "T"), m.axis("j", "T"));

@@ -1,9 +1,9 @@
 //! Products: register tiles, batches, single rows, what is attached to them.
 
 use super::attention::causal;
-use super::harness::{Case, Model, SIZES, random};
+use super::harness::{Case, Model, SIZES, kinds_of, random};
 use salient_ir::array::{Array, Data as Elements};
-use salient_ir::{AxisId, Bindings, Const, DType, FusedOp, Graph, MapOp, NodeId};
+use salient_ir::{AxisId, Bindings, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId};
 use salient_jit::target::Isa;
 use salient_tile::{Kind, Tiling, schedule};
 use salient_vector::tile::Shape;
@@ -32,6 +32,18 @@ fn products_at_odd_sizes() {
 }
 
 /// Items of positions by a parameter, with what depends on the position behind it; the result's axes by their names.
+#[test]
+fn an_axis_of_one_place_costs_no_copy() {
+    let mut m = Model::new();
+    let (t, d, o) = (m.axis("t", "T"), m.axis("d", "D"), m.axis("o", "O"));
+    let one = m.b.axis_id("one", &Dim::constant(1));
+    let (x, w) = (m.input("x", &[t, d]), m.input("w", &[o, d]));
+    let y = m.sum_of_products(d, x, w);
+    let g = m.done("y", &[one, t, o], y);
+    assert_eq!(kinds_of(&g), [Kind::Pack, Kind::Product]);
+    Case::new(g, &[("T", 33), ("D", 7), ("O", 65)], 6).check();
+}
+
 fn batch_by_parameter(order: [&str; 3]) -> Graph {
     let mut m = Model::new();
     let (b, t, d, o) = (m.axis("b", "B"), m.axis("t", "T"), m.axis("d", "D"), m.axis("o", "O"));
