@@ -108,6 +108,7 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
         most: tile_rows.clone(),
         keys: (n(0), keys.clone()),
         tile: tiling.attention_keys,
+        few: false,
         scores: &scores,
     };
     let (first, last) = (&tile.first, &tile.last);
@@ -126,6 +127,7 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
             depth: t.depth,
             dest: (t.out, &(&at - t.keys.0), t.row),
             factors: None,
+            ahead: None,
         };
         let block = tiles(m, shape, Zeros::Multiply, (first, last), &operands);
         vec![for_loop(&column, t.keys.0.clone(), t.keys.1.clone(), t.panel.clone(), block)]

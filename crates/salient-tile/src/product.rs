@@ -18,6 +18,8 @@ use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::{BLOCK, Bits};
 use salient_ir::{AxisId, DType, Dim, NodeId};
+use salient_vector::Builder;
+use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
 use salient_vector::tile::{Columns, Into, LINE, Left, Right, Shape, Tile, Zeros, product_tile};
 
@@ -40,6 +42,23 @@ pub(crate) struct Operands<'d> {
     pub(crate) dest: (Base, &'d Dim, &'d Dim),
     /// For results that are added to: what each row of them is multiplied by first.
     pub(crate) factors: Option<Base>,
+    /// What comes nearer while the rows go through a packed panel.
+    pub(crate) ahead: Option<Ahead<'d>>,
+}
+
+/// Memory that is wanted next, and comes nearer meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) enum Ahead<'d> {
+    /// What follows a packed panel.
+    Panel {
+        /// The rows that share the panel, the first and one past the last: all their tiles ask for what follows together, each
+        /// at the same pace, so that memory is never hurried.
+        rows: (&'d Dim, &'d Dim),
+        /// Where the results go in the end, if that is at one distance from row to row: row zero, and the distance.
+        stored: Option<(Base, &'d Dim, &'d Dim)>,
+    },
+    /// The rows that follow those of a panel that is not packed.
+    Rows,
 }
 
 /// The calls of register tiles over rows `from..to` of one panel: their results are set.
@@ -77,16 +96,12 @@ pub(crate) fn tiles_into(
         args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
         args.push(Arg::Int(o.dest.2.clone()));
         args.extend(o.factors.map(|f| address(f, local.clone())));
-        // While the tiles of a block of rows read one panel from a near cache, what follows it in memory comes nearer.
-        let ahead = into == Into::Add && o.panel_row.is_none() && rows > 1 && rows == shape.rows;
         let mut block = Vec::new();
-        if ahead {
-            let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
-            let (name, line) = (m.variable("ahead", &(&width * o.depth)), n(i64::from(LINE)));
-            let lines = (&local * &line).floor_div(&n(rows as i64)).expect("a tile has rows");
-            block.push(let_min(&name, vec![&lines * o.depth, &(&width - &line) * o.depth]));
-            args.push(address(o.panel.0, &(o.panel.1 + &(&width * o.depth)) + &var(&name)));
-        }
+        let ahead = o
+            .ahead
+            .and_then(|ahead| ask_ahead(m, Shape { rows, ..shape }, shape.rows, &row, o, ahead, &mut block));
+        let is_ahead = ahead.is_some();
+        args.extend(ahead.into_iter().flatten());
         let tile = Tile {
             shape: Shape { rows, ..shape },
             left: Left::Strided,
@@ -95,7 +110,7 @@ pub(crate) fn tiles_into(
             zeros,
             columns: Columns::All,
             unroll: if rows * shape.vectors <= 8 { 4 } else { 1 },
-            ahead,
+            ahead: is_ahead,
         };
         block.push(m.call(product_tile(&tile), args));
         let size = n(rows as i64);
@@ -110,6 +125,40 @@ pub(crate) fn tiles_into(
         begin = var(&name);
     }
     out
+}
+
+/// Where a tile of so many of `most` rows asks for memory, and at which pace; `None` where it does not.
+fn ask_ahead(
+    m: &mut Maker<'_, '_>,
+    shape: Shape,
+    most: usize,
+    row: &str,
+    o: &Operands<'_>,
+    ahead: Ahead<'_>,
+    block: &mut Vec<Stmt>,
+) -> Option<[Arg; 2]> {
+    match ahead {
+        Ahead::Panel { rows: (first, last), stored } => {
+            if shape.rows == 1 || shape.rows < most {
+                return None;
+            }
+            if let Some((base, start, step)) = stored {
+                let args = vec![address(base, start + &(&var(row) * step)), Arg::Int(step.clone())];
+                block.push(m.call(fetch_tile(shape), args));
+            }
+            let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+            let (size, line) = (n(shape.rows as i64), n(i64::from(LINE)));
+            let pace = m.variable("pace", &(&line + &n(1)));
+            block.push(let_min(&pace, vec![ceil_div(&(&width * &size), &(last - first)), line]));
+            let tiles = (&var(row) - first).floor_div(&size).expect("a tile has rows");
+            let begin = &(&width + &(&tiles * &var(&pace))) * o.depth;
+            Some([address(o.panel.0, o.panel.1 + &begin), Arg::Int(var(&pace))])
+        }
+        Ahead::Rows => {
+            let row = o.panel_row?;
+            Some([address(o.panel.0, o.panel.1 + &(row * o.depth)), Arg::Int(row.clone())])
+        }
+    }
 }
 
 /// Rows of a tile of fewer columns than a panel has: as many as have addresses in registers.
@@ -132,7 +181,7 @@ pub(crate) fn by_width(
     {
         let narrow = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
         let most = &n(vectors as i64) * &var(crate::kernel::LANES);
-        let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ..*o });
+        let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ahead: None, ..*o });
         out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
     }
     out
@@ -287,7 +336,10 @@ pub(crate) fn product(
         depth: &depth,
         dest: (sums, &dest, &group_width),
         factors: None,
+        ahead: None,
     };
+    let place = stored_rows(m.scope, target, c, &env, &at);
+    let stored = place.as_ref().map(|(base, start, step)| (*base, start, step));
     let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
     match panels.bits {
         Some(bits) => {
@@ -304,6 +356,7 @@ pub(crate) fn product(
                 left: (left.base, &start, &left.row),
                 panel: (panels.base(), &panel),
                 depth: &count,
+                ahead: Some(Ahead::Panel { rows: (&first, &last), stored }),
                 ..whole
             };
             // Tokens may be few. Outputs of a layer are many.
@@ -349,6 +402,43 @@ pub(crate) fn product(
     }
     kernels.push(kernel);
     kernels
+}
+
+/// Where the results of a column are stored, for row zero, and the elements from row to row; `None` where rows are not at one
+/// distance.
+fn stored_rows(
+    scope: &Scope<'_>,
+    target: Target<'_>,
+    c: &Contraction,
+    env: &Env,
+    column: &Dim,
+) -> Option<(Base, Dim, Dim)> {
+    const ROW: &str = "%row";
+    let mut ranges = scope.ranges.clone();
+    ranges.insert(ROW, &rows_of(scope.graph, c));
+    let mut env = env.clone();
+    numbered(scope.graph, &ranges, &c.rows, &var(ROW), &mut env);
+    env.insert(c.column, Bound::Poly(column.clone()));
+    let (base, at) = stored(target.id, target.buffer).at(&env)?;
+    let (step, start) = at.linear_in(ROW)?;
+    (!step.mentions(ROW) && !start.mentions(ROW)).then_some((base, start, step))
+}
+
+/// Asks for the memory into which a tile of results is going to be stored.
+fn fetch_tile(shape: Shape) -> Body {
+    let mut b = Builder::new(format!("fetch_{}x{}", shape.rows, shape.vectors));
+    let mut row = b.input("y");
+    let step = b.int_param("y_row");
+    for r in 0..shape.rows {
+        if r > 0 {
+            row = b.address(Elem::F32, row.at(step));
+        }
+        // Rows need not begin where lines do: one more.
+        for v in 0..=shape.vectors {
+            b.prefetch(Elem::F32, row.at_start().lanes(v as i32));
+        }
+    }
+    b.finish()
 }
 
 /// The panels of the right operand: packed before for another product, or by a kernel that is added.

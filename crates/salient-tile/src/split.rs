@@ -164,6 +164,7 @@ pub(crate) fn split(
         most,
         keys: (begin.clone(), var(&end)),
         tile: tiling.few_keys,
+        few: true,
         scores: &scores,
     };
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
@@ -288,13 +289,18 @@ fn dot_products(rows: usize, keys: usize) -> Body {
         queries.push(b.address(Elem::F32, queries[r - 1].at(depth)));
         outs.push(b.address(Elem::F32, outs[r - 1].at(out_row)));
     }
+    // Each key is read once: those that follow come nearer meanwhile.
+    let mut next = key_row;
     for j in 1..keys {
+        next = b.add(next, key_row);
         keys_at.push(b.address(Elem::F32, keys_at[j - 1].at(key_row)));
     }
     let zero = b.f32(0.0);
     let sums = b.lanes(depth, vec![zero; rows * keys], |b, index, mut sums| {
         let left: Vec<F32> = queries.iter().map(|q| b.load::<F32>(q.at(index))).collect();
+        let later = b.add(index, next);
         for (j, key) in keys_at.iter().enumerate() {
+            b.prefetch(Elem::F32, key.at(later));
             let right = b.load::<F32>(key.at(index));
             for (r, left) in left.iter().enumerate() {
                 let sum = &mut sums[r * keys + j];

@@ -36,6 +36,8 @@ pub(crate) struct RowTile<'t> {
     pub(crate) keys: (Dim, Dim),
     /// Keys of a tile; it is rounded up to whole panels.
     pub(crate) tile: i64,
+    /// Whether few rows meet each key, so that time is that of reading keys and values.
+    pub(crate) few: bool,
     /// The products inside the scores.
     pub(crate) scores: &'t [Scores],
 }
@@ -170,7 +172,7 @@ pub(crate) fn stream(
         Keys { first: from.clone(), count: here.clone(), row: keys_padded.clone(), most: score_row.clone() };
     let values = a.value.map(|value| {
         let wide = (&wide, &panels);
-        Values::new(m, a, value, env, t.shape, tile_keys, &panel_width, wide, &mut stmts)
+        Values::new(m, a, value, env, (t.shape, t.few), tile_keys, &panel_width, wide, &mut stmts)
     });
     if let Some(values) = &values {
         tile_stmts.push(values.pack(m, a, env));

@@ -6,7 +6,7 @@ use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Stmt};
 use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
 use crate::pack::{Packed, Span, pack, slope, stored_view};
-use crate::product::{Operands, by_width, tiles_into, whole_panels};
+use crate::product::{Ahead, Operands, by_width, tiles_into, whole_panels};
 use crate::strip::LANE;
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Into, Shape, Zeros};
@@ -27,6 +27,8 @@ pub(crate) struct Values {
     /// The node whose values they are.
     value: NodeId,
     shape: Shape,
+    /// Whether few rows meet each value.
+    few: bool,
     keys: Keys,
     /// How wide a panel is, and how wide all are together.
     panel: Dim,
@@ -58,7 +60,7 @@ impl Values {
         a: &Attention,
         value: NodeId,
         env: &Env,
-        shape: Shape,
+        (shape, few): (Shape, bool),
         keys: Keys,
         panel: &Dim,
         (wide, panels): (&Dim, &Dim),
@@ -82,7 +84,7 @@ impl Values {
         };
         let packed = m.scratch("values", room);
         let (panel, wide, panels) = (panel.clone(), wide.clone(), panels.clone());
-        Values { value, shape, keys, panel, wide, panels, whole: var(&whole), lying, packed }
+        Values { value, shape, few, keys, panel, wide, panels, whole: var(&whole), lying, packed }
     }
 
     /// Where a packed panel begins.
@@ -136,6 +138,7 @@ impl Values {
                 depth: &self.keys.count,
                 dest: (to.context, &(&var(panel) * &self.panel), to.context_row),
                 factors: to.factor,
+                ahead: (self.few && row.is_some()).then_some(Ahead::Rows),
             };
             if row.is_some() || self.wide.as_constant().is_none() || whole_panels(&self.wide, self.shape) {
                 let into = if to.factor.is_some() { Into::AddScaled } else { Into::Add };

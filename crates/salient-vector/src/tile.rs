@@ -81,8 +81,9 @@ pub struct Tile {
     pub columns: Columns,
     /// How many steps of the inner index to lay out in a row.
     pub unroll: u32,
-    /// Whether memory that comes later is asked for meanwhile, [`LINE`] elements at each step of the inner index: while several
-    /// tiles share a panel that lies in a near cache, memory would rest.
+    /// Whether memory that comes later is asked for meanwhile, as many elements on at each step of the inner index as the pace
+    /// says: for a packed panel at most [`LINE`], for rows as many as are between them. While several tiles share a panel that
+    /// lies in a near cache, memory would rest; and where each row is read once, nobody else asks early enough.
     pub ahead: bool,
 }
 
@@ -91,7 +92,7 @@ pub const LINE: i32 = 16;
 
 /// The body of a tile. Parameters, in order: `a`, `b` (inputs), `c` (output), `k` (the inner extent), then for a strided `A` `a_row` and
 /// `a_step`, for a strided `B` `b_step`, then `c_row` (elements between rows of `C`), then for [`Into::AddScaled`] `factors` (an input: one for each row), then for
-/// [`Columns::First`] `columns`, then `ahead` (an input) if memory is asked for from there on.
+/// [`Columns::First`] `columns`, then `ahead` (an input) and `pace` if memory is asked for from there on.
 ///
 /// # Panics
 /// If the tile has no rows or no vectors.
@@ -132,7 +133,7 @@ pub fn product_tile(tile: &Tile) -> Body {
         Columns::All => None,
         Columns::First => Some(b.int_param("columns")),
     };
-    let ahead = tile.ahead.then(|| b.input("ahead"));
+    let ahead = tile.ahead.then(|| (b.input("ahead"), b.int_param("pace")));
     let sums = inner_loop(&mut b, tile, (a, panel, ahead), k, strides, b_step);
     let edges = columns.map(|columns| edges(&mut b, vectors, columns));
 
@@ -167,7 +168,7 @@ pub fn product_tile(tile: &Tile) -> Body {
 fn inner_loop(
     b: &mut Builder,
     tile: &Tile,
-    (a, panel, ahead): (Ptr, Ptr, Option<Ptr>),
+    (a, panel, ahead): (Ptr, Ptr, Option<(Ptr, Int)>),
     k: Int,
     strides: Option<(Int, Int)>,
     b_step: Option<Int>,
@@ -186,11 +187,14 @@ fn inner_loop(
         }
     };
     let zero = b.f32(0.0);
+    let (ahead, pace) = ahead.unzip();
     let init = (a, panel, ahead, vec![zero; count * vectors]);
     let (.., sums) = b.repeat(LoopKind::Count, tile.unroll, k, init, |b, _, (a, panel, ahead, mut sums)| {
-        let ahead = ahead.map(|ahead: Ptr| {
-            b.prefetch(Elem::F32, ahead.at_start());
-            b.address(Elem::F32, ahead.at_start().plus(LINE))
+        let ahead = ahead.zip(pace).map(|(ahead, pace): (Ptr, Int)| {
+            // Of a packed panel a line at a time; of rows, a whole row of the tile.
+            let vectors = if tile.right == Right::Packed { 1 } else { vectors };
+            (0..vectors).for_each(|v| b.prefetch(Elem::F32, ahead.at_start().lanes(v as i32)));
+            b.address(Elem::F32, ahead.at(pace))
         });
         let right: Vec<F32> = (0..vectors).map(|v| b.load::<F32>(panel.at_start().lanes(v as i32))).collect();
         for r in 0..count {

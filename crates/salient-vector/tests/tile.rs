@@ -55,7 +55,7 @@ fn a_tile_is_a_product() {
                     }
                     args.extend(edge_count.map(|n| Arg::Int(n as i64)));
                     if ahead {
-                        args.push(memory.add_f32(&[]));
+                        args.extend([memory.add_f32(&[]), Arg::Int(5)]);
                     }
                     eval(&body, Machine { lanes, fused: true }, &args, &mut memory)
                         .unwrap_or_else(|error| panic!("{tile:?}, {lanes} lanes: {error}"));

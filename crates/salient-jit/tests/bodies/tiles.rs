@@ -60,7 +60,7 @@ fn tiles_agree_with_the_interpreter() {
                                 args.push(Arg::Int(exist as i64));
                             }
                             if into == Into::Add {
-                                args.push(memory.add_f32(&[]));
+                                args.extend([memory.add_f32(&[]), Arg::Int(5)]);
                             }
                             compiled.agrees(&args, &memory);
                         }
