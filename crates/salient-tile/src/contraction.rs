@@ -182,10 +182,18 @@ pub(crate) fn rows_of(g: &Graph, c: &Contraction) -> Dim {
     total(&g.shape(&c.rows))
 }
 
-/// Whether an operand is a parameter, or a view of one.
-pub(crate) fn reads_parameter(g: &Graph, mut node: NodeId) -> bool {
-    while let Op::At(_) = g.op(node) {
-        node = g.args(node)[0];
+/// Whether an operand is a parameter, a view of one, or made of parameters element by element or part by part.
+pub(crate) fn reads_parameter(g: &Graph, node: NodeId) -> bool {
+    match g.op(node) {
+        Op::Param(_) => true,
+        Op::At(_) => reads_parameter(g, g.args(node)[0]),
+        Op::Concat(..) => g.args(node).iter().all(|a| reads_parameter(g, *a)),
+        Op::Map(_) => {
+            let constant = |a: NodeId| matches!(g.op(a), Op::Const(_) | Op::Extent(_));
+            let mut args = g.args(node).into_iter().filter(|a| !constant(*a)).peekable();
+            args.peek().is_some() && args.all(|a| reads_parameter(g, a))
+        }
+        Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => false,
     }
-    matches!(g.op(node), Op::Param(_))
 }
