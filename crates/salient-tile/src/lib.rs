@@ -25,6 +25,7 @@ mod plan;
 mod product;
 mod repeat;
 mod rows;
+mod scalar;
 mod schedule;
 mod score;
 mod softmax;

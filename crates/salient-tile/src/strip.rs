@@ -7,6 +7,7 @@
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, BufferId, Check};
 use crate::panels::Panels;
+use crate::scalar::scalar;
 use crate::tiling::Tiling;
 use salient_ir::quantised::Bits;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
@@ -103,6 +104,8 @@ pub(crate) struct Strip<'s, 'g> {
     held: BTreeMap<NodeId, Value>,
     /// What the current loop has computed.
     memo: Vec<(NodeId, Env, Option<Value>, Value)>,
+    /// Indices that the current loop has read and that are the same along the strip, as vectors and as integers.
+    even: Vec<(Value, Int)>,
 }
 
 impl<'s, 'g> Strip<'s, 'g> {
@@ -125,6 +128,7 @@ impl<'s, 'g> Strip<'s, 'g> {
             index: None,
             held: BTreeMap::new(),
             memo: Vec::new(),
+            even: Vec::new(),
         }
     }
 
@@ -142,12 +146,14 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn enter(&mut self, index: Int) {
         self.index = Some(index);
         self.memo.clear();
+        self.even.clear();
     }
 
     /// Leaves a loop.
     pub(crate) fn leave(&mut self) {
         self.index = None;
         self.memo.clear();
+        self.even.clear();
     }
 
     /// From now on the node, which is the same along the strip, has that value.
@@ -194,7 +200,7 @@ impl<'s, 'g> Strip<'s, 'g> {
     /// The place of a stored element, the lane axis running along the strip.
     pub(crate) fn place(&mut self, b: &mut Builder, stored: &Stored, env: &Env) -> Place {
         let mut fixed = stored.offset.clone();
-        let mut vector: Option<I32> = None;
+        let mut indices: Vec<(I32, &Dim)> = Vec::new();
         for (axis, stride) in &stored.strides {
             let bound = env.get(axis).unwrap_or_else(|| {
                 let name = &self.scope.graph.axis(*axis).name;
@@ -202,15 +208,30 @@ impl<'s, 'g> Strip<'s, 'g> {
             });
             match bound {
                 Bound::Poly(d) => fixed = &fixed + &(d * stride),
-                Bound::Vector(index) => {
-                    let stride = self.integer(b, stride);
-                    let stride = b.splat(stride);
-                    let part = b.mul(*index, stride);
-                    vector = Some(vector.map_or(part, |sum| b.add(sum, part)));
-                }
+                Bound::Vector(index) => indices.push((*index, stride)),
             }
         }
-        let Some((slope, rest)) = fixed.linear_in(LANE) else {
+        let along = fixed.linear_in(LANE);
+        let even: Option<Vec<(Int, &Dim)>> =
+            indices.iter().map(|(index, stride)| Some((self.even(*index)?, *stride))).collect();
+        if let (Some((slope, rest)), Some(even)) = (&along, even) {
+            let ptr = self.pointer(b, stored.base, &(rest + &(slope * &self.origin)));
+            let mut moved = None;
+            for (index, stride) in even {
+                let stride = self.integer(b, stride);
+                let part = b.mul(index, stride);
+                moved = Some(moved.map_or(part, |sum| b.add(sum, part)));
+            }
+            return self.along(b, ptr, slope, moved);
+        }
+        let mut vector: Option<I32> = None;
+        for (index, stride) in indices {
+            let stride = self.integer(b, stride);
+            let stride = b.splat(stride);
+            let part = b.mul(index, stride);
+            vector = Some(vector.map_or(part, |sum| b.add(sum, part)));
+        }
+        let Some((slope, rest)) = along else {
             // The position along the lanes is under a quotient: every lane has an address of its own.
             let mut at = self.vector(b, &fixed);
             if let Some(v) = vector {
@@ -220,23 +241,43 @@ impl<'s, 'g> Strip<'s, 'g> {
             return ptr.at_start().indexed(at, one);
         };
         let ptr = self.pointer(b, stored.base, &(&rest + &(&slope * &self.origin)));
-        if let Some(v) = vector {
-            let along = self.steps(b, &slope);
-            let (at, one) = (b.add(v, along), b.int(1));
-            return ptr.at_start().indexed(at, one);
+        let steps = self.steps(b, &slope);
+        let (at, one) = (vector.map_or(steps, |v| b.add(v, steps)), b.int(1));
+        ptr.at_start().indexed(at, one)
+    }
+
+    /// The place that is `moved` elements and `slope` times the position in the strip after a pointer.
+    fn along(&mut self, b: &mut Builder, ptr: Ptr, slope: &Dim, moved: Option<Int>) -> Place {
+        let (Some(index), false) = (self.index, slope.as_constant() == Some(0)) else {
+            return moved.map_or(ptr.at_start(), |moved| ptr.at(moved)).one();
+        };
+        let stride = (slope.as_constant() != Some(1)).then(|| self.integer(b, slope));
+        let steps = stride.map_or(index, |stride| b.mul(index, stride));
+        let at = ptr.at(moved.map_or(steps, |moved| b.add(steps, moved)));
+        match (self.visit, stride) {
+            (Visit::Single, _) => at.one(),
+            (Visit::Lanes, None) => at,
+            (Visit::Lanes, Some(stride)) => at.strided(stride),
         }
-        match (slope.as_constant(), self.index) {
-            (Some(0), _) | (_, None) => ptr.at_start().one(),
-            (Some(1), Some(index)) if self.visit == Visit::Lanes => ptr.at(index),
-            (_, Some(index)) => {
-                let stride = self.integer(b, &slope);
-                let at = b.mul(index, stride);
-                match self.visit {
-                    Visit::Lanes => ptr.at(at).strided(stride),
-                    Visit::Single => ptr.at(at).one(),
-                }
-            }
+    }
+
+    /// An index that is the same along the strip, as an integer.
+    fn even(&self, index: I32) -> Option<Int> {
+        self.even.iter().find(|(known, _)| *known == index.value()).map(|(_, int)| *int)
+    }
+
+    /// Reads an index as an integer too, if it is stored once for the whole strip.
+    fn read_even(&mut self, b: &mut Builder, id: NodeId, env: &Env, index: I32) -> Option<()> {
+        let stored = self.scope.stored.get(&id).filter(|stored| stored.elem == Elem::I32)?;
+        let (base, at) = stored.at(env)?;
+        let (slope, _) = at.linear_in(LANE)?;
+        if slope.as_constant() != Some(0) || self.even(index).is_some() {
+            return None;
         }
+        let ptr = self.pointer(b, base, &at);
+        let int = b.load_int(Elem::I32, ptr.at_start());
+        self.even.push((index.value(), int));
+        Some(())
     }
 
     /// `slope * (position in the strip)` for each lane.
@@ -383,6 +424,9 @@ impl<'s, 'g> Strip<'s, 'g> {
                     return self.value(b, args[0], &inner, guard);
                 }
                 let index = I32::from_value(self.value(b, args[1], env, guard));
+                if guard.is_none() {
+                    self.read_even(b, args[1], env, index);
+                }
                 let inside = self.in_range(b, index, &Dim::constant(0), &extent);
                 let not_inside = b.not(inside);
                 let outside = both(b, guard, not_inside);
@@ -442,61 +486,16 @@ impl<'s, 'g> Strip<'s, 'g> {
         self.written.push(Base::Status);
         let cell = self.pointer(b, Base::Status, &Dim::constant(0));
         let (site, nowhere, one) = (b.i32(site), b.i32(0), b.int(1));
-        b.store(cell.at_start().indexed(nowhere, one).masked(outside), site);
-        b.store(cell.at_start().plus(1).indexed(nowhere, one).masked(outside), index);
+        // Of several lanes that leave the axis any one is told.
+        let place = match self.even(index) {
+            Some(_) => cell.at_start().one(),
+            None => cell.at_start().indexed(nowhere, one),
+        };
+        b.store(place.masked(outside), site);
+        b.store(place.plus(1).masked(outside), index);
     }
 }
 
 fn both(b: &mut Builder, guard: Option<Mask>, mask: Mask) -> Mask {
     guard.map_or(mask, |g| b.and(g, mask))
-}
-
-/// A scalar operator of the graph as vector code. `dtype` is that of the first argument.
-fn scalar(b: &mut Builder, op: MapOp, dtype: DType, args: &[Value]) -> Value {
-    use salient_vector::Op as V;
-    let f = |n: usize| F32::from_value(args[n]);
-    let i = |n: usize| I32::from_value(args[n]);
-    match op {
-        MapOp::Neg => b.op(V::Neg, args),
-        MapOp::Recip => {
-            let one = b.f32(1.0);
-            b.div(one, f(0)).value()
-        }
-        MapOp::Abs => b.op(V::Abs, args),
-        MapOp::Floor => b.op(V::Floor, args),
-        MapOp::Exp => math::exp(b, f(0)).value(),
-        MapOp::Log => math::log(b, f(0)).value(),
-        MapOp::Sqrt => b.op(V::Sqrt, args),
-        MapOp::Tanh => math::tanh(b, f(0)).value(),
-        MapOp::Erf => math::erf(b, f(0)).value(),
-        MapOp::Sin => math::sin(b, f(0)).value(),
-        MapOp::Cos => math::cos(b, f(0)).value(),
-        MapOp::Pow => math::pow(b, f(0), f(1)).value(),
-        MapOp::Not => b.op(V::Not, args),
-        MapOp::ToF32 if dtype.is_float() => args[0],
-        MapOp::ToF32 => b.op(V::ToF32, args),
-        MapOp::ToI32 | MapOp::ToI64 if dtype.is_int() => args[0],
-        MapOp::ToI32 | MapOp::ToI64 => b.op(V::ToI32, args),
-        MapOp::Add => b.op(V::Add, args),
-        MapOp::Sub => b.op(V::Sub, args),
-        MapOp::Mul => b.op(V::Mul, args),
-        MapOp::Div => b.op(V::Div, args),
-        MapOp::Min if dtype.is_float() => math::min_or_nan(b, f(0), f(1)).value(),
-        MapOp::Max if dtype.is_float() => math::max_or_nan(b, f(0), f(1)).value(),
-        MapOp::Min | MapOp::Max => b.op(if op == MapOp::Min { V::Min } else { V::Max }, args),
-        MapOp::IntDiv => math::div_floor(b, i(0), i(1)).value(),
-        MapOp::Mod => math::rem_floor(b, i(0), i(1)).value(),
-        MapOp::Eq | MapOp::Ne if dtype == DType::Bool => {
-            let differ = b.op(V::Xor, args);
-            if op == MapOp::Ne { differ } else { b.op(V::Not, &[differ]) }
-        }
-        MapOp::Eq => b.op(V::Eq, args),
-        MapOp::Ne => b.op(V::Ne, args),
-        MapOp::Lt => b.op(V::Lt, args),
-        MapOp::Le => b.op(V::Le, args),
-        MapOp::And => b.op(V::And, args),
-        MapOp::Or => b.op(V::Or, args),
-        MapOp::Philox => math::philox(b, i(0), [i(1), i(2)]).value(),
-        MapOp::Select => unreachable!("select decides which of its arms is read"),
-    }
 }
