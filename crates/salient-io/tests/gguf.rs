@@ -13,7 +13,7 @@ use salient_io::{
     read_gguf, read_gguf_bytes, read_gguf_header, read_gguf_quantised,
 };
 use salient_ir::array::ArrayError;
-use salient_ir::quantised::BLOCK;
+use salient_ir::quantised::{BLOCK, Scales};
 
 const BLOCKS: &[u8] = include_bytes!("data/blocks.gguf");
 
@@ -90,6 +90,13 @@ fn codes_are_handed_out_with_scales_and_offsets() {
         let bytes = read_gguf_bytes(&mut source, tensor).unwrap();
         let codes = codes.unwrap();
         assert_eq!(codes.shape()[..], tensor.shape[..], "{}", tensor.name);
+        let scales = match blocks {
+            BlockType::Q4K | BlockType::Q5K | BlockType::Q6K => Scales::Single,
+            BlockType::Q4_0 | BlockType::Q4_1 | BlockType::Q5_0 | BlockType::Q5_1 | BlockType::Q8_0 => {
+                Scales::Half
+            }
+        };
+        assert_eq!(codes.coding().scales, scales, "{}", tensor.name);
         let widened = codes.widen();
         for (n, (ours, theirs)) in widened.as_f32().unwrap().iter().zip(blocks.widen(&bytes)).enumerate() {
             // One rounding against two or three, of terms as large as these.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice, Target};
 use salient_vector::Body;
-use salient_vector::quantised::{BLOCK, Bits, block_tile};
+use salient_vector::quantised::{BLOCK, Bits, Coding, Scales, block_tile};
 use salient_vector::tile::{Columns, Into, Left, Right, Shape, Tile, Zeros, product_tile};
 
 const DEPTH: usize = 1536;
@@ -35,9 +35,11 @@ fn main() {
             };
             report(&target, "f32", &product_tile(&tile), vectors, DEPTH, DEPTH);
             for bits in [Bits::Eight, Bits::Four] {
-                let name = format!("q{}", bits.count());
-                let words = DEPTH / BLOCK * bits.words_in_block();
-                report(&target, &name, &block_tile(shape, bits), vectors, DEPTH / BLOCK, words);
+                for (scales, what) in [(Scales::Half, "f16"), (Scales::Single, "f32")] {
+                    let (name, coding) = (format!("q{} {what}", bits.count()), Coding { bits, scales });
+                    let words = DEPTH / BLOCK * coding.words_in_block();
+                    report(&target, &name, &block_tile(shape, coding), vectors, DEPTH / BLOCK, words);
+                }
             }
         }
     }
@@ -81,7 +83,7 @@ fn report(target: &Target, name: &str, body: &Body, vectors: usize, trip: usize,
     let weights = (LAYERS * panels * width * DEPTH) as f64;
     let bytes = (LAYERS * panels * width * words * 4) as f64;
     println!(
-        "{:8} 1x{vectors} {name:3}: {:5.2} weights/ns, {:5.1} GB/s",
+        "{:8} 1x{vectors} {name:6}: {:5.2} weights/ns, {:5.1} GB/s",
         target.isa().name(),
         weights / best / 1e9,
         bytes / best / 1e9

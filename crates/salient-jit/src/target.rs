@@ -15,9 +15,9 @@ use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 pub enum Isa {
     /// 128 bits, on every processor, with what else it reports (such as fused multiply-add).
     Baseline,
-    /// 256 bits: x86-64 with AVX2 and FMA.
+    /// 256 bits: x86-64 with AVX2, FMA and F16C.
     Avx2,
-    /// 512 bits: x86-64 with AVX-512 F, VL, DQ and BW, besides AVX2 and FMA.
+    /// 512 bits: x86-64 with AVX-512 F, VL, DQ and BW, besides AVX2, FMA and F16C.
     Avx512,
 }
 
@@ -39,7 +39,7 @@ impl Isa {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx2") && has!("fma") {
+            if has!("avx2") && has!("fma") && has!("f16c") {
                 let wide = has!("avx512f") && has!("avx512vl") && has!("avx512dq") && has!("avx512bw");
                 return if wide { Isa::Avx512 } else { Isa::Avx2 };
             }

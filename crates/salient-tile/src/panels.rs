@@ -9,7 +9,7 @@ use crate::kernel::{Base, Buffer, BufferId, Kernel, Kind, LANES, Role};
 use crate::maker::{Maker, ceil_div, let_min, n, product, var};
 use crate::pack::{Packed, Span, pack};
 use crate::strip::{LANE, Scope};
-use salient_ir::quantised::Bits;
+use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
 
 /// An operand without the views around it: what its axes stand for is in `env`.
@@ -46,14 +46,14 @@ pub(crate) struct Panels {
     count: Dim,
     /// Rows of a panel; one for each position along the depth, or as many as codes take.
     lines: Dim,
-    /// The size of the codes, where the operand is in blocks.
-    pub(crate) bits: Option<Bits>,
+    /// How its blocks are stored, where the operand is in blocks.
+    pub(crate) coding: Option<Coding>,
 }
 
 impl Panels {
     /// A parameter in blocks: `count` panels of so many lines.
-    pub(crate) fn coded(id: BufferId, count: Dim, lines: Dim, bits: Bits) -> Panels {
-        Panels { id, outer: Vec::new(), count, lines, bits: Some(bits) }
+    pub(crate) fn coded(id: BufferId, count: Dim, lines: Dim, coding: Coding) -> Panels {
+        Panels { id, outer: Vec::new(), count, lines, coding: Some(coding) }
     }
 
     /// The first element of a panel, the outer axes standing for what `env` says.
@@ -108,7 +108,7 @@ pub(crate) fn pack_panels(
         shape,
         node,
     });
-    let panels = Panels { id, outer, count, lines: rows.clone(), bits: None };
+    let panels = Panels { id, outer, count, lines: rows.clone(), coding: None };
 
     let mut m = Maker::new(scope, &name, Kind::Pack);
     let mut env = Env::new();

@@ -3,7 +3,7 @@
 //! An item is a block of rows by a group of panels, so that few rows make as many items as many do. What is done once and
 //! what at every call is not decided here: see `load`.
 
-use crate::coded::{body_bits, coded_panels};
+use crate::coded::{body_coding, coded_panels};
 use crate::contraction::{
     Contraction, Renamed, lying, lying_rows, numbered, outer_axes, reads_parameter, rows_of,
 };
@@ -16,7 +16,7 @@ use crate::map::map;
 use crate::panels::{Panels, pack_panels};
 use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
-use salient_ir::quantised::{BLOCK, Bits};
+use salient_ir::quantised::{BLOCK, Coding};
 use salient_ir::{AxisId, DType, Dim, NodeId};
 use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
@@ -206,7 +206,7 @@ struct Spread {
 /// Brings rows `from..to` of `all` into that form if those are few: once for all panels.
 fn spread(
     m: &mut Maker<'_, '_>,
-    bits: Bits,
+    coding: Coding,
     (from, to, all): (&Dim, &Dim, &Dim),
     o: &Operands<'_>,
 ) -> (Stmt, Spread) {
@@ -220,7 +220,7 @@ fn spread(
         address(totals, &local * &blocks),
         Arg::Int(blocks.clone()),
     ];
-    let call = m.call(spread_row(body_bits(bits)), args);
+    let call = m.call(spread_row(body_coding(coding).bits), args);
     let then = vec![for_loop(&row, from.clone(), to.clone(), n(1), vec![call])];
     (if_few(all, then, Vec::new()), Spread { rows, totals, blocks })
 }
@@ -235,12 +235,12 @@ fn if_few(all: &Dim, then: Vec<Stmt>, otherwise: Vec<Stmt>) -> Stmt {
 fn coded_tiles(
     m: &mut Maker<'_, '_>,
     shape: Shape,
-    bits: Bits,
+    coding: Coding,
     (from, to, all): (&Dim, &Dim, &Dim),
     o: &Operands<'_>,
     spread: &Spread,
 ) -> Vec<Stmt> {
-    let bits = body_bits(bits);
+    let coding = body_coding(coding);
     let blocks = &spread.blocks;
     let mut few = Vec::new();
     let mut begin = from.clone();
@@ -257,7 +257,7 @@ fn coded_tiles(
             Arg::Int(blocks.clone()),
             Arg::Int(o.dest.2.clone()),
         ];
-        let call = m.call(block_tile(Shape { rows, ..shape }, bits), args);
+        let call = m.call(block_tile(Shape { rows, ..shape }, coding), args);
         let size = n(rows as i64);
         let end = match rows {
             1 => to.clone(),
@@ -269,7 +269,7 @@ fn coded_tiles(
     let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
     let wide = m.scratch("wide", o.depth * &width);
     let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks.clone())];
-    let mut many = vec![m.call(widen_panel(shape.vectors, bits), args)];
+    let mut many = vec![m.call(widen_panel(shape.vectors, coding), args)];
     let widened = Operands { panel: (wide, &n(0)), ..*o };
     many.extend(tiles(m, shape, Zeros::Multiply, (from, to), &widened));
     vec![if_few(all, few, many)]
@@ -341,11 +341,12 @@ pub(crate) fn product(
     let place = stored_rows(m.scope, target, c, &env, &at);
     let stored = place.as_ref().map(|(base, start, step)| (*base, start, step));
     let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
-    match panels.bits {
-        Some(bits) => {
-            let (before, spread) = spread(&mut m, bits, (&first, &last, &rows), &whole);
+    match panels.coding {
+        Some(coding) => {
+            let (before, spread) = spread(&mut m, coding, (&first, &last, &rows), &whole);
             stmts.push(before);
-            stmts.push(each_panel(coded_tiles(&mut m, shape, bits, (&first, &last, &rows), &whole, &spread)));
+            let tiles = coded_tiles(&mut m, shape, coding, (&first, &last, &rows), &whole, &spread);
+            stmts.push(each_panel(tiles));
         }
         None => {
             let step = n(tiling.depth_block());

@@ -151,7 +151,7 @@ impl<'g> Repeats<'g> {
         }
         let next = *around.homes.get(&self.shift(buffer.node))?;
         let other = &around.buffers[next.0];
-        let coded = |node: NodeId| bits(around.scope, node);
+        let coded = |node: NodeId| coding(around.scope, node);
         let alike = buffer.axes == other.axes
             && std::mem::discriminant(&buffer.role) == std::mem::discriminant(&other.role)
             && coded(buffer.node) == coded(other.node);
@@ -165,7 +165,7 @@ impl<'g> Repeats<'g> {
             Role::Coded(_) => {
                 let next = self.shift(node);
                 let Op::Param(n) = g.op(next) else { return None };
-                (bits(scope, node) == bits(scope, next)).then_some(Role::Coded(*n))
+                (coding(scope, node) == coding(scope, next)).then_some(Role::Coded(*n))
             }
             Role::Input(_) | Role::Param(_) | Role::Output(_) | Role::Loaded => None,
         }
@@ -251,8 +251,8 @@ impl<'g> Repeats<'g> {
     }
 }
 
-/// The bits of a parameter that is in blocks of few.
-fn bits(scope: &Scope<'_>, node: NodeId) -> Option<salient_ir::quantised::Bits> {
+/// How the blocks of a parameter that is in blocks are stored.
+fn coding(scope: &Scope<'_>, node: NodeId) -> Option<salient_ir::quantised::Coding> {
     match scope.graph.op(node) {
         Op::Param(n) => scope.coded.get(n).copied(),
         Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => None,

@@ -21,7 +21,7 @@ use crate::repeat::{Around, Repeats};
 use crate::rows::{cumulate, held_by, log_sum_exp, normalise, reduce, with_statistics};
 use crate::strip::{Scope, Stored};
 use crate::tiling::Tiling;
-use salient_ir::quantised::Bits;
+use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, NodeId, Op, text};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,14 +33,14 @@ pub struct Options<'a> {
     /// Sizes of tiles and blocks.
     pub tiling: Tiling,
     /// Parameters that will be given in blocks of few bits, by position among the graph's.
-    pub coded: &'a BTreeMap<usize, Bits>,
+    pub coded: &'a BTreeMap<usize, Coding>,
     /// Equal blocks of the graph: for each its nodes, corresponding ones at the same position. None, if empty.
     pub blocks: &'a [Vec<NodeId>],
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        const NONE: &BTreeMap<usize, Bits> = &BTreeMap::new();
+        const NONE: &BTreeMap<usize, Coding> = &BTreeMap::new();
         Options { fuse: true, tiling: Tiling::default(), coded: NONE, blocks: &[] }
     }
 }

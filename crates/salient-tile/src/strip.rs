@@ -9,7 +9,7 @@ use crate::kernel::{Arg, Base, BufferId, Check};
 use crate::panels::Panels;
 use crate::scalar::scalar;
 use crate::tiling::Tiling;
-use salient_ir::quantised::Bits;
+use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
@@ -49,7 +49,7 @@ pub(crate) struct Scope<'g> {
     /// Operands of products that are packed already: the node, its columns and its depth, and the vectors of a panel.
     pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
     /// Parameters that are in blocks, by position.
-    pub(crate) coded: &'g BTreeMap<usize, Bits>,
+    pub(crate) coded: &'g BTreeMap<usize, Coding>,
     /// Sizes of tiles and blocks.
     pub(crate) tiling: Tiling,
     /// Operands of products that are stored row by row: the node, the axes that number its rows, and its depth.

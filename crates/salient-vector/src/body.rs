@@ -14,6 +14,8 @@ use crate::ty::Ty;
 pub enum Elem {
     /// Four bytes, IEEE 754 binary32.
     F32,
+    /// Two bytes, IEEE 754 binary16; widened exactly as it is loaded, and never stored.
+    F16,
     /// Four bytes, two's complement.
     I32,
     /// One byte: zero is false, anything else true; stored as 0 or 1.
@@ -25,6 +27,7 @@ impl Elem {
     pub const fn size(self) -> i64 {
         match self {
             Elem::F32 | Elem::I32 => 4,
+            Elem::F16 => 2,
             Elem::Bool => 1,
         }
     }
@@ -32,7 +35,7 @@ impl Elem {
     /// The type of the vector that a load of such elements gives.
     pub const fn ty(self) -> Ty {
         match self {
-            Elem::F32 => Ty::F32,
+            Elem::F32 | Elem::F16 => Ty::F32,
             Elem::I32 => Ty::I32,
             Elem::Bool => Ty::Mask,
         }
@@ -42,6 +45,7 @@ impl Elem {
     pub const fn name(self) -> &'static str {
         match self {
             Elem::F32 => "f32",
+            Elem::F16 => "f16",
             Elem::I32 => "i32",
             Elem::Bool => "bool",
         }

@@ -163,6 +163,11 @@ impl Builder {
         self.insts.push(Inst::Prefetch { elem, addr: place.into().addr });
     }
 
+    /// Halves from memory, widened.
+    pub fn load_halves(&mut self, place: impl Into<Place>) -> F32 {
+        F32::from_value(self.load_elem(Elem::F16, place))
+    }
+
     /// The address of a place as a pointer; its unit is `elem`.
     pub fn address(&mut self, elem: Elem, place: impl Into<Place>) -> Ptr {
         let addr = place.into().addr;

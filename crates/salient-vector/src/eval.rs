@@ -7,6 +7,7 @@ use crate::apply::{Val, apply, fill};
 use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section, Value};
 use crate::text;
 use crate::ty::Ty;
+use half::f16;
 
 pub use crate::apply::MAX_LANES;
 
@@ -244,7 +245,7 @@ impl Run<'_> {
                 let (buffer, at) = self.address(addr, *elem);
                 let bits = self.read(inst, addr.base, buffer, at, *elem)?;
                 Val::Int(match elem {
-                    Elem::F32 | Elem::I32 => i64::from(bits as i32),
+                    Elem::F32 | Elem::F16 | Elem::I32 => i64::from(bits as i32),
                     Elem::Bool => i64::from(bits != 0),
                 })
             }
@@ -275,6 +276,7 @@ impl Run<'_> {
         let bits = fill(lanes, |l| if active[l] { bits[l] } else { 0 });
         Ok(match elem {
             Elem::F32 => Val::F32(bits.map(f32::from_bits)),
+            Elem::F16 => Val::F32(bits.map(|bits| f16::from_bits(bits as u16).to_f32())),
             Elem::I32 => Val::I32(bits.map(|bits| bits as i32)),
             Elem::Bool => Val::Mask(bits.map(|bits| bits != 0)),
         })

@@ -2,9 +2,9 @@
 //!
 //! A panel holds `vectors * L` columns. Its depth is cut into blocks of [`BLOCK`], each with one scale and one offset a
 //! column: `B[k, j] = scale[k / BLOCK, j] * code[k, j] + offset[k / BLOCK, j]`, codes being unsigned integers of 4 or 8 bits.
-//! In memory a block is, one after the other and `vectors * L` elements of 4 bytes each: the scales, the offsets, and
-//! words of codes; a word holds those of consecutive `k` of its column, the first in its lowest bits. So a product reads
-//! a panel from front to back.
+//! In memory a block is, one after the other and `vectors * L` elements each: the scales, the offsets, both of 2 or 4 bytes,
+//! and words of codes, of 4 bytes; a word holds those of consecutive `k` of its column, the first in its lowest bits. So a
+//! product reads a panel from front to back.
 //!
 //! [`block_tile`] multiplies a few rows with a panel as it lies, which is what a product limited by memory wants. Codes are
 //! not shifted to the low end of their word for it: rows are divided beforehand by what that makes them too great, a power
@@ -12,9 +12,9 @@
 //! [`product_tile`](crate::tile::product_tile) reads, for products of many rows. Which formats of files fit, and who packs
 //! them, is not decided here.
 
-use crate::body::{Body, Elem, LoopKind};
+use crate::body::{Body, Elem, LoopKind, Place};
 use crate::build::Builder;
-use crate::handle::{F32, I32, Int, Ptr, Vector};
+use crate::handle::{F32, I32, Int, Ptr};
 use crate::tile::Shape;
 
 /// Positions along the depth that share a scale and an offset.
@@ -52,64 +52,113 @@ impl Bits {
     const fn mask(self, at: usize) -> i32 {
         ((1 << self.count()) - 1) << (at * self.count())
     }
+}
 
+/// The size of a scale, and of an offset.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scales {
+    /// Two bytes, IEEE 754 binary16.
+    Half,
+    /// Four bytes, IEEE 754 binary32.
+    Single,
+}
+
+impl Scales {
+    /// Elements of 4 bytes that a scale and an offset take together.
+    pub const fn words(self) -> usize {
+        match self {
+            Scales::Half => 1,
+            Scales::Single => 2,
+        }
+    }
+}
+
+/// How the blocks of a panel are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Coding {
+    /// Of codes.
+    pub bits: Bits,
+    /// Of scales and offsets.
+    pub scales: Scales,
+}
+
+impl Coding {
     /// Elements of 4 bytes that a block takes for each of its columns.
     pub const fn words_in_block(self) -> usize {
-        2 + BLOCK / self.codes_in_word()
+        self.scales.words() + BLOCK / self.bits.codes_in_word()
+    }
+
+    /// A name for bodies that read it: `q4h`, say.
+    fn name(self) -> String {
+        let scales = match self.scales {
+            Scales::Half => "h",
+            Scales::Single => "s",
+        };
+        format!("q{}{scales}", self.bits.count())
     }
 }
 
 /// One block of a panel, at the pointer to its start.
 struct Block {
     start: Ptr,
-    bits: Bits,
+    coding: Coding,
     vectors: usize,
 }
 
 impl Block {
-    fn vector<T: Vector>(&self, b: &mut Builder, row: usize, v: usize) -> T {
-        b.load(self.start.at_start().lanes((row * self.vectors + v) as i32))
+    /// Where a vector of a row is, rows being made of elements of one size.
+    fn place(&self, row: usize, v: usize) -> Place {
+        self.start.at_start().lanes((row * self.vectors + v) as i32)
     }
 
     fn scale(&self, b: &mut Builder, v: usize) -> F32 {
-        self.vector(b, 0, v)
+        self.float(b, 0, v)
     }
 
     fn offset(&self, b: &mut Builder, v: usize) -> F32 {
-        self.vector(b, 1, v)
+        self.float(b, 1, v)
+    }
+
+    fn float(&self, b: &mut Builder, row: usize, v: usize) -> F32 {
+        let place = self.place(row, v);
+        match self.coding.scales {
+            Scales::Half => b.load_halves(place),
+            Scales::Single => b.load(place),
+        }
     }
 
     /// The words of the codes of `codes_in_word` consecutive positions.
     fn words(&self, b: &mut Builder, group: usize) -> Vec<I32> {
-        (0..self.vectors).map(|v| self.vector(b, 2 + group, v)).collect()
+        let first = self.coding.scales.words();
+        (0..self.vectors).map(|v| b.load(self.place(first + group, v))).collect()
     }
 
     /// The code at a position of its word, as a float.
     fn code(&self, b: &mut Builder, word: I32, at: usize) -> F32 {
-        let shift = at * self.bits.count();
+        let shift = at * self.coding.bits.count();
         let moved = if shift == 0 {
             word
         } else {
             let shift = b.int(shift as i64);
             b.shru(word, shift)
         };
-        let low = b.i32(self.bits.mask(0));
-        let code = if self.bits.is_last(at) { moved } else { b.and(moved, low) };
+        let low = b.i32(self.coding.bits.mask(0));
+        let code = if self.coding.bits.is_last(at) { moved } else { b.and(moved, low) };
         b.to_f32(code)
     }
 
     /// As [`Block::code`], times what [`spread_row`] divides by at this position.
     fn code_in_place(&self, b: &mut Builder, word: I32, at: usize) -> F32 {
-        if self.bits.is_last(at) {
+        if self.coding.bits.is_last(at) {
             return self.code(b, word, at);
         }
-        let mask = b.i32(self.bits.mask(at));
+        let mask = b.i32(self.coding.bits.mask(at));
         let code = b.and(word, mask);
         b.to_f32(code)
     }
 
     fn next(&self, b: &mut Builder) -> Ptr {
-        let step = self.bits.words_in_block() * self.vectors;
+        let step = self.coding.words_in_block() * self.vectors;
         b.address(Elem::F32, self.start.at_start().lanes(step as i32))
     }
 }
@@ -176,11 +225,11 @@ fn chains(shape: Shape) -> usize {
 ///
 /// # Panics
 /// If the shape has no rows or no vectors.
-pub fn block_tile(shape: Shape, bits: Bits) -> Body {
-    let Shape { rows, vectors } = shape;
+pub fn block_tile(shape: Shape, coding: Coding) -> Body {
+    let (Shape { rows, vectors }, bits) = (shape, coding.bits);
     assert!(rows > 0 && vectors > 0, "{shape:?} holds nothing");
     let chains = chains(shape);
-    let mut b = Builder::new(format!("tile_{rows}x{vectors}_q{}", bits.count()));
+    let mut b = Builder::new(format!("tile_{rows}x{vectors}_{}", coding.name()));
     let (a, totals, panel, c) = (b.input("a"), b.input("totals"), b.input("panel"), b.output("c"));
     let blocks = b.int_param("blocks");
     let (a_row, t_row, c_row) = (b.int_param("a_row"), b.int_param("t_row"), b.int_param("c_row"));
@@ -188,7 +237,7 @@ pub fn block_tile(shape: Shape, bits: Bits) -> Body {
     let zero = b.f32(0.0);
     let init = (a, totals, panel, vec![zero; rows * vectors]);
     let (.., sums) = b.repeat(LoopKind::Count, 1, blocks, init, |b, _, (a, totals, panel, mut sums)| {
-        let block = Block { start: panel, bits, vectors };
+        let block = Block { start: panel, coding, vectors };
         let row = |from: Ptr, starts: &[Int], r: usize| match r {
             0 => from.at_start(),
             _ => from.at(starts[r - 1]),
@@ -247,13 +296,14 @@ pub fn block_tile(shape: Shape, bits: Bits) -> Body {
 ///
 /// # Panics
 /// If there are no vectors.
-pub fn widen_panel(vectors: usize, bits: Bits) -> Body {
+pub fn widen_panel(vectors: usize, coding: Coding) -> Body {
+    let bits = coding.bits;
     assert!(vectors > 0, "a panel holds columns");
-    let mut b = Builder::new(format!("widen_q{}x{vectors}", bits.count()));
+    let mut b = Builder::new(format!("widen_{}x{vectors}", coding.name()));
     let (panel, out) = (b.input("panel"), b.output("out"));
     let blocks = b.int_param("blocks");
     b.repeat(LoopKind::Count, 1, blocks, (panel, out), |b, _, (panel, out)| {
-        let block = Block { start: panel, bits, vectors };
+        let block = Block { start: panel, coding, vectors };
         let scales: Vec<F32> = (0..vectors).map(|v| block.scale(b, v)).collect();
         let offsets: Vec<F32> = (0..vectors).map(|v| block.offset(b, v)).collect();
         for group in 0..BLOCK / bits.codes_in_word() {

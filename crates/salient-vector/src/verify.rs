@@ -134,13 +134,16 @@ impl Check<'_> {
             }
             Inst::LoadInt { elem, addr, .. } => {
                 self.addr(addr)?;
-                if *elem == Elem::F32 {
+                if elem.ty() == Ty::F32 {
                     return Err(self.error("a float is not loaded as an int"));
                 }
                 Some(Ty::Int)
             }
             Inst::Store { elem, place, value } => {
                 self.place(place)?;
+                if *elem == Elem::F16 {
+                    return Err(self.error("a half is loaded and never stored"));
+                }
                 self.expect(place.addr.base, Ty::PtrMut, "pointer stored through")?;
                 self.expect(*value, elem.ty(), "value stored")?;
                 None

@@ -1,20 +1,29 @@
 //! Quantised panels by the interpreter, against the definition of a product with the numbers that they stand for.
 
+use half::f16;
 use salient_vector::Body;
 use salient_vector::eval::{Arg, Machine, Memory, eval};
-use salient_vector::quantised::{BLOCK, Bits, block_tile, spread_row, widen_panel};
+use salient_vector::quantised::{BLOCK, Bits, Coding, Scales, block_tile, spread_row, widen_panel};
 use salient_vector::tile::Shape;
+
+/// Every coding of blocks.
+const CODINGS: [Coding; 4] = [
+    Coding { bits: Bits::Four, scales: Scales::Half },
+    Coding { bits: Bits::Four, scales: Scales::Single },
+    Coding { bits: Bits::Eight, scales: Scales::Half },
+    Coding { bits: Bits::Eight, scales: Scales::Single },
+];
 
 /// Scales and offsets are powers of two and codes small integers: products are exact, and so are their sums in any order.
 struct Panel {
     width: usize,
     depth: usize,
-    bits: Bits,
+    coding: Coding,
 }
 
 impl Panel {
     fn code(&self, k: usize, j: usize) -> u32 {
-        ((k * 31 + j * 17 + k * j) % (1 << self.bits.count())) as u32
+        ((k * 31 + j * 17 + k * j) % (1 << self.coding.bits.count())) as u32
     }
     fn scale(&self, block: usize, j: usize) -> f32 {
         [0.25, 0.5, 1.0, 2.0][(block + j) % 4]
@@ -28,15 +37,22 @@ impl Panel {
 
     fn memory(&self) -> Vec<u8> {
         let mut words: Vec<u32> = Vec::new();
-        let each = self.bits.codes_in_word();
+        let each = self.coding.bits.codes_in_word();
         for block in 0..self.depth / BLOCK {
-            words.extend((0..self.width).map(|j| self.scale(block, j).to_bits()));
-            words.extend((0..self.width).map(|j| self.offset(block, j).to_bits()));
+            let scales = (0..self.width).map(|j| self.scale(block, j));
+            let floats: Vec<f32> = scales.chain((0..self.width).map(|j| self.offset(block, j))).collect();
+            match self.coding.scales {
+                Scales::Single => words.extend(floats.iter().map(|x| x.to_bits())),
+                Scales::Half => words.extend(floats.as_chunks().0.iter().map(|pair: &[f32; 2]| {
+                    let [low, high] = pair.map(|x| u32::from(f16::from_f32(x).to_bits()));
+                    high << 16 | low
+                })),
+            }
             for group in 0..BLOCK / each {
                 words.extend((0..self.width).map(|j| {
                     (0..each).fold(0, |word, at| {
                         let k = block * BLOCK + group * each + at;
-                        word | self.code(k, j) << (at * self.bits.count())
+                        word | self.code(k, j) << (at * self.coding.bits.count())
                     })
                 }));
             }
@@ -52,12 +68,12 @@ fn run(body: &Body, lanes: usize, args: &[Arg], memory: &mut Memory) {
 
 #[test]
 fn rows_times_a_quantised_panel_are_a_product() {
-    for bits in [Bits::Four, Bits::Eight] {
+    for coding in CODINGS {
         for (rows, vectors, lanes, blocks) in
             [(1, 1, 4, 1), (1, 4, 16, 2), (2, 2, 8, 3), (4, 1, 4, 2), (1, 2, 4, 0)]
         {
-            let panel = Panel { width: vectors * lanes, depth: blocks * BLOCK, bits };
-            let body = block_tile(Shape { rows, vectors }, bits);
+            let panel = Panel { width: vectors * lanes, depth: blocks * BLOCK, coding };
+            let body = block_tile(Shape { rows, vectors }, coding);
             let (a_row, c_row) = (panel.depth + 3, panel.width + 2);
             let a: Vec<f32> = (0..rows * a_row).map(|at| (at * 7 % 13) as f32 - 6.0).collect();
             let (mut spread, mut totals) = (Vec::new(), Vec::new());
@@ -69,7 +85,7 @@ fn rows_times_a_quantised_panel_are_a_product() {
                     memory.add_f32(&vec![9.0; blocks + 1]),
                     Arg::Int(blocks as i64),
                 ];
-                run(&spread_row(bits), lanes, &args, &mut memory);
+                run(&spread_row(coding.bits), lanes, &args, &mut memory);
                 spread.extend(memory.f32s(args[1]));
                 totals.extend(memory.f32s(args[2]));
             }
@@ -89,7 +105,7 @@ fn rows_times_a_quantised_panel_are_a_product() {
                 assert_eq!(
                     found[r * c_row + j],
                     want,
-                    "{bits:?}, {rows}x{vectors}, {lanes} lanes, row {r}, column {j}"
+                    "{coding:?}, {rows}x{vectors}, {lanes} lanes, row {r}, column {j}"
                 );
             }
         }
@@ -98,16 +114,18 @@ fn rows_times_a_quantised_panel_are_a_product() {
 
 #[test]
 fn a_widened_panel_holds_the_numbers() {
-    for (bits, vectors, lanes) in [(Bits::Four, 2, 8), (Bits::Eight, 1, 4), (Bits::Four, 1, 16)] {
-        let panel = Panel { width: vectors * lanes, depth: 2 * BLOCK, bits };
+    for (coding, vectors, lanes) in
+        CODINGS.into_iter().flat_map(|coding| [(coding, 2, 8), (coding, 1, 4), (coding, 1, 16)])
+    {
+        let panel = Panel { width: vectors * lanes, depth: 2 * BLOCK, coding };
         let mut memory = Memory::default();
         let args =
             [memory.add(panel.memory()), memory.add_f32(&vec![0.0; panel.depth * panel.width]), Arg::Int(2)];
-        run(&widen_panel(vectors, bits), lanes, &args, &mut memory);
+        run(&widen_panel(vectors, coding), lanes, &args, &mut memory);
         let want: Vec<f32> = (0..panel.depth)
             .flat_map(|k| (0..panel.width).map(move |j| (k, j)))
             .map(|(k, j)| panel.value(k, j))
             .collect();
-        assert_eq!(memory.f32s(args[1]), want, "{bits:?}, {vectors} vectors of {lanes}");
+        assert_eq!(memory.f32s(args[1]), want, "{coding:?}, {vectors} vectors of {lanes}");
     }
 }

@@ -145,6 +145,15 @@ fn the_verifier_names_the_broken_rule() {
             }),
         ),
         (
+            "a half is loaded and never stored",
+            broken(|body| {
+                let Inst::Store { elem, .. } = &mut straight(body, 2)[1] else {
+                    panic!("another instruction")
+                };
+                *elem = Elem::F16;
+            }),
+        ),
+        (
             "the index is f32, not int",
             broken(|body| {
                 let Inst::LoadInt { addr, .. } = &mut straight(body, 2)[2] else {

@@ -45,7 +45,7 @@ pub use salient_io::{
     read_gguf_coded, read_npy, write_npy, write_npz,
 };
 pub use salient_ir::array::Array;
-pub use salient_ir::quantised::{Bits, Quantised};
+pub use salient_ir::quantised::{Bits, Coding, Quantised, Scales};
 pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;

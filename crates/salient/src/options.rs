@@ -3,7 +3,7 @@
 use crate::stage::Engine;
 use crate::tuning::Tuning;
 use salient_io::Coded;
-use salient_ir::quantised::Bits;
+use salient_ir::quantised::Coding;
 use salient_jit::IsaChoice;
 use salient_opt::Fp;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Options {
     pub isa: IsaChoice,
     /// Parameters, by path, that will be given in blocks of few bits ([`Weights::coded`](crate::Weights::coded)): products
     /// read them so, and memory holds them so.
-    pub coded: BTreeMap<String, Bits>,
+    pub coded: BTreeMap<String, Coding>,
     /// Threads that run it; as many as the machine has if none is given.
     pub threads: Option<usize>,
     /// What is known of the machine. Only time depends on it.
@@ -38,6 +38,6 @@ impl Options {
     /// For the parameters of a checkpoint that holds some in blocks.
     #[must_use]
     pub fn for_coded(self, coded: &Coded) -> Options {
-        Options { coded: coded.iter().map(|(path, q)| (path.clone(), q.bits())).collect(), ..self }
+        Options { coded: coded.iter().map(|(path, q)| (path.clone(), q.coding())).collect(), ..self }
     }
 }

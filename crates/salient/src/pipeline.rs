@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::stage::{Engine, Stage};
 use crate::timings::{Step, Timings};
 use salient_front::{Lowered, Settings, Sources, format, parse};
-use salient_ir::quantised::Bits;
+use salient_ir::quantised::Coding;
 use salient_ir::{Graph, NodeId, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
@@ -72,7 +72,7 @@ pub fn schedule_blocks(fused: &Graph, blocks: &[Vec<NodeId>], options: &Options)
     };
     let tiling = Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default();
     let coded = |(at, port): (usize, &Port)| Some((at, *options.coded.get(&*port.name)?));
-    let coded: BTreeMap<usize, Bits> = match options.engine {
+    let coded: BTreeMap<usize, Coding> = match options.engine {
         Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };

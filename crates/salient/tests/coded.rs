@@ -1,6 +1,8 @@
 //! Weights that stay in blocks of few bits, against the interpreter with the same numbers in f32.
 
-use salient::{Array, Arrays, Bits, Coded, Engine, Isa, IsaChoice, Model, Options, Quantised, Weights};
+use salient::{
+    Array, Arrays, Bits, Coded, Coding, Engine, Isa, IsaChoice, Model, Options, Quantised, Scales, Weights,
+};
 
 /// A table that is gathered from and multiplied with, a gate, and a matrix that is read in part and so cannot stay in blocks.
 const SOURCE: &str = "
@@ -9,32 +11,41 @@ model small(ids: i32[T]) -> (logits: f32[T, V], part: f32[T, P]) {
     param gate: f32[F, D]
     param up: f32[F, D]
     param down: f32[D, F]
+    param last: f32[D, D]
     param cut: f32[2 * P, D]
     let x = table[ids, :]
     let h = x + (silu(x @ gate.T) * (x @ up.T)) @ down.T
     let part[t, p: P] = sum[d](h[t, d] * cut[2 * p, d])
-    return h @ table.T, part
+    return (h @ last.T) @ table.T, part
 }";
 
-const SHAPES: [(&str, [usize; 2], Bits); 5] = [
-    ("table", [53, 64], Bits::Eight),
-    ("gate", [96, 64], Bits::Four),
-    ("up", [96, 64], Bits::Four),
-    ("down", [64, 96], Bits::Four),
-    ("cut", [14, 64], Bits::Eight),
+const SHAPES: [(&str, [usize; 2], Bits, Scales); 6] = [
+    ("table", [53, 64], Bits::Eight, Scales::Half),
+    ("gate", [96, 64], Bits::Four, Scales::Half),
+    ("up", [96, 64], Bits::Four, Scales::Single),
+    ("down", [64, 96], Bits::Four, Scales::Half),
+    ("last", [64, 64], Bits::Eight, Scales::Single),
+    ("cut", [14, 64], Bits::Eight, Scales::Half),
 ];
 
 fn coded() -> Coded {
-    let matrix = |(name, shape, bits): (&str, [usize; 2], Bits)| {
+    let matrix = |(name, shape, bits, scales): (&str, [usize; 2], Bits, Scales)| {
         let most = match bits {
             Bits::Four => 16,
             Bits::Eight => 256,
         };
         let (count, blocks) = (shape[0] * shape[1], shape[0] * shape[1] / 32);
         let codes = (0..count).map(|n| ((n * 7 + n / 5) % most) as u8).collect();
-        let scales: Vec<f32> = (0..blocks).map(|n| (1 + n % 9) as f32 / (24 * most) as f32).collect();
-        let offsets = scales.iter().map(|scale| -scale * (most / 2) as f32 + 0.01).collect();
-        (name.to_owned(), Quantised::new(shape, bits, codes, scales, offsets).unwrap())
+        // Multiples of a power of two are halves.
+        let (parts, shift) = match scales {
+            Scales::Half => (32, 0.0078125),
+            Scales::Single => (24, 0.01),
+        };
+        let each: Vec<f32> = (0..blocks).map(|n| (1 + n % 9) as f32 / (parts * most) as f32).collect();
+        let offsets = each.iter().map(|scale| -scale * (most / 2) as f32 + shift).collect();
+        let matrix = Quantised::new(shape, bits, codes, each, offsets).unwrap();
+        assert_eq!(matrix.coding(), Coding { bits, scales }, "{name}");
+        (name.to_owned(), matrix)
     };
     SHAPES.into_iter().map(matrix).collect()
 }
@@ -80,7 +91,7 @@ fn what_only_products_read_is_not_widened() {
     let plain = Model::compile(SOURCE, &Options::default()).unwrap();
     let weights = Weights::none().coded(&coded);
     let bytes = |model: &Model| model.session(&ids(1), weights).unwrap().loaded_bytes().unwrap();
-    let words: usize = SHAPES.iter().map(|(_, [rows, depth], _)| rows * depth).sum();
+    let words: usize = SHAPES.iter().map(|(_, [rows, depth], ..)| rows * depth).sum();
     assert!(bytes(&model) < bytes(&plain), "{} {}", bytes(&model), bytes(&plain));
     assert!(bytes(&plain) >= 4 * (words - 14 * 64), "panels of floats: {}", bytes(&plain));
 }

@@ -21,9 +21,17 @@ enum Spread {
     Indexed,
 }
 
-const ELEMS: [Elem; 3] = [Elem::F32, Elem::I32, Elem::Bool];
+const ELEMS: [Elem; 4] = [Elem::F32, Elem::F16, Elem::I32, Elem::Bool];
 const MASKS: [Masked; 3] = [Masked::No, Masked::First, Masked::Loaded];
 const SPREADS: [Spread; 4] = [Spread::Unit, Spread::One, Spread::Strided, Spread::Indexed];
+
+/// What is stored of elements that are loaded: halves are so as floats.
+fn stored(elem: Elem) -> Elem {
+    match elem {
+        Elem::F16 => Elem::F32,
+        Elem::F32 | Elem::I32 | Elem::Bool => elem,
+    }
+}
 
 /// Copies through one kind of load and one kind of store. The mask is of the load or of the store.
 fn body_of(elem: Elem, load: Spread, store: Spread, masked: Masked, mask_load: bool) -> Body {
@@ -60,7 +68,7 @@ fn body_of(elem: Elem, load: Spread, store: Spread, masked: Masked, mask_load: b
             }
         }
         let value = b.load_elem(elem, from);
-        b.store_elem(elem, to, value);
+        b.store_elem(stored(elem), to, value);
     });
     b.finish()
 }
@@ -97,7 +105,7 @@ fn every_access_touches_what_it_may_and_nothing_else() {
                             let x = buffer(&mut memory, elem, size.max(n as usize), 1);
                             let index = memory.add_i32(&index);
                             let keep = memory.add(keep);
-                            let y = buffer(&mut memory, elem, size.max(n as usize), 2);
+                            let y = buffer(&mut memory, stored(elem), size.max(n as usize), 2);
                             let args = [x, index, keep, y, Arg::Int(n), Arg::Int(stride), Arg::Int(bound)];
                             compiled.agrees(&args, &memory);
                         }
@@ -105,6 +113,25 @@ fn every_access_touches_what_it_may_and_nothing_else() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn every_half_is_widened_exactly() {
+    let mut b = Builder::new("widen");
+    let (x, y) = (b.input("x"), b.output("y"));
+    let n = b.int_param("n");
+    b.lanes(n, (), |b, i, ()| {
+        let value = b.load_halves(x.at(i));
+        b.store(y.at(i), value);
+    });
+    let body = b.finish();
+    let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let count = halves.len() / 2;
+    for target in targets() {
+        let mut memory = Memory::default();
+        let args = [memory.add(halves.clone()), memory.add(vec![0; 4 * count]), Arg::Int(count as i64)];
+        Compiled::new(&body, &target).agrees(&args, &memory);
     }
 }
 

@@ -34,7 +34,7 @@ impl Emit<'_> {
         let (base, distance) = self.address(addr, elem);
         let flags = self.flags(addr, false);
         match elem {
-            Elem::F32 | Elem::I32 => self.b.ins().sload32(flags, base, distance),
+            Elem::F32 | Elem::F16 | Elem::I32 => self.b.ins().sload32(flags, base, distance),
             Elem::Bool => {
                 let byte = self.b.ins().uload8(types::I64, flags, base, distance);
                 let truth = self.b.ins().icmp_imm_s(IntCC::NotEqual, byte, 0);
@@ -53,6 +53,7 @@ impl Emit<'_> {
         };
         match elem {
             Elem::F32 | Elem::I32 => bits,
+            Elem::F16 => self.widened(bits),
             Elem::Bool => {
                 let zero = self.lanes_of(types::I32X4, [0; LANES]);
                 self.b.ins().icmp(IntCC::NotEqual, bits, zero)
@@ -60,7 +61,7 @@ impl Emit<'_> {
         }
     }
 
-    /// One element in every lane; a byte as an integer.
+    /// One element in every lane; a byte or a half as an integer.
     fn load_one(&mut self, elem: Elem, place: &Place) -> ir::Value {
         let (mut base, mut distance) = self.address(&place.addr, elem);
         let mut flags = self.flags(&place.addr, place.mask.is_some());
@@ -75,19 +76,26 @@ impl Emit<'_> {
         let (lane, vector) = lane_types(elem);
         let value = match elem {
             Elem::F32 | Elem::I32 => self.b.ins().load(lane, flags, base, distance),
+            Elem::F16 => self.b.ins().uload16(lane, flags, base, distance),
             Elem::Bool => self.b.ins().uload8(lane, flags, base, distance),
         };
         let all = self.b.ins().splat(vector, value);
         mask.map_or(all, |mask| self.keep(mask, all))
     }
 
-    /// All lanes from consecutive elements; bytes as integers.
+    /// All lanes from consecutive elements; bytes and halves as integers.
     fn load_whole(&mut self, elem: Elem, place: &Place) -> ir::Value {
         let (base, distance) = self.address(&place.addr, elem);
         let flags = self.flags(&place.addr, false);
         match elem {
             Elem::F32 => self.b.ins().load(types::F32X4, flags, base, distance),
             Elem::I32 => self.b.ins().load(types::I32X4, flags, base, distance),
+            Elem::F16 => {
+                let four = self.b.ins().load(types::I64, flags, base, distance);
+                let halves = self.b.ins().scalar_to_vector(types::I64X2, four);
+                let halves = self.cast(types::I16X8, halves);
+                self.b.ins().uwiden_low(halves)
+            }
             Elem::Bool => {
                 let four = self.b.ins().load(types::I32, flags, base, distance);
                 let bytes = self.b.ins().scalar_to_vector(types::I32X4, four);
@@ -98,7 +106,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Lane by lane; bytes as integers.
+    /// Lane by lane; bytes and halves as integers.
     fn load_lanes(&mut self, elem: Elem, place: &Place) -> ir::Value {
         let spread = self.spread(elem, place);
         let safe = match spread[0] {
@@ -115,6 +123,7 @@ impl Emit<'_> {
             let address = active.map_or(address, |active| self.b.ins().select(active, address, safe));
             let value = match elem {
                 Elem::F32 | Elem::I32 => self.b.ins().load(lane_type, flags, address, 0),
+                Elem::F16 => self.b.ins().uload16(lane_type, flags, address, 0),
                 Elem::Bool => self.b.ins().uload8(lane_type, flags, address, 0),
             };
             result = self.b.ins().insertlane(result, value, lane as u8);
@@ -126,6 +135,26 @@ impl Emit<'_> {
                 self.keep(mask, result)
             }
         }
+    }
+
+    /// The floats that halves in the low bits of their lanes stand for. Where a float has its exponent and mantissa, those of a
+    /// half are a number 2^112 times too small, subnormal or not; infinities and NaNs have the largest exponent in either.
+    fn widened(&mut self, halves: ir::Value) -> ir::Value {
+        let [sign, magnitude, infinite, most] =
+            [0x8000, 0x7fff, 0x1f << 23, 0xff << 23].map(|bits| self.lanes_of(types::I32X4, [bits; LANES]));
+        let scale = self.lanes_of(types::F32X4, [2.0_f32.powi(112).to_bits(); LANES]);
+        let sign = self.b.ins().band(halves, sign);
+        let sign = self.b.ins().ishl_imm_u(sign, 16);
+        let magnitude = self.b.ins().band(halves, magnitude);
+        let magnitude = self.b.ins().ishl_imm_u(magnitude, 13);
+        let small = self.cast(types::F32X4, magnitude);
+        let value = self.b.ins().fmul(small, scale);
+        let value = self.cast(types::I32X4, value);
+        let beyond = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, magnitude, infinite);
+        let beyond = self.b.ins().band(beyond, most);
+        let value = self.b.ins().bor(value, beyond);
+        let value = self.b.ins().bor(value, sign);
+        self.cast(types::F32X4, value)
     }
 
     pub(super) fn store(&mut self, elem: Elem, place: &Place, value: ir::Value) {
@@ -154,6 +183,7 @@ impl Emit<'_> {
         let flags = MemFlagsData::new().with_notrap();
         let value = match elem {
             Elem::F32 | Elem::I32 => value,
+            Elem::F16 => unreachable!("a half is never stored: verified"),
             Elem::Bool => {
                 let halves = self.b.ins().snarrow(value, value);
                 let bytes = self.b.ins().snarrow(halves, halves);
@@ -189,6 +219,7 @@ impl Emit<'_> {
         let flags = MemFlagsData::new().with_notrap();
         match elem {
             Elem::F32 | Elem::I32 => self.b.ins().store(flags, value, base, distance),
+            Elem::F16 => unreachable!("a half is never stored: verified"),
             Elem::Bool => {
                 let bit = self.b.ins().band_imm_u(value, 1);
                 self.b.ins().istore8(flags, bit, base, distance)
@@ -286,6 +317,6 @@ impl Emit<'_> {
 fn lane_types(elem: Elem) -> (ir::Type, ir::Type) {
     match elem {
         Elem::F32 => (types::F32, types::F32X4),
-        Elem::I32 | Elem::Bool => (types::I32, types::I32X4),
+        Elem::F16 | Elem::I32 | Elem::Bool => (types::I32, types::I32X4),
     }
 }

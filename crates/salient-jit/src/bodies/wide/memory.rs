@@ -51,7 +51,7 @@ impl Lower<'_> {
     pub(super) fn load_int(&mut self, elem: Elem, addr: &Addr) -> VReg {
         let from = Arg::Mem(self.address(addr, elem));
         match elem {
-            Elem::F32 | Elem::I32 => self.general(Opcode::Movsxd_r64_rm32, View::R64, &[from]),
+            Elem::F32 | Elem::F16 | Elem::I32 => self.general(Opcode::Movsxd_r64_rm32, View::R64, &[from]),
             Elem::Bool => {
                 let ones = self.ones_if_nonzero(from);
                 let one = self.code.register(INT);
@@ -79,6 +79,10 @@ impl Lower<'_> {
         let mask = self.active(place.mask);
         match (place.access, elem, self.wide, mask) {
             (Access::Unit, Elem::F32 | Elem::I32, _, _) => self.load_words(elem, place, mask),
+            (Access::Unit, Elem::F16, _, None) => {
+                let from = Arg::Mem(self.address(&place.addr, elem));
+                self.vector(table::WIDEN_HALVES, &[from])
+            }
             (Access::Unit, Elem::Bool, _, None) | (Access::Unit, Elem::Bool, Wide::Avx512, _) => {
                 self.load_bytes(place, mask)
             }
@@ -130,6 +134,14 @@ impl Lower<'_> {
                 let all = self.vector(table::LOAD_BROADCAST, &[from]);
                 mask.map_or(all, |mask| self.keep(mask, all))
             }
+            Elem::F16 => {
+                let half = self.general(Opcode::Movzx_r32_rm16, View::R32, &[from]);
+                let row = table::FROM_GENERAL.on(self.wide);
+                let half = self.new_register(VECTOR, View::Xmm, row, &[Arg::Use(half, View::R32)]);
+                let first = self.vector(table::WIDEN_HALVES, &[Arg::Use(half, View::Half)]);
+                let all = self.vector(table::BROADCAST, &[Arg::Use(first, View::Xmm)]);
+                mask.map_or(all, |mask| self.keep(mask, all))
+            }
             Elem::Bool => {
                 let ones = self.ones_if_nonzero(from);
                 let all = self.mask_of_bits(ones);
@@ -140,18 +152,24 @@ impl Lower<'_> {
 
     fn load_lanes(&mut self, elem: Elem, place: &Place, mask: Option<VReg>) -> VReg {
         let mut walk = self.walk(elem, place, mask);
+        let (row, size) = match elem {
+            Elem::F32 | Elem::I32 | Elem::Bool => (table::LOAD, 4),
+            Elem::F16 => (table::WIDEN_HALVES, 2),
+        };
         for lane in 0..self.wide.lanes() {
             let from = at(self.lane_address(&mut walk, lane));
             let value = match elem {
                 Elem::F32 | Elem::I32 => self.general(Opcode::Mov_r32_rm32, View::R32, &[from]),
+                Elem::F16 => self.general(Opcode::Movzx_r32_rm16, View::R32, &[from]),
                 Elem::Bool => self.general(Opcode::Movzx_r32_rm8, View::R32, &[from]),
             };
-            let to = scratch(VALUES + 4 * lane as i32);
+            // Halves lie as close as in memory: the next takes the place of what is written past one.
+            let to = scratch(VALUES + size * lane as i32);
             self.push(Opcode::Mov_rm32_r32, &[to, Arg::Use(value, View::R32)]);
         }
-        let all = self.vector(table::LOAD, &[scratch(VALUES)]);
+        let all = self.vector(row, &[scratch(VALUES)]);
         match elem {
-            Elem::F32 | Elem::I32 => mask.map_or(all, |mask| self.keep(mask, all)),
+            Elem::F32 | Elem::F16 | Elem::I32 => mask.map_or(all, |mask| self.keep(mask, all)),
             Elem::Bool => {
                 let all = self.nonzero(all);
                 mask.map_or(all, |mask| self.both(mask, all))
@@ -223,6 +241,7 @@ impl Lower<'_> {
             to = at(self.redirected(there, bits, 0, elsewhere));
         }
         match elem {
+            Elem::F16 => unreachable!("a half is never stored: verified"),
             Elem::F32 | Elem::I32 => {
                 self.push(table::STORE_FIRST.on(self.wide), &[to, Arg::Use(value, View::Xmm)]);
             }
@@ -247,7 +266,7 @@ impl Lower<'_> {
                 let one = self.constant(Constant::Splat(1));
                 self.keep(value, one)
             }
-            (Elem::F32 | Elem::I32 | Elem::Bool, _) => value,
+            (Elem::F32 | Elem::F16 | Elem::I32 | Elem::Bool, _) => value,
         };
         self.push(table::STORE.on(self.wide), &[scratch(VALUES), Arg::Use(value, View::Whole)]);
         let mut walk = self.walk(elem, place, mask);
@@ -257,6 +276,7 @@ impl Lower<'_> {
             let to = at(self.lane_address(&mut walk, lane));
             match elem {
                 Elem::F32 | Elem::I32 => self.push(Opcode::Mov_rm32_r32, &[to, Arg::Use(word, View::R32)]),
+                Elem::F16 => unreachable!("a half is never stored: verified"),
                 Elem::Bool => self.store_bit(to, word),
             }
         }

@@ -83,6 +83,7 @@ rows! {
     BROADCAST: VEX_Vbroadcastss_ymm_xmm, EVEX_Vbroadcastss_zmm_k1z_xmmm32;
     STORE_FIRST: VEX_Vmovss_m32_xmm, EVEX_Vmovss_m32_k1_xmm;
     WIDEN_BYTES: VEX_Vpmovzxbd_ymm_xmmm64, EVEX_Vpmovzxbd_zmm_k1z_xmmm128;
+    WIDEN_HALVES: VEX_Vcvtph2ps_ymm_xmmm128, EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae;
     LOAD_BYTES: INVALID, EVEX_Vmovdqu8_xmm_k1z_xmmm128;
     STORE_BYTES: INVALID, EVEX_Vmovdqu8_xmmm128_k1z_xmm;
     STORE_QUAD: VEX_Vmovq_xmmm64_xmm, INVALID;
