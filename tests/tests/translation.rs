@@ -82,3 +82,23 @@ fn beams_find_what_a_naive_search_in_torch_finds() {
 fn beams_find_what_transformers_finds() {
     check("t5", "V=50 D=24 H=3 E=8 F=40 L=2 N=8 max_distance=20");
 }
+
+#[test]
+fn a_state_without_continuations_is_refused() {
+    let source = "
+model reads(src: i64[B, S]) -> (memory: f32[B, S, 2]) {
+    let memory[b, s, d: 2] = f32(src[b, s])
+    return memory
+}
+model says(memory: f32[B, S, 2], tgt: i64[B, T]) -> (logits: f32[B, T, 3]) {
+    state calls: f32[]
+    calls = calls + 1
+    let logits[b, t, v: 3] = calls + f32(tgt[b, t]) + sum[s](memory[b, s, 0])
+    return logits
+}";
+    let part = |name: &str| Options { model: Some(name.to_owned()), ..Options::default() };
+    let [encoder, decoder] = ["reads", "says"].map(|name| Model::compile(source, &part(name)).unwrap());
+    let translator = Translator::new((&encoder, Weights::none()), (&decoder, Weights::none()));
+    let error = translator.map(|_| ()).unwrap_err().to_string();
+    assert_eq!(error, "the state `calls` of the model `says` has no axis of B continuations");
+}

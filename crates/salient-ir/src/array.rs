@@ -159,6 +159,30 @@ impl Array {
         }
     }
 
+    /// Puts other elements along an axis in the place of its own: `from[n]` becomes `n`. Elements may come several times, and
+    /// not at all.
+    ///
+    /// # Panics
+    /// The array does not have the axis, or that not the element.
+    pub fn reorder(&mut self, axis: usize, from: &[usize]) {
+        fn reordered<T: Copy>(values: &[T], (extent, inner): (usize, usize), from: &[usize]) -> Vec<T> {
+            let mut out = Vec::with_capacity(values.len() / extent.max(1) * from.len());
+            for each in values.chunks_exact((extent * inner).max(1)) {
+                from.iter().for_each(|at| out.extend_from_slice(&each[at * inner..][..inner]));
+            }
+            out
+        }
+        let along = (self.shape[axis], self.shape[axis + 1..].iter().product());
+        match &mut self.data {
+            Data::F32(v) => *v = reordered(v, along, from),
+            Data::F16(v) | Data::BF16(v) => *v = reordered(v, along, from),
+            Data::I32(v) => *v = reordered(v, along, from),
+            Data::I64(v) => *v = reordered(v, along, from),
+            Data::Bool(v) => *v = reordered(v, along, from),
+        }
+        self.shape[axis] = from.len();
+    }
+
     /// An `f32` array.
     pub fn from_f32(shape: Vec<usize>, values: Vec<f32>) -> Result<Array, ArrayError> {
         Array::new(shape, Data::F32(values))
@@ -390,6 +414,21 @@ mod tests {
         let bytes = vec![isize::MAX as usize / 4 + 1];
         assert!(element_count(&bytes, DType::F32).is_err(), "elements fit a usize, their bytes an isize not");
         assert_eq!(element_count(&[3, 0, 5], DType::F32), Ok(0));
+    }
+
+    #[test]
+    fn elements_along_an_axis_are_put_into_another_order() {
+        let mut array = Array::from_i32(vec![2, 3, 2], (0..12).collect()).unwrap();
+        array.reorder(1, &[2, 0, 2, 2]);
+        let want = [4, 5, 0, 1, 4, 5, 4, 5, 10, 11, 6, 7, 10, 11, 10, 11];
+        assert_eq!(array, Array::from_i32(vec![2, 4, 2], want.to_vec()).unwrap());
+        array.reorder(0, &[1]);
+        assert_eq!(array, Array::from_i32(vec![1, 4, 2], want[8..].to_vec()).unwrap());
+        array.reorder(2, &[]);
+        assert_eq!(array.shape(), [1, 4, 0]);
+        let mut none = Array::zeros(DType::F32, vec![0, 2]).unwrap();
+        none.reorder(1, &[1, 1, 0]);
+        assert_eq!((none.shape(), none.len()), (&[0, 3][..], 0));
     }
 
     #[test]

@@ -37,13 +37,24 @@ pub struct Hypothesis {
     pub has_ended: bool,
 }
 
-/// Logits of what follows each of several continuations, all equally long and each with what they begin with.
-pub(crate) type Next<'a> = dyn FnMut(&[&[u32]]) -> Result<Vec<Vec<f32>>, TextError> + 'a;
+/// A continuation that the search asks about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    /// Its tokens, with what it begins with.
+    pub(crate) ids: &'a [u32],
+    /// The row of the call before that it goes on from, by one token; 0 at the first call.
+    pub(crate) from: usize,
+}
+
+/// Logits of what follows each of several continuations, all equally long.
+pub(crate) type Next<'a> = dyn FnMut(&[Row<'_>]) -> Result<Vec<Vec<f32>>, TextError> + 'a;
 
 /// A continuation that goes on.
 struct Beam {
     /// With what it began with.
     ids: Vec<u32>,
+    /// The beam of the step before that it goes on from.
+    from: usize,
     sum: f64,
 }
 
@@ -54,12 +65,12 @@ struct Beam {
 pub(crate) fn search(beams: &Beams, next: &mut Next<'_>) -> Result<Vec<Hypothesis>, TextError> {
     let width = beams.width.max(1);
     let looked_at = width * (1 + beams.ends.len()).max(2);
-    let mut alive = vec![Beam { ids: vec![beams.start], sum: 0.0 }];
+    let mut alive = vec![Beam { ids: vec![beams.start], from: 0, sum: 0.0 }];
     let mut finished: Vec<Hypothesis> = Vec::new();
     for length in 1..=beams.max_tokens {
         let score = |sum: f64| sum / (length as f64).powf(beams.length_penalty);
-        let ids: Vec<&[u32]> = alive.iter().map(|beam| beam.ids.as_slice()).collect();
-        let logits = next(&ids)?;
+        let rows: Vec<Row<'_>> = alive.iter().map(|beam| Row { ids: &beam.ids, from: beam.from }).collect();
+        let logits = next(&rows)?;
         let mut candidates: Vec<(usize, u32, f64)> = Vec::new();
         for (at, (beam, logits)) in alive.iter().zip(&logits).enumerate() {
             let best = most_probable(logits, looked_at);
@@ -75,7 +86,7 @@ pub(crate) fn search(beams: &Beams, next: &mut Next<'_>) -> Result<Vec<Hypothesi
                 let ids = ids().skip(1).collect();
                 finished.push(Hypothesis { ids, score: score(sum), has_ended: ended });
             } else if !ended && follow.len() < width {
-                follow.push(Beam { ids: ids().collect(), sum });
+                follow.push(Beam { ids: ids().collect(), from, sum });
             }
         }
         finished.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -122,7 +133,15 @@ mod tests {
 
     fn found(width: usize, length_penalty: f64, max_tokens: usize) -> Vec<Hypothesis> {
         let beams = Beams { width, length_penalty, max_tokens, start: 3, ends: vec![END] };
-        search(&beams, &mut |rows| Ok(rows.iter().map(|ids| logits(ids)).collect())).unwrap()
+        let mut before: Vec<Vec<u32>> = Vec::new();
+        let mut next = |rows: &[Row<'_>]| {
+            for row in rows.iter().filter(|_| !before.is_empty()) {
+                assert_eq!(row.ids[..row.ids.len() - 1], before[row.from], "the row it goes on from");
+            }
+            before = rows.iter().map(|row| row.ids.to_vec()).collect();
+            Ok(rows.iter().map(|row| logits(row.ids)).collect())
+        };
+        search(&beams, &mut next).unwrap()
     }
 
     /// Every continuation of at most so many tokens, with the sum of its logarithms.

@@ -14,7 +14,7 @@ use crate::sizes::{Lengths, Sizes};
 use crate::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
-use salient_ir::{Bindings, DType, Port};
+use salient_ir::{Bindings, DType, Dim, Port};
 use salient_jit::Cost;
 use salient_tile::coded::Codes;
 use std::borrow::Cow;
@@ -269,6 +269,39 @@ impl<'a> Session<'a> {
     /// Forgets what is held: states are zeros again, and those that grow are empty.
     pub fn reset(&mut self) {
         self.held = None;
+    }
+
+    /// Puts what is held into another order, as a search does whose continuations go on or end: along every axis of a state
+    /// that is as long as the dimension of that name, `from[n]` becomes `n`. Indices may come several times, and not at all;
+    /// from then on the dimension is as long as `from`. What nothing is held of stays so.
+    ///
+    /// # Errors
+    /// [`Error::Run`] if no state has such an axis, or an index is outside of it; what is held stays as it was.
+    pub fn reorder(&mut self, dimension: &str, from: &[usize]) -> Result<(), Error> {
+        let graph = self.model.graph();
+        let along = Dim::symbol(dimension);
+        let axes: Vec<Option<usize>> = graph
+            .states()
+            .iter()
+            .map(|s| graph.shape(&graph.inputs()[s.input].axes).iter().position(|d| *d == along))
+            .collect();
+        if axes.iter().all(Option::is_none) {
+            return Err(Error::Run(format!("no state of `{}` has an axis `{dimension}`", graph.name())));
+        }
+        let held = self.held.iter().flatten().zip(&axes);
+        for extent in held.filter_map(|(held, axis)| Some(held.shape()[(*axis)?])) {
+            if let Some(at) = from.iter().find(|at| **at >= extent) {
+                return Err(Error::Run(format!("there is no index {at} in {extent} of `{dimension}`")));
+            }
+        }
+        for (held, axis) in self.held.iter_mut().flatten().zip(&axes) {
+            if let Some(axis) = *axis
+                && !from.iter().copied().eq(0..held.shape()[axis])
+            {
+                held.reorder(axis, from);
+            }
+        }
+        Ok(())
     }
 
     /// How many positions are held by the states that grow; of several lengths the greatest, 0 without any.

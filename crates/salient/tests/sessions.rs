@@ -231,3 +231,39 @@ fn what_is_required_to_fuse_and_does_not_is_an_error() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn what_is_held_is_put_into_another_order() {
+    let source = "
+model held(x: f32[B, T]) -> (y: f32[B, T]) {
+    state past: f32[B, S], total: f32[B]
+    past = append[s](past, x)
+    let y[b, t] = x[b, t] * total[b] + sum[s](past[b, s])
+    total[b] = total[b] + sum[t](x[b, t])
+    return y
+}";
+    let order = [1, 1, 0];
+    let rows = |x: &Array| {
+        let (values, width) = (x.as_f32().unwrap(), x.shape()[1]);
+        let of = |row: &usize| values[row * width..][..width].to_vec();
+        Array::from_f32(vec![order.len(), width], order.iter().flat_map(of).collect()).unwrap()
+    };
+    for engine in [Engine::Oracle, Engine::Jit] {
+        let model = model(source, engine);
+        let (first, next) = (wave(&[2, 3], 0.5), arrays(&[("x", wave(&[3, 2], 1.5))]));
+        let begin = arrays(&[("x", first.clone())]);
+        let mut session = model.session(&begin, Weights::none()).unwrap();
+        session.reorder("B", &order).unwrap();
+        session.step(&begin).unwrap();
+        for (dimension, from, why) in [("C", 0, "no state of `held`"), ("B", 2, "no index 2 in 2")] {
+            let error = session.reorder(dimension, &[0, from]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        session.reorder("B", &order).unwrap();
+        let found = session.step(&next).unwrap().get("y").unwrap().clone();
+        let mut anew = model.session(&begin, Weights::none()).unwrap();
+        anew.step(&arrays(&[("x", rows(&first))])).unwrap();
+        assert_eq!(anew.step(&next).unwrap().get("y").unwrap(), &found, "{engine}");
+        assert_eq!(session.positions(), 5);
+    }
+}
