@@ -1,51 +1,107 @@
 //! How long a program takes from source to code that can be called, step by step:
-//! `cargo bench -p salient-cli --bench compile -- [FILES]`; without files, all of `examples/variants`.
+//! `cargo bench -p salient-cli --bench compile -- [FILES] [--model NAME] [--set NAME=VALUE,VALUE...] [--threads N]
+//! [--rounds N]`; without
+//! files, all of `examples/variants`. With several values for a dimension, such as `L=12,24`, compilations alternate between them.
 //!
-//! The least of several compilations in this process: what the first one pays besides, such as the start of the program, is
-//! not in it. Threads are as many as the machine has.
+//! The least of several compilations in this process, and the median of them all together: what the first one pays besides,
+//! such as the start of the program, is not in it. Threads are as many as the machine has unless they are given.
 
-use salient::{Model, Options, Step, models, read_sources};
+use salient::{Model, Options, Sources, Step, models, read_sources};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Compilations of each program.
+/// Compilations of each program, unless it is said how many.
 const ROUNDS: usize = 20;
 
 /// The steps of compiling, in order.
 const STEPS: [Step; 4] = [Step::Lower, Step::Optimise, Step::Schedule, Step::Emit];
 
+/// What is compiled.
+struct Contest {
+    files: Vec<PathBuf>,
+    /// All models of the files, unless there is one.
+    model: Option<String>,
+    threads: Option<usize>,
+    rounds: usize,
+    /// The contestants: each has a value for the dimension.
+    set: Vec<Option<(String, String)>>,
+}
+
 fn main() {
-    // Cargo adds `--bench`.
-    let mut files: Vec<PathBuf> =
-        std::env::args().skip(1).filter(|a| !a.starts_with('-')).map(PathBuf::from).collect();
-    if files.is_empty() {
+    let contest = contest();
+    println!(
+        "{:<42} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  ms",
+        "model", "graph", "fused", "kernels", "code", "in all", "median"
+    );
+    for file in &contest.files {
+        let sources = read_sources(file).unwrap_or_else(|e| panic!("{e}"));
+        for model in models(&sources).unwrap_or_else(|e| panic!("{e}")) {
+            if contest.model.as_ref().is_none_or(|only| *only == model) {
+                compare(file, &sources, &model, &contest);
+            }
+        }
+    }
+}
+
+/// What the command line asks for.
+fn contest() -> Contest {
+    let mut out = Contest { files: Vec::new(), model: None, threads: None, rounds: ROUNDS, set: vec![None] };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
+        match arg.as_str() {
+            // Cargo adds it.
+            "--bench" => {}
+            "--model" => out.model = Some(value()),
+            "--threads" => out.threads = Some(value().parse().expect("a number of threads")),
+            "--rounds" => out.rounds = value().parse().expect("a number of rounds"),
+            "--set" => {
+                let value = value();
+                let (name, values) = value.split_once('=').expect("NAME=VALUE,VALUE");
+                let each = |value: &str| Some((name.to_owned(), value.to_owned()));
+                out.set = values.split(',').map(each).collect();
+            }
+            _ => out.files.push(PathBuf::from(arg)),
+        }
+    }
+    if out.files.is_empty() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/variants");
         let entries = std::fs::read_dir(folder).expect("the examples are there");
-        files.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
-        files.retain(|file| file.extension().is_some_and(|end| end == "attn"));
-        files.sort();
+        out.files.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+        out.files.retain(|file| file.extension().is_some_and(|end| end == "attn"));
+        out.files.sort();
     }
-    println!(
-        "{:<42} {:>8} {:>8} {:>8} {:>8} {:>8}  ms",
-        "model", "graph", "fused", "kernels", "code", "in all"
-    );
-    for file in files {
-        let sources = read_sources(&file).unwrap_or_else(|e| panic!("{e}"));
-        for model in models(&sources).unwrap_or_else(|e| panic!("{e}")) {
-            let options = Options { model: Some(model.clone()), ..Options::default() };
-            // Four steps, then all of them.
-            let mut least = [Duration::MAX; STEPS.len() + 1];
-            for _ in 0..ROUNDS {
-                let compiled = Model::from_sources(&sources, &options).unwrap_or_else(|e| panic!("{e}"));
-                let steps = compiled.timings().steps();
-                let of = |step| steps.iter().filter(|(s, _)| *s == step).map(|(_, time)| *time).sum();
-                let times = STEPS.map(of).into_iter().chain([compiled.timings().total()]);
-                least.iter_mut().zip(times).for_each(|(least, time)| *least = time.min(*least));
-            }
-            let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            print!("{:<42}", format!("{name} {model}"));
-            least.iter().for_each(|time| print!(" {:>8.2}", time.as_secs_f64() * 1e3));
-            println!();
+    out
+}
+
+/// Compiles a model in alternation with each of the values, and prints a line for each.
+fn compare(file: &Path, sources: &Sources, model: &str, contest: &Contest) {
+    // Four steps, then all of them.
+    let mut least = vec![[Duration::MAX; STEPS.len() + 1]; contest.set.len()];
+    let mut totals = vec![Vec::new(); contest.set.len()];
+    for _ in 0..contest.rounds {
+        for (at, set) in contest.set.iter().enumerate() {
+            let options = Options {
+                model: Some(model.to_owned()),
+                set: set.iter().cloned().collect(),
+                threads: contest.threads,
+                ..Options::default()
+            };
+            let compiled = Model::from_sources(sources, &options).unwrap_or_else(|e| panic!("{e}"));
+            let steps = compiled.timings().steps();
+            let of = |step| steps.iter().filter(|(s, _)| *s == step).map(|(_, time)| *time).sum();
+            let times = STEPS.map(of).into_iter().chain([compiled.timings().total()]);
+            least[at].iter_mut().zip(times).for_each(|(least, time)| *least = time.min(*least));
+            totals[at].push(compiled.timings().total());
         }
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    for ((set, least), mut totals) in contest.set.iter().zip(least).zip(totals) {
+        let set = set.as_ref().map_or_else(String::new, |(name, value)| format!(" {name}={value}"));
+        totals.sort();
+        print!("{:<42}", format!("{stem} {model}{set}"));
+        let times = least.into_iter().chain([totals[totals.len() / 2]]);
+        times.for_each(|time| print!(" {:>8.2}", time.as_secs_f64() * 1e3));
+        println!();
     }
 }

@@ -9,8 +9,9 @@ use crate::ty::DType;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 pub mod builder;
 
@@ -169,7 +170,7 @@ pub struct Graph {
     name: Name,
     dag: DiGraph<Node, u8>,
     axes: Vec<Axis>,
-    axis_ids: HashMap<Axis, AxisId>,
+    axis_ids: FxHashMap<Axis, AxisId>,
     inputs: Vec<Port>,
     params: Vec<Port>,
     outputs: Vec<Output>,
@@ -183,7 +184,7 @@ impl Graph {
             name: name.into(),
             dag: DiGraph::new(),
             axes: Vec::new(),
-            axis_ids: HashMap::new(),
+            axis_ids: FxHashMap::default(),
             inputs: Vec::new(),
             params: Vec::new(),
             outputs: Vec::new(),
@@ -246,9 +247,11 @@ impl Graph {
 
     /// The nodes that take this one as an argument, each once, by id. Outputs are not nodes.
     pub fn users(&self, id: NodeId) -> Vec<NodeId> {
-        let set: BTreeSet<NodeId> =
+        let mut users: Vec<NodeId> =
             self.dag.neighbors_directed(id.0, Direction::Outgoing).map(NodeId).collect();
-        set.into_iter().collect()
+        users.sort_unstable();
+        users.dedup();
+        users
     }
 
     /// The nodes that read a value through operators for which `passes` holds, each with the argument by which it does; `None`

@@ -6,7 +6,7 @@
 use crate::axis::{AxisId, AxisSet, stored_names};
 use crate::graph::{Graph, Init, NodeId, Relation};
 use crate::op::{Const, MapOp, Op};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
 /// The program text of a graph.
@@ -16,7 +16,7 @@ pub fn print(g: &Graph) -> String {
 
 /// The name of each node as [`print`](fn@print) shows it; sources other than inputs and parameters have none.
 pub fn node_names(g: &Graph) -> Vec<Option<String>> {
-    Printer::new(g).names
+    names(g, &views_with_lines(g))
 }
 
 /// An f32 as a literal of the language: shortest text that reads back the same, always with a point.
@@ -95,59 +95,64 @@ fn shows(g: &Graph, id: NodeId, axis: AxisId) -> bool {
     }
 }
 
+/// A name for each node that has a line: the source's, then those of the outputs, then of whoever uses a node first.
+fn names(g: &Graph, views: &BTreeSet<NodeId>) -> Vec<Option<String>> {
+    let mut names: Vec<Option<String>> = vec![None; g.len()];
+    let mut taken: HashSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
+    // Names are only ever taken, so the search for a free number goes on where it last ended.
+    let mut ended: HashMap<(String, bool), usize> = HashMap::new();
+    let mut claim = |stem: &str, numbered: bool| {
+        let stem = if numbered { stem.split('.').next().unwrap_or(stem) } else { stem };
+        if !numbered && taken.insert(stem.to_owned()) {
+            return stem.to_owned();
+        }
+        let n = ended.entry((stem.to_owned(), numbered)).or_insert(usize::from(!numbered));
+        loop {
+            *n += 1;
+            let name = format!("{stem}.{n}");
+            if taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    };
+    for id in g.ids() {
+        names[id.index()] = g.port(id).map(|p| claim(&identifier(&p.name), false));
+    }
+    let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id)) || views.contains(id)).collect();
+    for id in &lines {
+        if let Some(name) = &g.node(*id).name {
+            // A value without axes is written without brackets: its name must not be that of an index.
+            let index = g.node(*id).axes.is_empty() && g.axes().any(|(_, a)| a.name == *name);
+            names[id.index()] = Some(claim(&identifier(name), index));
+        }
+    }
+    for out in g.outputs() {
+        if lines.binary_search(&out.node).is_ok() && names[out.node.index()].is_none() {
+            names[out.node.index()] = Some(claim(&out.name, false));
+        }
+    }
+    // Whose name a node without one goes by.
+    let mut stems: Vec<Option<NodeId>> = g.ids().map(|id| names[id.index()].as_ref().map(|_| id)).collect();
+    for id in g.ids().rev() {
+        if stems[id.index()].is_none() {
+            stems[id.index()] = g.users(id).iter().find_map(|u| stems[u.index()]);
+        }
+    }
+    for id in lines {
+        if names[id.index()].is_none() {
+            let stem = stems[id.index()].and_then(|stem| names[stem.index()].as_deref()).unwrap_or("value");
+            names[id.index()] = Some(claim(stem, true));
+        }
+    }
+    names
+}
+
 impl<'a> Printer<'a> {
     fn new(g: &'a Graph) -> Printer<'a> {
         let views = views_with_lines(g);
-        let mut p = Printer { g, names: vec![None; g.len()], order: vec![Vec::new(); g.len()], views };
-        p.choose_names();
+        let mut p = Printer { g, names: names(g, &views), order: vec![Vec::new(); g.len()], views };
         p.choose_orders();
         p
-    }
-
-    fn choose_names(&mut self) {
-        let g = self.g;
-        let mut taken: BTreeSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
-        // Names are only ever taken, so the search for a free number goes on where it last ended.
-        let mut ended: BTreeMap<(String, bool), usize> = BTreeMap::new();
-        let mut claim = |stem: &str, numbered: bool| {
-            let stem = if numbered { stem.split('.').next().unwrap_or(stem) } else { stem };
-            let mut name = if numbered { format!("{stem}.1") } else { stem.to_owned() };
-            let n = ended.entry((stem.to_owned(), numbered)).or_insert(1);
-            while !taken.insert(name.clone()) {
-                *n += 1;
-                name = format!("{stem}.{n}");
-            }
-            name
-        };
-        for id in g.ids() {
-            self.names[id.index()] = g.port(id).map(|p| claim(&identifier(&p.name), false));
-        }
-        // Names of the source, then of the outputs, then of whoever uses a node first.
-        let lines: Vec<NodeId> = g.ids().filter(|id| self.has_line(*id)).collect();
-        for id in &lines {
-            if let Some(name) = &g.node(*id).name {
-                // A value without axes is written without brackets: its name must not be that of an index.
-                let index = g.node(*id).axes.is_empty() && g.axes().any(|(_, a)| a.name == *name);
-                self.names[id.index()] = Some(claim(&identifier(name), index));
-            }
-        }
-        for out in g.outputs() {
-            if self.has_line(out.node) && self.names[out.node.index()].is_none() {
-                self.names[out.node.index()] = Some(claim(&out.name, false));
-            }
-        }
-        let mut stems: Vec<Option<String>> = self.names.clone();
-        for id in g.ids().rev() {
-            if stems[id.index()].is_none() {
-                stems[id.index()] = g.users(id).iter().find_map(|u| stems[u.index()].clone());
-            }
-        }
-        for id in lines {
-            if self.names[id.index()].is_none() {
-                let stem = stems[id.index()].as_deref().unwrap_or("value").to_owned();
-                self.names[id.index()] = Some(claim(&stem, true));
-            }
-        }
     }
 
     fn choose_orders(&mut self) {

@@ -4,7 +4,7 @@
 //! bug of the pass, never the user's mistake.
 
 use crate::axis::AxisSet;
-use crate::graph::{Graph, NodeId, State};
+use crate::graph::{Graph, Growth, NodeId, State};
 use crate::typing::result_type;
 
 /// Everything that is wrong with a graph; empty if nothing is.
@@ -43,13 +43,14 @@ pub fn verify(g: &Graph) -> Vec<String> {
             faults.push(format!("the output `{}` depends on an axis that it does not list", out.name));
         }
     }
-    faults.extend(g.states().iter().filter_map(|s| state_fault(g, *s).err()));
+    let growths: Vec<Growth> = g.states().iter().filter_map(|s| g.growth(*s)).collect();
+    faults.extend(g.states().iter().filter_map(|s| state_fault(g, *s, &growths).err()));
     faults.extend(unreachable(g).map(|id| format!("node {} is used by nothing", id.index())));
     faults
 }
 
-/// What [`State`] promises.
-fn state_fault(g: &Graph, state: State) -> Result<(), String> {
+/// What [`State`] promises, where the states of the model grow so.
+fn state_fault(g: &Graph, state: State, growths: &[Growth]) -> Result<(), String> {
     let (Some(before), Some(after)) = (g.inputs().get(state.input), g.outputs().get(state.output)) else {
         return Err("a state is no input or no output".to_owned());
     };
@@ -74,9 +75,7 @@ fn state_fault(g: &Graph, state: State) -> Result<(), String> {
     if growth.added.mentions(&growth.held) {
         return fault(&format!("grows by {}", growth.added));
     }
-    let other =
-        g.states().iter().filter_map(|s| g.growth(*s)).find(|o| o.held == growth.held && *o != growth);
-    match other {
+    match growths.iter().find(|o| o.held == growth.held && **o != growth) {
         Some(other) => fault(&format!("grows by {} where others grow by {}", growth.added, other.added)),
         None => Ok(()),
     }

@@ -139,9 +139,10 @@ impl<'p> Functions<'p> {
 
 /// Whether two bodies differ in names only.
 fn same_code(a: &Body, b: &Body) -> bool {
-    a.types == b.types
-        && a.sections == b.sections
-        && a.params.iter().map(|p| p.value).eq(b.params.iter().map(|p| p.value))
+    std::ptr::eq(a, b)
+        || a.types == b.types
+            && a.sections == b.sections
+            && a.params.iter().map(|p| p.value).eq(b.params.iter().map(|p| p.value))
 }
 
 impl Compiled {

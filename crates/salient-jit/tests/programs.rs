@@ -15,6 +15,7 @@ use salient_tile::{
 use salient_vector::body::Body;
 use salient_vector::eval::Machine;
 use salient_vector::{Builder, Elem, F32, I32};
+use std::sync::Arc;
 
 fn n(value: i64) -> Dim {
     Dim::constant(value)
@@ -82,7 +83,7 @@ impl Make {
         (reads, writes): (&[usize], &[usize]),
         (item, items): (&str, Dim),
         slots: &[Dim],
-        bodies: Vec<Body>,
+        bodies: Vec<Arc<Body>>,
         block: Vec<Stmt>,
     ) {
         let ids = |list: &[usize]| list.iter().map(|at| BufferId(*at)).collect();
@@ -484,7 +485,7 @@ fn listings_name_kernels_and_bodies_and_show_what_is_shared_once() {
         let mut program = rows();
         let mut twin = program.kernels[0].clone();
         twin.name = "twin".into();
-        twin.bodies[0].name = "another_name".into();
+        Arc::make_mut(&mut twin.bodies[0]).name = "another_name".into();
         // The same loop, but for the name of its variable.
         twin.item = "q".into();
         let place = &var("q") * &var("W");

@@ -94,19 +94,32 @@ pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
     let of_inputs = |id: NodeId| {
         sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
     };
+    let with_products = expressions_of(g, is_product);
+    let with_scores = expressions_of(g, of_inputs);
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..));
         if reduces && (!reduced || is_product(id)) {
             continue;
         }
-        let Some((_, inside)) = query_axis(g, id, &is_stored) else { continue };
+        let among = if reduces { &with_scores } else { &with_products };
+        let Some((_, inside)) = query_axis(g, id, among, &is_stored) else { continue };
         for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p)) {
             found.entry(product).or_default().insert(id);
         }
     }
     found.retain(|product, tiled| readers(g, *product).is_some_and(|r| r.is_subset(tiled)));
     found.into_keys().collect()
+}
+
+/// Whether each node is one of those, or an expression of them that a strip computes on the way.
+pub(crate) fn expressions_of(g: &Graph, is_one: impl Fn(NodeId) -> bool) -> Vec<bool> {
+    let mut out: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
+        out.push(is_one(id) || passes && g.args(id).iter().any(|a| out[a.index()]));
+    }
+    out
 }
 
 /// The nodes that read a value, as the first argument alone, through what is computed on the way; `None` if an output does.
@@ -118,15 +131,20 @@ fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
 
 /// The axis whose positions are the rows of a tile, and the products inside the scores that it allows to be computed tile
 /// by tile: of the axes that the scores have and the values lack, the one that allows most. `None` if `node` is no attention.
+/// Only the scores `among` are looked at for products.
 pub(crate) fn query_axis(
     g: &Graph,
     node: NodeId,
+    among: &[bool],
     is_stored: &dyn Fn(NodeId) -> bool,
 ) -> Option<(Option<AxisId>, Vec<NodeId>)> {
     let Attention { key, score, value, .. } = parts(g, node)?;
     let of_value = |a: AxisId| value.is_some_and(|v| g.node(v).axes.contains(a));
     let candidates = g.node(score).axes.iter().filter(|a| *a != key && !of_value(*a));
-    let tried = candidates.map(|a| (Some(a), inner_products(g, a, key, score, is_stored)));
+    let inside = |a: AxisId| {
+        if among[score.index()] { inner_products(g, a, key, score, is_stored) } else { Vec::new() }
+    };
+    let tried = candidates.map(|a| (Some(a), inside(a)));
     let (query, inside) = tried.max_by_key(|(a, inside)| (inside.len(), *a)).unwrap_or_default();
     Some((query, inside.into_iter().map(|s| s.node).collect()))
 }

@@ -80,7 +80,7 @@ impl Columns<'_> {
     fn call(&self, m: &mut Maker<'_, '_>, x: Option<NodeId>, env: &Env) -> Stmt {
         let out = stored(self.target.id, self.target.buffer);
         let word = if x.is_some() { self.op.info().name } else { "begin" };
-        let mut b = Builder::new(format!("{}.{word}", self.target.buffer.name));
+        let mut b = Builder::new(word);
         let mut s = Strip::new(m.scope, Visit::Lanes, self.from.clone(), &[out.base]);
         let trip = s.integer(&mut b, &self.count);
         b.lanes(trip, (), |b, index, ()| {

@@ -11,10 +11,8 @@ use std::collections::BTreeSet;
 const DEAR: u32 = 10;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
-/// Nothing of the products `tiled`, which are computed tile by tile, is stored.
-pub(crate) fn kept(g: &Graph, tiled: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
-    let uses = uses(g);
-    let of_scores = of_scores(g, tiled);
+/// Nothing `of_scores`, which are computed tile by tile, is stored.
+pub(crate) fn kept(g: &Graph, uses: &[Uses], of_scores: &[bool]) -> BTreeSet<NodeId> {
     let mut kept = BTreeSet::new();
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
@@ -37,57 +35,71 @@ pub(crate) fn kept(g: &Graph, tiled: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     kept
 }
 
-/// Whether each node is an expression of the products `tiled`.
-pub(crate) fn of_scores(g: &Graph, tiled: &BTreeSet<NodeId>) -> Vec<bool> {
-    let mut out: Vec<bool> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
-        out.push(tiled.contains(&id) || passes && g.args(id).iter().any(|a| out[a.index()]));
-    }
-    out
-}
-
 /// Where a value goes.
 #[derive(Default)]
 pub(crate) struct Uses {
-    /// The nodes that read it and are stored themselves; outputs count as nodes behind the last.
-    readers: BTreeSet<usize>,
+    /// Those that read it and are stored themselves.
+    readers: Readers,
     /// Whether it goes to one element-wise operator alone, which is the better one to keep.
     passes_on: bool,
     /// Whether it is part of the scores of an attention.
     pub(crate) is_score: bool,
 }
 
+/// How many nodes read a value; outputs count as nodes behind the last.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Readers {
+    #[default]
+    None,
+    /// One alone, by position.
+    One(usize),
+    Several,
+}
+
+impl Readers {
+    /// These and others: the same one counts once.
+    fn and(self, other: Readers) -> Readers {
+        match (self, other) {
+            (Readers::None, some) | (some, Readers::None) => some,
+            (Readers::One(a), Readers::One(b)) if a == b => self,
+            (Readers::One(_) | Readers::Several, Readers::One(_) | Readers::Several) => Readers::Several,
+        }
+    }
+
+    fn add(&mut self, other: Readers) {
+        *self = self.and(other);
+    }
+}
+
 impl Uses {
     fn in_several_kernels(&self) -> bool {
-        self.readers.len() > 1 && !self.passes_on
+        self.readers == Readers::Several && !self.passes_on
     }
 }
 
 /// Where the value of each node goes.
 pub(crate) fn uses(g: &Graph) -> Vec<Uses> {
     let mut out: Vec<Uses> = g.ids().map(|_| Uses::default()).collect();
+    for (n, output) in g.outputs().iter().enumerate() {
+        out[output.node.index()].readers.add(Readers::One(g.len() + n));
+    }
     for id in g.ids().rev() {
-        let mut uses = Uses::default();
+        let mut uses = std::mem::take(&mut out[id.index()]);
         let users = g.users(id);
-        for (n, output) in g.outputs().iter().enumerate() {
-            if output.node == id {
-                uses.readers.insert(g.len() + n);
-            }
-        }
-        uses.passes_on = uses.readers.is_empty() && users.len() == 1 && matches!(g.op(users[0]), Op::Map(_));
+        uses.passes_on =
+            uses.readers == Readers::None && users.len() == 1 && matches!(g.op(users[0]), Op::Map(_));
         for user in users {
             match g.op(user) {
                 Op::Map(_) | Op::At(_) | Op::Concat(..) => {
-                    uses.readers.extend(&out[user.index()].readers);
+                    uses.readers.add(out[user.index()].readers);
                     uses.is_score |= out[user.index()].is_score;
                 }
                 Op::Fused(op, _) => {
-                    uses.readers.insert(user.index());
+                    uses.readers.add(Readers::One(user.index()));
                     uses.is_score |= op.info().reduces && g.args(user)[0] == id;
                 }
                 Op::Reduce(..) | Op::CumSum(_) => {
-                    uses.readers.insert(user.index());
+                    uses.readers.add(Readers::One(user.index()));
                 }
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
             }
@@ -160,6 +172,11 @@ mod tests {
         b.map(MapOp::Add, &[x, sum]).unwrap()
     }
 
+    /// What is kept where no scores are tiled.
+    fn kept_of(g: &Graph) -> BTreeSet<NodeId> {
+        kept(g, &uses(g), &vec![false; g.len()])
+    }
+
     #[test]
     fn a_residual_is_read_and_not_added_up_again() {
         let mut b = Builder::new("m");
@@ -174,7 +191,7 @@ mod tests {
         b.output("y", &[t, d], x).unwrap();
         // The last one is an output and has no other reader.
         stream.remove(&x);
-        assert_eq!(kept(&b.finish(), &BTreeSet::new()), stream);
+        assert_eq!(kept_of(&b.finish()), stream);
     }
 
     #[test]
@@ -188,6 +205,6 @@ mod tests {
         let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap();
         b.output("context", &[i], context).unwrap();
         b.output("lse", &[i], lse).unwrap();
-        assert_eq!(kept(&b.finish(), &BTreeSet::new()), BTreeSet::new());
+        assert_eq!(kept_of(&b.finish()), BTreeSet::new());
     }
 }

@@ -8,6 +8,7 @@
 use salient_ir::{AxisId, DType, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The symbol for the number of lanes of the target. It cannot be written in the language.
 pub const LANES: &str = "%L";
@@ -219,8 +220,8 @@ pub struct Kernel {
     pub scratch: Vec<Scratch>,
     /// What is done for one item.
     pub block: Vec<Stmt>,
-    /// The vector bodies that the block calls.
-    pub bodies: Vec<Body>,
+    /// The vector bodies that the block calls, which kernels of equal blocks share.
+    pub bodies: Vec<Arc<Body>>,
     /// Floating-point operations of the whole kernel, for reports; what a mask hides is not subtracted.
     pub flops: Dim,
     /// Why it has this form and not another, where there is a choice.

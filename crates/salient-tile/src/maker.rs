@@ -6,6 +6,7 @@ use crate::strip::{Scope, Stored};
 use salient_ir::{AxisId, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The loop variable that numbers the items of a kernel.
 const ITEM: &str = "item";
@@ -79,7 +80,7 @@ pub(crate) struct Maker<'s, 'g> {
     name: String,
     kind: Kind,
     scratch: Vec<Scratch>,
-    bodies: Vec<Body>,
+    bodies: Vec<Arc<Body>>,
     taken: BTreeSet<String>,
     outer: Vec<(String, Dim)>,
 }
@@ -142,8 +143,8 @@ impl<'s, 'g> Maker<'s, 'g> {
     /// Adds a body and gives the statement that calls it.
     pub(crate) fn call(&mut self, body: Body, args: Vec<Arg>) -> Stmt {
         assert_eq!(body.params.len(), args.len(), "one argument for each parameter of `{}`", body.name);
-        let at = self.bodies.iter().position(|b| *b == body).unwrap_or_else(|| {
-            self.bodies.push(body);
+        let at = self.bodies.iter().position(|b| **b == body).unwrap_or_else(|| {
+            self.bodies.push(Arc::new(body));
             self.bodies.len() - 1
         });
         Stmt::Call { body: at, args }

@@ -40,7 +40,7 @@ fn map_to(
     let origin = &chunk * &n(CHUNK);
     let count = m.variable("count", &n(CHUNK + 1));
     let block = vec![let_min(&count, vec![n(CHUNK), &width - &origin])];
-    let call = strip_to(&mut m, node, (name, &target), &env, origin, &var(&count));
+    let call = strip_to(&mut m, node, &target, &env, origin, &var(&count));
     m.finish([block, vec![call]].concat(), node, id, product(&shape))
 }
 
@@ -98,19 +98,19 @@ pub(crate) fn strip(
     origin: Dim,
     count: &Dim,
 ) -> crate::kernel::Stmt {
-    strip_to(m, node, (&buffer.name, &stored(id, buffer)), env, origin, count)
+    strip_to(m, node, &stored(id, buffer), env, origin, count)
 }
 
 /// As [`strip`], to any place.
 fn strip_to(
     m: &mut Maker<'_, '_>,
     node: NodeId,
-    (name, target): (&str, &Stored),
+    target: &Stored,
     env: &Env,
     origin: Dim,
     count: &Dim,
 ) -> crate::kernel::Stmt {
-    let mut b = Builder::new(format!("{name}.strip"));
+    let mut b = Builder::new("strip");
     let mut s = Strip::new(m.scope, Visit::Lanes, origin, &[target.base]);
     let trip = s.integer(&mut b, count);
     b.lanes(trip, (), |b, index, ()| {

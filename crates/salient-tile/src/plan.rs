@@ -3,10 +3,10 @@
 //! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts, buffers and
 //! kernels are made by `schedule`.
 
-use crate::attention::{any_place, query_axis, tiled_scores};
+use crate::attention::{any_place, expressions_of, query_axis, tiled_scores};
 use crate::contraction::{Contraction, contraction, sum_of_products};
 use crate::index::{Bound, Ranges};
-use crate::keep::kept;
+use crate::keep::{Uses, kept, uses};
 use crate::layout::innermost;
 use crate::repeat::Repeats;
 use crate::statistics::statistics;
@@ -57,6 +57,12 @@ pub(crate) struct Planner<'g> {
     fuse: bool,
     /// Products inside scores that are not stored.
     tiled: BTreeSet<NodeId>,
+    /// Whether each node is an expression of them.
+    of_scores: Vec<bool>,
+    /// Where the value of each node goes.
+    uses: Vec<Uses>,
+    /// The nodes that are results of the model.
+    outputs: BTreeSet<NodeId>,
     /// Element-wise nodes that are stored for their several readers, or for what their kernel holds.
     kept: BTreeSet<NodeId>,
     /// Reductions that the kernel of the only rows that need them holds.
@@ -78,9 +84,12 @@ impl<'g> Planner<'g> {
     /// Nothing is decided yet, but which values are stored for their several readers.
     pub(crate) fn new(g: &'g Graph, fuse: bool) -> Planner<'g> {
         let tiled = tiled_scores(g, fuse);
-        let kept = if fuse { kept(g, &tiled) } else { BTreeSet::new() };
-        let (forms, guarded) = (BTreeMap::new(), RefCell::default());
-        Planner { g, fuse, tiled, kept, held: BTreeSet::new(), forms, guarded }
+        let of_scores = expressions_of(g, |id| tiled.contains(&id));
+        let uses = uses(g);
+        let outputs = g.outputs().iter().map(|o| o.node).collect();
+        let kept = if fuse { kept(g, &uses, &of_scores) } else { BTreeSet::new() };
+        let (held, forms, guarded) = (BTreeSet::new(), BTreeMap::new(), RefCell::default());
+        Planner { g, fuse, tiled, of_scores, uses, outputs, kept, held, forms, guarded }
     }
 
     /// Whether a node is stored wherever it is read.
@@ -90,21 +99,26 @@ impl<'g> Planner<'g> {
 
     /// Decides which reductions are held.
     fn hold(&mut self) {
-        let found = statistics(self.g, &self.kept, &self.tiled, |id| innermost(self.g, id));
+        let lies = |id| innermost(self.g, id);
+        let found = statistics(self.g, &self.kept, (&self.uses, &self.of_scores), lies);
         let kept = self.kept.clone();
         self.kept.extend(found.values());
+        let mut of_rows: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        found.iter().for_each(|(held, root)| of_rows.entry(*root).or_default().push(*held));
         let is_map = |root: NodeId| matches!(self.form(root).0, Form::Map);
-        let (rows, others): (BTreeSet<NodeId>, BTreeSet<NodeId>) =
-            found.values().copied().partition(|root| is_map(*root) && !self.reads_more(*root, &found));
+        let holds = |(root, held): (&NodeId, &Vec<NodeId>)| {
+            (is_map(*root) && !self.reads_more(*root, held)).then_some(*root)
+        };
+        let rows: BTreeSet<NodeId> = of_rows.iter().filter_map(holds).collect();
         self.held = found.into_iter().filter(|(_, root)| rows.contains(root)).map(|(id, _)| id).collect();
-        self.kept.retain(|id| kept.contains(id) || !others.contains(id));
+        self.kept.retain(|id| kept.contains(id) || rows.contains(id));
     }
 
-    /// Whether rows read where a tensor may end and the reductions that they hold do not: these are computed wherever they
+    /// Whether rows read where a tensor may end and the reductions `held` for them do not: these are computed wherever they
     /// stand, the rest only where it is asked for.
-    fn reads_more(&self, root: NodeId, held: &BTreeMap<NodeId, NodeId>) -> bool {
+    fn reads_more(&self, root: NodeId, held: &[NodeId]) -> bool {
         let g = self.g;
-        let own = held.iter().filter(|(_, rows)| **rows == root).map(|(id, _)| g.args(*id)[0]);
+        let own = held.iter().map(|id| g.args(*id)[0]);
         let (mut seen, mut stack) = (BTreeSet::new(), own.collect::<Vec<_>>());
         let mut more = false;
         // What the reductions go over, then the rest.
@@ -128,13 +142,12 @@ impl<'g> Planner<'g> {
         if self.fuse {
             self.hold();
         }
-        let mut work: Vec<NodeId> = self.g.outputs().iter().map(|o| o.node).collect();
+        let mut work = self.outputs.clone();
         if !self.fuse {
             work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
         }
         // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
-        work.sort_unstable();
-        while let Some(id) = work.pop() {
+        while let Some(id) = work.pop_last() {
             if self.forms.contains_key(&id) {
                 continue;
             }
@@ -144,8 +157,6 @@ impl<'g> Planner<'g> {
             for operand in operands {
                 self.frontier(operand, &mut seen, &mut work);
             }
-            work.sort_unstable();
-            work.dedup();
         }
         self.forms
     }
@@ -200,7 +211,7 @@ impl<'g> Planner<'g> {
     }
 
     /// Anchors that the expression of `id` reads.
-    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut Vec<NodeId>) {
+    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut BTreeSet<NodeId>) {
         if !seen.insert(id) {
             return;
         }
@@ -208,7 +219,7 @@ impl<'g> Planner<'g> {
         if self.held.contains(&id) {
             self.frontier(self.g.args(id)[0], seen, work);
         } else if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
-            work.push(id);
+            work.insert(id);
         } else {
             self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
         }
@@ -291,7 +302,7 @@ impl<'g> Planner<'g> {
     }
 
     fn is_output(&self, id: NodeId) -> Flag {
-        Flag(self.g.outputs().iter().any(|o| o.node == id))
+        Flag(self.outputs.contains(&id))
     }
 
     /// Whether every use of `anchor` ends in `root`, through nodes of `inline`.
@@ -321,7 +332,7 @@ impl<'g> Planner<'g> {
         }
         let is_stored =
             |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
-        let (query, inside) = query_axis(g, anchor, &is_stored)?;
+        let (query, inside) = query_axis(g, anchor, &self.of_scores, &is_stored)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         let values = &g.args(anchor)[1..];
         if values.is_empty() && inside.is_empty() {

@@ -9,7 +9,6 @@ use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Role, RowBlocks, Stmt};
 use crate::panels::Panels;
 use crate::strip::{Scope, Stored};
 use salient_ir::{AxisId, Graph, NodeId, Op};
-use salient_vector::Body;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -201,7 +200,7 @@ impl<'g> Repeats<'g> {
             reads: all(&kernel.reads),
             writes: all(&kernel.writes),
             block: statements(&kernel.block, next),
-            bodies: kernel.bodies.iter().map(|body| self.body(block, body)).collect(),
+            bodies: kernel.bodies.clone(),
             item: kernel.item.clone(),
             items: kernel.items.clone(),
             scratch: kernel.scratch.clone(),
@@ -211,16 +210,6 @@ impl<'g> Repeats<'g> {
             row_blocks: (kernel.row_blocks.as_ref())
                 .map(|r| RowBlocks { buffer: next[&r.buffer], ..r.clone() }),
         }
-    }
-
-    /// A body under the names of the next block.
-    fn body(&self, block: usize, body: &Body) -> Body {
-        let mut body = body.clone();
-        body.name = self.renamed(block, &body.name);
-        for param in &mut body.params {
-            param.name = self.renamed(block, &param.name);
-        }
-        body
     }
 
     /// What was packed for the block before is packed for this one: kernels that come may ask for it.

@@ -39,7 +39,7 @@ pub(crate) fn reduce(
     let extent = m.scope.graph.extent(axis).clone();
     let dtype = m.scope.graph.node(x).dtype;
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new(format!("{}.{}", target.buffer.name, op.info().name));
+    let mut b = Builder::new(op.info().name);
     // There is no product across lanes: it is taken one by one.
     let visit = if op == ReduceOp::Prod { Visit::Single } else { Visit::Lanes };
     let mut s = Strip::new(m.scope, visit, n(0), &[out.base]);
@@ -230,7 +230,7 @@ pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>) -> Kern
     let (mut m, env) = begin(scope, target, along);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new(format!("{}.rows", target.buffer.name));
+    let mut b = Builder::new("rows");
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let mut passes = 1;
@@ -269,7 +269,7 @@ pub(crate) fn normalise(
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new(format!("{}.{}", target.buffer.name, op.info().name));
+    let mut b = Builder::new(op.info().name);
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let zero = b.f32(0.0);
@@ -342,7 +342,7 @@ pub(crate) fn log_sum_exp(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisI
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new(format!("{}.log_sum_exp", target.buffer.name));
+    let mut b = Builder::new("log_sum_exp");
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
@@ -378,7 +378,7 @@ pub(crate) fn cumulate(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, 
     let extent = m.scope.graph.extent(axis).clone();
     let float = m.scope.graph.node(x).dtype.is_float();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new(format!("{}.cumsum", target.buffer.name));
+    let mut b = Builder::new("cumsum");
     let mut s = Strip::new(m.scope, Visit::Single, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     if float {

@@ -80,16 +80,19 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         let target = Target { node: *node, id, buffer: &buffer };
         let same =
             repeats.before(*node).and_then(|n| forms.get(&n)).is_some_and(|f| form.follows(f, &repeats));
+        let same = same && out.appends_alike(*node, &repeats);
         let mut around = Around { scope: &mut scope, buffers: &mut out.buffers, homes: &out.homes };
         let copied = if same { repeats.copy(*node, &out.kernels, &names, &mut around) } else { None };
         if let Some(copied) = copied {
+            out.append_again(*node, &repeats);
             out.copies.extend(copied.of.map(|of| Some(out.copies[of].unwrap_or(of))).collect::<Vec<_>>());
             out.kernels.extend(copied.kernels);
-        } else if let Some(kernel) = out.append(&mut scope, target) {
-            out.push_kernels(vec![kernel]);
         } else {
             let (buffers, checks) = (out.buffers.len(), scope.checks.len());
-            let kernels = compute(&mut scope, form, target, &mut out.buffers);
+            let kernels = match out.append(&mut scope, target) {
+                Some(kernel) => vec![kernel],
+                None => compute(&mut scope, form, target, &mut out.buffers),
+            };
             let made = out.kernels.len()..out.kernels.len() + kernels.len();
             repeats.note(*node, made, buffers..out.buffers.len(), scope.checks.len() > checks);
             out.push_kernels(kernels);
@@ -214,12 +217,43 @@ impl<'g> Assembler<'g> {
 
     /// Where the target is a state that a call appends to, the kernel that stores what is new.
     fn append(&mut self, scope: &mut Scope<'_>, target: Target<'_>) -> Option<Kernel> {
-        let Role::Output(k) = target.buffer.role else { return None };
-        let state = self.g.states().iter().find(|s| s.output == k)?;
-        let input = self.with_role(Role::Input(state.input))?;
+        let input = self.state_before(target.id)?;
         let kernel = append(scope, input, target.node, target.id, target.buffer)?;
         self.appends.push(Append { input, output: target.id });
         Some(kernel)
+    }
+
+    /// Where the state lies before the call whose value after it a buffer holds.
+    fn state_before(&self, buffer: BufferId) -> Option<BufferId> {
+        let Role::Output(k) = self.buffers[buffer.0].role else { return None };
+        let state = self.g.states().iter().find(|s| s.output == k)?;
+        self.with_role(Role::Input(state.input))
+    }
+
+    /// The states before the call that belong to a node and to that of the block before, if they are states.
+    fn states(&self, node: NodeId, repeats: &Repeats<'_>) -> Option<[Option<BufferId>; 2]> {
+        let before = self.homes.get(&repeats.before(node)?)?;
+        Some([*before, *self.homes.get(&node)?].map(|home| self.state_before(home)))
+    }
+
+    /// Whether a node is a state as the one of the block before is.
+    fn appends_alike(&self, node: NodeId, repeats: &Repeats<'_>) -> bool {
+        match self.states(node, repeats) {
+            Some([None, None]) => true,
+            Some([Some(before), Some(own)]) => {
+                repeats.shift(self.buffers[before.0].node) == self.buffers[own.0].node
+            }
+            Some([Some(_), None] | [None, Some(_)]) | None => false,
+        }
+    }
+
+    /// Notes that a call appends to the state that a node is, if it does to that of the block before.
+    fn append_again(&mut self, node: NodeId, repeats: &Repeats<'_>) {
+        if let Some([Some(before), Some(input)]) = self.states(node, repeats)
+            && self.appends.iter().any(|a| a.input == before)
+        {
+            self.appends.push(Append { input, output: self.homes[&node] });
+        }
     }
 
     /// Kernels that are no copies.

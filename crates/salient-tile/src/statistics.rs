@@ -5,19 +5,18 @@
 //! rest to one thread.
 
 use crate::contraction::contraction;
-use crate::keep::{of_scores, uses};
+use crate::keep::Uses;
 use salient_ir::{AxisId, DType, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The reductions that are held, each with the element-wise node whose kernel holds it and which is stored for that. `lies`
-/// gives the innermost axis of a node that is stored: lanes run along it. What goes over the products `tiled` is not held.
+/// gives the innermost axis of a node that is stored: lanes run along it. What goes over anything `of_scores` is not held.
 pub(crate) fn statistics(
     g: &Graph,
     kept: &BTreeSet<NodeId>,
-    tiled: &BTreeSet<NodeId>,
+    (uses, of_scores): (&[Uses], &[bool]),
     lies: impl Fn(NodeId) -> Option<AxisId>,
 ) -> BTreeMap<NodeId, NodeId> {
-    let (uses, of_scores) = (uses(g), of_scores(g, tiled));
     let outputs: BTreeSet<NodeId> = g.outputs().iter().map(|o| o.node).collect();
     let mut held = BTreeMap::new();
     for id in g.ids().rev() {

@@ -7,14 +7,15 @@ use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{DType, Dim, Name};
+use std::rc::Rc;
 
 /// A dimension of a type with the dimension of the value that stands against it.
 struct Pair<'a> {
     expr: &'a Expr,
     actual: Dim,
-    /// The value's place, and what is to be said about it.
+    /// The value's place, and the value.
     place: Span,
-    shape: String,
+    of: Rc<Tensor>,
 }
 
 /// Whether a pair could be settled.
@@ -83,7 +84,7 @@ impl<'a> Lowerer<'a, '_> {
                 pair.expr.span,
                 format!("`{text}` does not determine its dimensions"),
             )
-            .also(pair.place, format!("{} stands against it", pair.shape))
+            .also(pair.place, format!("{} stands against it", self.shape_text(&pair.of)))
             .help("bind them elsewhere: by another parameter, or in brackets")
             .into());
         }
@@ -174,7 +175,7 @@ impl<'a> Lowerer<'a, '_> {
         if !fits {
             return Err(wrong(self, t).into());
         }
-        let text = self.shape_text(t);
+        let of = Rc::new(t.clone());
         for (n, extent) in shape.iter().enumerate() {
             let Extent::Dim(own, expr) = extent else { continue };
             let at = if rest.is_some_and(|r| r < n) { rank - (shape.len() - n) } else { n };
@@ -195,7 +196,7 @@ impl<'a> Lowerer<'a, '_> {
                 Name::from(label)
             });
             t.pos[at].label = label;
-            pairs.push(Pair { expr, actual, place, shape: text.clone() });
+            pairs.push(Pair { expr, actual, place, of: of.clone() });
         }
         if let Some(r) = rest {
             let covered = rank + 1 - shape.len();
@@ -240,7 +241,7 @@ impl<'a> Lowerer<'a, '_> {
             pair.place,
             format!("`{text}` of `{}` would be both {expected} and {}", f.name.name, pair.actual),
         )
-        .saying(format!("{}: {} where `{text}` stands", pair.shape, pair.actual));
+        .saying(format!("{}: {} where `{text}` stands", self.shape_text(&pair.of), pair.actual));
         let mut names = Vec::new();
         names_in(pair.expr, &mut names);
         for name in names {
@@ -277,7 +278,11 @@ impl<'a> Lowerer<'a, '_> {
         match rest {
             Some(rest) => self.solve(open, rest, pair),
             None => Err(Diagnostic::error(pair.place, format!("{actual} is not divisible by {k}"))
-                .saying(format!("{}: {actual} where `{}` stands", pair.shape, self.source_text(pair.expr)))
+                .saying(format!(
+                    "{}: {actual} where `{}` stands",
+                    self.shape_text(&pair.of),
+                    self.source_text(pair.expr)
+                ))
                 .also(pair.expr.span, "declared here")
                 .into()),
         }

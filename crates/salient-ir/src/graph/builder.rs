@@ -7,13 +7,14 @@ use crate::op::{Const, Op};
 use crate::ty::DType;
 use crate::typing::{TypeError, result_type};
 use petgraph::graph::DiGraph;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Builds a graph. Equal nodes (same operator, same arguments) are one node.
 #[derive(Clone, Debug)]
 pub struct Builder {
     graph: Graph,
-    interned: HashMap<(Op, Args), NodeId>,
+    interned: FxHashMap<(Op, Args), NodeId>,
 }
 
 impl std::ops::Deref for Builder {
@@ -26,7 +27,7 @@ impl std::ops::Deref for Builder {
 impl Builder {
     /// An empty graph for a model of that name.
     pub fn new(name: &str) -> Builder {
-        Builder { graph: Graph::empty(name), interned: HashMap::new() }
+        Builder { graph: Graph::empty(name), interned: FxHashMap::default() }
     }
 
     /// A builder with the axes, inputs, parameters, states and requirements of `graph`, and no nodes: axis ids and
