@@ -19,8 +19,9 @@ pub type Bindings = BTreeMap<Name, i64>;
 /// A dimension: a polynomial with integer coefficients over symbols and quotients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dim {
-    /// Sorted by monomial, no zero coefficient; the empty monomial is the constant term.
-    terms: Vec<(Vec<Atom>, i64)>,
+    /// Sorted by monomial, no zero coefficient; the empty monomial is the constant term. Shared: kernels of equal blocks
+    /// are full of equal dimensions.
+    terms: Arc<[(Vec<Atom>, i64)]>,
 }
 
 /// What a polynomial is made of.
@@ -29,9 +30,9 @@ enum Atom {
     /// A named dimension.
     Symbol(Name),
     /// A quotient that must come out even, such as `D / H`; never reducible to a polynomial.
-    Exact(Box<Dim>, Box<Dim>),
+    Exact(Dim, Dim),
     /// A quotient rounded down, as extents of strided slices are.
-    Floor(Box<Dim>, Box<Dim>),
+    Floor(Dim, Dim),
 }
 
 impl Atom {
@@ -72,16 +73,21 @@ pub enum DimError {
 impl Dim {
     /// The constant `n`.
     pub fn constant(n: i64) -> Dim {
-        if n == 0 { Dim { terms: Vec::new() } } else { Dim { terms: vec![(Vec::new(), n)] } }
+        if n == 0 { Dim { terms: Arc::default() } } else { Dim::term(Vec::new(), n) }
     }
 
     /// The named dimension.
     pub fn symbol(name: &str) -> Dim {
-        Dim { terms: vec![(vec![Atom::Symbol(name.into())], 1)] }
+        Dim::atom(Atom::Symbol(name.into()))
     }
 
     fn atom(atom: Atom) -> Dim {
-        Dim { terms: vec![(vec![atom], 1)] }
+        Dim::term(vec![atom], 1)
+    }
+
+    /// One monomial, its atoms sorted, with a coefficient that is not zero.
+    fn term(atoms: Vec<Atom>, coef: i64) -> Dim {
+        Dim { terms: Arc::new([(atoms, coef)]) }
     }
 
     fn from_map(map: BTreeMap<Vec<Atom>, i64>) -> Dim {
@@ -90,7 +96,7 @@ impl Dim {
 
     /// The value, if no symbol is in it.
     pub fn as_constant(&self) -> Option<i64> {
-        match self.terms.as_slice() {
+        match &*self.terms {
             [] => Some(0),
             [(m, c)] if m.is_empty() => Some(*c),
             _ => None,
@@ -99,7 +105,7 @@ impl Dim {
 
     /// The name, if it is a single symbol.
     pub fn as_symbol(&self) -> Option<&Name> {
-        match self.terms.as_slice() {
+        match &*self.terms {
             [(m, 1)] => match m.as_slice() {
                 [Atom::Symbol(name)] => Some(name),
                 _ => None,
@@ -132,18 +138,18 @@ impl Dim {
     /// Every symbol that `with` maps is replaced by its dimension.
     pub fn substitute(&self, with: &BTreeMap<Name, Dim>) -> Dim {
         let mut out = Dim::constant(0);
-        for (atoms, coef) in &self.terms {
+        for (atoms, coef) in self.terms.iter() {
             let mut term = Dim::constant(*coef);
             for atom in atoms {
                 let value = match atom {
                     Atom::Symbol(name) => with.get(name).cloned().unwrap_or_else(|| Dim::symbol(name)),
                     Atom::Exact(a, b) => {
                         let (a, b) = (a.substitute(with), b.substitute(with));
-                        a.exact_div(&b).unwrap_or_else(|| Dim::atom(Atom::Exact(Box::new(a), Box::new(b))))
+                        a.exact_div(&b).unwrap_or_else(|| Dim::atom(Atom::Exact(a, b)))
                     }
                     Atom::Floor(a, b) => {
                         let (a, b) = (a.substitute(with), b.substitute(with));
-                        a.floor_div(&b).unwrap_or_else(|| Dim::atom(Atom::Floor(Box::new(a), Box::new(b))))
+                        a.floor_div(&b).unwrap_or_else(|| Dim::atom(Atom::Floor(a, b)))
                     }
                 };
                 term = &term * &value;
@@ -157,7 +163,7 @@ impl Dim {
     pub fn eval(&self, bindings: &Bindings) -> Result<i64, DimError> {
         let overflow = || DimError::Overflow(self.clone());
         let mut sum = 0i64;
-        for (atoms, coef) in &self.terms {
+        for (atoms, coef) in self.terms.iter() {
             let mut product = *coef;
             for atom in atoms {
                 let value = match atom {
@@ -167,10 +173,10 @@ impl Dim {
                     Atom::Exact(a, b) => {
                         let (n, d) = (a.eval(bindings)?, b.eval(bindings)?);
                         if d == 0 {
-                            return Err(DimError::ZeroDivisor((**b).clone()));
+                            return Err(DimError::ZeroDivisor(b.clone()));
                         }
                         if n % d != 0 {
-                            let (num, den) = ((**a).clone(), (**b).clone());
+                            let (num, den) = (a.clone(), b.clone());
                             return Err(DimError::NotDivisible { num, num_value: n, den, den_value: d });
                         }
                         n / d
@@ -178,7 +184,7 @@ impl Dim {
                     Atom::Floor(a, b) => {
                         let (n, d) = (a.eval(bindings)?, b.eval(bindings)?);
                         if d == 0 {
-                            return Err(DimError::ZeroDivisor((**b).clone()));
+                            return Err(DimError::ZeroDivisor(b.clone()));
                         }
                         n.div_euclid(d)
                     }
@@ -208,7 +214,7 @@ impl Dim {
     /// `(a, b)` with `self = a * symbol + b` and the symbol in neither; `None` if it is not of that form.
     pub fn linear_in(&self, symbol: &str) -> Option<(Dim, Dim)> {
         let (mut slope, mut rest) = (BTreeMap::new(), BTreeMap::new());
-        for (atoms, coef) in &self.terms {
+        for (atoms, coef) in self.terms.iter() {
             let (with, without): (Vec<Atom>, Vec<Atom>) =
                 atoms.iter().cloned().partition(|a| a.mentions(symbol));
             match with.as_slice() {
@@ -223,8 +229,8 @@ impl Dim {
     /// `(q, r)` with `self = q * by + r`, where `q` gathers the terms that `by` provably divides.
     pub fn split_multiple(&self, by: &Dim) -> (Dim, Dim) {
         let (mut quotient, mut rest) = (Dim::constant(0), Dim::constant(0));
-        for term in &self.terms {
-            let term = Dim { terms: vec![term.clone()] };
+        for term in self.terms.iter() {
+            let term = Dim::term(term.0.clone(), term.1);
             match (term.as_constant(), by.as_constant()) {
                 (Some(c), Some(b)) if b != 0 => {
                     quotient = &quotient + &Dim::constant(c.div_euclid(b));
@@ -244,8 +250,8 @@ impl Dim {
     pub fn upper_bound(&self, below: &BTreeMap<Name, Dim>) -> Dim {
         let bounded = |atom: &Atom| below.keys().any(|s| atom.mentions(s));
         let mut out = Dim::constant(0);
-        for (atoms, coef) in &self.terms {
-            let term = Dim { terms: vec![(atoms.clone(), *coef)] };
+        for (atoms, coef) in self.terms.iter() {
+            let term = Dim::term(atoms.clone(), *coef);
             if !atoms.iter().any(bounded) {
                 out = &out + &term;
             } else if *coef > 0 {
@@ -259,16 +265,16 @@ impl Dim {
     /// `q` where it is proved that `self` is the remainder of a division by `q`: `p - q * (p // q)`.
     pub fn remainder_of(&self) -> Option<Dim> {
         self.terms.iter().flat_map(|(m, _)| m).find_map(|atom| match atom {
-            Atom::Floor(p, q) if *self == &**p - &(&**q * &Dim::atom(atom.clone())) => Some((**q).clone()),
+            Atom::Floor(p, q) if *self == p - &(q * &Dim::atom(atom.clone())) => Some(q.clone()),
             Atom::Floor(..) | Atom::Symbol(_) | Atom::Exact(..) => None,
         })
     }
 
     /// `(p, q)` where `self` is `p // q`, rounded down, and nothing else.
     pub fn quotient_of(&self) -> Option<(Dim, Dim)> {
-        match self.terms.as_slice() {
+        match &*self.terms {
             [(atoms, 1)] => match atoms.as_slice() {
-                [Atom::Floor(p, q)] => Some(((**p).clone(), (**q).clone())),
+                [Atom::Floor(p, q)] => Some((p.clone(), q.clone())),
                 _ => None,
             },
             _ => None,
@@ -278,7 +284,7 @@ impl Dim {
     /// The structure, for passes that turn dimensions into code: see [`DimNode`].
     pub fn to_node(&self) -> DimNode {
         let mut sum: Option<DimNode> = None;
-        for (atoms, coef) in &self.terms {
+        for (atoms, coef) in self.terms.iter() {
             let mut product: Option<DimNode> = None;
             for atom in atoms {
                 let node = match atom {

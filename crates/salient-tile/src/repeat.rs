@@ -106,7 +106,7 @@ impl<'g> Repeats<'g> {
             return None;
         }
         let block = self.places[&before].0;
-        self.learn_names(block, names);
+        self.learn_names(block, around.scope.graph, names);
         // Every buffer must have its counterpart before anything is made.
         let mut next = BTreeMap::from([(from, to)]);
         let first = around.buffers.len();
@@ -170,7 +170,7 @@ impl<'g> Repeats<'g> {
         }
     }
 
-    fn learn_names(&mut self, block: usize, names: &'g [Option<String>]) {
+    fn learn_names(&mut self, block: usize, g: &'g Graph, names: &'g [Option<String>]) {
         if self.names.contains_key(&block) {
             return;
         }
@@ -179,7 +179,19 @@ impl<'g> Repeats<'g> {
         let pairs = nodes.filter_map(|id| {
             Some((names[id.index()].as_deref()?, names[self.shift(*id).index()].as_deref()?))
         });
-        self.names.insert(block, pairs.collect());
+        let mut pairs: HashMap<&str, &str> = pairs.collect();
+        // What is stored in an output goes by its name.
+        for (at, out) in g.outputs().iter().enumerate().filter(|(_, out)| self.is_of(block, out.node)) {
+            let next = self.shift(out.node);
+            let place = g.outputs()[..at].iter().filter(|o| o.node == out.node).count();
+            let other = g.outputs().iter().filter(|o| o.node == next).nth(place);
+            pairs.extend(other.map(|other| (&*out.name, &*other.name)));
+        }
+        self.names.insert(block, pairs);
+    }
+
+    fn is_of(&self, block: usize, node: NodeId) -> bool {
+        self.places.get(&node).is_some_and(|(other, _)| *other == block)
     }
 
     /// A name of a node, or one made of it by adding parts, in the next block.

@@ -18,12 +18,12 @@ impl Dim {
             return Some(q);
         }
         // (a / b) / c = a / (b * c), so that the same quotient has one form.
-        if let [(m, 1)] = self.terms.as_slice()
+        if let [(m, 1)] = &*self.terms
             && let [Atom::Exact(num, den)] = m.as_slice()
         {
-            return num.exact_div(&(&**den * by));
+            return num.exact_div(&(den * by));
         }
-        Some(Dim::atom(Atom::Exact(Box::new(self.clone()), Box::new(by.clone()))))
+        Some(Dim::atom(Atom::Exact(self.clone(), by.clone())))
     }
 
     /// `self / by`, rounded down.
@@ -37,7 +37,7 @@ impl Dim {
         if let Some(q) = self.reduce_div(by) {
             return Some(q);
         }
-        Some(Dim::atom(Atom::Floor(Box::new(self.clone()), Box::new(by.clone()))))
+        Some(Dim::atom(Atom::Floor(self.clone(), by.clone())))
     }
 
     /// The quotient, where polynomial division proves that it is even.
@@ -45,14 +45,14 @@ impl Dim {
         if self == by {
             return Some(Dim::constant(1));
         }
-        let [(by_atoms, by_coef)] = by.terms.as_slice() else {
+        let [(by_atoms, by_coef)] = &*by.terms else {
             // A divisor of several terms: only a constant multiple of it.
             let (c0, c1) = (self.terms.first()?.1, by.terms.first()?.1);
             return (c1 != 0 && c0 % c1 == 0 && *self == by * &Dim::constant(c0 / c1))
                 .then(|| Dim::constant(c0 / c1));
         };
         let mut out = BTreeMap::new();
-        for (atoms, coef) in &self.terms {
+        for (atoms, coef) in self.terms.iter() {
             if coef % by_coef != 0 {
                 return None;
             }
@@ -70,10 +70,15 @@ impl Dim {
 impl std::ops::Add for &Dim {
     type Output = Dim;
     fn add(self, other: &Dim) -> Dim {
+        match (self.as_constant(), other.as_constant()) {
+            (Some(0), _) => return other.clone(),
+            (_, Some(0)) => return self.clone(),
+            (Some(_) | None, _) => {}
+        }
         let mut map: BTreeMap<Vec<Atom>, i64> = self.terms.iter().cloned().collect();
         // Equal quotients that add up may come out even: three times `D / 3` is `D`.
         let mut quotients = Vec::new();
-        for (atoms, coef) in &other.terms {
+        for (atoms, coef) in other.terms.iter() {
             let sum = map.get(atoms).map(|c| c + coef);
             match sum {
                 Some(sum) if atoms.iter().any(|a| matches!(a, Atom::Exact(..))) => {
@@ -102,7 +107,7 @@ impl Fraction {
     fn of(atoms: &[Atom]) -> Option<Fraction> {
         atoms.iter().enumerate().find_map(|(at, atom)| {
             let Atom::Exact(num, den) = atom else { return None };
-            let ([(dividend, 1)], Some(by)) = (num.terms.as_slice(), den.as_constant()) else { return None };
+            let ([(dividend, 1)], Some(by)) = (&*num.terms, den.as_constant()) else { return None };
             let mut rest = atoms.to_vec();
             rest.remove(at);
             let mut whole: Vec<Atom> = dividend.iter().chain(&rest).cloned().collect();
@@ -135,7 +140,7 @@ impl Dim {
     fn joined(&self, first: &Fraction) -> Option<Dim> {
         let (mut num, mut den, mut parts) = (0i64, 1i64, 0);
         let mut rest = BTreeMap::new();
-        for (atoms, coef) in &self.terms {
+        for (atoms, coef) in self.terms.iter() {
             let by = match Fraction::of(atoms) {
                 Some(f) if f.whole == first.whole && f.by > 0 => f.by,
                 Some(_) | None if *atoms == first.whole => 1,
@@ -167,9 +172,9 @@ impl Fraction {
     /// The monomial that is so large a part of the whole.
     fn part(&self, by: i64) -> Vec<Atom> {
         let (dividend, rest) = &self.of;
-        let dividend = Dim { terms: vec![(dividend.clone(), 1)] };
+        let dividend = Dim::term(dividend.clone(), 1);
         let mut atoms = rest.clone();
-        atoms.push(Atom::Exact(Box::new(dividend), Box::new(Dim::constant(by))));
+        atoms.push(Atom::Exact(dividend, Dim::constant(by)));
         atoms.sort();
         atoms
     }
@@ -194,9 +199,14 @@ impl std::ops::Sub for &Dim {
 impl std::ops::Mul for &Dim {
     type Output = Dim;
     fn mul(self, other: &Dim) -> Dim {
+        match (self.as_constant(), other.as_constant()) {
+            (Some(1), _) => return other.clone(),
+            (_, Some(1)) => return self.clone(),
+            (Some(_) | None, _) => {}
+        }
         let mut terms = Vec::new();
-        for (xa, xc) in &self.terms {
-            for (ya, yc) in &other.terms {
+        for (xa, xc) in self.terms.iter() {
+            for (ya, yc) in other.terms.iter() {
                 let mut atoms: Vec<Atom> = xa.iter().chain(ya).cloned().collect();
                 atoms.sort();
                 terms.push(cancel(atoms, xc.wrapping_mul(*yc)));
@@ -213,9 +223,9 @@ fn cancel(atoms: Vec<Atom>, coef: i64) -> Dim {
         let Atom::Exact(num, den) = atom else { continue };
         let mut rest = atoms.clone();
         rest.remove(at);
-        let rest = Dim { terms: vec![(rest, coef)] };
+        let rest = Dim::term(rest, coef);
         if let Some(q) = rest.reduce_div(den) {
-            return &**num * &q;
+            return num * &q;
         }
     }
     Dim::from_map(BTreeMap::from([(atoms, coef)]))
