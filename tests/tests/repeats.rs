@@ -4,6 +4,8 @@ use salient::verify::{Trials, verify};
 use salient::{Graph, Options, Sources, lower, optimise, schedule, schedule_blocks};
 use salient_ir::text::print;
 use salient_tests::files::sources;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Models of several layers: the file, the model, its dimensions, and how many of its layers are equal to the letter.
 const MODELS: &[(&str, &str, &str, usize)] = &[
@@ -78,6 +80,20 @@ fn every_block_is_told_of() {
 fn depth_costs_the_optimiser_nothing() {
     let nodes = |sizes| optimise(&lowered("bench/gpt2", "gpt2", sizes), &Options::default()).report.nodes;
     assert_eq!(nodes("V=11 N=16 D=8 H=2 L=5"), nodes("V=11 N=16 D=8 H=2 L=20"));
+}
+
+/// Kernels of a further layer call the bodies that there are.
+#[test]
+fn a_further_layer_brings_no_bodies_of_its_own() {
+    let bodies = |sizes| {
+        let optimised = optimise(&lowered("models/gpt2", "gpt2", sizes), &Options::default());
+        let program = schedule_blocks(&optimised.graph, &optimised.blocks, &Options::default());
+        let all = program.kernels.iter().flat_map(|kernel| &kernel.bodies).map(Arc::as_ptr);
+        (program.kernels.len(), all.collect::<HashSet<_>>().len())
+    };
+    let (few, many) = (bodies("V=11 P=16 D=8 H=2 L=6"), bodies("V=11 P=16 D=8 H=2 L=20"));
+    assert!(many.0 > 2 * few.0, "{few:?} {many:?}");
+    assert_eq!(few.1, many.1);
 }
 
 /// A stack of layers that goes on with what `next` says.

@@ -83,7 +83,7 @@ impl Make {
         (reads, writes): (&[usize], &[usize]),
         (item, items): (&str, Dim),
         slots: &[Dim],
-        bodies: Vec<Arc<Body>>,
+        bodies: Vec<Body>,
         block: Vec<Stmt>,
     ) {
         let ids = |list: &[usize]| list.iter().map(|at| BufferId(*at)).collect();
@@ -100,7 +100,7 @@ impl Make {
                 .map(|count| Scratch { name: "slot".into(), count: count.clone() })
                 .collect(),
             block,
-            bodies,
+            bodies: bodies.into_iter().map(Arc::new).collect(),
             // Enough for any number of threads to be worth it.
             flops: n(1 << 40),
             form: None,
