@@ -3,21 +3,22 @@
 use salient::verify::{Trials, verify};
 use salient::{Graph, Options, Sources, lower, optimise, schedule, schedule_blocks};
 use salient_ir::text::print;
+use salient_opt::Report;
 use salient_tests::files::sources;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Models of several layers: the file, the model, its dimensions, and how many of its layers are equal to the letter.
-const MODELS: &[(&str, &str, &str, usize)] = &[
-    ("bench/gpt2", "gpt2", "V=11 N=16 D=8 H=2 L=5", 5),
-    ("models/gpt2", "gpt2", "V=11 P=16 D=8 H=2 L=5", 5),
-    ("models/gpt2", "gpt2_scores", "V=11 P=16 D=8 H=2 L=5", 5),
-    ("models/llama", "llama", "V=11 D=16 H=4 G=2 F=12 L=5", 5),
-    ("models/vit", "vit", "N=7 S=8 P=4 D=8 H=2 F=12 L=5", 5),
+/// Models of several layers: the file, the model, its dimensions, and how many layers of each chain are equal to the letter.
+const MODELS: &[(&str, &str, &str, &[usize])] = &[
+    ("bench/gpt2", "gpt2", "V=11 N=16 D=8 H=2 L=5", &[5]),
+    ("models/gpt2", "gpt2", "V=11 P=16 D=8 H=2 L=5", &[5]),
+    ("models/gpt2", "gpt2_scores", "V=11 P=16 D=8 H=2 L=5", &[5]),
+    ("models/llama", "llama", "V=11 D=16 H=4 G=2 F=12 L=5", &[5]),
+    ("models/vit", "vit", "N=7 S=8 P=4 D=8 H=2 F=12 L=5", &[5]),
     // The first layer reads features under another name than those behind it.
-    ("models/minilm", "minilm", "V=11 P=16 D=8 H=2 F=12 L=6", 5),
-    // Of encoder and decoder the one with more parameters.
-    ("models/t5", "t5", "V=11 D=8 H=2 E=4 F=12 L=5 N=8 max_distance=20", 5),
+    ("models/minilm", "minilm", "V=11 P=16 D=8 H=2 F=12 L=6", &[5]),
+    // The encoder, then the decoder.
+    ("models/t5", "t5", "V=11 D=8 H=2 E=4 F=12 L=5 N=8 max_distance=20", &[5, 5]),
 ];
 
 fn lowered(file: &str, model: &str, sizes: &str) -> Graph {
@@ -33,6 +34,11 @@ fn inline(source: &str) -> Graph {
     lower(&sources, &Options::default()).unwrap_or_else(|e| panic!("{e}")).graph
 }
 
+/// How many equal blocks each chain has.
+fn chains(report: &Report) -> Vec<usize> {
+    report.repeated.iter().map(|chain| chain.times).collect()
+}
+
 #[track_caller]
 fn agrees(graph: &Graph) {
     let trials = Trials { count: 3, seed: 7, ..Trials::default() };
@@ -46,15 +52,14 @@ fn models_of_equal_layers_mean_what_they_meant() {
     for (file, model, sizes, times) in MODELS {
         let graph = lowered(file, model, sizes);
         let optimised = optimise(&graph, &Options::default());
-        let repeated = optimised.report.repeated.as_ref().map(|r| r.times);
-        assert_eq!(repeated, Some(*times), "{file}");
+        assert_eq!(chains(&optimised.report), *times, "{file}");
         assert_eq!(salient_ir::verify::verify(&optimised.graph), Vec::<String>::new(), "{file}");
         let text = print(&optimised.graph);
         assert_eq!(text, print(&optimise(&graph, &Options::default()).graph), "{file}");
         assert_eq!(text, print(&inline(&text)), "{file}");
         // The kernels of the blocks between are copies, and just what scheduling each of them makes.
         let (fused, options) = (&optimised.graph, Options::default());
-        let once = schedule_blocks(fused, &optimised.blocks, &options);
+        let once = schedule_blocks(fused, &optimised.chains, &options);
         assert!(once.copies.iter().flatten().count() > 0, "{file}");
         let each = schedule(fused, &options);
         for print in [salient_tile::text::print, salient_tile::text::print_bodies] {
@@ -87,7 +92,7 @@ fn depth_costs_the_optimiser_nothing() {
 fn a_further_layer_brings_no_bodies_of_its_own() {
     let bodies = |sizes| {
         let optimised = optimise(&lowered("models/gpt2", "gpt2", sizes), &Options::default());
-        let program = schedule_blocks(&optimised.graph, &optimised.blocks, &Options::default());
+        let program = schedule_blocks(&optimised.graph, &optimised.chains, &Options::default());
         let all = program.kernels.iter().flat_map(|kernel| &kernel.bodies).map(Arc::as_ptr);
         (program.kernels.len(), all.collect::<HashSet<_>>().len())
     };
@@ -115,22 +120,22 @@ model m[L = 6](x: f32[B, D]) -> (y: f32[B, D]) {{
 
 #[test]
 fn what_is_no_chain_of_equal_blocks_is_optimised_whole() {
-    let repeated = |graph: &Graph| optimise(graph, &Options::default()).report.repeated.map(|r| r.times);
+    let repeated = |graph: &Graph| chains(&optimise(graph, &Options::default()).report);
     let plain = stack("x = layer(x) as h.{l}");
-    assert_eq!(repeated(&plain), Some(6));
+    assert_eq!(repeated(&plain), [6]);
     agrees(&plain);
     // Each block reads what the two before it gave.
     let skips =
         stack("let now = x\n        x = layer(x) as h.{l}\n        x = x + before\n        before = now");
-    assert_eq!(repeated(&skips), None);
+    assert_eq!(repeated(&skips), Vec::<usize>::new());
     agrees(&skips);
     // Each block computes something else.
     let scaled = stack("x = layer(x * l) as h.{l}");
-    assert_eq!(repeated(&scaled), None);
+    assert_eq!(repeated(&scaled), Vec::<usize>::new());
     agrees(&scaled);
     // Every block reads what goes into the first.
     let shared = stack("x = layer(x) as h.{l}\n        x = x * before");
-    assert_eq!(repeated(&shared), Some(6));
+    assert_eq!(repeated(&shared), [6]);
     agrees(&shared);
 }
 
@@ -154,7 +159,7 @@ model m[L = 5](x: f32[T, D]) -> (y: f32[T, D]) {{
 }}"
         ));
         let report = optimise(&graph, &Options::default()).report;
-        assert_eq!(report.repeated.map(|r| r.times), Some(5));
+        assert_eq!(chains(&report), [5]);
         agrees(&graph);
         report.certificates.iter().filter(|c| c.op.info().reduces).count()
     };

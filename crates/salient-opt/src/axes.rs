@@ -16,9 +16,9 @@ use std::collections::HashMap;
 /// What each free axis of a node is replaced by: nodes of the new graph, by axis of the old.
 type Subst = Vec<(AxisId, NodeId)>;
 
-/// The same model over canonical axes. Names and places of nodes are kept. `tied` are an input and an output, by
+/// The same model over canonical axes. Names and places of nodes are kept. `tied` are inputs and outputs, by
 /// position, whose axes are of one kind: the output of one computation becomes the input of another.
-pub(crate) fn canonicalise(g: &Graph, tied: Option<(usize, usize)>) -> Graph {
+pub(crate) fn canonicalise(g: &Graph, tied: &[(usize, usize)]) -> Graph {
     // A first run finds how inputs are read and which axes occur; the second is built on that.
     let mut survey = Renamer::new(g, &Plan::default(), tied);
     survey.run();
@@ -61,7 +61,7 @@ struct Renamer<'a> {
 }
 
 impl<'a> Renamer<'a> {
-    fn new(g: &'a Graph, plan: &Plan, tied: Option<(usize, usize)>) -> Renamer<'a> {
+    fn new(g: &'a Graph, plan: &Plan, tied: &[(usize, usize)]) -> Renamer<'a> {
         let mut r = Renamer {
             g,
             b: Builder::new(g.name()),
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn names_of_indices_do_not_matter() {
-        let text = |names, swapped| salient_ir::text::print(&canonicalise(&scores(names, swapped), None));
+        let text = |names, swapped| salient_ir::text::print(&canonicalise(&scores(names, swapped), &[]));
         let first = text(["i", "j", "e"], false);
         assert!(first.contains("= x[t, e] * x[t.1, e]"), "{first}");
         for names in [["t", "s", "d"], ["j", "t", "x"], ["t.1", "t", "d"]] {

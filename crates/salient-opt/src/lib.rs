@@ -78,8 +78,8 @@ pub struct Report {
     pub misses: Vec<Miss>,
     /// Norms and activations that have a name.
     pub named: Vec<Named>,
-    /// Set if the model is a chain of equal blocks, which were optimised as one.
-    pub repeated: Option<Repeated>,
+    /// The chains of equal blocks in the model, each of which was optimised as one block.
+    pub repeated: Vec<Repeated>,
 }
 
 /// A chain of equal blocks.
@@ -98,8 +98,8 @@ pub struct Optimised {
     pub graph: Graph,
     /// What happened.
     pub report: Report,
-    /// If the model is a chain of equal blocks, the nodes of each, corresponding ones at the same position.
-    pub blocks: Vec<Vec<NodeId>>,
+    /// For each chain of equal blocks the nodes of each block, corresponding ones at the same position.
+    pub chains: Vec<Vec<Vec<NodeId>>>,
 }
 
 /// The best equal graph that the rules and the limits reach. The same graph gives the same result on every run, and
@@ -123,8 +123,19 @@ const SMALLEST_LIMIT: usize = 2_000;
 const GROWTH: usize = 30;
 
 fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
-    let outlined = repeat::find(graph).and_then(|chain| run_once(rules, graph, options, &chain));
-    outlined.unwrap_or_else(|| run_whole(rules, graph, options, &Border::default()).0)
+    run_parts(rules, graph, options, &Border::default()).0
+}
+
+/// Optimises a graph with one block for each chain of equal ones. The second result says of each output whether it is
+/// finite.
+fn run_parts(
+    rules: &[rules::Rule],
+    graph: &Graph,
+    options: &Options,
+    border: &Border,
+) -> (Optimised, Vec<bool>) {
+    let outlined = repeat::find(graph).and_then(|chain| run_once(rules, graph, options, border, &chain));
+    outlined.unwrap_or_else(|| run_whole(rules, graph, options, border))
 }
 
 /// How a graph borders on others of which it is a part.
@@ -132,37 +143,45 @@ fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
 struct Border {
     /// Inputs that may hold what is not finite: values computed elsewhere.
     unsure: BTreeSet<usize>,
-    /// An input and an output whose axes are of one kind.
-    tied: Option<(usize, usize)>,
+    /// Inputs and outputs whose axes are of one kind.
+    tied: Vec<(usize, usize)>,
 }
 
-/// Optimises one block of a chain, and what surrounds the chain; `None` if the graph cannot be taken apart so.
+/// Optimises one block of a chain, and what surrounds the chain, where there may be others; `None` if the graph cannot be
+/// taken apart so.
 fn run_once(
     rules: &[rules::Rule],
     graph: &Graph,
     options: &Options,
+    border: &Border,
     chain: &repeat::Chain,
-) -> Option<Optimised> {
+) -> Option<(Optimised, Vec<bool>)> {
     let parts = outline::split(graph, chain)?;
-    let block = |unsure| run_whole(rules, &parts.block, options, &Border { unsure, tied: Some((0, 0)) });
-    let around =
-        |unsure| run_whole(rules, &parts.around, options, &Border { unsure, tied: Some(parts.ends()) });
-    let last = |given: bool| BTreeSet::from_iter((!given).then_some(parts.ends().0));
+    let block = |unsure| run_whole(rules, &parts.block, options, &Border { unsure, tied: vec![(0, 0)] });
+    let tied = parts.tied(&border.tied);
+    let around = |given: bool| {
+        let mut unsure = border.unsure.clone();
+        unsure.extend((!given).then_some(parts.ends().0));
+        run_parts(rules, &parts.around, options, &Border { unsure, tied: tied.clone() })
+    };
     // What a block gives is finite if what it reads is, and the first reads what is: then all of them do.
-    let (mut optimised, mut given) = block(BTreeSet::new());
-    let (mut outer, finite) = around(last(given[0]));
-    let unsure = parts.unsure(&finite, given[0]);
-    if !unsure.is_empty() {
+    let before = parts.unsure(graph, chain, &border.unsure);
+    let (mut optimised, mut given) = block(before.clone());
+    let (mut outer, mut finite) = around(given[0]);
+    let unsure = &before | &parts.unsure_values(&finite, given[0]);
+    if unsure != before {
         let assumed = given[0];
         (optimised, given) = block(unsure);
         if assumed && !given[0] {
-            (outer, _) = around(last(false));
+            (outer, finite) = around(false);
         }
     }
     let joined = outline::join(graph, chain, &parts, (&optimised.graph, &outer.graph))?;
     let repeated = Repeated { path: chain.path.clone(), times: chain.len() };
     let report = Report::of_parts(&optimised.report, &outer.report, &joined, repeated);
-    Some(Optimised { graph: joined.graph, report, blocks: joined.blocks })
+    let mut chains = joined.chains_around(&outer.chains);
+    chains.push(joined.blocks);
+    Some((Optimised { graph: joined.graph, report, chains }, parts.finite(&given, &finite)))
 }
 
 impl Report {
@@ -185,11 +204,16 @@ impl Report {
                 None => continue,
             };
             let certificate = report.certificates.iter().find(|c| c.node == node);
-            certificates.extend(certificate.map(|c| Certificate { node: at, block: number, ..c.clone() }));
+            let within = |block: Option<usize>| number.or(block);
+            certificates.extend(certificate.map(|c| Certificate {
+                node: at,
+                block: within(c.block),
+                ..c.clone()
+            }));
             let miss = report.misses.iter().find(|m| m.node == node);
-            misses.extend(miss.map(|m| Miss { node: at, block: number, ..m.clone() }));
+            misses.extend(miss.map(|m| Miss { node: at, block: within(m.block), ..m.clone() }));
             let form = report.named.iter().find(|f| f.node == node);
-            named.extend(form.map(|f| Named { node: at, block: number, ..f.clone() }));
+            named.extend(form.map(|f| Named { node: at, block: within(f.block), ..f.clone() }));
         }
         Report {
             rules,
@@ -200,7 +224,7 @@ impl Report {
             certificates,
             misses,
             named,
-            repeated: Some(repeated),
+            repeated: around.repeated.iter().cloned().chain([repeated]).collect(),
         }
     }
 }
@@ -212,7 +236,7 @@ fn run_whole(
     options: &Options,
     border: &Border,
 ) -> (Optimised, Vec<bool>) {
-    let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph)), border.tied));
+    let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph)), &border.tied));
     let mut classes =
         normalise::Classes::new(facts::Known { unsure: border.unsure.clone(), ..facts::Known::of(&source) });
     let ids = normalise::insert(&source, &mut classes, options.fp);
@@ -248,6 +272,6 @@ fn run_whole(
     let (nodes, classes) = (classes.total_size(), classes.number_of_classes());
     let named = named::named(&graph);
     let report =
-        Report { rules, iterations, nodes, classes, stop, certificates, misses, named, repeated: None };
-    (Optimised { graph, report, blocks: Vec::new() }, finite)
+        Report { rules, iterations, nodes, classes, stop, certificates, misses, named, repeated: Vec::new() };
+    (Optimised { graph, report, chains: Vec::new() }, finite)
 }

@@ -19,10 +19,19 @@ pub(crate) struct Parts {
     params: Vec<Source>,
     /// For each output of the block after the first its node, as a position in the pattern, and the axes in order.
     exports: Vec<(usize, Vec<AxisId>)>,
+    /// The output that each of the model's is.
+    outputs: Vec<Part>,
     /// The output of `around` that is the value the first block reads.
     first: usize,
     /// The input of `around` that stands for what the last block gives.
     last: usize,
+}
+
+/// What an output of the model is an output of, by position.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Block(usize),
+    Around(usize),
 }
 
 /// What a port of the block stands for.
@@ -63,6 +72,12 @@ pub(crate) fn split(g: &Graph, chain: &Chain) -> Option<Parts> {
         exports.push((at, axes));
     }
     exports.remove(0);
+    let mut others = 0..;
+    let part = |out: &salient_ir::Output| match member.get(&out.node) {
+        Some((_, at)) => exports.iter().position(|(e, _)| e == at).map(|n| Part::Block(1 + n)),
+        None => others.next().map(Part::Around),
+    };
+    let outputs: Vec<Part> = g.outputs().iter().map(part).collect::<Option<_>>()?;
 
     let mut around = Builder::like(g);
     let mut new: HashMap<NodeId, NodeId> = HashMap::new();
@@ -100,6 +115,7 @@ pub(crate) fn split(g: &Graph, chain: &Chain) -> Option<Parts> {
         inputs: inputs.into_iter().map(shift).collect(),
         params: params.into_iter().map(shift).collect(),
         exports,
+        outputs,
         first,
         last,
     })
@@ -108,13 +124,42 @@ pub(crate) fn split(g: &Graph, chain: &Chain) -> Option<Parts> {
 impl Parts {
     /// Whether the chain keeps to finite values: the outputs of `around` that go in, by `finite`, and what a block gives.
     /// The inputs of the block of which that is not known.
-    pub(crate) fn unsure(&self, finite: &[bool], given: bool) -> BTreeSet<usize> {
+    pub(crate) fn unsure_values(&self, finite: &[bool], given: bool) -> BTreeSet<usize> {
         let known = |source: &Source| match source {
             Source::Carry => given && finite[self.first],
             Source::Outside(output) => finite[*output],
             Source::Shared(_) | Source::Own(_) => true,
         };
         self.inputs.iter().enumerate().filter(|(_, s)| !known(s)).map(|(n, _)| n).collect()
+    }
+
+    /// The inputs of the block that may hold what is not finite where these inputs of the model may.
+    pub(crate) fn unsure(&self, g: &Graph, chain: &Chain, inputs: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let is_unsure = |id: NodeId| matches!(g.op(id), Op::Input(n) if inputs.contains(n));
+        let is_one = |source: &Source| match source {
+            Source::Carry | Source::Outside(_) => false,
+            Source::Shared(id) => is_unsure(*id),
+            Source::Own(at) => chain.blocks.iter().any(|nodes| is_unsure(nodes[*at])),
+        };
+        self.inputs.iter().enumerate().filter(|(_, s)| is_one(s)).map(|(n, _)| n).collect()
+    }
+
+    /// Whether each output of the model is finite, by the outputs of the block and of `around`.
+    pub(crate) fn finite(&self, block: &[bool], around: &[bool]) -> Vec<bool> {
+        let of = |part: &Part| match part {
+            Part::Block(n) => block[*n],
+            Part::Around(n) => around[*n],
+        };
+        self.outputs.iter().map(of).collect()
+    }
+
+    /// The inputs and outputs of `around` whose axes are of one kind, where those of the model are.
+    pub(crate) fn tied(&self, of_model: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let moved = |(input, output): &(usize, usize)| match self.outputs[*output] {
+            Part::Block(_) => None,
+            Part::Around(output) => Some((*input, output)),
+        };
+        of_model.iter().filter_map(moved).chain([self.ends()]).collect()
     }
 
     /// The input of `around` that stands for what the last block gives, and the output that the first reads.
@@ -245,6 +290,24 @@ pub(crate) struct Joined {
     pub(crate) origins: Vec<Option<Place>>,
     /// The nodes of each block, corresponding ones at the same position.
     pub(crate) blocks: Vec<Vec<NodeId>>,
+    /// What the nodes of the surroundings have become.
+    around: HashMap<NodeId, NodeId>,
+}
+
+impl Joined {
+    /// The chains of the surroundings, by their nodes here.
+    pub(crate) fn chains_around(&self, chains: &[Vec<Vec<NodeId>>]) -> Vec<Vec<Vec<NodeId>>> {
+        let moved =
+            |nodes: &Vec<NodeId>| nodes.iter().map(|id| self.around.get(id).copied()).collect::<Vec<_>>();
+        chains.iter().map(|blocks| in_all(&blocks.iter().map(moved).collect::<Vec<_>>())).collect()
+    }
+}
+
+/// The nodes of equal blocks that all of them still have.
+fn in_all(blocks: &[Vec<Option<NodeId>>]) -> Vec<Vec<NodeId>> {
+    let everywhere = |at: &usize| blocks.iter().all(|nodes| nodes[*at].is_some());
+    let kept: Vec<usize> = (0..blocks.first().map_or(0, Vec::len)).filter(everywhere).collect();
+    blocks.iter().map(|nodes| kept.iter().filter_map(|at| nodes[*at]).collect()).collect()
 }
 
 /// Where a node of a joined graph comes from.
@@ -474,11 +537,9 @@ impl Joiner<'_> {
         }
         // What one block has and needs, all have; but a value that the last gives may be read by nobody.
         let found = |nodes: &Vec<NodeId>| nodes.iter().map(|id| moved[id.index()]).collect::<Vec<_>>();
-        let found: Vec<Vec<Option<NodeId>>> = self.blocks.iter().map(found).collect();
-        let everywhere = |at: &usize| found.iter().all(|nodes| nodes[*at].is_some());
-        let kept: Vec<usize> = (0..found.first().map_or(0, Vec::len)).filter(everywhere).collect();
-        let blocks = found.iter().map(|nodes| kept.iter().filter_map(|at| nodes[*at]).collect()).collect();
-        Some(Joined { graph, origins: places, blocks })
+        let blocks = in_all(&self.blocks.iter().map(found).collect::<Vec<_>>());
+        let around = self.around_new.iter().filter_map(|(old, new)| Some((*old, moved[new.index()]?)));
+        Some(Joined { around: around.collect(), graph, origins: places, blocks })
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
             x = b.reduce(ReduceOp::Sum, j, w).unwrap();
         }
         b.output("y", &[i], x).unwrap();
-        let shared = share(&canonicalise(&b.finish(), None));
+        let shared = share(&canonicalise(&b.finish(), &[]));
         let text = salient_ir::text::print(&shared);
         let uses = |what: &str| text.lines().filter(|l| l.contains(what)).count();
         // Of each round one product of two names, one exponential, one sum over the second name.

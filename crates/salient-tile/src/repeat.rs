@@ -23,7 +23,10 @@ struct Made {
 
 /// The equal blocks of a graph, with what has been made for their nodes.
 pub(crate) struct Repeats<'g> {
-    blocks: &'g [Vec<NodeId>],
+    /// The blocks of all chains, one after the other.
+    blocks: Vec<&'g [NodeId]>,
+    /// For each block those of its chain.
+    chains: Vec<Range<usize>>,
     /// Block and position of the nodes that belong to one block alone.
     places: HashMap<NodeId, (usize, usize)>,
     made: BTreeMap<NodeId, Made>,
@@ -48,33 +51,40 @@ pub(crate) struct Around<'a, 'g> {
 }
 
 impl<'g> Repeats<'g> {
-    pub(crate) fn new(blocks: &'g [Vec<NodeId>]) -> Repeats<'g> {
+    pub(crate) fn new(of: &'g [Vec<Vec<NodeId>>]) -> Repeats<'g> {
+        let (mut blocks, mut chains): (Vec<&[NodeId]>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
+        for chain in of {
+            let range = blocks.len()..blocks.len() + chain.len();
+            chains.extend(chain.iter().map(|_| range.clone()));
+            blocks.extend(chain.iter().map(Vec::as_slice));
+        }
         // What a block reads of the one before is a node of that one; what is at the same position in several is shared.
         let mut places: HashMap<NodeId, (usize, usize)> = HashMap::new();
         let mut shared = BTreeSet::new();
         for (block, nodes) in blocks.iter().enumerate() {
             for (at, id) in nodes.iter().enumerate() {
                 let (other, place) = *places.entry(*id).or_insert((block, at));
-                if other != block && place == at {
+                if other != block && place == at && chains[block].contains(&other) {
                     shared.insert(*id);
                 }
             }
         }
         places.retain(|id, _| !shared.contains(id));
         let (made, next, names) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Repeats { blocks, places, made, next, names }
+        Repeats { blocks, chains, places, made, next, names }
     }
 
     /// The node of the block before that corresponds to a node, if what that has may be taken over.
     pub(crate) fn before(&self, node: NodeId) -> Option<NodeId> {
         let (block, at) = *self.places.get(&node)?;
-        (block >= 2 && block + 1 < self.blocks.len()).then(|| self.blocks[block - 1][at])
+        let chain = &self.chains[block];
+        (block >= chain.start + 2 && block + 1 < chain.end).then(|| self.blocks[block - 1][at])
     }
 
     /// The node that corresponds to `node` one block on; nodes that all blocks share are the same.
     pub(crate) fn shift(&self, node: NodeId) -> NodeId {
         match self.places.get(&node) {
-            Some((block, at)) if block + 1 < self.blocks.len() => self.blocks[block + 1][*at],
+            Some((block, at)) if block + 1 < self.chains[*block].end => self.blocks[block + 1][*at],
             Some(_) | None => node,
         }
     }
@@ -175,7 +185,7 @@ impl<'g> Repeats<'g> {
             return;
         }
         // A kernel may name what the block before gives, too.
-        let nodes = self.blocks[block].iter().chain(&self.blocks[block - 1]);
+        let nodes = self.blocks[block].iter().chain(self.blocks[block - 1]);
         let pairs = nodes.filter_map(|id| {
             Some((names[id.index()].as_deref()?, names[self.shift(*id).index()].as_deref()?))
         });

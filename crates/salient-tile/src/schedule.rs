@@ -34,14 +34,14 @@ pub struct Options<'a> {
     pub tiling: Tiling,
     /// Parameters that will be given in blocks of few bits, by position among the graph's.
     pub coded: &'a BTreeMap<usize, Coding>,
-    /// Equal blocks of the graph: for each its nodes, corresponding ones at the same position. None, if empty.
-    pub blocks: &'a [Vec<NodeId>],
+    /// Chains of equal blocks of the graph: for each block its nodes, corresponding ones at the same position.
+    pub chains: &'a [Vec<Vec<NodeId>>],
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
         const NONE: &BTreeMap<usize, Coding> = &BTreeMap::new();
-        Options { fuse: true, tiling: Tiling::default(), coded: NONE, blocks: &[] }
+        Options { fuse: true, tiling: Tiling::default(), coded: NONE, chains: &[] }
     }
 }
 
@@ -70,7 +70,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
             out.homes.insert(*node, id);
         }
     }
-    let mut repeats = Repeats::new(if options.fuse { options.blocks } else { &[] });
+    let mut repeats = Repeats::new(if options.fuse { options.chains } else { &[] });
     for (node, form) in &forms {
         if let Form::Source = form {
             continue;

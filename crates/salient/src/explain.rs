@@ -30,7 +30,7 @@ pub fn explain(
     let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
     let optimised = timings.time(Step::Optimise, || optimise(&graph, options));
     let program =
-        timings.time(Step::Schedule, || schedule_blocks(&optimised.graph, &optimised.blocks, options));
+        timings.time(Step::Schedule, || schedule_blocks(&optimised.graph, &optimised.chains, options));
     let words = Words::new(sources, &optimised);
     let costs = Costs { lanes: lanes(options), peaks: options.tuning.peaks };
     match node {
@@ -81,7 +81,7 @@ fn summary(graph: &Graph, optimised: &Optimised) -> String {
         report.classes,
         end(report),
     );
-    if let Some(Repeated { path, times }) = &report.repeated {
+    for Repeated { path, times } in &report.repeated {
         line(
             &mut out,
             &format!("the {times} blocks of `{path}` are equal: one was optimised, and is shown for all"),

@@ -64,8 +64,8 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
     schedule_blocks(fused, &[], options)
 }
 
-/// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::blocks`].
-pub fn schedule_blocks(fused: &Graph, blocks: &[Vec<NodeId>], options: &Options) -> Program {
+/// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::chains`].
+pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Program {
     let fuse = match options.engine {
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
@@ -76,7 +76,7 @@ pub fn schedule_blocks(fused: &Graph, blocks: &[Vec<NodeId>], options: &Options)
         Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };
-    salient_tile::schedule(fused, salient_tile::Options { fuse, tiling, coded: &coded, blocks })
+    salient_tile::schedule(fused, salient_tile::Options { fuse, tiling, coded: &coded, chains })
 }
 
 /// Checks that every sum of weighted values becomes one pass over the keys.
@@ -143,7 +143,7 @@ fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> Program {
     match options.engine {
         Engine::Jit => {
             let fused = timings.time(Step::Optimise, || optimise(graph, options));
-            timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.blocks, options))
+            timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.chains, options))
         }
         Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || schedule(graph, options)),
     }

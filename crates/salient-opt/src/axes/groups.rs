@@ -15,12 +15,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn new(g: &Graph, tied: Option<(usize, usize)>) -> Groups {
+    pub(super) fn new(g: &Graph, tied: &[(usize, usize)]) -> Groups {
         let mut union = Union::default();
-        if let Some((input, output)) = tied
-            && let Some(input) = g.ids().find(|id| *g.op(*id) == Op::Input(input))
-        {
-            let output = g.outputs()[output].node;
+        for (input, output) in tied {
+            let Some(input) = g.ids().find(|id| *g.op(*id) == Op::Input(*input)) else { continue };
+            let output = g.outputs()[*output].node;
             for axis in g.node(input).axes.iter().filter(|a| g.node(output).axes.contains(*a)) {
                 let (here, there) = (union.variable((input, axis)), union.variable((output, axis)));
                 union.join(here, there);
