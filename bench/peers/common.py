@@ -74,7 +74,8 @@ class Call:
 class Salient:
     """The program under test as a process that stays loaded: `salient serve`."""
 
-    def __init__(self, file, model, inputs, weights=None, sets=(), extra=()):
+    def __init__(self, file, model, inputs, weights=None, sets=(), extra=(), request="turn"):
+        self.request = request
         self.folder = tempfile.TemporaryDirectory()
         path = lambda name: os.path.join(self.folder.name, name)  # noqa: E731
         np.savez(path("inputs.npz"), **inputs)
@@ -103,14 +104,14 @@ class Salient:
         return self._answer()
 
     def output(self):
-        self.turn(0)
+        self.ask("turn 0")
         path = os.path.join(self.folder.name, "outputs.npz")
         self.ask(f"write {path}")
         arrays = np.load(path)
         return arrays[arrays.files[0]]
 
     def turn(self, seconds):
-        return self.ask(f"turn {seconds}")["ms"]
+        return self.ask(f"{self.request} {seconds}")["ms"]
 
     def close(self):
         self.process.stdin.close()

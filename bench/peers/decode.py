@@ -101,7 +101,7 @@ def gpt2(name):
 
     def salient():
         held = {n: np.ascontiguousarray(a.transpose(2, 0, 1, 3)) for n, a in states.items()}  # what grows comes first
-        return Salient("../../examples/models/gpt2.attn", "gpt2", {"ids": ids, **held}, weights)
+        return Salient("../../examples/models/gpt2.attn", "gpt2", {"ids": ids, **held}, weights, request="steps")
 
     compare("E", name, {make.__name__: make for make in (torch_eager, torch_compiled, ort, salient)}, flops)
 

@@ -6,6 +6,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `turn SECONDS` | `{"ms": […]}`: one call that does not count, then calls for so many seconds |
+//! | `steps SECONDS` | as `turn`, of a model with state: from the states among the inputs on, each call goes on from what the one before held |
 //! | `write FILE` | `{"written": FILE}`: the outputs of the last call as a .npz file |
 //! | `peak` | `{"fma": GF/s, "memory": GB/s}` of one core |
 //!
@@ -16,7 +17,9 @@ use crate::arrays::Sources;
 use crate::failure::{Failure, Outcome};
 use crate::options::{Compile, Machine};
 use crate::terminal;
-use salient::{Array, Arrays, Isa, IsaChoice, Model, Session, Weights, peak, read_sources, write_npz};
+use salient::{
+    Array, Arrays, Bindings, Isa, IsaChoice, Model, Session, Weights, peak, read_sources, write_npz,
+};
 use serde_json::{Value, json};
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -84,26 +87,36 @@ impl Served<'_> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         Ok(match (word, rest.parse::<f64>()) {
             ("turn", Ok(seconds)) => json!({"ms": self.turn(seconds)?}),
+            ("steps", Ok(seconds)) => json!({"ms": self.steps(seconds)?}),
             ("write", _) if !rest.is_empty() => {
                 self.write(rest)?;
                 json!({"written": rest})
             }
             ("peak", _) => json!({"fma": peak::fma_peak(self.isa), "memory": peak::memory_peak(1)}),
-            _ => json!({"error": format!("`{line}` is none of: turn SECONDS, write FILE, peak")}),
+            _ => {
+                json!({"error": format!("`{line}` is none of: turn SECONDS, steps SECONDS, write FILE, peak")})
+            }
         })
     }
 
     /// The milliseconds of each call of a turn.
     fn turn(&mut self, seconds: f64) -> Outcome<Vec<f64>> {
         self.session.run(&self.inputs, &mut self.outputs)?;
-        let mut calls = Vec::new();
-        let start = Instant::now();
-        while calls.is_empty() || start.elapsed().as_secs_f64() < seconds && calls.len() < CALLS {
-            let before = Instant::now();
-            self.session.run(&self.inputs, &mut self.outputs)?;
-            calls.push(millis(before.elapsed()));
+        timed(seconds, || Ok(self.session.run(&self.inputs, &mut self.outputs)?))
+    }
+
+    /// The milliseconds of each step of a turn: states grow where they lie, and are not copied.
+    fn steps(&self, seconds: f64) -> Outcome<Vec<f64>> {
+        let graph = self.model.graph();
+        let mut session = self.session.reshaped(&self.inputs, &Bindings::new())?;
+        session.step(&self.inputs)?;
+        let mut others = Arrays::new();
+        for (name, array) in self.inputs.iter() {
+            if graph.states().iter().all(|s| &*graph.inputs()[s.input].name != name) {
+                others.insert(name, array.clone()).map_err(salient::Error::from)?;
+            }
         }
-        Ok(calls)
+        timed(seconds, || Ok(session.step(&others).map(|_| ())?))
     }
 
     fn write(&self, path: &str) -> Outcome {
@@ -113,6 +126,18 @@ impl Served<'_> {
         }
         Ok(write_npz(path, &arrays)?)
     }
+}
+
+/// The milliseconds of each call, of which there is one at least.
+fn timed(seconds: f64, mut call: impl FnMut() -> Outcome) -> Outcome<Vec<f64>> {
+    let mut calls = Vec::new();
+    let start = Instant::now();
+    while calls.is_empty() || start.elapsed().as_secs_f64() < seconds && calls.len() < CALLS {
+        let before = Instant::now();
+        call()?;
+        calls.push(millis(before.elapsed()));
+    }
+    Ok(calls)
 }
 
 fn millis(time: Duration) -> f64 {

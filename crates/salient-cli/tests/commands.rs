@@ -334,6 +334,22 @@ fn requests_are_answered_line_by_line() {
 }
 
 #[test]
+fn served_steps_go_on_from_what_is_held() {
+    let source = "model m(x: f32[T]) -> (y: f32[]) {\n    state past: f32[S]\n    require S + T <= 3, \"too many\"\n    past = append[s](past, x)\n    return sum(past)\n}\n";
+    let path = file("served_steps.attn", source);
+    let inputs = npz("served_steps.npz", vec![("x", counting(&[1])), ("past", counting(&[1]))]);
+    // From one held position a step that does not count and one that does; a second turn of steps begins anew.
+    let ended = told(&format!("serve {path} --inputs {inputs}"), "steps 0\nsteps 0\nturn 0\nsteps 5\n");
+    let mut lines = ended.stdout.lines().skip(1);
+    for request in ["steps", "steps again", "turn"] {
+        let answer: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+        assert_eq!(answer["ms"].as_array().map(Vec::len), Some(1), "{request}: {}", ended.stdout);
+    }
+    // More steps than the model has positions.
+    assert!(ended.stderr.contains("too many"), "{}", ended.stderr);
+}
+
+#[test]
 fn checkpoints_are_listed() {
     let file =
         npz("listed.npz", vec![("layer.0.weight", counting(&[2, 3])), ("layer.0.bias", counting(&[2]))]);
