@@ -1,7 +1,7 @@
 //! How long a program takes from source to code that can be called, step by step:
 //! `cargo bench -p salient-cli --bench compile -- [FILES] [--model NAME] [--set NAME=VALUE,VALUE...] [--threads N]
-//! [--rounds N]`; without
-//! files, all of `examples/variants`. With several values for a dimension, such as `L=12,24`, compilations alternate between them.
+//! [--rounds N]`; without files, all of `examples/variants`. Files are given by their whole paths. With several values for a
+//! dimension, such as `L=12,24`, compilations alternate between them.
 //!
 //! The least of several compilations in this process, and the median of them all together: what the first one pays besides,
 //! such as the start of the program, is not in it. Threads are as many as the machine has unless they are given.

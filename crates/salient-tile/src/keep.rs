@@ -1,8 +1,8 @@
 //! Which element-wise values are stored though a strip could compute them: those that several kernels read and that are
 //! dearer to compute again than to read again, such as the residual stream of a model.
 //!
-//! Without this, every layer would add up all layers before it. Scores of attention are never stored: they are computed
-//! tile by tile wherever they are read.
+//! Without this, every layer would add up all layers before it. Scores of attention are not among them: they are
+//! computed tile by tile wherever they are read.
 
 use salient_ir::{AxisSet, Graph, NodeId, Op};
 use std::collections::BTreeSet;

@@ -100,7 +100,7 @@ impl<'g> Planner<'g> {
     /// Decides which reductions are held.
     fn hold(&mut self) {
         let lies = |id| innermost(self.g, id);
-        let found = statistics(self.g, &self.kept, (&self.uses, &self.of_scores), lies);
+        let found = statistics(self.g, (&self.kept, &self.outputs), (&self.uses, &self.of_scores), lies);
         let kept = self.kept.clone();
         self.kept.extend(found.values());
         let mut of_rows: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();

@@ -2,8 +2,8 @@
 //!
 //! Reductions and fused operators are stored, because a strip cannot compute them on the way; everything else is computed
 //! where it is needed. Three exceptions save a pass over memory: what follows a product or an attention element by element
-//! belongs to its kernel, products inside the scores of an attention are never stored, and what a norm needs of each row is
-//! held by the kernel that stores the row.
+//! belongs to its kernel, products inside scores that attentions alone read are not stored, and what a norm needs of each row
+//! is held by the kernel that stores the row.
 
 use crate::attend::attend;
 use crate::attention::attention;

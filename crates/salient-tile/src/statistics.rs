@@ -13,11 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// gives the innermost axis of a node that is stored: lanes run along it. What goes over anything `of_scores` is not held.
 pub(crate) fn statistics(
     g: &Graph,
-    kept: &BTreeSet<NodeId>,
+    (kept, outputs): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
     (uses, of_scores): (&[Uses], &[bool]),
     lies: impl Fn(NodeId) -> Option<AxisId>,
 ) -> BTreeMap<NodeId, NodeId> {
-    let outputs: BTreeSet<NodeId> = g.outputs().iter().map(|o| o.node).collect();
     let mut held = BTreeMap::new();
     for id in g.ids().rev() {
         let Op::Reduce(ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min, axis) = *g.op(id) else { continue };
@@ -29,7 +28,7 @@ pub(crate) fn statistics(
         if !plain || rows.is_empty() || outputs.contains(&id) || is_product() {
             continue;
         }
-        let mut walk = Walk { g, kept, outputs: &outputs, held: &held, of: id, axis, known: HashMap::new() };
+        let mut walk = Walk { g, kept, outputs, held: &held, of: id, axis, known: HashMap::new() };
         let root = walk.common(id);
         if let Some(root) = root.filter(|r| !uses[r.index()].is_score && lies(*r) == Some(axis)) {
             held.insert(id, root);

@@ -92,11 +92,11 @@ impl Cost {
         Cost { flops: kernel.flops.substitute(&lanes), bytes: bytes.substitute(&lanes), kernels: 1 }
     }
 
-    /// Of all that a call runs, at vectors of so many lanes: what always runs, then what runs where a condition holds, in the
-    /// order of the program. Conditions are alternatives: a kernel for few rows and one for many are never both run.
+    /// Of all that a call runs, at vectors of so many lanes: what always runs, and apart from it what runs where a condition
+    /// holds, in the order of the program. Conditions are alternatives: a kernel for few rows and one for many are never both run.
     pub fn of_call(program: &Program, lanes: usize) -> Vec<(Option<Condition<'_>>, Cost)> {
         let nothing = Cost { flops: Dim::constant(0), bytes: Dim::constant(0), kernels: 0 };
-        let mut sums = vec![(None, nothing.clone())];
+        let mut sums: Vec<(Option<Condition<'_>>, Cost)> = Vec::new();
         for kernel in &program.kernels[program.section(Section::Call)] {
             let (cost, condition) = (Cost::of_kernel(program, kernel, lanes), Condition::of(kernel));
             let known = sums.iter().position(|(c, _)| *c == condition);

@@ -109,9 +109,7 @@ struct Costs {
 impl Costs {
     fn of_call(&self, form: &str, program: &Program) -> String {
         let mut out = String::new();
-        let sums = Cost::of_call(program, self.lanes);
-        let only_one = sums.len() == 1;
-        for (condition, cost) in sums.iter().filter(|(_, cost)| only_one || cost.kernels > 0) {
+        for (condition, cost) in &Cost::of_call(program, self.lanes) {
             let kernels = if cost.kernels == 1 { "kernel" } else { "kernels" };
             let place = condition.map_or_else(String::new, |condition| format!(", where {condition}"));
             line(&mut out, &format!("{form}{place}: {} {kernels}, {}", cost.kernels, self.words(cost)));
