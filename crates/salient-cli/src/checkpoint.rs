@@ -129,12 +129,14 @@ pub(crate) fn lines(path: &std::path::Path) -> Outcome<Vec<String>> {
     Ok(text(path)?.lines().map(str::to_owned).collect())
 }
 
+/// The most bytes of a text that a command is given.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// The text of a file, or of standard input for `-`.
 pub(crate) fn text(path: &std::path::Path) -> Outcome<String> {
-    let read = if path.as_os_str() == "-" {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(path)
-    };
-    read.map_err(|e| Failure::call(format!("{}: cannot be read: {e}", path.display())))
+    if path.as_os_str() != "-" {
+        return Ok(salient::read_text(path, MOST_BYTES)?);
+    }
+    salient::decode_text(std::io::stdin(), MOST_BYTES)
+        .map_err(|cause| Failure::call(format!("standard input {cause}")))
 }

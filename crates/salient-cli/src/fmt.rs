@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::terminal;
-use salient::{format_source, read_source};
+use salient::{format_source, read_source, replace_text};
 use std::path::PathBuf;
 
 /// Arguments of `salient fmt`.
@@ -28,8 +28,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if args.check {
             unformatted.push(format!("{} is not formatted", path.display()));
         } else {
-            std::fs::write(path, formatted)
-                .map_err(|e| Failure::call(format!("{}: cannot be written: {e}", path.display())))?;
+            replace_text(path, &formatted)?;
             terminal::note(&format!("formatted {}\n", path.display()));
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tuned = tuned?;
     terminal::print(&table(&tuned))?;
     let Some(file) = file else { return Ok(()) };
-    std::fs::write(&file, tuned.tuning.to_text()).map_err(|e| unwritable(&file, &e))?;
+    tuned.tuning.write(&file)?;
     let read = if args.out.is_some() { "give it with --tuning" } else { "every command reads it" };
     terminal::print(&format!("\nwritten to {}: {read}\n", file.display()))
 }

@@ -10,6 +10,9 @@
 use half::f16;
 use salient_ir::quantised::{Bits, Quantised};
 
+use crate::error::Cause;
+use crate::source::reserved;
+
 /// The types of blocks that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockType {
@@ -75,7 +78,10 @@ impl BlockType {
     }
 
     /// The elements of whole blocks in f32; bytes after the last whole block are not looked at.
-    pub fn widen(self, bytes: &[u8]) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// They do not fit into memory.
+    pub fn widen(self, bytes: &[u8]) -> Result<Vec<f32>, Cause> {
         match self {
             BlockType::Q4_0 => widen_each(bytes, q4_0),
             BlockType::Q4_1 => widen_each(bytes, q4_1),
@@ -144,13 +150,14 @@ impl BlockType {
 fn widen_each<const BYTES: usize, const ELEMENTS: usize>(
     bytes: &[u8],
     widen: impl Fn(&[u8; BYTES], &mut [f32; ELEMENTS]),
-) -> Vec<f32> {
+) -> Result<Vec<f32>, Cause> {
     let (blocks, _) = bytes.as_chunks::<BYTES>();
-    let mut out = vec![0.0; blocks.len() * ELEMENTS];
+    let mut out = reserved(blocks.len() * ELEMENTS)?;
+    out.resize(blocks.len() * ELEMENTS, 0.0);
     for (block, elements) in blocks.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         widen(block, elements);
     }
-    out
+    Ok(out)
 }
 
 /// The half-precision number at a position of a block.

@@ -40,6 +40,38 @@ pub enum Cause {
     /// The operating system refused to create or write.
     #[error("cannot be written: {0}")]
     Write(#[source] io::Error),
+    /// The path leads to something else than a file.
+    #[error("cannot be read: it is {found}, not a file")]
+    NotFile {
+        /// What it is.
+        found: &'static str,
+    },
+    /// A text has more bytes than are read of one.
+    #[error("is too long: at most {most} bytes are read")]
+    TooLong {
+        /// The limit.
+        most: u64,
+    },
+    /// A text is not in the one encoding that is read.
+    #[error("cannot be read: it is not UTF-8 (at byte {at})")]
+    NotText {
+        /// The first byte that is not.
+        at: usize,
+    },
+    /// There is not enough memory for what the file holds.
+    #[error("does not fit into memory: it takes {bytes} bytes")]
+    Memory {
+        /// What it takes.
+        bytes: u64,
+    },
+    /// The compressed members that are read of an archive are larger, all together, than is unpacked.
+    #[error(
+        "unpacks to more than {most} bytes, which is the limit for compressed arrays; store them uncompressed"
+    )]
+    Unpacked {
+        /// The limit.
+        most: u64,
+    },
     /// The first bytes are of no format that is read.
     #[error("is not an array file: expected {}", Format::list())]
     UnknownFormat,
@@ -82,14 +114,6 @@ pub enum Cause {
     ElementType {
         /// The type as the file spells it.
         found: String,
-        /// The format of the file.
-        format: Format,
-    },
-    /// The format has no type for the elements that were to be written.
-    #[error("is {dtype}, which {format} files cannot hold; widen it to f32 first")]
-    CannotHold {
-        /// The dtype of the array.
-        dtype: salient_ir::ty::DType,
         /// The format of the file.
         format: Format,
     },
@@ -141,6 +165,12 @@ pub enum Cause {
 impl Cause {
     pub(crate) fn malformed(part: &'static str, problem: impl Into<String>) -> Cause {
         Cause::Malformed { part, problem: problem.into() }
+    }
+
+    /// Why a file cannot be read, without saying again that it cannot.
+    pub fn reason(&self) -> String {
+        let text = self.to_string();
+        text.strip_prefix("cannot be read: ").map_or_else(|| format!("it {text}"), str::to_owned)
     }
 
     /// This cause, in an array.

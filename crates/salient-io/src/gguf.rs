@@ -21,7 +21,7 @@ use crate::blocks::BlockType;
 use crate::elements::{ByteOrder, Stored, bytes_of, extents};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, GGUF_MAGIC, describe_start};
-use crate::source::{length_of, read_file, start_of};
+use crate::source::{length_of, next_bytes, read_file, reserved, start_of};
 
 /// The alignment of tensors where the metadata name none.
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -158,6 +158,16 @@ pub struct GgufTensor {
     position: u64,
 }
 
+impl GgufTensor {
+    /// How the elements are stored; those of blocks are f32 once they are widened.
+    fn stored(&self) -> Stored {
+        match self.storage {
+            Storage::Elements(stored) => stored,
+            Storage::Blocks(_) => Stored::F32,
+        }
+    }
+}
+
 /// Everything of a GGUF file but the bytes of its tensors.
 #[derive(Clone, Debug)]
 pub struct GgufHeader {
@@ -202,7 +212,10 @@ pub fn read_gguf_coded(path: impl AsRef<Path>) -> Result<(Arrays, Coded), IoErro
         for tensor in &header.tensors {
             match read_gguf_quantised(&mut source, tensor)? {
                 Some(blocks) => _ = coded.insert(tensor.name.clone(), blocks),
-                None => arrays.insert(tensor.name.as_str(), read_gguf_tensor(&mut source, tensor)?)?,
+                None => {
+                    let array = read_gguf_tensor(&mut source, tensor)?;
+                    arrays.insert_stored(tensor.name.as_str(), array, tensor.stored())?;
+                }
             }
         }
         Ok((arrays, coded))
@@ -213,11 +226,25 @@ pub fn read_gguf_coded(path: impl AsRef<Path>) -> Result<(Arrays, Coded), IoErro
 ///
 /// # Errors
 /// As [`read_gguf`].
-pub fn decode_gguf(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
+pub fn decode_gguf(source: impl Read + Seek) -> Result<Arrays, IoError> {
+    decode_wanted(source, &|_| true)
+}
+
+/// Reads those arrays of a source that are wanted, by name; the others are named as passed over.
+pub(crate) fn decode_wanted(
+    mut source: impl Read + Seek,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Arrays, IoError> {
     let header = read_gguf_header(&mut source)?;
     let mut arrays = Arrays::new();
     for tensor in &header.tensors {
-        arrays.insert(tensor.name.as_str(), read_gguf_tensor(&mut source, tensor)?)?;
+        let name = tensor.name.as_str();
+        if wanted(name) {
+            let array = read_gguf_tensor(&mut source, tensor)?;
+            arrays.insert_stored(name, array, tensor.stored())?;
+        } else {
+            arrays.pass_over(name)?;
+        }
     }
     Ok(arrays)
 }
@@ -227,13 +254,12 @@ pub fn decode_gguf(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
 /// # Errors
 /// The source cannot be read, or holds a value without counterpart.
 pub fn read_gguf_tensor(source: &mut (impl Read + Seek), tensor: &GgufTensor) -> Result<Array, IoError> {
-    let bytes = read_gguf_bytes(source, tensor)?;
     let array = match tensor.storage {
-        Storage::Elements(stored) => stored
-            .decode(ByteOrder::Little, &bytes)
-            .and_then(|data| Ok(Array::new(tensor.shape.clone(), data)?)),
+        Storage::Elements(stored) => seek(source, tensor)
+            .and_then(|()| stored.read_array(ByteOrder::Little, source, tensor.shape.clone())),
         Storage::Blocks(blocks) => {
-            Array::from_f32(tensor.shape.clone(), blocks.widen(&bytes)).map_err(Cause::from)
+            let widened = blocks.widen(&read_gguf_bytes(source, tensor)?);
+            widened.and_then(|values| Ok(Array::from_f32(tensor.shape.clone(), values)?))
         }
     };
     array.map_err(|cause| cause.in_array(&tensor.name))
@@ -259,12 +285,13 @@ pub fn read_gguf_quantised(
 /// # Errors
 /// The source cannot be read.
 pub fn read_gguf_bytes(source: &mut (impl Read + Seek), tensor: &GgufTensor) -> Result<Vec<u8>, IoError> {
-    let mut bytes = vec![0; tensor.bytes as usize];
-    source
-        .seek(SeekFrom::Start(tensor.position))
-        .and_then(|_| source.read_exact(&mut bytes))
-        .map_err(|error| Cause::Read(error).in_array(&tensor.name))?;
-    Ok(bytes)
+    seek(source, tensor)
+        .and_then(|()| next_bytes(source, tensor.bytes))
+        .map_err(|cause| cause.in_array(&tensor.name))
+}
+
+fn seek(source: &mut impl Seek, tensor: &GgufTensor) -> Result<(), Cause> {
+    source.seek(SeekFrom::Start(tensor.position)).map(|_| ()).map_err(Cause::Read)
 }
 
 /// Reads the header of a GGUF source and checks every claim of it.
@@ -366,8 +393,7 @@ impl<R: Read> Scan<'_, R> {
 
     fn bytes(&mut self, part: &'static str, count: u64) -> Result<Vec<u8>, Cause> {
         self.check(part, count, 1)?;
-        let mut bytes = vec![0; count as usize];
-        self.source.read_exact(&mut bytes).map_err(Cause::Read)?;
+        let bytes = next_bytes(self.source, count)?;
         self.position += count;
         Ok(bytes)
     }
@@ -419,8 +445,12 @@ impl<R: Read> Scan<'_, R> {
                 let count = self.u64()?;
                 // The least that a value takes is a byte; texts and arrays are checked as they come.
                 self.check("an array of the metadata", count, 1)?;
-                let values: Result<_, _> = (0..count).map(|_| self.value(kind, nesting + 1)).collect();
-                Array(values?)
+                // As many values as bytes are left at most; each takes more in memory.
+                let mut values = reserved(count as usize)?;
+                for _ in 0..count {
+                    values.push(self.value(kind, nesting + 1)?);
+                }
+                Array(values)
             }
             10 => Unsigned(self.u64()?),
             11 => Signed(i64::from_le_bytes(self.array()?)),

@@ -3,22 +3,24 @@
 //! A magic number, a version, the length of a header, the header (a Python dictionary with the keys `descr`,
 //! `fortran_order` and `shape`), then the elements
 //! (<https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>). Both byte orders and both element orders
-//! are read; little-endian in C order is written. Structured, string and object dtypes are refused.
+//! are read; little-endian in C order is written. Structured, string and object dtypes are refused. NumPy has no type for
+//! `bf16`: such elements are written as f32, which holds them exactly.
 //!
 //! The header is read by a parser of its own and not as the Python literal it is: three keys need no grammar that
 //! nests, and nothing that a hostile header could nest.
 
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use salient_ir::array::{Array, Data};
 use salient_ir::ty::DType;
 
 use crate::contents::Entry;
-use crate::elements::{ByteOrder, Stored, bytes_of, encode, extents};
+use crate::elements::{ByteOrder, Stored, bytes_of, extents, write};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, NPY_MAGIC, describe_start};
-use crate::source::{length_of, read_file};
+use crate::replace::replace_file;
+use crate::source::{length_of, read_file, reserved};
 
 /// NumPy's own limit on a header it reads without being told to trust it.
 const MAX_HEADER: usize = 10_000;
@@ -47,26 +49,29 @@ const TYPES: [(&str, Stored); 12] = [
 /// # Errors
 /// The file cannot be read, is not an npy file, is truncated, or holds elements that are not read.
 pub fn read_npy(path: impl AsRef<Path>) -> Result<Array, IoError> {
+    Ok(read_stored_npy(path)?.0)
+}
+
+/// Reads an `.npy` file, and how its elements are stored.
+///
+/// # Errors
+/// As [`read_npy`].
+pub fn read_stored_npy(path: impl AsRef<Path>) -> Result<(Array, Stored), IoError> {
     read_file(path.as_ref(), |source| decode_source(source).map_err(IoError::from))
 }
 
-/// Writes an `.npy` file of version 1: little-endian, C order.
+/// Writes an `.npy` file of version 1: little-endian, C order; `bf16` as f32. The old file stays if that fails.
 ///
 /// # Errors
-/// The file cannot be written, or the array is `bf16`, which NumPy has no name for.
+/// The file cannot be written, or the array has more axes than NumPy allows.
 pub fn write_npy(path: impl AsRef<Path>, array: &Array) -> Result<(), IoError> {
-    let path = path.as_ref();
-    encode_npy(array)
-        .and_then(|bytes| std::fs::write(path, bytes).map_err(Cause::Write))
-        .map_err(|cause| IoError::from(cause).in_file(path))
+    replace_file(path, |mut sink| Ok(encode_into(array, &mut sink)?))
 }
 
 /// The whole of a source as one array.
-pub(crate) fn decode_source(mut source: impl Read + Seek) -> Result<Array, Cause> {
+pub(crate) fn decode_source(mut source: impl Read + Seek) -> Result<(Array, Stored), Cause> {
     let length = length_of(&mut source)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    source.read_to_end(&mut bytes).map_err(Cause::Read)?;
-    decode_npy(&bytes)
+    decode_member(source, length)
 }
 
 /// Reads the bytes of an `.npy` file.
@@ -74,52 +79,86 @@ pub(crate) fn decode_source(mut source: impl Read + Seek) -> Result<Array, Cause
 /// # Errors
 /// As [`read_npy`].
 pub fn decode_npy(bytes: &[u8]) -> Result<Array, Cause> {
-    let (header, elements) = split_header(bytes)?;
-    header.elements(elements.len() as u64)?;
-    let data = header.stored.decode(header.order, elements)?;
-    let array = Array::new(extents(&header.shape), data)?;
-    Ok(if header.column_major { transpose_storage(array)? } else { array })
+    Ok(decode_member(bytes, bytes.len() as u64)?.0)
 }
 
-/// The bytes of an `.npy` file of version 1: little-endian, C order.
+/// Reads the next `length` bytes of a source as an `.npy` file. The header is checked before memory is reserved for the
+/// elements, and these are read one after the other.
+pub(crate) fn decode_member(mut source: impl Read, length: u64) -> Result<(Array, Stored), Cause> {
+    let start = start(&mut source)?;
+    let (header, rest) = split_header(&start, length)?;
+    header.elements(length, start.len() - rest.len())?;
+    let mut elements = rest.chain(source);
+    let array = header.stored.read_array(header.order, &mut elements, extents(&header.shape))?;
+    // Readers of archives compare checksums at the end.
+    if elements.read(&mut [0]).map_err(Cause::Read)? > 0 {
+        return Err(Cause::Trailing { extra: 1 });
+    }
+    let array = if header.column_major { transpose_storage(array)? } else { array };
+    Ok((array, header.stored))
+}
+
+/// The bytes of an `.npy` file of version 1: little-endian, C order; `bf16` as f32.
 ///
 /// # Errors
-/// The array is `bf16`, which NumPy has no name for, or has more axes than NumPy allows.
+/// The array has more axes than NumPy allows.
 pub fn encode_npy(array: &Array) -> Result<Vec<u8>, Cause> {
+    let mut bytes = Vec::new();
+    encode_into(array, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes an array as an `.npy` file into any sink.
+pub(crate) fn encode_into(array: &Array, sink: &mut dyn Write) -> Result<(), Cause> {
     /// NumPy aligns the elements to this for memory mapping.
     const ALIGNMENT: usize = 64;
-    let type_text = type_text(array)?;
+    check_rank(array)?;
+    let type_text = type_text(array.dtype());
     let extents: String = array.shape().iter().map(|extent| format!("{extent},")).collect();
     let text = format!("{{'descr': '{type_text}', 'fortran_order': False, 'shape': ({extents}), }}");
     let before = NPY_MAGIC.len() + 4;
     let total = (before + text.len() + 1).next_multiple_of(ALIGNMENT);
-    let mut bytes = Vec::with_capacity(total + array.size_in_bytes());
-    bytes.extend_from_slice(NPY_MAGIC);
-    bytes.extend_from_slice(&[1, 0]);
+    let mut header = Vec::with_capacity(total);
+    header.extend_from_slice(NPY_MAGIC);
+    header.extend_from_slice(&[1, 0]);
     // At most 64 extents of 20 digits: the length fits the 16 bits of version 1.
-    bytes.extend_from_slice(&((total - before) as u16).to_le_bytes());
-    bytes.extend_from_slice(text.as_bytes());
-    bytes.resize(total - 1, b' ');
-    bytes.push(b'\n');
-    bytes.extend_from_slice(&encode(array));
-    Ok(bytes)
+    header.extend_from_slice(&((total - before) as u16).to_le_bytes());
+    header.extend_from_slice(text.as_bytes());
+    header.resize(total - 1, b' ');
+    header.push(b'\n');
+    let widened;
+    let array = if array.dtype() == DType::BF16 {
+        widened = array.clone().widen();
+        &widened
+    } else {
+        array
+    };
+    sink.write_all(&header).and_then(|()| write(array, sink)).map_err(Cause::Write)
 }
 
-/// How NumPy spells the elements of an array, if an npy file can hold it.
-pub(crate) fn type_text(array: &Array) -> Result<&'static str, Cause> {
-    if array.rank() > MAX_RANK {
-        return Err(Cause::malformed(
-            "shape",
-            format!("{} axes, NumPy has at most {MAX_RANK}", array.rank()),
-        ));
+/// The bytes of an array's file, without making them.
+pub(crate) fn encoded_size(array: &Array) -> u64 {
+    /// Past the longest header that is written.
+    const HEADER: u64 = 4096;
+    HEADER + array.len() as u64 * u64::from(type_text(array.dtype()).as_bytes()[2] - b'0')
+}
+
+/// Refuses what an npy file cannot hold.
+pub(crate) fn check_rank(array: &Array) -> Result<(), Cause> {
+    if array.rank() <= MAX_RANK {
+        return Ok(());
     }
-    match array.dtype() {
-        DType::F32 => Ok("<f4"),
-        DType::F16 => Ok("<f2"),
-        DType::I32 => Ok("<i4"),
-        DType::I64 => Ok("<i8"),
-        DType::Bool => Ok("|b1"),
-        DType::BF16 => Err(Cause::CannotHold { dtype: DType::BF16, format: Format::Npy }),
+    Err(Cause::malformed("shape", format!("{} axes, NumPy has at most {MAX_RANK}", array.rank())))
+}
+
+/// How NumPy spells the elements that an array of a dtype is written as.
+fn type_text(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 | DType::BF16 => "<f4",
+        DType::F16 => "<f2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::Bool => "|b1",
     }
 }
 
@@ -132,8 +171,9 @@ struct Header {
 }
 
 impl Header {
-    /// The bytes of the elements, which must be all that are there after the header.
-    fn elements(&self, available: u64) -> Result<u64, Cause> {
+    /// The bytes of the elements, which must be all that are there of `length` bytes after `before` of them.
+    fn elements(&self, length: u64, before: usize) -> Result<u64, Cause> {
+        let available = length.saturating_sub(before as u64);
         let claimed = bytes_of(&self.shape, self.stored)
             .ok_or_else(|| salient_ir::array::ArrayError::TooLarge { shape: extents(&self.shape) })?;
         check_claim("the elements", claimed, available)?;
@@ -148,19 +188,23 @@ pub(crate) fn entry(mut source: impl Read + Seek, name: String) -> Result<Entry,
 }
 
 /// What the start of `length` bytes of an `.npy` file says of its array.
-pub(crate) fn describe(source: impl Read, length: u64, name: String) -> Result<Entry, Cause> {
-    /// Past the longest header that is read.
-    const START: u64 = (NPY_MAGIC.len() + 6 + MAX_HEADER) as u64;
-    let mut start = Vec::new();
-    source.take(START).read_to_end(&mut start).map_err(Cause::Read)?;
-    let (header, rest) = split_header(&start)?;
-    let before = (start.len() - rest.len()) as u64;
-    let bytes = header.elements(length.saturating_sub(before))?;
+pub(crate) fn describe(mut source: impl Read, length: u64, name: String) -> Result<Entry, Cause> {
+    let start = start(&mut source)?;
+    let (header, rest) = split_header(&start, length)?;
+    let bytes = header.elements(length, start.len() - rest.len())?;
     Ok(Entry::of_elements(name, header.stored, extents(&header.shape), bytes))
 }
 
-/// The header, and the bytes after it.
-fn split_header(bytes: &[u8]) -> Result<(Header, &[u8]), Cause> {
+/// The first bytes of a source, past the longest header that is read.
+fn start(source: &mut impl Read) -> Result<Vec<u8>, Cause> {
+    const START: u64 = (NPY_MAGIC.len() + 6 + MAX_HEADER) as u64;
+    let mut start = Vec::new();
+    source.take(START).read_to_end(&mut start).map_err(Cause::Read)?;
+    Ok(start)
+}
+
+/// The header of a file of `total` bytes that starts with these, and those of them that come after it.
+fn split_header(bytes: &[u8], total: u64) -> Result<(Header, &[u8]), Cause> {
     if !bytes.starts_with(NPY_MAGIC) {
         return Err(Cause::NotFormat { expected: Format::Npy, found: describe_start(bytes) });
     }
@@ -182,13 +226,15 @@ fn split_header(bytes: &[u8]) -> Result<(Header, &[u8]), Cause> {
         }
     };
     let length = length as usize;
-    check_claim("the header", length as u64, rest.len() as u64)?;
+    let before = (bytes.len() - rest.len()) as u64;
+    check_claim("the header", length as u64, total.saturating_sub(before))?;
     if length > MAX_HEADER {
         return Err(Cause::malformed(
             "header",
             format!("{length} bytes long, NumPy reads at most {MAX_HEADER}"),
         ));
     }
+    check_claim("the header", length as u64, rest.len() as u64)?;
     let (text, elements) = rest.split_at(length);
     let text = std::str::from_utf8(text).map_err(|_| Cause::malformed("header", "it is not text"))?;
     Ok((parse_header(text)?, elements))
@@ -339,18 +385,18 @@ impl<'a> Scan<'a> {
 fn transpose_storage(array: Array) -> Result<Array, Cause> {
     let (shape, data) = array.into_parts();
     let data = match data {
-        Data::F32(v) => Data::F32(to_row_major(&shape, &v)),
-        Data::F16(v) => Data::F16(to_row_major(&shape, &v)),
-        Data::BF16(v) => Data::BF16(to_row_major(&shape, &v)),
-        Data::I32(v) => Data::I32(to_row_major(&shape, &v)),
-        Data::I64(v) => Data::I64(to_row_major(&shape, &v)),
-        Data::Bool(v) => Data::Bool(to_row_major(&shape, &v)),
+        Data::F32(v) => Data::F32(to_row_major(&shape, &v)?),
+        Data::F16(v) => Data::F16(to_row_major(&shape, &v)?),
+        Data::BF16(v) => Data::BF16(to_row_major(&shape, &v)?),
+        Data::I32(v) => Data::I32(to_row_major(&shape, &v)?),
+        Data::I64(v) => Data::I64(to_row_major(&shape, &v)?),
+        Data::Bool(v) => Data::Bool(to_row_major(&shape, &v)?),
     };
     Ok(Array::new(shape, data)?)
 }
 
 /// Walks the positions in row-major order and carries the column-major offset along.
-fn to_row_major<T: Copy>(shape: &[usize], elements: &[T]) -> Vec<T> {
+fn to_row_major<T: Copy>(shape: &[usize], elements: &[T]) -> Result<Vec<T>, Cause> {
     let strides: Vec<usize> = shape
         .iter()
         .scan(1, |stride, &extent| {
@@ -361,7 +407,7 @@ fn to_row_major<T: Copy>(shape: &[usize], elements: &[T]) -> Vec<T> {
         .collect();
     let mut position = vec![0; shape.len()];
     let mut offset = 0;
-    let mut out = Vec::with_capacity(elements.len());
+    let mut out = reserved(elements.len())?;
     while out.len() < elements.len() {
         out.push(elements[offset]);
         for axis in (0..shape.len()).rev() {
@@ -374,5 +420,5 @@ fn to_row_major<T: Copy>(shape: &[usize], elements: &[T]) -> Vec<T> {
             position[axis] = 0;
         }
     }
-    out
+    Ok(out)
 }

@@ -8,8 +8,7 @@
 //! Eight-bit floats and below are not read.
 
 use std::cmp::Reverse;
-use std::fs::File;
-use std::io::{BufWriter, Read, Seek, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
@@ -18,11 +17,12 @@ use salient_ir::ty::DType;
 
 use crate::arrays::Arrays;
 use crate::contents::{Contents, Entry};
-use crate::elements::{ByteOrder, Stored, encode};
+use crate::elements::{ByteOrder, Stored, write};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start};
 use crate::gguf::GgufValue;
-use crate::source::{length_of, read_file, start_of};
+use crate::replace::replace_file;
+use crate::source::{length_of, next_bytes, read_file, start_of};
 
 /// Bytes of the header's length.
 const LENGTH_BYTES: u64 = 8;
@@ -42,13 +42,27 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
 ///
 /// # Errors
 /// As [`read_safetensors`].
-pub fn decode_safetensors(mut source: impl Read + Seek) -> Result<Arrays, IoError> {
+pub fn decode_safetensors(source: impl Read + Seek) -> Result<Arrays, IoError> {
+    decode_wanted(source, &|_| true)
+}
+
+/// Reads those arrays of a source that are wanted, by name; the others are named as passed over.
+pub(crate) fn decode_wanted(
+    mut source: impl Read + Seek,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Arrays, IoError> {
     let metadata = read_header(&mut source)?;
     let mut arrays = Arrays::new();
     for name in metadata.offset_keys() {
         let info = metadata.info(&name).expect("a name that the header lists has its entry");
-        let array = read_tensor(&mut source, info).map_err(|cause| cause.in_array(&name))?;
-        arrays.insert(name, array)?;
+        if wanted(&name) {
+            let (array, stored) = read_tensor(&mut source, info).map_err(|cause| cause.in_array(&name))?;
+            arrays.insert_stored(name, array, stored)?;
+        } else {
+            let bytes = (info.data_offsets.1 - info.data_offsets.0) as i64;
+            source.seek(SeekFrom::Current(bytes)).map_err(Cause::Read)?;
+            arrays.pass_over(name)?;
+        }
     }
     Ok(arrays)
 }
@@ -88,8 +102,7 @@ fn read_header(source: &mut (impl Read + Seek)) -> Result<Metadata, Cause> {
             format!("{header_length} bytes long, the format allows {MAX_HEADER}"),
         ));
     }
-    let mut text = vec![0; header_length as usize];
-    source.read_exact(&mut text).map_err(Cause::Read)?;
+    let text = next_bytes(source, header_length)?;
     let metadata: Metadata =
         serde_json::from_slice(&text).map_err(|error| Cause::malformed("header", error.to_string()))?;
     let claimed = metadata.data_len() as u64;
@@ -102,11 +115,9 @@ fn read_header(source: &mut (impl Read + Seek)) -> Result<Metadata, Cause> {
 }
 
 /// The next tensor of the source. Its bytes are known to be there.
-fn read_tensor(source: &mut impl Read, info: &TensorInfo) -> Result<Array, Cause> {
+fn read_tensor(source: &mut impl Read, info: &TensorInfo) -> Result<(Array, Stored), Cause> {
     let stored = stored_of(info)?;
-    let mut bytes = vec![0; info.data_offsets.1 - info.data_offsets.0];
-    source.read_exact(&mut bytes).map_err(Cause::Read)?;
-    Ok(Array::new(info.shape.clone(), stored.decode(ByteOrder::Little, &bytes)?)?)
+    Ok((stored.read_array(ByteOrder::Little, source, info.shape.clone())?, stored))
 }
 
 /// The element types of the format that are read. (The enum of the crate is open: no match on it is complete.)
@@ -132,16 +143,13 @@ fn stored_of(info: &TensorInfo) -> Result<Stored, Cause> {
     known.map(|&(_, stored)| stored).ok_or_else(unread)
 }
 
-/// Writes a `.safetensors` file: wider elements first, so that all are aligned, else in the order of the map.
+/// Writes a `.safetensors` file: wider elements first, so that all are aligned, else in the order of the map. The old file
+/// stays if that fails.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_safetensors(path: impl AsRef<Path>, arrays: &Arrays) -> Result<(), IoError> {
-    let path = path.as_ref();
-    File::create(path)
-        .map_err(Cause::Write)
-        .and_then(|file| encode_safetensors(BufWriter::new(file), arrays))
-        .map_err(|cause| IoError::from(cause).in_file(path))
+    replace_file(path, |sink| Ok(encode_safetensors(sink, arrays)?))
 }
 
 /// Writes the checkpoint into any sink.
@@ -160,13 +168,9 @@ fn encode_safetensors(mut sink: impl Write, arrays: &Arrays) -> Result<(), Cause
     let mut header = serde_json::to_vec(&metadata).map_err(|error| malformed(error.to_string()))?;
     // Spaces after the object keep the elements aligned in a mapped file.
     header.resize(header.len().next_multiple_of(LENGTH_BYTES as usize), b' ');
-    let mut write = |bytes: &[u8]| sink.write_all(bytes).map_err(Cause::Write);
-    write(&(header.len() as u64).to_le_bytes())?;
-    write(&header)?;
-    for (_, array) in order {
-        write(&encode(array))?;
-    }
-    sink.flush().map_err(Cause::Write)
+    let start = [&(header.len() as u64).to_le_bytes(), header.as_slice()].concat();
+    sink.write_all(&start).map_err(Cause::Write)?;
+    order.iter().try_for_each(|(_, array)| write(array, &mut sink)).map_err(Cause::Write)
 }
 
 fn dtype_of(dtype: DType) -> Dtype {

@@ -2,16 +2,19 @@
 //!
 //! The index is an object of JSON whose `weight_map` names, for every tensor, the file beside it that holds it. Index and
 //! files must agree: a tensor that is not where the index says, or that the index does not know, is an error.
-//! Files of other folders are not followed.
+//! Files of other folders are not followed, and no index is read because another one names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 use std::path::{Component, Path};
 
+use salient_ir::array::Array;
+
 use crate::arrays::Arrays;
+use crate::elements::Stored;
 use crate::error::{Cause, IoError};
-use crate::safetensors::{MAX_HEADER, read_safetensors};
-use crate::source::{length_of, read_file};
+use crate::safetensors::{self, MAX_HEADER};
+use crate::source::{length_of, next_bytes, read_file, without_mark};
 
 /// What the name of an index ends with.
 const SUFFIX: &str = ".safetensors.index.json";
@@ -26,12 +29,25 @@ pub(crate) fn is_index(path: &Path) -> bool {
 /// # Errors
 /// The index or a shard cannot be read or is malformed, or they disagree.
 pub fn read_sharded_safetensors(path: impl AsRef<Path>) -> Result<Arrays, IoError> {
-    let path = path.as_ref();
-    let tensors =
-        read_shards(path, |shard| Ok(read_safetensors(shard)?.into_iter().collect()), |(name, _)| name)?;
+    read_wanted(path.as_ref(), &|_| true)
+}
+
+/// Reads those tensors of a checkpoint that are wanted, by name; the others are named as passed over.
+pub(crate) fn read_wanted(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Arrays, IoError> {
+    type Found = (String, Option<(Array, Stored)>);
+    let of_shard = |shard: &Path| -> Result<Vec<Found>, IoError> {
+        let arrays = read_file(shard, |source| safetensors::decode_wanted(source, wanted))?;
+        let (entries, others) = arrays.into_parts();
+        let entries = entries.into_iter().map(|(name, array, stored)| (name, Some((array, stored))));
+        Ok(entries.chain(others.into_iter().map(|name| (name, None))).collect())
+    };
     let mut arrays = Arrays::new();
-    for (name, array) in tensors {
-        arrays.insert(name, array).map_err(|error| error.in_file(path))?;
+    for (name, found) in read_shards(path, of_shard, |(name, _)| name)? {
+        match found {
+            Some((array, stored)) => arrays.insert_stored(name, array, stored),
+            None => arrays.pass_over(name),
+        }
+        .map_err(|error| error.in_file(path))?;
     }
     Ok(arrays)
 }
@@ -73,10 +89,9 @@ fn read_index(mut source: impl Read + Seek) -> Result<BTreeMap<String, String>, 
     if length > MAX_HEADER {
         return Err(malformed(format!("{length} bytes long, at most {MAX_HEADER} are read")));
     }
-    let mut text = Vec::new();
-    source.read_to_end(&mut text).map_err(Cause::Read)?;
+    let text = next_bytes(&mut source, length)?;
     let index: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
+        serde_json::from_slice(without_mark(&text)).map_err(|error| malformed(error.to_string()))?;
     let map = index
         .get("weight_map")
         .and_then(serde_json::Value::as_object)
@@ -85,6 +100,9 @@ fn read_index(mut source: impl Read + Seek) -> Result<BTreeMap<String, String>, 
         .map(|(name, shard)| {
             let shard = shard.as_str().filter(|shard| is_plain_name(shard));
             let shard = shard.ok_or_else(|| malformed(format!("`{name}` is in no file of this folder")))?;
+            if is_index(Path::new(shard)) {
+                return Err(malformed(format!("it places `{name}` in `{shard}`, which is an index")));
+            }
             Ok((name.clone(), shard.to_owned()))
         })
         .collect()

@@ -67,7 +67,7 @@ fn blocks_are_handed_out_as_they_are() {
         let bytes = read_gguf_bytes(&mut source, tensor).unwrap();
         let Storage::Blocks(blocks) = tensor.storage else { continue };
         assert_eq!(tensor.storage.to_string(), tensor.name);
-        let widened = blocks.widen(&bytes);
+        let widened = blocks.widen(&bytes).unwrap();
         let whole = decode(BLOCKS).unwrap();
         assert_eq!(Some(&widened[..]), whole.get(&tensor.name).unwrap().as_f32());
     }
@@ -98,7 +98,9 @@ fn codes_are_handed_out_with_scales_and_offsets() {
         };
         assert_eq!(codes.coding().scales, scales, "{}", tensor.name);
         let widened = codes.widen();
-        for (n, (ours, theirs)) in widened.as_f32().unwrap().iter().zip(blocks.widen(&bytes)).enumerate() {
+        for (n, (ours, theirs)) in
+            widened.as_f32().unwrap().iter().zip(blocks.widen(&bytes).unwrap()).enumerate()
+        {
             // One rounding against two or three, of terms as large as these.
             let block = n / BLOCK;
             let size =

@@ -3,13 +3,15 @@
 mod common;
 
 use std::io::Cursor;
+use std::path::Path;
 
 use common::{
     assert_same, npy_bytes, safetensors_bytes, small_gguf, small_npz, small_safetensors, zip_bytes,
 };
 use salient_io::{
     Arrays, Cause, IoError, decode_arrays, decode_contents, decode_npy, decode_npz, decode_safetensors,
-    encode_npy, read_arrays, read_npz, write_npy, write_npz,
+    encode_npy, read_arrays, read_bytes, read_contents, read_data, read_gguf, read_gguf_coded, read_npy,
+    read_npz, read_safetensors, read_text, read_wanted, write_npy, write_npz,
 };
 use salient_ir::DType;
 use salient_ir::array::{Array, ArrayError};
@@ -113,7 +115,7 @@ fn files_and_arrays_are_named() {
     assert!(matches!(missing.cause, Cause::Read(_)));
     assert!(missing.to_string().starts_with("no/such/file.npz: cannot be read: No such file"), "{missing}");
     let folder = read_arrays(env!("CARGO_MANIFEST_DIR")).unwrap_err();
-    assert!(matches!(folder.cause, Cause::Read(_)), "{folder}");
+    assert!(matches!(folder.cause, Cause::NotFile { found: "a directory" }), "{folder}");
 
     let path = common::scratch("hostile.npz");
     let member = npy_bytes("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]);
@@ -127,18 +129,14 @@ fn files_and_arrays_are_named() {
         )
     );
 
-    let array = Array::zeros(DType::BF16, vec![1]).unwrap();
     let error = write_npy("no/such/folder.npy", &Array::zeros(DType::F32, vec![1]).unwrap()).unwrap_err();
     assert!(matches!(error.cause, Cause::Write(_)), "{error}");
     let mut arrays = Arrays::new();
-    arrays.insert("w", array).unwrap();
+    arrays.insert("w", Array::zeros(DType::F32, vec![1; 65]).unwrap()).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = write_npz(&path, &arrays).unwrap_err().to_string();
     assert_eq!(std::fs::read(&path).unwrap(), before, "what cannot be written replaces nothing");
-    assert!(
-        error.ends_with("array `w`: is bf16, which npy files cannot hold; widen it to f32 first"),
-        "{error}"
-    );
+    assert!(error.ends_with("array `w`: has a malformed shape: 65 axes, NumPy has at most 64"), "{error}");
 }
 
 #[test]
@@ -310,4 +308,124 @@ fn checkpoints_that_lie_are_refused() {
     bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
     let error = decode_safetensors(Cursor::new(bytes)).unwrap_err();
     assert!(matches!(error.cause, Cause::Short { claimed: u64::MAX, available: 2, .. }), "{error}");
+}
+
+/// What every reader says of a path.
+fn said_by_all(path: &Path) -> Vec<(&'static str, IoError)> {
+    let shard = common::scratch("not_files.safetensors.index.json");
+    std::fs::write(&shard, "{\"weight_map\": {\"w\": \"shard\"}}").unwrap();
+    let index = common::scratch("not_files_index.safetensors.index.json");
+    for (link, target) in [(shard.with_file_name("shard"), path), (index.clone(), path)] {
+        drop(std::fs::remove_file(&link));
+        std::os::unix::fs::symlink(target, &link).unwrap();
+    }
+    vec![
+        ("arrays", read_arrays(path).unwrap_err()),
+        ("contents", read_contents(path).unwrap_err()),
+        ("npy", read_npy(path).unwrap_err()),
+        ("npz", read_npz(path).unwrap_err()),
+        ("safetensors", read_safetensors(path).unwrap_err()),
+        ("gguf", read_gguf(path).unwrap_err()),
+        ("coded gguf", read_gguf_coded(path).unwrap_err()),
+        ("data", read_data(path).unwrap_err()),
+        ("shard", read_arrays(&shard).unwrap_err()),
+        ("listed shard", read_contents(&shard).unwrap_err()),
+        ("index", read_arrays(&index).unwrap_err()),
+        ("text", read_text(path, 1000).unwrap_err()),
+        ("bytes", read_bytes(path, 1000).unwrap_err()),
+    ]
+}
+
+/// A device has no end, a pipe perhaps no writer, and a directory no bytes: none of them is opened.
+#[test]
+fn what_is_no_file_is_not_read() {
+    let pipe = common::scratch("pipe");
+    drop(std::fs::remove_file(&pipe));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let socket = common::scratch("socket");
+    drop(std::fs::remove_file(&socket));
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (path, kind) in [
+        (folder, "a directory"),
+        (Path::new("/dev/zero"), "a device or a socket"),
+        (pipe.as_path(), "a pipe"),
+        (socket.as_path(), "a device or a socket"),
+    ] {
+        for (reader, error) in said_by_all(path) {
+            assert!(matches!(error.cause, Cause::NotFile { found } if found == kind), "{reader}: {error}");
+            assert!(
+                error.to_string().ends_with(&format!("cannot be read: it is {kind}, not a file")),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn texts_have_a_limit_and_no_mark() {
+    let path = common::scratch("text");
+    std::fs::write(&path, b"\xef\xbb\xbfabc").unwrap();
+    assert_eq!(read_text(&path, 6).unwrap(), "abc");
+    let error = read_text(&path, 5).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: is too long: at most 5 bytes are read", path.display()));
+    std::fs::write(&path, b"ab\xff").unwrap();
+    let error = read_text(&path, 9).unwrap_err().to_string();
+    assert!(error.ends_with("cannot be read: it is not UTF-8 (at byte 2)"), "{error}");
+}
+
+/// The member of an array of zeros of that many bytes, without ever having them: deflated, they are one block again and again.
+fn zeros(bytes: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({bytes},), }}");
+    npy_bytes(&header, &vec![0; bytes])
+}
+
+#[test]
+fn only_what_is_asked_for_is_unpacked() {
+    let small = encode_npy(&Array::from_f32(vec![1], vec![7.0]).unwrap()).unwrap();
+    let mut archive = zip_bytes(&[("bomb.npy", &zeros(1 << 20)), ("x.npy", &small)], Deflated);
+    // A bomb that does not even unpack.
+    let start = archive.windows(4).position(|bytes| bytes == b"PK\x03\x04").unwrap();
+    archive[start + 60..start + 200].fill(0xff);
+    let path = common::scratch("bomb.npz");
+    std::fs::write(&path, &archive).unwrap();
+    assert!(read_arrays(&path).is_err());
+    let read = read_wanted(&path, &|name| name == "x").unwrap();
+    assert_eq!(read.get("x").unwrap().as_f32(), Some([7.0].as_slice()));
+    assert_eq!((read.len(), read.passed_over()), (1, &["bomb".to_owned()][..]));
+
+    let checkpoint = common::scratch("wanted.safetensors");
+    std::fs::write(&checkpoint, small_safetensors()).unwrap();
+    let blocks = common::scratch("wanted.gguf");
+    std::fs::write(&blocks, small_gguf()).unwrap();
+    for (path, [wanted, other]) in [(checkpoint, ["b", "a"]), (blocks, ["q", "w"])] {
+        let (all, some) = (read_arrays(&path).unwrap(), read_wanted(&path, &|name| name == wanted).unwrap());
+        assert!(some.get(wanted).unwrap().same_bits(all.get(wanted).unwrap()));
+        assert_eq!((some.len(), some.passed_over()), (1, &[other.to_owned()][..]));
+    }
+}
+
+/// Two members that claim three gigabytes each in the directory, and no more than deflate can make of so long a file.
+#[test]
+fn compressed_members_are_unpacked_up_to_a_limit() {
+    let mut archive = zip_bytes(&[("a.npy", &zeros(1000)), ("b.npy", &zeros(1000))], Deflated);
+    let entries: Vec<usize> =
+        (0..archive.len() - 4).filter(|at| archive[*at..*at + 4] == *b"PK\x01\x02").collect();
+    for entry in entries {
+        archive[entry + 24..entry + 28].copy_from_slice(&(3u32 << 30).to_le_bytes());
+    }
+    let read = |archive: &[u8], wanted: &dyn Fn(&str) -> bool| {
+        let path = common::scratch("unpacked.npz");
+        // What stands before an archive counts as its length.
+        let padding = [b"PK\x05\x06".as_slice(), &vec![0; 4 << 20]].concat();
+        std::fs::write(&path, [&padding, archive].concat()).unwrap();
+        read_wanted(&path, wanted).map(|arrays| arrays.len())
+    };
+    let error = read(&archive, &|_| true).unwrap_err();
+    assert!(matches!(error.cause, Cause::Unpacked { most: 0x1_0000_0000 }), "{error}");
+    assert_eq!(error.array.as_deref(), Some("b"));
+    // One of them is within the limit, and its header says otherwise than the directory.
+    let error = read(&archive, &|name| name == "b").unwrap_err();
+    assert!(matches!(error.cause, Cause::Trailing { .. }), "{error}");
+    assert_eq!(read(&archive, &|_| false).unwrap(), 0);
 }

@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{assert_same, scratch};
-use salient_io::{Arrays, Cause, IoError, read_arrays, write_safetensors};
+use salient_io::{Arrays, Cause, IoError, read_arrays, read_contents, write_safetensors};
 use salient_ir::array::Array;
 
 /// A folder of its own with two shards (`a`, `b` in the first, `c` in the second) and this index.
@@ -82,4 +82,30 @@ fn malformed_indices_are_refused() {
     }
     let (_, error) = refused("shards_number", &INDEX.replace("\"two.safetensors\"", "7"));
     assert!(error.to_string().contains("`c` is in no file of this folder"), "{error}");
+}
+
+#[test]
+fn an_index_that_names_an_index_is_refused() {
+    for index in ["model.safetensors.index.json", "other.safetensors.index.json"] {
+        let path = checkpoint("shards_of_indices", &INDEX.replace("one.safetensors", index));
+        std::fs::write(path.with_file_name("other.safetensors.index.json"), INDEX).unwrap();
+        for error in [read_arrays(&path).unwrap_err(), read_contents(&path).unwrap_err()] {
+            let problem = format!("it places `a` in `{index}`, which is an index");
+            assert!(error.to_string().ends_with(&problem), "{error}");
+        }
+    }
+    // By a link, an index is no file of tensors.
+    let path = checkpoint("shards_of_links", &INDEX.replace("two.safetensors", "link"));
+    let link = path.with_file_name("link");
+    drop(std::fs::remove_file(&link));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for error in [read_arrays(&path).unwrap_err(), read_contents(&path).unwrap_err()] {
+        assert_eq!(error.file.as_deref(), Some(link.as_path()), "{error}");
+    }
+}
+
+#[test]
+fn an_index_may_begin_with_a_byte_order_mark() {
+    let path = checkpoint("shards_marked", &format!("\u{feff}{INDEX}"));
+    assert_eq!(read_arrays(&path).unwrap().len(), 3);
 }

@@ -3,8 +3,11 @@
 use crate::error::TextError;
 use crate::gguf;
 use crate::tokenizer::Tokenizer;
-use std::fs;
+use salient::{Format, IoError};
 use std::path::Path;
+
+/// The most bytes of a `tokenizer.json`; those of the largest vocabularies take a tenth.
+const MOST_BYTES: u64 = 512 << 20;
 
 impl Tokenizer {
     /// Reads a `tokenizer.json`, or the tokenizer of a `.gguf` file: the content decides.
@@ -14,15 +17,12 @@ impl Tokenizer {
     pub fn read(path: impl AsRef<Path>) -> Result<Tokenizer, TextError> {
         let path = path.as_ref();
         let unreadable =
-            |e: std::io::Error| TextError::Unreadable { file: path.to_owned(), reason: e.to_string() };
-        let mut start = [0; 4];
-        let mut file = fs::File::open(path).map_err(unreadable)?;
-        let is_gguf = std::io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"GGUF";
+            |e: IoError| TextError::Unreadable { file: path.to_owned(), reason: e.cause.reason() };
         let problem = |problem: String| TextError::Tokenizer { file: path.to_owned(), problem };
-        if is_gguf {
+        if salient::format_of(path).map_err(unreadable)? == Some(Format::Gguf) {
             return gguf::tokenizer(&salient::read_contents(path)?.metadata).map_err(problem);
         }
-        let text = fs::read(path).map_err(unreadable)?;
-        Tokenizer::from_json(&text).map_err(problem)
+        let text = salient::read_bytes(path, MOST_BYTES).map_err(unreadable)?;
+        Tokenizer::from_json(salient::without_mark(&text)).map_err(problem)
     }
 }

@@ -41,8 +41,9 @@ pub use salient_front::diag::{listed, nearest};
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
 pub use salient_io::{
-    Arrays, Coded, Contents, DataFile, Entry, IoError, read_arrays, read_contents, read_data,
-    read_gguf_coded, read_npy, write_npy, write_npz,
+    Arrays, Coded, Contents, DataFile, Entry, Format, Group, IoError, Stored, decode_text, format_of,
+    read_arrays, read_bytes, read_contents, read_data, read_gguf_coded, read_npy, read_stored_npy, read_text,
+    read_wanted, read_wanted_data, replace_text, without_mark, write_npy, write_npz, write_safetensors,
 };
 pub use salient_ir::array::Array;
 pub use salient_ir::quantised::{Bits, Coding, Quantised, Scales};

@@ -68,14 +68,7 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The text of a file, or why there is none.
+/// The text of a file, or why there is none. What is longer than the front end takes is refused before it is read.
 fn read_text(path: &Path) -> Result<String, String> {
-    use std::io::Read;
-    // One byte past the limit is enough for the front end to refuse the file; a device without end is not read on.
-    let limit = salient_front::limits::MAX_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    file.take(limit).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
-    String::from_utf8(bytes)
-        .map_err(|e| format!("it is not UTF-8 (at byte {})", e.utf8_error().valid_up_to()))
+    salient_io::read_text(path, salient_front::limits::MAX_BYTES as u64).map_err(|error| error.cause.reason())
 }

@@ -24,6 +24,9 @@ use std::path::Path;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
+/// The most bytes of a file; what `salient tune` writes takes a few thousand.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// Everything that a machine is tuned by. The default serves any machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tuning {
@@ -112,8 +115,8 @@ impl Tuning {
     /// [`Error::Unreadable`]; [`Error::Tuning`] with everything that is wrong with it, by line.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Tuning, Error> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::Unreadable { path: path.to_owned(), reason: e.to_string() })?;
+        let text = salient_io::read_text(path, MOST_BYTES)
+            .map_err(|e| Error::Unreadable { path: path.to_owned(), reason: e.cause.reason() })?;
         let origin = path.display().to_string();
         let tuning = Tuning::parse(&text, &processor())
             .map_err(|flaws| Error::Tuning(flaws.iter().map(|flaw| format!("{origin}:{flaw}")).collect()))?;
@@ -160,6 +163,14 @@ impl Tuning {
             ),
         }
         if flaws.found.is_empty() { Ok(tuning) } else { Err(flaws.in_order()) }
+    }
+
+    /// Writes a file for this processor; the old one stays if that fails.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        Ok(salient_io::replace_text(path, &self.to_text())?)
     }
 
     /// The text of a file for this processor.
