@@ -8,6 +8,7 @@ pub mod data;
 pub mod examples;
 pub mod files;
 pub mod generate;
+pub mod programs;
 pub mod recorded;
 pub mod snapshot;
 pub mod sweep;

@@ -6,8 +6,8 @@
 //! to what earlier tiles gave. Tiles that an index mask excludes are not visited; tiles that it includes whole are not
 //! masked. Keys are packed before, once for all tiles of rows.
 
-use crate::attention::{Attention, find_scores, inner_products};
-use crate::index::{Bound, Env, Ranges};
+use crate::attention::{Among, Attention, find_scores, inner_products};
+use crate::index::{Bound, Env};
 use crate::kernel::{Buffer, Kernel, Kind, Stmt};
 use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, var};
 use crate::panels::{pack_panels, peel};
@@ -62,9 +62,11 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
     let mut kernels = Vec::new();
     let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
     let is_stored = |id: NodeId| stored_nodes.contains(&id);
-    let anywhere = Ranges::default();
+    let among = Among { g, defined: scope.defined, is_stored: &is_stored };
     let mut key_panels = Vec::new();
-    for s in a.query.map(|q| inner_products(g, q, a.key, a.score, &is_stored)).unwrap_or_default() {
+    let found = a.query.map(|query| inner_products(&among, query, a.key, a.score));
+    let (found, anywhere) = found.unwrap_or_default();
+    for s in found {
         let keys = peel(g, &anywhere, s.key, s.key_axis, &s.env);
         let name = format!("{}.keys", target.buffer.name);
         let (kernel, panels) = pack_panels(scope, buffers, name, keys.node, keys.key, s.depth, shape.vectors);
@@ -88,11 +90,10 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
     env.insert(a.key, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &keys);
 
-    let mut scores = Vec::new();
-    if a.query.is_some() {
-        find_scores(g, &m.scope.ranges, a.score, &env, &row, &is_stored, &mut scores);
-    }
-
+    let scores = match a.query {
+        Some(_) => find_scores(&among, &m.scope.ranges, a.score, &env, &row),
+        None => Vec::new(),
+    };
     let mut stmts = vec![
         let_dim(&first, &block * &tile_rows),
         let_min(&last, vec![rows.clone(), &var(&first) + &tile_rows]),

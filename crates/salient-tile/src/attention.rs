@@ -3,6 +3,7 @@
 //! Only looks at the graph; the kernel is made by `attend`.
 
 use crate::contraction::sum_of_products;
+use crate::defined::Defined;
 use crate::index::{Bound, Env, Ranges};
 use crate::maker::{n, var};
 use crate::panels::peel;
@@ -82,7 +83,7 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
 
 /// The products of queries and keys that need not be stored, since nobody reads them but attentions, which compute them
 /// tile by tile, and if `reduced` reductions of scores, which do too.
-pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
+pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTreeSet<NodeId> {
     let of_input = g.of_inputs();
     let is_product = |id: NodeId| sum_of_products(g, id).is_some();
     let is_stored = |id: NodeId| match g.op(id) {
@@ -90,6 +91,7 @@ pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
         Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
         Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
     };
+    let of = Among { g, defined, is_stored: &is_stored };
     // A product with a parameter is that of a layer, which others read.
     let of_inputs = |id: NodeId| {
         sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
@@ -103,7 +105,7 @@ pub(crate) fn tiled_scores(g: &Graph, reduced: bool) -> BTreeSet<NodeId> {
             continue;
         }
         let among = if reduces { &with_scores } else { &with_products };
-        let Some((_, inside)) = query_axis(g, id, among, &is_stored) else { continue };
+        let Some((_, inside)) = query_axis(&of, id, among) else { continue };
         for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p)) {
             found.entry(product).or_default().insert(id);
         }
@@ -133,16 +135,16 @@ fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
 /// by tile: of the axes that the scores have and the values lack, the one that allows most. `None` if `node` is no attention.
 /// Only the scores `among` are looked at for products.
 pub(crate) fn query_axis(
-    g: &Graph,
+    of: &Among<'_>,
     node: NodeId,
     among: &[bool],
-    is_stored: &dyn Fn(NodeId) -> bool,
 ) -> Option<(Option<AxisId>, Vec<NodeId>)> {
+    let g = of.g;
     let Attention { key, score, value, .. } = parts(g, node)?;
     let of_value = |a: AxisId| value.is_some_and(|v| g.node(v).axes.contains(a));
     let candidates = g.node(score).axes.iter().filter(|a| *a != key && !of_value(*a));
     let inside = |a: AxisId| {
-        if among[score.index()] { inner_products(g, a, key, score, is_stored) } else { Vec::new() }
+        if among[score.index()] { inner_products(of, a, key, score).0 } else { Vec::new() }
     };
     let tried = candidates.map(|a| (Some(a), inside(a)));
     let (query, inside) = tried.max_by_key(|(a, inside)| (inside.len(), *a)).unwrap_or_default();
@@ -187,65 +189,132 @@ impl Scores {
     }
 }
 
+/// A graph of which some nodes are stored.
+pub(crate) struct Among<'a> {
+    pub(crate) g: &'a Graph,
+    pub(crate) defined: &'a Defined,
+    pub(crate) is_stored: &'a dyn Fn(NodeId) -> bool,
+}
+
 /// The products inside the scores of an attention that need not be stored: each is a sum of a factor of the row by a
-/// factor of the key.
+/// factor of the key; and the ranges of the variables in their environments.
 pub(crate) fn inner_products(
-    g: &Graph,
+    of: &Among<'_>,
     query: AxisId,
     key: AxisId,
     score: NodeId,
-    is_stored: &dyn Fn(NodeId) -> bool,
-) -> Vec<Scores> {
-    let mut env = any_place(g, score);
-    env.insert(query, Bound::Poly(var("row")));
+) -> (Vec<Scores>, Ranges) {
+    const ROW: &str = "row";
+    let (mut env, mut ranges) = any_place(of.g, score);
+    env.insert(query, Bound::Poly(var(ROW)));
     env.insert(key, Bound::Poly(var(LANE)));
-    let mut out = Vec::new();
-    find_scores(g, &Ranges::default(), score, &env, "row", is_stored, &mut out);
-    out
+    ranges.insert(ROW, of.g.extent(query));
+    ranges.insert(LANE, of.g.extent(key));
+    (find_scores(of, &ranges, score, &env, ROW), ranges)
 }
 
-/// Every free axis of a node at a position of which nothing is known.
-pub(crate) fn any_place(g: &Graph, node: NodeId) -> Env {
-    let place = |axis: AxisId| (axis, Bound::Poly(var(&format!("outer.{}", axis.index()))));
-    g.node(node).axes.iter().map(place).collect()
-}
-
-/// Adds the products inside an expression whose axes `env` binds, the variable `row` standing for the row.
-pub(crate) fn find_scores(
-    g: &Graph,
-    ranges: &Ranges,
-    id: NodeId,
-    env: &Env,
-    row: &str,
-    is_stored: &dyn Fn(NodeId) -> bool,
-    out: &mut Vec<Scores>,
-) {
-    if is_stored(id) || out.iter().any(|s| s.node == id) {
-        return;
+/// Every free axis of a node at a position of which nothing is known but that it lies inside.
+fn any_place(g: &Graph, node: NodeId) -> (Env, Ranges) {
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for axis in g.node(node).axes.iter() {
+        let name = format!("outer.{}", axis.index());
+        ranges.insert(&name, g.extent(axis));
+        env.insert(axis, Bound::Poly(var(&name)));
     }
-    match g.op(id) {
-        Op::Map(_) => {
-            for arg in g.args(id) {
-                let known = out.len();
-                find_scores(g, ranges, arg, env, row, is_stored, out);
-                if let Some(new) = out.get_mut(known)
-                    && new.node == arg
-                {
-                    new.scale = scale(g, id, new, row);
+    (env, ranges)
+}
+
+/// The products inside an expression whose axes `env` binds, the variable `row` standing for the row. A product that the
+/// expression reads at several places is none of them.
+pub(crate) fn find_scores(of: &Among<'_>, ranges: &Ranges, id: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+    let (seen, refused) = (BTreeMap::new(), BTreeSet::new());
+    let mut finder = Finder { of, ranges, row, seen, refused, found: Vec::new() };
+    finder.visit(id, env);
+    finder.found
+}
+
+/// A walk over an expression: every node once for each place at which it is read.
+struct Finder<'a> {
+    of: &'a Among<'a>,
+    ranges: &'a Ranges,
+    row: &'a str,
+    seen: BTreeMap<NodeId, Vec<Env>>,
+    /// Products that have to be stored.
+    refused: BTreeSet<NodeId>,
+    found: Vec<Scores>,
+}
+
+impl Finder<'_> {
+    fn visit(&mut self, id: NodeId, env: &Env) {
+        let g = self.of.g;
+        if (self.of.is_stored)(id) {
+            return;
+        }
+        let mut env = env.clone();
+        env.retain(|axis, _| g.node(id).axes.contains(*axis));
+        let places = self.seen.entry(id).or_default();
+        if places.contains(&env) {
+            return;
+        }
+        places.push(env.clone());
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Map(_) => {
+                for arg in args {
+                    let known = self.found.len();
+                    self.visit(arg, &env);
+                    if let Some(new) = self.found.get_mut(known)
+                        && new.node == arg
+                    {
+                        let scale = scale(g, id, new, self.row);
+                        new.scale = scale.filter(|scale| !self.of.defined.may_report(scale.by));
+                    }
                 }
             }
+            Op::At(axis) => match self.ranges.evaluate(g, args[1], &env) {
+                Some(index) => {
+                    let inside = self.ranges.inside(&index, g.extent(*axis));
+                    let mut inner = env.clone();
+                    inner.insert(*axis, if inside { Bound::Poly(index) } else { Bound::Loose(index) });
+                    self.visit(args[0], &inner);
+                }
+                None => self.refuse_all(args[0]),
+            },
+            Op::Concat(..) => args.iter().for_each(|a| self.refuse_all(*a)),
+            Op::Reduce(..) => self.product(id, &env),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::CumSum(_) | Op::Fused(..) => {}
         }
-        Op::At(axis) => {
-            let args = g.args(id);
-            if let Some(index) = ranges.evaluate(g, args[1], env) {
-                let mut inner = env.clone();
-                inner.insert(*axis, Bound::Poly(index));
-                find_scores(g, ranges, args[0], &inner, row, is_stored, out);
+    }
+
+    fn product(&mut self, id: NodeId, env: &Env) {
+        let elsewhere = self.seen[&id].len() > 1;
+        let scores = if elsewhere { None } else { as_scores(self.of.g, self.ranges, id, env, self.row) };
+        match scores.filter(|_| !self.refused.contains(&id)) {
+            Some(scores) => self.found.push(scores),
+            None => self.refuse(id),
+        }
+    }
+
+    fn refuse(&mut self, id: NodeId) {
+        self.refused.insert(id);
+        self.found.retain(|s| s.node != id);
+    }
+
+    /// Refuses every product of an expression.
+    fn refuse_all(&mut self, id: NodeId) {
+        let (g, mut stack, mut seen) = (self.of.g, vec![id], BTreeSet::new());
+        while let Some(id) = stack.pop() {
+            if (self.of.is_stored)(id) || !seen.insert(id) {
+                continue;
+            }
+            match g.op(id) {
+                Op::Reduce(..) => self.refuse(id),
+                Op::Map(_) | Op::At(_) | Op::Concat(..) => stack.extend(g.args(id)),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+                Op::CumSum(_) | Op::Fused(..) => {}
             }
         }
-        Op::Reduce(..) => out.extend(as_scores(g, ranges, id, env, row)),
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-        Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
     }
 }
 
@@ -256,7 +325,7 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &str) -> 
         let x = peel(g, ranges, x, depth, env);
         g.node(x.node).axes.iter().filter(|k| *k != depth).any(|k| match x.env.get(&k) {
             Some(Bound::Poly(d)) => d.mentions(symbol),
-            Some(Bound::Vector(_)) | None => true,
+            Some(Bound::Loose(_) | Bound::Vector(_)) | None => true,
         })
     };
     let role = |x: NodeId| (mentions(x, row), mentions(x, LANE));
@@ -275,7 +344,7 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &str) -> 
         match axes.as_slice() {
             [one] => match env.get(one) {
                 Some(Bound::Poly(d)) => d.linear_in(symbol).filter(|(slope, _)| *slope == n(1)).map(|_| *one),
-                Some(Bound::Vector(_)) | None => None,
+                Some(Bound::Loose(_) | Bound::Vector(_)) | None => None,
             },
             _ => None,
         }

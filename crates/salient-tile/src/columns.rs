@@ -90,7 +90,7 @@ impl Columns<'_> {
                 None => b.constant(self.nothing()),
                 Some(x) => {
                     let sum = b.load_elem(out.elem, place);
-                    let value = s.value(b, x, env, None);
+                    let value = s.root(b, x, env);
                     self.combine(b, sum, value)
                 }
             };

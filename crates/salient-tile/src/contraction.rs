@@ -8,7 +8,7 @@ use crate::maker::{n, product as total, var};
 use crate::pack::stored_view;
 use crate::strip::{LANE, Scope};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum of products, its axes by role.
 #[derive(Clone, Debug)]
@@ -184,16 +184,22 @@ pub(crate) fn rows_of(g: &Graph, c: &Contraction) -> Dim {
 
 /// Whether an operand is a parameter, a view of one, or made of parameters element by element or part by part.
 pub(crate) fn reads_parameter(g: &Graph, node: NodeId) -> bool {
-    match g.op(node) {
-        Op::Param(_) => true,
-        Op::At(_) => reads_parameter(g, g.args(node)[0]),
-        Op::Concat(..) => g.args(node).iter().all(|a| reads_parameter(g, *a)),
-        Op::Map(_) => {
-            let constant = |a: NodeId| matches!(g.op(a), Op::Const(_) | Op::Extent(_));
-            let mut args = g.args(node).into_iter().filter(|a| !constant(*a)).peekable();
-            args.peek().is_some() && args.all(|a| reads_parameter(g, a))
+    let constant = |a: NodeId| matches!(g.op(a), Op::Const(_) | Op::Extent(_));
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![node]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
         }
-        Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Param(_) => {}
+            Op::At(_) => stack.push(args[0]),
+            Op::Concat(..) => stack.extend(args),
+            Op::Map(_) if args.iter().all(|a| constant(*a)) => return false,
+            Op::Map(_) => stack.extend(args.into_iter().filter(|a| !constant(*a))),
+            Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => return false,
+            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return false,
+        }
     }
+    true
 }

@@ -9,10 +9,12 @@ use salient_vector::I32;
 use std::collections::BTreeMap;
 
 /// What an axis stands for where an expression is evaluated.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Bound {
-    /// A polynomial of loop variables and dimensions.
+    /// A polynomial of loop variables and dimensions, inside the axis.
     Poly(Dim),
+    /// A polynomial that may leave the axis: nothing is read there.
+    Loose(Dim),
     /// An index computed in the body.
     Vector(I32),
 }
@@ -43,6 +45,12 @@ impl Ranges {
         Some(p - &(q * &self.quotient(p, q)?))
     }
 
+    /// Whether the polynomial is provably at least zero.
+    pub(crate) fn nonnegative(&self, p: &Dim) -> bool {
+        let zero = Dim::constant(0);
+        p.is_nonnegative() || (&zero - p).upper_bound(&self.below).provably_le(&zero)
+    }
+
     /// Whether the index provably lies in `0..extent`.
     pub(crate) fn inside(&self, index: &Dim, extent: &Dim) -> bool {
         if index.remainder_of().as_ref() == Some(extent) {
@@ -61,51 +69,69 @@ impl Ranges {
 
     /// The value of an integer node as a polynomial, if it is one under `env`.
     pub(crate) fn evaluate(&self, g: &Graph, id: NodeId, env: &Env) -> Option<Dim> {
-        let args = g.args(id);
+        self.evaluate_once(g, id, env, &mut Known::new())
+    }
+
+    /// As [`Ranges::evaluate`], each node once for each place.
+    fn evaluate_once(&self, g: &Graph, id: NodeId, env: &Env, known: &mut Known) -> Option<Dim> {
         match g.op(id) {
-            Op::Iota(axis) => match env.get(axis)? {
-                Bound::Poly(d) => Some(d.clone()),
-                Bound::Vector(_) => None,
-            },
-            Op::Extent(dim) => Some(dim.clone()),
-            Op::Const(c) if c.dtype().is_int() => Some(Dim::constant(c.value() as i64)),
-            Op::Map(map) if g.node(id).dtype.is_int() => {
-                let arg = |n: usize| self.evaluate(g, args[n], env);
-                match map {
-                    MapOp::Add => Some(&arg(0)? + &arg(1)?),
-                    MapOp::Sub => Some(&arg(0)? - &arg(1)?),
-                    MapOp::Mul => Some(&arg(0)? * &arg(1)?),
-                    MapOp::Neg => Some(&Dim::constant(0) - &arg(0)?),
-                    MapOp::IntDiv | MapOp::Mod => {
-                        let (p, q) = (arg(0)?, arg(1)?);
-                        if !p.is_nonnegative() && p.remainder_of().is_none() {
-                            return None;
-                        }
-                        if *map == MapOp::Mod { self.remainder(&p, &q) } else { self.quotient(&p, &q) }
-                    }
-                    // Not of integers, or not a polynomial.
-                    MapOp::Recip | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => None,
-                    MapOp::Sin | MapOp::Cos | MapOp::Div | MapOp::Pow | MapOp::Floor => None,
-                    MapOp::ToF32 | MapOp::Philox => None,
-                    MapOp::ToI32 | MapOp::ToI64 | MapOp::Abs | MapOp::Min | MapOp::Max | MapOp::Select => {
-                        None
-                    }
-                    MapOp::Not | MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or => {
-                        None
-                    }
+            Op::Iota(axis) => {
+                return match env.get(axis)? {
+                    Bound::Poly(d) | Bound::Loose(d) => Some(d.clone()),
+                    Bound::Vector(_) => None,
+                };
+            }
+            Op::Extent(dim) => return Some(dim.clone()),
+            Op::Const(c) if c.dtype().is_int() => return Some(Dim::constant(c.value() as i64)),
+            Op::Map(_) if g.node(id).dtype.is_int() => {}
+            Op::At(_) => {}
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => return None,
+            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return None,
+        }
+        let axes = &g.node(id).axes;
+        let place: Vec<(AxisId, Option<Bound>)> = axes.iter().map(|a| (a, env.get(&a).cloned())).collect();
+        if let Some((.., value)) = known.iter().find(|(node, at, _)| *node == id && *at == place) {
+            return value.clone();
+        }
+        let value = self.evaluate_composite(g, id, env, known);
+        known.push((id, place, value.clone()));
+        value
+    }
+
+    fn evaluate_composite(&self, g: &Graph, id: NodeId, env: &Env, known: &mut Known) -> Option<Dim> {
+        let args = g.args(id);
+        if let Op::At(axis) = g.op(id) {
+            let index = self.evaluate_once(g, args[1], env, known)?;
+            let mut inner = env.clone();
+            inner.insert(*axis, Bound::Poly(index));
+            return self.evaluate_once(g, args[0], &inner, known);
+        }
+        let Op::Map(map) = g.op(id) else { return None };
+        let mut arg = |n: usize| self.evaluate_once(g, args[n], env, known);
+        match map {
+            MapOp::Add => Some(&arg(0)? + &arg(1)?),
+            MapOp::Sub => Some(&arg(0)? - &arg(1)?),
+            MapOp::Mul => Some(&arg(0)? * &arg(1)?),
+            MapOp::Neg => Some(&Dim::constant(0) - &arg(0)?),
+            MapOp::IntDiv | MapOp::Mod => {
+                let (p, q) = (arg(0)?, arg(1)?);
+                if !p.is_nonnegative() && p.remainder_of().is_none() {
+                    return None;
                 }
+                if *map == MapOp::Mod { self.remainder(&p, &q) } else { self.quotient(&p, &q) }
             }
-            Op::At(axis) => {
-                let index = self.evaluate(g, args[1], env)?;
-                let mut inner = env.clone();
-                inner.insert(*axis, Bound::Poly(index));
-                self.evaluate(g, args[0], &inner)
-            }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+            // Not of integers, or not a polynomial.
+            MapOp::Recip | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => None,
+            MapOp::Sin | MapOp::Cos | MapOp::Div | MapOp::Pow | MapOp::Floor => None,
+            MapOp::ToF32 | MapOp::Philox => None,
+            MapOp::ToI32 | MapOp::ToI64 | MapOp::Abs | MapOp::Min | MapOp::Max | MapOp::Select => None,
+            MapOp::Not | MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or => None,
         }
     }
 }
+
+/// The values of nodes at places, as far as they are known.
+type Known = Vec<(NodeId, Vec<(AxisId, Option<Bound>)>, Option<Dim>)>;
 
 #[cfg(test)]
 mod tests {

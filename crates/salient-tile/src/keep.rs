@@ -4,6 +4,7 @@
 //! Without this, every layer would add up all layers before it. Scores of attention are not among them: they are
 //! computed tile by tile wherever they are read.
 
+use crate::defined::Defined;
 use salient_ir::{AxisSet, Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
@@ -11,8 +12,8 @@ use std::collections::BTreeSet;
 const DEAR: u32 = 10;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
-/// Nothing `of_scores`, which are computed tile by tile, is stored.
-pub(crate) fn kept(g: &Graph, uses: &[Uses], of_scores: &[bool]) -> BTreeSet<NodeId> {
+/// Nothing `of_scores`, which are computed tile by tile, is stored, and nothing that is undefined where nobody asks for it.
+pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[bool]) -> BTreeSet<NodeId> {
     let mut kept = BTreeSet::new();
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
@@ -22,7 +23,8 @@ pub(crate) fn kept(g: &Graph, uses: &[Uses], of_scores: &[bool]) -> BTreeSet<Nod
             && !node.axes.is_empty()
             && uses[id.index()].in_several_kernels()
             && !uses[id.index()].is_score
-            && !of_scores[id.index()];
+            && !of_scores[id.index()]
+            && defined.may_be_stored(id);
         if candidate {
             let mut found =
                 Inside { axes: &node.axes, kept: &kept, tensors: 0, is_dear: false, seen: BTreeSet::new() };
@@ -150,17 +152,23 @@ impl Inside<'_> {
 
 /// Whether an index is looked up.
 fn reads_data(g: &Graph, id: NodeId) -> bool {
-    match g.op(id) {
-        Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-        Op::Map(_) => g.args(id).iter().any(|a| reads_data(g, *a)),
-        Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::At(_) => true,
-        Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => true,
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        match g.op(id) {
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::Map(_) if seen.insert(id) => stack.extend(g.args(id)),
+            Op::Map(_) => {}
+            Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::At(_) => return true,
+            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return true,
+        }
     }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::defined::defined;
     use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, MapOp, ReduceOp};
 
     /// `x + x w`, the sum over another name of the features.
@@ -174,7 +182,7 @@ mod tests {
 
     /// What is kept where no scores are tiled.
     fn kept_of(g: &Graph) -> BTreeSet<NodeId> {
-        kept(g, &uses(g), &vec![false; g.len()])
+        kept(g, &defined(g).1, &uses(g), &vec![false; g.len()])
     }
 
     #[test]

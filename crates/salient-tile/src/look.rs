@@ -11,8 +11,10 @@ use crate::maker::{Maker, for_loop, n, var};
 use crate::score::Rows;
 use crate::softmax::{Place, fill};
 use crate::strip::{LANE, Strip, Visit};
-use salient_ir::{DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{Args, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_vector::handle::Handle;
 use salient_vector::{Builder, I32, Mask};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The statements that look, and two numbers that are not zero if any key may be kept for any row, and if any may not.
 pub(crate) fn look(
@@ -24,9 +26,9 @@ pub(crate) fn look(
 ) -> (Vec<Stmt>, Dim, Dim) {
     let flags = m.scratch("kept", n(2));
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
-    let mut leaves = Vec::new();
     let g = m.scope.graph;
-    if rows.axis.is_some() && sides(g, condition, env, rows.variable, &mut leaves) {
+    let leaves = rows.axis.and_then(|_| sides(g, condition, env, rows.variable));
+    if let Some(leaves) = leaves {
         stmts.push(by_sides(m, condition, env, place, rows, &leaves, flags));
     } else {
         let call = by_elements(m, condition, env, place, flags);
@@ -49,7 +51,7 @@ pub(crate) fn flag(m: &mut Maker<'_, '_>, flags: Base, at: i64) -> (Stmt, Dim) {
 fn reads(g: &Graph, node: NodeId, env: &Env, symbol: &str) -> bool {
     g.node(node).axes.iter().any(|a| match env.get(&a) {
         Some(Bound::Poly(d)) => d.mentions(symbol),
-        Some(Bound::Vector(_)) | None => true,
+        Some(Bound::Loose(_) | Bound::Vector(_)) | None => true,
     })
 }
 
@@ -86,20 +88,29 @@ fn side(g: &Graph, node: NodeId, env: &Env, row: &str) -> Option<Of> {
     }
 }
 
-/// Collects the parts that one side decides; `false` if the mask is not made of such parts and comparisons of them.
-fn sides(g: &Graph, id: NodeId, env: &Env, row: &str, out: &mut Vec<Leaf>) -> bool {
+/// The parts that one side decides; `None` if the mask is not made of such parts and comparisons of them.
+fn sides(g: &Graph, mask: NodeId, env: &Env, row: &str) -> Option<Vec<Leaf>> {
+    let (mut leaves, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), vec![mask]);
+    while let Some(id) = stack.pop() {
+        if seen.insert(id) {
+            stack.extend(below(g, id, env, row, &mut leaves)?.into_iter().rev());
+        }
+    }
+    Some(leaves)
+}
+
+/// What is below a part of a mask: nothing below one that one side decides, which is noted.
+fn below(g: &Graph, id: NodeId, env: &Env, row: &str, out: &mut Vec<Leaf>) -> Option<Args> {
     let node = g.node(id);
     if let Some(of) = side(g, id, env, row) {
         let known = node.dtype == DType::Bool || node.dtype.is_int();
         let leaf = Leaf { node: id, of };
-        if known && !out.contains(&leaf) {
-            out.push(leaf);
-        }
-        return known;
+        out.push(leaf);
+        return known.then(Args::new);
     }
-    let Op::Map(op) = *g.op(id) else { return false };
+    let Op::Map(op) = *g.op(id) else { return None };
     let args = g.args(id);
-    let below = match op {
+    let passes = match op {
         MapOp::And | MapOp::Or | MapOp::Not => true,
         MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => g.node(args[0]).dtype.is_int(),
         MapOp::Add | MapOp::Sub => node.dtype.is_int(),
@@ -114,7 +125,7 @@ fn sides(g: &Graph, id: NodeId, env: &Env, row: &str, out: &mut Vec<Leaf>) -> bo
         }
         MapOp::Select | MapOp::Philox => false,
     };
-    below && args.iter().all(|a| sides(g, *a, env, row, out))
+    passes.then_some(args)
 }
 
 /// What is known of a part over the whole tile.
@@ -137,10 +148,10 @@ fn by_sides(
     flags: Base,
 ) -> Stmt {
     let g = m.scope.graph;
-    let keys = m.scope.ranges.clone();
+    let (keys, reports) = (m.scope.ranges.clone(), m.scope.defined.is_demanded(condition));
     let mut b = Builder::new("look");
     let mut args = Vec::new();
-    let mut known = Vec::new();
+    let mut known = BTreeMap::new();
     for of in [Of::Key, Of::Row] {
         let mut inner = env.clone();
         let (origin, count) = match (of, rows.axis) {
@@ -161,12 +172,12 @@ fn by_sides(
         let (ranges, found) = b.lanes(trip, init, |b, index, (ranges, found)| {
             s.enter(index);
             let ranges = ints.iter().zip(ranges).map(|(id, (least, most))| {
-                let v = s.int(b, *id, &inner);
+                let v = I32::from_value(s.root_of(b, *id, &inner, reports));
                 (b.min(v, least), b.max(v, most))
             });
             let ranges: Vec<(I32, I32)> = ranges.collect();
             let found = truths.iter().zip(found).map(|(id, (any, hidden))| {
-                let v = s.truth(b, *id, &inner);
+                let v = Mask::from_value(s.root_of(b, *id, &inner, reports));
                 let not = b.not(v);
                 (b.or(any, v), b.or(hidden, not))
             });
@@ -174,15 +185,15 @@ fn by_sides(
         });
         args.extend(s.finish());
         for (id, (least, most)) in ints.into_iter().zip(ranges) {
-            known.push((id, Known::Between(b.hmin(least), b.hmax(most))));
+            known.insert(id, Known::Between(b.hmin(least), b.hmax(most)));
         }
         for (id, (any, hidden)) in truths.into_iter().zip(found) {
             let (may, hidden) = (b.hany(any), b.hany(hidden));
-            known.push((id, Known::Truth { may, must: b.not(hidden) }));
+            known.insert(id, Known::Truth { may, must: b.not(hidden) });
         }
         m.scope.ranges = keys.clone();
     }
-    let Known::Truth { may, must } = over(g, &mut b, condition, &known) else {
+    let Known::Truth { may, must } = over(g, &mut b, condition, &mut known) else {
         unreachable!("a mask is a truth value")
     };
     let hidden = b.not(must);
@@ -193,13 +204,20 @@ fn by_sides(
 }
 
 /// What is known of a node over the tile, from what is known of its sides.
-fn over(g: &Graph, b: &mut Builder, id: NodeId, known: &[(NodeId, Known)]) -> Known {
-    if let Some((_, known)) = known.iter().find(|(leaf, _)| *leaf == id) {
+fn over(g: &Graph, b: &mut Builder, id: NodeId, known: &mut BTreeMap<NodeId, Known>) -> Known {
+    if let Some(known) = known.get(&id) {
         return *known;
     }
     let Op::Map(op) = *g.op(id) else { unreachable!("a side is known") };
     let parts: Vec<Known> = g.args(id).iter().map(|a| over(g, b, *a, known)).collect();
-    match (op, parts.as_slice()) {
+    let found = combined(b, op, &parts);
+    known.insert(id, found);
+    found
+}
+
+/// What is known of an operator's value from what is known of its arguments.
+fn combined(b: &mut Builder, op: MapOp, parts: &[Known]) -> Known {
+    match (op, parts) {
         (MapOp::Not, [Known::Truth { may, must }]) => Known::Truth { may: b.not(*must), must: b.not(*may) },
         (MapOp::And, [Known::Truth { may: x, must: y }, Known::Truth { may: v, must: w }]) => {
             Known::Truth { may: b.and(*x, *v), must: b.and(*y, *w) }
@@ -252,7 +270,7 @@ fn by_elements(m: &mut Maker<'_, '_>, condition: NodeId, env: &Env, place: Place
     let none = b.mask(false);
     let (any, hidden) = b.lanes(trip, (none, none), |b, index, (any, hidden)| {
         s.enter(index);
-        let keep = s.truth(b, condition, env);
+        let keep = Mask::from_value(s.root(b, condition, env));
         let not = b.not(keep);
         (b.or(any, keep), b.or(hidden, not))
     });

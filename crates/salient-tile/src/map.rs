@@ -115,7 +115,7 @@ fn strip_to(
     let trip = s.integer(&mut b, count);
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
-        let value = s.value(b, node, env, None);
+        let value = s.root(b, node, env);
         let place = s.place(b, target, env);
         b.store_elem(target.elem, place, value);
     });

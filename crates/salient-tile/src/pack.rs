@@ -8,6 +8,7 @@ use crate::maker::{Maker, for_loop, n, var};
 use crate::score::Scale;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
+use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32};
 use std::collections::BTreeSet;
 
@@ -84,7 +85,7 @@ pub(crate) fn pack_scaled(
     let unit = run_stride.as_constant() == Some(1);
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
-        let v = s.f32(b, node, &env);
+        let v = F32::from_value(s.root(b, node, &env));
         let v = match scale {
             None => v,
             Some(scale) => {

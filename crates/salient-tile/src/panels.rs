@@ -21,21 +21,41 @@ pub(crate) struct Operand {
     pub(crate) env: Env,
 }
 
-/// Takes off views of axes whose indices `env` gives; the axis that stands for [`LANE`] is the key.
+/// Takes off views whose indices `env` gives and which lie inside; the axis that stands for [`LANE`] is the key, and no other
+/// depends on it.
 pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &Env) -> Operand {
-    let mut out = Operand { node, key, env: env.clone() };
-    while let Op::At(axis) = *g.op(out.node) {
-        let args = g.args(out.node);
-        let Some(index) = ranges.evaluate(g, args[1], &out.env) else { break };
-        if index == var(LANE) {
-            out.key = axis;
-        } else if index.mentions(LANE) {
+    let mut at = Operand { node, key, env: env.clone() };
+    let mut out = at.clone();
+    while let Op::At(axis) = *g.op(at.node) {
+        let args = g.args(at.node);
+        let Some(index) = ranges.evaluate(g, args[1], &at.env) else { break };
+        if !ranges.inside(&index, g.extent(axis)) {
             break;
         }
-        out.env.insert(axis, Bound::Poly(index));
-        out.node = args[0];
+        if index == var(LANE) {
+            at.key = axis;
+        }
+        at.env.insert(axis, Bound::Poly(index));
+        at.node = args[0];
+        if at.has_one_key(g) {
+            out = at.clone();
+        }
     }
     out
+}
+
+impl Operand {
+    /// Whether at most one axis depends on the lane, and is the lane.
+    fn has_one_key(&self, g: &Graph) -> bool {
+        let bounds: Vec<&Bound> = g.node(self.node).axes.iter().filter_map(|a| self.env.get(&a)).collect();
+        let of_lane = |bound: &&&Bound| match bound {
+            Bound::Poly(d) | Bound::Loose(d) => d.mentions(LANE),
+            Bound::Vector(_) => true,
+        };
+        let mut keys = bounds.iter().filter(of_lane);
+        let is_key = keys.next().is_none_or(|bound| **bound == Bound::Poly(var(LANE)));
+        is_key && keys.next().is_none()
+    }
 }
 
 /// A packed operand: for each position of the outer axes and each panel, `depth` rows of `width` columns.

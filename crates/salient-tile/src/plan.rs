@@ -3,16 +3,15 @@
 //! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts, buffers and
 //! kernels are made by `schedule`.
 
-use crate::attention::{any_place, expressions_of, query_axis, tiled_scores};
+use crate::attention::{Among, expressions_of, query_axis, tiled_scores};
 use crate::contraction::{Contraction, contraction, sum_of_products};
-use crate::index::{Bound, Ranges};
+use crate::defined::Defined;
 use crate::keep::{Uses, kept, uses};
 use crate::layout::innermost;
 use crate::repeat::Repeats;
 use crate::statistics::statistics;
-use salient_ir::{AxisId, Graph, MapOp, NodeId, Op};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use salient_ir::{AxisId, Graph, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The kernel that a stored node gets.
 #[derive(Clone, Debug)]
@@ -21,6 +20,8 @@ pub(crate) enum Form {
     Source,
     /// An expression of stored nodes.
     Map,
+    /// An expression of stored nodes and of reductions of its own rows along that axis, which its kernel holds.
+    Statistics(AxisId),
     /// A row-wise kernel of the node itself.
     Rows,
     /// An expression of the product of that node.
@@ -34,7 +35,7 @@ impl Form {
     pub(crate) fn product(&self) -> Option<NodeId> {
         match self {
             Form::Product(node) => Some(*node),
-            Form::Source | Form::Map | Form::Rows | Form::Attention(..) => None,
+            Form::Source | Form::Map | Form::Statistics(_) | Form::Rows | Form::Attention(..) => None,
         }
     }
 
@@ -42,11 +43,13 @@ impl Form {
     pub(crate) fn follows(&self, before: &Form, repeats: &Repeats<'_>) -> bool {
         match (self, before) {
             (Form::Source, Form::Source) | (Form::Map, Form::Map) | (Form::Rows, Form::Rows) => true,
+            (Form::Statistics(axis), Form::Statistics(other)) => axis == other,
             (Form::Product(n), Form::Product(b)) => repeats.shift(*b) == *n,
             (Form::Attention(n, query), Form::Attention(b, other)) => {
                 repeats.shift(*b) == *n && query == other
             }
-            (Form::Source | Form::Map | Form::Rows | Form::Product(_) | Form::Attention(..), _) => false,
+            (Form::Source | Form::Map | Form::Statistics(_) | Form::Rows, _) => false,
+            (Form::Product(_) | Form::Attention(..), _) => false,
         }
     }
 }
@@ -54,6 +57,7 @@ impl Form {
 /// Decides which nodes are stored and by which kernel.
 pub(crate) struct Planner<'g> {
     g: &'g Graph,
+    defined: &'g Defined,
     fuse: bool,
     /// Products inside scores that are not stored.
     tiled: BTreeSet<NodeId>,
@@ -67,9 +71,9 @@ pub(crate) struct Planner<'g> {
     kept: BTreeSet<NodeId>,
     /// Reductions that the kernel of the only rows that need them holds.
     held: BTreeSet<NodeId>,
+    /// Those rows, each with the axis that the reductions run along.
+    rows: BTreeMap<NodeId, AxisId>,
     forms: BTreeMap<NodeId, Form>,
-    /// What [`Planner::needs_a_guard`] has said.
-    guarded: RefCell<HashMap<NodeId, bool>>,
 }
 
 /// Whether a strip cannot compute the node on the way.
@@ -82,14 +86,15 @@ fn is_anchor(op: &Op) -> bool {
 
 impl<'g> Planner<'g> {
     /// Nothing is decided yet, but which values are stored for their several readers.
-    pub(crate) fn new(g: &'g Graph, fuse: bool) -> Planner<'g> {
-        let tiled = tiled_scores(g, fuse);
+    pub(crate) fn new(g: &'g Graph, defined: &'g Defined, fuse: bool) -> Planner<'g> {
+        let tiled = tiled_scores(g, defined, fuse);
         let of_scores = expressions_of(g, |id| tiled.contains(&id));
         let uses = uses(g);
         let outputs = g.outputs().iter().map(|o| o.node).collect();
-        let kept = if fuse { kept(g, &uses, &of_scores) } else { BTreeSet::new() };
-        let (held, forms, guarded) = (BTreeSet::new(), BTreeMap::new(), RefCell::default());
-        Planner { g, fuse, tiled, of_scores, uses, outputs, kept, held, forms, guarded }
+        let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
+        kept.extend(ends_of_long_chains(g, defined, &kept));
+        let (held, rows, forms) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Planner { g, defined, fuse, tiled, of_scores, uses, outputs, kept, held, rows, forms }
     }
 
     /// Whether a node is stored wherever it is read.
@@ -100,41 +105,22 @@ impl<'g> Planner<'g> {
     /// Decides which reductions are held.
     fn hold(&mut self) {
         let lies = |id| innermost(self.g, id);
-        let found = statistics(self.g, (&self.kept, &self.outputs), (&self.uses, &self.of_scores), lies);
+        let is_stored = |id| self.outputs.contains(&id) || self.kept.contains(&id) || self.ends_a_kernel(id);
+        let found = statistics(self.g, (&is_stored, &self.outputs), (&self.uses, &self.of_scores), lies);
         let kept = self.kept.clone();
         self.kept.extend(found.values());
-        let mut of_rows: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
-        found.iter().for_each(|(held, root)| of_rows.entry(*root).or_default().push(*held));
-        let is_map = |root: NodeId| matches!(self.form(root).0, Form::Map);
-        let holds = |(root, held): (&NodeId, &Vec<NodeId>)| {
-            (is_map(*root) && !self.reads_more(*root, held)).then_some(*root)
-        };
-        let rows: BTreeSet<NodeId> = of_rows.iter().filter_map(holds).collect();
-        self.held = found.into_iter().filter(|(_, root)| rows.contains(root)).map(|(id, _)| id).collect();
-        self.kept.retain(|id| kept.contains(id) || rows.contains(id));
-    }
-
-    /// Whether rows read where a tensor may end and the reductions `held` for them do not: these are computed wherever they
-    /// stand, the rest only where it is asked for.
-    fn reads_more(&self, root: NodeId, held: &[NodeId]) -> bool {
-        let g = self.g;
-        let own = held.iter().map(|id| g.args(*id)[0]);
-        let (mut seen, mut stack) = (BTreeSet::new(), own.collect::<Vec<_>>());
-        let mut more = false;
-        // What the reductions go over, then the rest.
-        for part in [None, Some(root)] {
-            stack.extend(part);
-            while let Some(id) = stack.pop() {
-                if !seen.insert(id) || is_anchor(g.op(id)) {
-                    continue;
-                }
-                if let Op::At(axis) = *g.op(id) {
-                    more |= part.is_some() && self.may_leave(id, axis);
-                }
-                stack.extend(g.args(id));
+        let holds = |root: NodeId| matches!(self.form(root).0, Form::Map) && self.defined.may_be_stored(root);
+        let mut rows = BTreeMap::new();
+        for (held, root) in &found {
+            if let Op::Reduce(_, axis) = *self.g.op(*held)
+                && (rows.contains_key(root) || holds(*root))
+            {
+                rows.insert(*root, axis);
             }
         }
-        more
+        self.held = found.into_iter().filter(|(_, root)| rows.contains_key(root)).map(|(id, _)| id).collect();
+        self.kept.retain(|id| kept.contains(id) || rows.contains_key(id));
+        self.rows = rows;
     }
 
     /// The form of every node that is stored.
@@ -169,45 +155,7 @@ impl<'g> Planner<'g> {
         let users = g.users(id);
         let inside_product = !users.is_empty() && users.iter().all(|u| contraction_of(g, *u).is_some());
         let elementwise = matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int();
-        elementwise && !inside_product && !self.needs_a_guard(id)
-    }
-
-    /// Whether the expression of a node reads where a tensor may end: it must stay inside the choice that guards it.
-    fn needs_a_guard(&self, id: NodeId) -> bool {
-        if let Some(known) = self.guarded.borrow().get(&id) {
-            return *known;
-        }
-        let needed = self.reads_where_it_may_end(id);
-        self.guarded.borrow_mut().insert(id, needed);
-        needed
-    }
-
-    fn reads_where_it_may_end(&self, id: NodeId) -> bool {
-        let g = self.g;
-        match *g.op(id) {
-            // A choice guards its own arms.
-            Op::Map(MapOp::Select) => self.needs_a_guard(g.args(id)[0]),
-            Op::Map(_) => g.args(id).iter().any(|a| self.needs_a_guard(*a)),
-            Op::At(axis) => self.may_leave(id, axis) || self.needs_a_guard(g.args(id)[0]),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
-        }
-    }
-
-    /// Whether a view reads where its tensor may end.
-    fn may_leave(&self, view: NodeId, axis: AxisId) -> bool {
-        let g = self.g;
-        let mut ranges = Ranges::default();
-        let env = any_place(g, view);
-        for (axis, bound) in &env {
-            if let Bound::Poly(place) = bound
-                && let Some(symbol) = place.as_symbol()
-            {
-                ranges.insert(symbol, g.extent(*axis));
-            }
-        }
-        let index = ranges.evaluate(g, g.args(view)[1], &env);
-        !index.is_some_and(|index| ranges.inside(&index, g.extent(axis)))
+        elementwise && !inside_product && self.defined.may_be_stored(id)
     }
 
     /// Anchors that the expression of `id` reads.
@@ -230,10 +178,10 @@ impl<'g> Planner<'g> {
     fn ends_a_kernel(&self, id: NodeId) -> bool {
         self.fuse
             && matches!(self.g.op(id), Op::Map(_))
-            && !self.needs_a_guard(id)
+            && self.defined.may_be_stored(id)
             && match self.form(id).0 {
                 Form::Product(_) | Form::Attention(..) => true,
-                Form::Source | Form::Map | Form::Rows => false,
+                Form::Source | Form::Map | Form::Statistics(_) | Form::Rows => false,
             }
     }
 
@@ -249,12 +197,11 @@ impl<'g> Planner<'g> {
                 (Form::Map, g.args(id).to_vec())
             }
             Op::Map(_) => {
-                let mut inline = Vec::new();
-                self.elementwise(id, &mut inline);
+                let inline = self.elementwise(id);
                 let anchors = inline
                     .iter()
                     .copied()
-                    .filter(|a| self.is_output(*a).not_then(|| self.joins(*a, id, &inline)));
+                    .filter(|a| !self.outputs.contains(a) && self.joins(*a, id, &inline));
                 let found = if self.fuse {
                     anchors.into_iter().find_map(|a| self.anchor_form(a, id).map(|f| (a, f)))
                 } else {
@@ -266,57 +213,69 @@ impl<'g> Planner<'g> {
                         operands.extend(self.views(id));
                         (form, operands)
                     }
-                    None => (Form::Map, g.args(id).to_vec()),
+                    None => {
+                        let form = self.rows.get(&id).map_or(Form::Map, |axis| Form::Statistics(*axis));
+                        (form, g.args(id).to_vec())
+                    }
                 }
             }
         }
     }
 
     /// Nodes that `id` reads element by element, with the same indices: through scalar operators only.
-    fn elementwise(&self, id: NodeId, out: &mut Vec<NodeId>) {
-        for arg in self.g.args(id) {
-            if out.contains(&arg) {
+    fn elementwise(&self, id: NodeId) -> Vec<NodeId> {
+        let (mut out, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut stack: Vec<NodeId> = self.g.args(id).into_iter().rev().collect();
+        while let Some(arg) = stack.pop() {
+            if !seen.insert(arg) {
                 continue;
             }
             match self.g.op(arg) {
                 Op::Map(_) => {
                     out.push(arg);
                     if !self.kept.contains(&arg) {
-                        self.elementwise(arg, out);
+                        stack.extend(self.g.args(arg).into_iter().rev());
                     }
                 }
                 Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
                 Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
             }
         }
+        out
     }
 
     /// Views and concatenations among the element-wise operands of `id`.
     fn views(&self, id: NodeId) -> Vec<NodeId> {
         let g = self.g;
         let mut inline = vec![id];
-        self.elementwise(id, &mut inline);
+        inline.extend(self.elementwise(id));
         let is_inner = |x: NodeId| matches!(g.op(x), Op::Map(_)) && (x == id || !self.kept.contains(&x));
         let inner = inline.iter().filter(|x| is_inner(**x));
         inner.flat_map(|x| g.args(*x)).filter(|a| matches!(g.op(*a), Op::At(_) | Op::Concat(..))).collect()
     }
 
-    fn is_output(&self, id: NodeId) -> Flag {
-        Flag(self.outputs.contains(&id))
-    }
-
     /// Whether every use of `anchor` ends in `root`, through nodes of `inline`.
     fn joins(&self, anchor: NodeId, root: NodeId, inline: &[NodeId]) -> bool {
-        let users = self.g.users(anchor);
-        !users.is_empty()
-            && users.iter().all(|u| {
-                *u == root
-                    || inline.contains(u)
-                        && matches!(self.g.op(*u), Op::Map(_))
-                        && !self.is_output(*u).0
-                        && !self.kept.contains(u)
-                        && self.joins(*u, root, inline)
-            })
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![anchor]);
+        while let Some(id) = stack.pop() {
+            let users = self.g.users(id);
+            if users.is_empty() {
+                return false;
+            }
+            for user in users.into_iter().filter(|u| *u != root) {
+                let passes = inline.contains(&user)
+                    && matches!(self.g.op(user), Op::Map(_))
+                    && !self.outputs.contains(&user)
+                    && !self.kept.contains(&user);
+                if !passes {
+                    return false;
+                }
+                if seen.insert(user) {
+                    stack.push(user);
+                }
+            }
+        }
+        true
     }
 
     /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
@@ -332,39 +291,58 @@ impl<'g> Planner<'g> {
         }
         let is_stored =
             |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
-        let (query, inside) = query_axis(g, anchor, &self.of_scores, &is_stored)?;
+        let of = Among { g, defined: self.defined, is_stored: &is_stored };
+        let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         let values = &g.args(anchor)[1..];
         if values.is_empty() && inside.is_empty() {
             return None;
         }
         let mut operands = values.to_vec();
-        self.around(g.args(anchor)[0], &inside, &mut operands);
+        operands.extend(self.around(g.args(anchor)[0], &inside));
         Some((Form::Attention(anchor, query), operands))
     }
 
     /// The operands of an expression, with those of the products inside it in place of the products. What ends the kernel of
     /// another product is read as that stores it.
-    fn around(&self, id: NodeId, inside: &[NodeId], out: &mut Vec<NodeId>) {
-        if inside.contains(&id) {
-            if let Some((a, b, _)) = sum_of_products(self.g, id) {
-                out.extend([a, b]);
+    fn around(&self, score: NodeId, inside: &[NodeId]) -> Vec<NodeId> {
+        let (mut out, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), vec![score]);
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) {
+                continue;
             }
-        } else if self.is_anchor(id) || inside.is_empty() && self.ends_a_kernel(id) {
-            out.push(id);
-        } else {
-            self.g.args(id).iter().for_each(|a| self.around(*a, inside, out));
+            if inside.contains(&id) {
+                let operands = sum_of_products(self.g, id);
+                out.extend(operands.into_iter().flat_map(|(a, b, _)| [a, b]));
+            } else if self.is_anchor(id) || inside.is_empty() && self.ends_a_kernel(id) {
+                out.push(id);
+            } else {
+                stack.extend(self.g.args(id).into_iter().rev());
+            }
         }
+        out
     }
 }
 
-/// A truth value with the one combinator that reads well where it is used.
-struct Flag(bool);
+/// Operators one after the other up to which a kernel computes an expression on the way.
+const LONGEST_CHAIN: usize = 64;
 
-impl Flag {
-    fn not_then(&self, other: impl FnOnce() -> bool) -> bool {
-        !self.0 && other()
+/// Element-wise nodes that are stored since the expression behind them is long: code for it stays small, however many
+/// operators a program chains.
+fn ends_of_long_chains(g: &Graph, defined: &Defined, kept: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let mut ends = BTreeSet::new();
+    let mut length: Vec<usize> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let longest = g.args(id).iter().map(|a| length[a.index()]).max().unwrap_or(0);
+        let inline = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
+        let ends_here =
+            longest >= LONGEST_CHAIN && matches!(g.op(id), Op::Map(_)) && defined.may_be_stored(id);
+        if ends_here {
+            ends.insert(id);
+        }
+        length.push(if inline && !ends_here && !kept.contains(&id) { longest + 1 } else { 0 });
     }
+    ends
 }
 
 fn contraction_of(g: &Graph, id: NodeId) -> Option<Contraction> {

@@ -388,10 +388,7 @@ pub(crate) fn product(
     m.scope.ranges.insert(LANE, &columns);
     let count = &to - &from;
     let store = crate::map::strip(&mut m, target.node, target.id, target.buffer, &env, from, &count);
-    match before {
-        Some(stored) => m.scope.stored.insert(c.node, stored),
-        None => m.scope.stored.remove(&c.node),
-    };
+    m.scope.forget(c.node, before);
     m.scope.inlined.insert(c.node);
     stmts.push(for_loop(&row, first, last, n(1), vec![store]));
     let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);

@@ -71,7 +71,7 @@ impl Row<'_> {
         let start = b.mask(all);
         let out = b.lanes(self.trip, start, |b, index, acc| {
             s.enter(index);
-            let v = Mask::from_value(s.value(b, self.x, self.env, None));
+            let v = Mask::from_value(s.root(b, self.x, self.env));
             if all { b.and(acc, v) } else { b.or(acc, v) }
         });
         if all { b.hall(out) } else { b.hany(out) }
@@ -83,7 +83,7 @@ impl Row<'_> {
             ReduceOp::Prod => {
                 let out = b.count(self.trip, start, |b, index, acc| {
                     s.enter(index);
-                    let v = s.f32(b, self.x, self.env);
+                    let v = F32::from_value(s.root(b, self.x, self.env));
                     b.mul(acc, v)
                 });
                 out.value()
@@ -94,7 +94,7 @@ impl Row<'_> {
                 // The vector operators lose a NaN; whether there was one is carried beside.
                 let (out, nan) = b.lanes(self.trip, (start, clean), |b, index, (acc, nan)| {
                     s.enter(index);
-                    let v = s.f32(b, self.x, self.env);
+                    let v = F32::from_value(s.root(b, self.x, self.env));
                     let bad = b.ne(v, v);
                     let acc = if greatest { b.max(v, acc) } else { b.min(v, acc) };
                     (acc, b.or(nan, bad))
@@ -107,7 +107,7 @@ impl Row<'_> {
             ReduceOp::Sum | ReduceOp::Any | ReduceOp::All => {
                 let out = b.lanes(self.trip, start, |b, index, acc| {
                     s.enter(index);
-                    let v = s.f32(b, self.x, self.env);
+                    let v = F32::from_value(s.root(b, self.x, self.env));
                     b.add(acc, v)
                 });
                 b.hsum(out).value()
@@ -122,7 +122,7 @@ impl Row<'_> {
         let ((best, at), (nan, nan_at)) =
             b.lanes(self.trip, start, |b, index, ((best, at), (nan, nan_at))| {
                 s.enter(index);
-                let v = s.f32(b, self.x, self.env);
+                let v = F32::from_value(s.root(b, self.x, self.env));
                 let here = b.lane_index(index);
                 let better = b.lt(best, v);
                 let first = b.eq(at, none);
@@ -146,8 +146,7 @@ impl Row<'_> {
     }
 
     fn integers(&self, b: &mut Builder, s: &mut Strip<'_, '_>, op: ReduceOp) -> I32 {
-        let value =
-            |b: &mut Builder, s: &mut Strip<'_, '_>| I32::from_value(s.value(b, self.x, self.env, None));
+        let value = |b: &mut Builder, s: &mut Strip<'_, '_>| I32::from_value(s.root(b, self.x, self.env));
         match op {
             ReduceOp::Prod => {
                 let start = b.i32(1);
@@ -200,7 +199,7 @@ impl Row<'_> {
 
 /// What the kernel of the rows `root` holds: the reductions in its expression that are not stored, and what else is the same
 /// along a row and depends on them, arguments first.
-pub(crate) fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
+fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
     fn visit(scope: &Scope<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
         if let Some(known) = seen.get(&id) {
             return *known;
@@ -218,15 +217,14 @@ pub(crate) fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
     visit(scope, root, &mut seen);
     let is_same = |id: &NodeId| {
         scope.graph.node(*id).axes.len() < scope.graph.node(root).axes.len()
-            && (matches!(scope.graph.op(*id), Op::Reduce(..)) || !scope.needs_guard(*id))
+            && (matches!(scope.graph.op(*id), Op::Reduce(..)) || !scope.defined.may_report(*id))
     };
     seen.into_iter().filter(|(_, holds)| *holds).map(|(id, _)| id).filter(is_same).collect()
 }
 
 /// The kernel that stores the rows of an expression with reductions of the same rows in it.
-pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>) -> Kernel {
+pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>, along: AxisId) -> Kernel {
     let held = held_by(scope, target.node);
-    let along = *target.buffer.axes.last().expect("a row has an axis");
     let (mut m, env) = begin(scope, target, along);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);
@@ -242,13 +240,13 @@ pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>) -> Kern
             s.leave();
             value
         } else {
-            s.value(&mut b, id, &env, None)
+            s.value(&mut b, id, &env)
         };
         s.hold(id, value);
     }
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
-        let value = s.value(b, target.node, &env, None);
+        let value = s.root(b, target.node, &env);
         let place = s.place(b, &out, &env);
         b.store_elem(out.elem, place, value);
     });
@@ -277,7 +275,7 @@ pub(crate) fn normalise(
     let sum = match op {
         FusedOp::Norm => b.lanes(trip, zero, |b, index, sum| {
             s.enter(index);
-            let v = s.f32(b, x, &env);
+            let v = F32::from_value(s.root(b, x, &env));
             let place = s.place(b, &out, &env);
             b.store(place, v);
             b.add(sum, v)
@@ -286,7 +284,7 @@ pub(crate) fn normalise(
             let low = b.f32(f32::NEG_INFINITY);
             let max = b.lanes(trip, low, |b, index, max| {
                 s.enter(index);
-                let v = s.f32(b, x, &env);
+                let v = F32::from_value(s.root(b, x, &env));
                 let place = s.place(b, &out, &env);
                 b.store(place, v);
                 b.max(v, max)
@@ -294,7 +292,7 @@ pub(crate) fn normalise(
             let max = b.hmax(max);
             // The further score is read as any value that does not depend on the lane.
             s.leave();
-            let sink = (op == FusedOp::SinkSoftmax).then(|| s.f32(&mut b, args[1], &env));
+            let sink = (op == FusedOp::SinkSoftmax).then(|| F32::from_value(s.root(&mut b, args[1], &env)));
             let max = sink.map_or(max, |sink| b.max(sink, max));
             let (empty, zero) = (b.eq(max, low), b.f32(0.0));
             let shift = b.select(empty, zero, max);
@@ -348,7 +346,7 @@ pub(crate) fn log_sum_exp(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisI
     let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
     let max = b.lanes(trip, low, |b, index, max| {
         s.enter(index);
-        let v = s.f32(b, x, &env);
+        let v = F32::from_value(s.root(b, x, &env));
         b.max(v, max)
     });
     let max = b.hmax(max);
@@ -356,7 +354,7 @@ pub(crate) fn log_sum_exp(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisI
     let shift = b.select(empty, zero, max);
     let sum = b.lanes(trip, zero, |b, index, sum| {
         s.enter(index);
-        let v = s.f32(b, x, &env);
+        let v = F32::from_value(s.root(b, x, &env));
         let v = b.sub(v, shift);
         let e = math::exp_nonpositive(b, v);
         b.add(sum, e)
@@ -385,7 +383,7 @@ pub(crate) fn cumulate(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, 
         let zero = b.f32(0.0);
         b.count(trip, zero, |b, index, sum| {
             s.enter(index);
-            let v = s.f32(b, x, &env);
+            let v = F32::from_value(s.root(b, x, &env));
             let sum = b.add(sum, v);
             let place = s.place(b, &out, &env);
             b.store(place, sum);
@@ -395,7 +393,7 @@ pub(crate) fn cumulate(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, 
         let zero = b.i32(0);
         b.count(trip, zero, |b, index, sum| {
             s.enter(index);
-            let v = I32::from_value(s.value(b, x, &env, None));
+            let v = I32::from_value(s.root(b, x, &env));
             let sum = b.add(sum, v);
             let place = s.place(b, &out, &env);
             b.store(place, sum);

@@ -8,6 +8,7 @@
 use crate::attend::attend;
 use crate::attention::attention;
 use crate::contraction::{Contraction, contraction};
+use crate::defined::defined;
 use crate::index::Ranges;
 use crate::join::join;
 use crate::kernel::{Append, Buffer, BufferId, Kernel, Program, Role};
@@ -18,11 +19,12 @@ use crate::map::{append, map};
 use crate::plan::{Form, Planner};
 use crate::product::product;
 use crate::repeat::{Around, Repeats};
-use crate::rows::{cumulate, held_by, log_sum_exp, normalise, reduce, with_statistics};
+use crate::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
 use crate::strip::{Scope, Stored};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, AxisSet, FusedOp, Graph, NodeId, Op, text};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a graph is cut.
@@ -47,11 +49,16 @@ impl Default for Options<'_> {
 
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
+    let (checked, known) = defined(g);
+    let g = &*checked;
+    // Checks are nodes of their own: blocks that have some are scheduled one by one.
+    let chains = if matches!(checked, Cow::Borrowed(_)) { options.chains } else { &[] };
     let names = text::node_names(g);
     let mut out = Assembler::new(g, &names);
-    let forms = Planner::new(g, options.fuse).plan();
+    let forms = Planner::new(g, &known, options.fuse).plan();
     let mut scope = Scope {
         graph: g,
+        defined: &known,
         stored: BTreeMap::new(),
         panels: BTreeMap::new(),
         coded: options.coded,
@@ -70,7 +77,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
             out.homes.insert(*node, id);
         }
     }
-    let mut repeats = Repeats::new(if options.fuse { options.chains } else { &[] });
+    let mut repeats = Repeats::new(if options.fuse { chains } else { &[] });
     for (node, form) in &forms {
         if let Form::Source = form {
             continue;
@@ -163,7 +170,7 @@ fn compute(scope: &mut Scope<'_>, form: &Form, target: Target<'_>, buffers: &mut
     let order = &target.buffer.axes;
     match form {
         Form::Source => unreachable!("sources have no kernel"),
-        Form::Map if !held_by(scope, target.node).is_empty() => vec![with_statistics(scope, target)],
+        Form::Statistics(axis) => vec![with_statistics(scope, target, *axis)],
         Form::Map => vec![map(scope, target.node, target.id, target.buffer)],
         Form::Product(node) => {
             let c: Contraction = contraction(g, *node, order).expect("planned as a product");

@@ -33,7 +33,7 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Opti
     }
     let fixed = |axis: AxisId| match scores.env.get(&axis) {
         Some(Bound::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(LANE),
-        Some(Bound::Vector(_)) | None => false,
+        Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
     };
     let alone = g.users(scores.node) == [user] && by != scores.node;
     (alone && g.node(by).axes.iter().all(fixed)).then_some(Scale { node: user, op, by })
@@ -53,16 +53,15 @@ pub(crate) struct Rows<'r> {
 }
 
 /// Computes what is dear in a score and the same for every key, for all rows of a tile, and adds it to what is stored:
-/// gives the nodes, to be forgotten after the kernel, and the statements.
+/// gives the nodes with what was stored for them before, to be forgotten after the kernel, and the statements.
 pub(crate) fn hoist(
     m: &mut Maker<'_, '_>,
     score: NodeId,
     env: &Env,
     rows: &Rows<'_>,
-) -> (Vec<NodeId>, Vec<Stmt>) {
-    let mut found = BTreeSet::new();
-    find(m, score, env, rows, &mut found);
-    let mut stmts = Vec::new();
+) -> (Vec<(NodeId, Option<Stored>)>, Vec<Stmt>) {
+    let found = find(m, score, env, rows);
+    let (mut hoisted, mut stmts) = (Vec::new(), Vec::new());
     for node in &found {
         let by_row = reads_row(m.scope.graph, *node, env, rows.variable);
         let (count, most) = if by_row { (rows.count.clone(), rows.most.clone()) } else { (n(1), n(1)) };
@@ -86,44 +85,51 @@ pub(crate) fn hoist(
         let strides = rows.axis.filter(|_| by_row).map(|axis| (axis, n(1)));
         let offset = if by_row { &n(0) - rows.origin } else { n(0) };
         let stored = Stored { base, elem: Elem::F32, offset, strides: strides.into_iter().collect() };
-        m.scope.stored.insert(*node, stored);
+        hoisted.push((*node, m.scope.stored.insert(*node, stored)));
     }
-    (found.into_iter().collect(), stmts)
+    (hoisted, stmts)
 }
 
 fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &str) -> bool {
     g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(Bound::Poly(d)) if d.mentions(row)))
 }
 
-/// Adds the greatest parts of an expression that are dear and the same for every key.
-fn find(m: &Maker<'_, '_>, id: NodeId, env: &Env, rows: &Rows<'_>, out: &mut BTreeSet<NodeId>) {
+/// The greatest parts of an expression that are dear and the same for every key.
+fn find(m: &Maker<'_, '_>, score: NodeId, env: &Env, rows: &Rows<'_>) -> BTreeSet<NodeId> {
     let g = m.scope.graph;
-    if m.scope.stored.contains_key(&id) || !matches!(g.op(id), Op::Map(_)) {
-        return;
-    }
-    let fixed = g.node(id).axes.iter().all(|axis| match env.get(&axis) {
-        Some(Bound::Poly(d)) => rows.axis == Some(axis) || !d.mentions(LANE) && !d.mentions(rows.variable),
-        Some(Bound::Vector(_)) | None => false,
-    });
-    if fixed && g.node(id).dtype == DType::F32 && !m.scope.needs_guard(id) {
-        if is_dear(m, id) {
-            out.insert(id);
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![score]);
+    while let Some(id) = stack.pop() {
+        if m.scope.stored.contains_key(&id) || !matches!(g.op(id), Op::Map(_)) || !seen.insert(id) {
+            continue;
         }
-        return;
+        let fixed = g.node(id).axes.iter().all(|axis| match env.get(&axis) {
+            Some(Bound::Poly(d)) => {
+                rows.axis == Some(axis) || !d.mentions(LANE) && !d.mentions(rows.variable)
+            }
+            Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
+        });
+        if !fixed || g.node(id).dtype != DType::F32 || m.scope.defined.may_report(id) {
+            stack.extend(g.args(id));
+        } else if is_dear(m, id) {
+            found.insert(id);
+        }
     }
-    g.args(id).iter().for_each(|a| find(m, *a, env, rows, out));
+    found
 }
 
 /// Whether computing the node takes more than a few instructions.
 fn is_dear(m: &Maker<'_, '_>, id: NodeId) -> bool {
-    let g = m.scope.graph;
-    if m.scope.stored.contains_key(&id) {
-        return false;
+    let (g, mut seen, mut stack) = (m.scope.graph, BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if m.scope.stored.contains_key(&id) || !seen.insert(id) {
+            continue;
+        }
+        if let Op::Map(op) = g.op(id)
+            && op.additions() > 1
+        {
+            return true;
+        }
+        stack.extend(g.args(id));
     }
-    let dear = match g.op(id) {
-        Op::Map(op) => op.additions() > 1,
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) => false,
-        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
-    };
-    dear || g.args(id).iter().any(|a| is_dear(m, *a))
+    false
 }

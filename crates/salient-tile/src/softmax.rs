@@ -5,7 +5,7 @@
 //! 2018); then exponentials and their sums. Where no softmax makes the weights, the scores are the weights, and of these
 //! passes only the first is left. Products are made elsewhere.
 
-use crate::attention::Normaliser;
+use crate::attention::{Attention, Normaliser};
 use crate::index::Env;
 use crate::kernel::{Arg, Base, Stmt};
 use crate::maker::{Maker, address, n, var};
@@ -13,6 +13,7 @@ use crate::pack::{Packed, Span, pack};
 use crate::strip::{Strip, Visit};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::body::LoopKind;
+use salient_vector::handle::Handle;
 use salient_vector::{Body, Builder, F32, math};
 
 /// Strips that are laid out in a row where a pass is short of independent work.
@@ -21,6 +22,8 @@ const UNROLL: u32 = 4;
 /// The state of each row of a tile, in scratch memory.
 pub(crate) struct Softmax {
     pub(crate) normaliser: Normaliser,
+    /// Whether scores report what they read outside its axis.
+    reports: bool,
     /// The greatest score so far; zero where no softmax makes the weights.
     pub(crate) max: Base,
     /// The greatest score of the newest tile.
@@ -57,7 +60,7 @@ impl Softmax {
     /// The state of so many rows.
     pub(crate) fn new(
         m: &mut Maker<'_, '_>,
-        normaliser: Normaliser,
+        a: &Attention,
         rows: &Dim,
         weights: Base,
         weights_row: Dim,
@@ -65,7 +68,8 @@ impl Softmax {
         let mut slot = |name: &str| m.scratch(name, rows.clone());
         let (max, newest, shift) = (slot("max"), slot("newest"), slot("shift"));
         let (sum, factor) = (slot("sum"), slot("factor"));
-        Softmax { normaliser, max, newest, shift, sum, factor, weights, weights_row }
+        let (normaliser, reports) = (a.normaliser, m.scope.defined.is_demanded(a.score));
+        Softmax { normaliser, reports, max, newest, shift, sum, factor, weights, weights_row }
     }
 
     /// No key seen.
@@ -135,7 +139,7 @@ impl Softmax {
         let zero = b.f32(0.0);
         let more = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, more| {
             s.enter(index);
-            let v = in_place(b, &mut s, weights.at(index), (!there).then_some((weight, env)));
+            let v = in_place(b, &mut s, weights.at(index), (!there).then_some((weight, env)), self.reports);
             if summed { b.add(more, v) } else { more }
         });
         s.leave();
@@ -184,7 +188,11 @@ impl Softmax {
         // The vector operator loses a NaN; whether there was one is carried beside.
         let (most, nan) = b.lanes(trip, (low, clean), |b, index, (most, nan)| {
             s.enter(index);
-            let v = if there { b.load::<F32>(weights.at(index)) } else { s.f32(b, score, env) };
+            let v = if there {
+                b.load::<F32>(weights.at(index))
+            } else {
+                F32::from_value(s.root_of(b, score, env, self.reports))
+            };
             let bad = b.ne(v, v);
             (b.max(v, most), b.or(nan, bad))
         });
@@ -210,7 +218,7 @@ impl Softmax {
         let low = b.f32(f32::NEG_INFINITY);
         let most = b.repeat(LoopKind::Lanes, UNROLL, trip, low, |b, index, most| {
             s.enter(index);
-            let v = in_place(b, &mut s, weights.at(index), (!there).then_some((score, env)));
+            let v = in_place(b, &mut s, weights.at(index), (!there).then_some((score, env)), self.reports);
             b.max(v, most)
         });
         s.leave();
@@ -342,9 +350,10 @@ fn in_place(
     s: &mut Strip<'_, '_>,
     at: salient_vector::Place,
     of: Option<(NodeId, &Env)>,
+    reports: bool,
 ) -> F32 {
     let Some((node, env)) = of else { return b.load(at) };
-    let value = s.f32(b, node, env);
+    let value = F32::from_value(s.root_of(b, node, env, reports));
     b.store::<F32>(at, value);
     value
 }

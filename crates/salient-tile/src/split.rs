@@ -5,7 +5,7 @@
 //! any number of threads can take (Dao et al., "Flash-Decoding", 2023). A second kernel merges the parts, in their order:
 //! the parts depend on the keys alone, so that results do not depend on threads.
 
-use crate::attention::{Attention, find_scores, inner_products};
+use crate::attention::{Among, Attention, find_scores, inner_products};
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
 use crate::maker::{Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
@@ -108,7 +108,8 @@ pub(crate) fn split(
     let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
     let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
     let is_stored = |id: NodeId| stored_nodes.contains(&id);
-    let found = inner_products(g, query, a.key, a.score, &is_stored);
+    let among = Among { g, defined: scope.defined, is_stored: &is_stored };
+    let (found, _) = inner_products(&among, query, a.key, a.score);
     let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
     let group = if found.is_empty() { return None } else { group(g, a, &operands) };
 
@@ -142,8 +143,7 @@ pub(crate) fn split(
     let part = m.outer("part", &parts);
     env.insert(a.key, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &keys);
-    let mut scores = Vec::new();
-    find_scores(g, &m.scope.ranges, a.score, &env, &row, &is_stored, &mut scores);
+    let scores = find_scores(&among, &m.scope.ranges, a.score, &env, &row);
     if scores.len() != found.len() || lying(m.scope, value, &env, width, a.key).is_none() {
         return None;
     }
@@ -360,7 +360,7 @@ fn merge(scope: &mut Scope<'_>, target: Target<'_>, a: &Attention, home: &Parts)
     let wide = &home.size - &n(2);
     let context = m.scratch("context", wide.clone());
     let factors = m.scratch("factors", home.count.clone());
-    let softmax = Softmax::new(&mut m, a.normaliser, &n(1), context, wide.clone());
+    let softmax = Softmax::new(&mut m, a, &n(1), context, wide.clone());
     let first = home.at(g, &env, &n(0));
 
     let mut b = Builder::new("merge_sums");

@@ -9,11 +9,12 @@ use crate::keep::Uses;
 use salient_ir::{AxisId, DType, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The reductions that are held, each with the element-wise node whose kernel holds it and which is stored for that. `lies`
-/// gives the innermost axis of a node that is stored: lanes run along it. What goes over anything `of_scores` is not held.
+/// The reductions that are held, each with the element-wise node whose kernel holds it and which is stored for that.
+/// `is_stored` says which element-wise nodes are stored anyway; `lies` gives the innermost axis of a node that is stored:
+/// lanes run along it. What goes over anything `of_scores` is not held.
 pub(crate) fn statistics(
     g: &Graph,
-    (kept, outputs): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
+    (is_stored, outputs): (&dyn Fn(NodeId) -> bool, &BTreeSet<NodeId>),
     (uses, of_scores): (&[Uses], &[bool]),
     lies: impl Fn(NodeId) -> Option<AxisId>,
 ) -> BTreeMap<NodeId, NodeId> {
@@ -28,7 +29,7 @@ pub(crate) fn statistics(
         if !plain || rows.is_empty() || outputs.contains(&id) || is_product() {
             continue;
         }
-        let mut walk = Walk { g, kept, outputs, held: &held, of: id, axis, known: HashMap::new() };
+        let mut walk = Walk { g, is_stored, held: &held, of: id, axis, known: HashMap::new() };
         let root = walk.common(id);
         if let Some(root) = root.filter(|r| !uses[r.index()].is_score && lies(*r) == Some(axis)) {
             held.insert(id, root);
@@ -40,8 +41,7 @@ pub(crate) fn statistics(
 /// The way from a reduction to the rows that need it.
 struct Walk<'a> {
     g: &'a Graph,
-    kept: &'a BTreeSet<NodeId>,
-    outputs: &'a BTreeSet<NodeId>,
+    is_stored: &'a dyn Fn(NodeId) -> bool,
     held: &'a BTreeMap<NodeId, NodeId>,
     of: NodeId,
     axis: AxisId,
@@ -64,8 +64,7 @@ impl Walk<'_> {
         let end = match self.g.op(user) {
             Op::Reduce(_, axis) if *axis == self.axis => self.held.get(&user).copied(),
             Op::Map(_) => {
-                let is_stored = self.outputs.contains(&user) || self.kept.contains(&user);
-                let beyond = if is_stored { None } else { self.common(user) };
+                let beyond = if (self.is_stored)(user) { None } else { self.common(user) };
                 beyond.or_else(|| self.is_row(user).then_some(user))
             }
             Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) => None,

@@ -9,7 +9,7 @@ use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Int, LANES, Stmt};
 use crate::look::{flag, look};
 use crate::maker::{Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
-use crate::masks::{KeyRange, key_range};
+use crate::masks::{KeyRange, Mask, key_range};
 use crate::pack::{Packed, Span, pack_scaled};
 use crate::score::{Rows, hoist};
 use crate::softmax::{Place, Softmax, divide_row, fill, log_of_row};
@@ -17,7 +17,7 @@ use crate::strip::{LANE, Stored};
 use crate::values::{Keys, Values, Weighted};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 use salient_vector::tile::{Shape, Zeros};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows that share keys and values, and the keys that they are streamed over.
 pub(crate) struct RowTile<'t> {
@@ -71,7 +71,7 @@ pub(crate) struct Streamed {
 pub(crate) fn origin(env: &Env, axis: AxisId, row: &str, first: &Dim) -> Dim {
     match env.get(&axis) {
         Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.into(), first.clone())])),
-        Some(Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
+        Some(Bound::Loose(_) | Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn stream(
     // Weights take the place of the scores that they are made of.
     let weights = packed.first().map(|(_, out, _)| *out);
     let weights = weights.unwrap_or_else(|| m.scratch("weights", &t.most * &score_row));
-    let softmax = Softmax::new(m, a.normaliser, &t.most, weights, keys_padded.clone());
+    let softmax = Softmax::new(m, a, &t.most, weights, keys_padded.clone());
     let context = m.scratch("context", &t.most * &context_row);
     match a.sink {
         None => stmts.extend(softmax.start(m, &count)),
@@ -132,7 +132,14 @@ pub(crate) fn stream(
 
     // The keys that some row of the tile keeps.
     m.scope.ranges.insert(LANE, &keys);
-    let range = key_range(g, &m.scope.ranges, (a.score, a.masked), env, row, (first, last));
+    let mut range = key_range(g, &m.scope.ranges, (a.score, a.masked), env, row, (first, last));
+    if range.mask.is_some_and(|mask| m.scope.defined.may_report(mask.condition)) {
+        // All of it is looked at, so that whatever it uses outside its axis is reported.
+        range = KeyRange {
+            mask: range.mask.map(|mask| Mask { understood: false, ..mask }),
+            ..KeyRange::default()
+        };
+    }
     let (first_key, begin) = (m.variable("first_key", &keys), m.variable("begin", &keys));
     let end = m.variable("end", &(&keys + &one));
     let begins = std::iter::once(t.keys.0.clone()).chain(range.begins.iter().cloned());
@@ -148,6 +155,7 @@ pub(crate) fn stream(
     let (from, upto) = (var(&key), var(&stop));
     let here = &upto - &from;
     let mut tile_stmts = Vec::new();
+    let mut passing = hoisted;
     for (at, (s, (queries, out, depth))) in t.scores.iter().zip(&packed).enumerate() {
         let making = Making {
             at,
@@ -163,7 +171,8 @@ pub(crate) fn stream(
         // The scores as a value that expressions can read: row by row, from the tile's first key on.
         let offset = &n(0) - &(&(&origin(&s.env, s.row_axis, row, first) * &keys_padded) + &from);
         let strides = vec![(s.row_axis, keys_padded.clone()), (s.key_axis, n(1))];
-        m.scope.stored.insert(s.scaled(), Maker::scratch_value(*out, offset, strides));
+        let value = Maker::scratch_value(*out, offset, strides);
+        passing.push((s.scaled(), m.scope.stored.insert(s.scaled(), value)));
         m.scope.inlined.extend([s.node, s.scaled()]);
     }
 
@@ -199,8 +208,11 @@ pub(crate) fn stream(
     };
     let masked = scored(m, a.score);
     let mut looked = None;
-    // Scores that are stored are stored masked.
-    match range.mask.filter(|_| !m.scope.stored.contains_key(&a.score)) {
+    // Scores that are stored are stored masked; a mask that reads scores of the tile is not known before they are.
+    let of_scores = |id: NodeId| t.scores.iter().any(|s| s.node == id || s.scaled() == id);
+    let before_scores = |mask: &Mask| !reads_any(g, mask.condition, &m.scope.stored, of_scores);
+    let mask = range.mask.filter(|_| !m.scope.stored.contains_key(&a.score)).filter(before_scores);
+    match mask {
         None => tile_stmts.extend(masked),
         Some(mask) => {
             let plain = scored(m, mask.unmasked);
@@ -246,8 +258,9 @@ pub(crate) fn stream(
     }
     stmts.push(for_loop(&key, var(&begin), var(&end), keys_padded.clone(), block));
 
-    let passing = t.scores.iter().map(Scores::scaled).chain(hoisted);
-    passing.for_each(|node| drop(m.scope.stored.remove(&node)));
+    for (node, before) in passing.into_iter().rev() {
+        m.scope.forget(node, before);
+    }
     Streamed { stmts, softmax, context, context_row: context_width }
 }
 
@@ -301,10 +314,7 @@ pub(crate) fn store_row(
     }
     let before = m.scope.stored.insert(a.node, Maker::scratch_value(held, offset, strides));
     let store = crate::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
-    match before {
-        Some(stored) => m.scope.stored.insert(a.node, stored),
-        None => m.scope.stored.remove(&a.node),
-    };
+    m.scope.forget(a.node, before);
     m.scope.inlined.insert(a.node);
     finish.into_iter().chain([store]).collect()
 }
@@ -339,9 +349,27 @@ fn unmasked_inside(
 
 /// Whether a score can be that of a masked key: where the constant occurs in it, or a stored tensor that could hold one.
 fn may_be_masked(g: &Graph, id: NodeId, masked: f32, stored: &BTreeMap<NodeId, Stored>) -> bool {
-    if let Some(at) = stored.get(&id) {
-        return g.node(id).dtype.is_float() && matches!(at.base, Base::Buffer(_));
+    reads_any(g, id, stored, |id| match stored.get(&id) {
+        Some(at) => g.node(id).dtype.is_float() && matches!(at.base, Base::Buffer(_)),
+        None => *g.op(id) == Op::Const(salient_ir::Const::f32(masked)),
+    })
+}
+
+/// Whether an expression of what is stored has a node like that in it.
+fn reads_any(
+    g: &Graph,
+    id: NodeId,
+    stored: &BTreeMap<NodeId, Stored>,
+    is_one: impl Fn(NodeId) -> bool,
+) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if is_one(id) {
+            return true;
+        }
+        if seen.insert(id) && !stored.contains_key(&id) {
+            stack.extend(g.args(id));
+        }
     }
-    *g.op(id) == Op::Const(salient_ir::Const::f32(masked))
-        || g.args(id).iter().any(|a| may_be_masked(g, *a, masked, stored))
+    false
 }

@@ -3,7 +3,11 @@
 //! One axis runs along the lanes, every other is fixed by loop variables of the kernel. Whatever is stored is read where
 //! its layout puts it; everything else is computed in place. Reductions are not computed here: they are stored, or
 //! the kernel that asks holds them as a stored value of its own.
+//!
+//! A value is the same whether it is used or not: of an index outside its axis nothing is read. Who uses such a value is
+//! found afterwards, in `report`.
 
+use crate::defined::Defined;
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, BufferId, Check};
 use crate::panels::Panels;
@@ -14,7 +18,7 @@ use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The symbol of the position along the lanes: an absolute index of the lane axis.
 pub(crate) const LANE: &str = "%lane";
@@ -35,7 +39,7 @@ impl Stored {
         for (axis, stride) in &self.strides {
             match env.get(axis)? {
                 Bound::Poly(d) => at = &at + &(d * stride),
-                Bound::Vector(_) => return None,
+                Bound::Loose(_) | Bound::Vector(_) => return None,
             }
         }
         Some((self.base, at))
@@ -45,6 +49,8 @@ impl Stored {
 /// What the expressions of one kernel are made of.
 pub(crate) struct Scope<'g> {
     pub(crate) graph: &'g Graph,
+    /// Where its values are defined.
+    pub(crate) defined: &'g Defined,
     pub(crate) stored: BTreeMap<NodeId, Stored>,
     /// Operands of products that are packed already: the node, its columns and its depth, and the vectors of a panel.
     pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
@@ -66,13 +72,12 @@ pub(crate) struct Scope<'g> {
 }
 
 impl Scope<'_> {
-    /// Whether evaluating the node where it is not used could read outside a tensor.
-    pub(crate) fn needs_guard(&self, id: NodeId) -> bool {
-        if self.stored.contains_key(&id) {
-            return false;
-        }
-        let g = self.graph;
-        matches!(g.op(id), Op::At(_)) || g.args(id).iter().any(|a| self.needs_guard(*a))
+    /// Forgets what was stored for a node in the meantime.
+    pub(crate) fn forget(&mut self, node: NodeId, before: Option<Stored>) {
+        match before {
+            Some(stored) => self.stored.insert(node, stored),
+            None => self.stored.remove(&node),
+        };
     }
 }
 
@@ -92,7 +97,7 @@ pub(crate) struct Strip<'s, 'g> {
     /// The index of the lane axis at which the strip begins.
     origin: Dim,
     /// Bases that the body writes: reads of them go through the same kind of pointer.
-    written: Vec<Base>,
+    pub(crate) written: Vec<Base>,
     args: Vec<Arg>,
     /// Begins the names of parameters, where a body has several strips.
     prefix: &'static str,
@@ -101,9 +106,11 @@ pub(crate) struct Strip<'s, 'g> {
     /// The position within the strip, inside a loop.
     index: Option<Int>,
     /// What is the same along the strip and was computed before.
-    held: BTreeMap<NodeId, Value>,
+    pub(crate) held: BTreeMap<NodeId, Value>,
     /// What the current loop has computed.
-    memo: Vec<(NodeId, Env, Option<Value>, Value)>,
+    memo: HashMap<NodeId, Vec<(Env, Value)>>,
+    /// Whether positions of the current loop lie inside an axis, by the position and the axis.
+    inside: Vec<(Bound, AxisId, Mask)>,
     /// Indices that the current loop has read and that are the same along the strip, as vectors and as integers.
     even: Vec<(Value, Int)>,
 }
@@ -127,7 +134,8 @@ impl<'s, 'g> Strip<'s, 'g> {
             integers: Vec::new(),
             index: None,
             held: BTreeMap::new(),
-            memo: Vec::new(),
+            memo: HashMap::new(),
+            inside: Vec::new(),
             even: Vec::new(),
         }
     }
@@ -146,6 +154,7 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn enter(&mut self, index: Int) {
         self.index = Some(index);
         self.memo.clear();
+        self.inside.clear();
         self.even.clear();
     }
 
@@ -153,6 +162,7 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn leave(&mut self) {
         self.index = None;
         self.memo.clear();
+        self.inside.clear();
         self.even.clear();
     }
 
@@ -201,13 +211,17 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn place(&mut self, b: &mut Builder, stored: &Stored, env: &Env) -> Place {
         let mut fixed = stored.offset.clone();
         let mut indices: Vec<(I32, &Dim)> = Vec::new();
+        let mut is_loose = false;
         for (axis, stride) in &stored.strides {
             let bound = env.get(axis).unwrap_or_else(|| {
                 let name = &self.scope.graph.axis(*axis).name;
                 panic!("the axis `{name}` of a stored node is not bound in {:?}", stored.base)
             });
             match bound {
-                Bound::Poly(d) => fixed = &fixed + &(d * stride),
+                Bound::Poly(d) | Bound::Loose(d) => {
+                    fixed = &fixed + &(d * stride);
+                    is_loose |= matches!(bound, Bound::Loose(_));
+                }
                 Bound::Vector(index) => indices.push((*index, stride)),
             }
         }
@@ -231,8 +245,9 @@ impl<'s, 'g> Strip<'s, 'g> {
             let part = b.mul(index, stride);
             vector = Some(vector.map_or(part, |sum| b.add(sum, part)));
         }
-        let Some((slope, rest)) = along else {
-            // The position along the lanes is under a quotient: every lane has an address of its own.
+        let Some((slope, rest)) = along.filter(|_| !is_loose) else {
+            // The position along the lanes is under a quotient, or the strip may begin far outside: every lane has an address
+            // of its own.
             let mut at = self.vector(b, &fixed);
             if let Some(v) = vector {
                 at = b.add(at, v);
@@ -262,7 +277,7 @@ impl<'s, 'g> Strip<'s, 'g> {
     }
 
     /// An index that is the same along the strip, as an integer.
-    fn even(&self, index: I32) -> Option<Int> {
+    pub(crate) fn even(&self, index: I32) -> Option<Int> {
         self.even.iter().find(|(known, _)| *known == index.value()).map(|(_, int)| *int)
     }
 
@@ -334,49 +349,59 @@ impl<'s, 'g> Strip<'s, 'g> {
         }
     }
 
-    /// The value of a node for each lane. `guard` says in which lanes the value is used; nothing is read elsewhere
-    /// unless it is certain to lie inside its axes.
-    pub(crate) fn value(&mut self, b: &mut Builder, id: NodeId, env: &Env, guard: Option<Mask>) -> Value {
+    /// The value of a node for each lane; nothing is read outside a tensor.
+    pub(crate) fn value(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> Value {
         let free = &self.scope.graph.node(id).axes;
-        let mut relevant: Env = env.clone();
-        relevant.retain(|axis, _| free.contains(*axis));
-        let key = guard.map(Handle::value);
-        let known = self.memo.iter().find(|(n, e, g, _)| *n == id && *g == key && *e == relevant);
-        if let Some((.., value)) = known {
+        let known = |known: &&(Env, Value)| free.iter().all(|axis| known.0.get(&axis) == env.get(&axis));
+        if let Some((_, value)) = self.memo.get(&id).and_then(|of| of.iter().find(known)) {
             return *value;
         }
-        let value = self.compute(b, id, &relevant, guard);
-        self.memo.push((id, relevant, key, value));
+        let mut relevant: Env = env.clone();
+        relevant.retain(|axis, _| free.contains(*axis));
+        let value = self.compute(b, id, &relevant);
+        self.memo.entry(id).or_default().push((relevant, value));
+        value
+    }
+
+    /// [`Strip::value`] of a node that a kernel computes for all positions: what it reads outside its axes is reported if the
+    /// node is demanded.
+    pub(crate) fn root(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> Value {
+        let reports = self.scope.defined.is_demanded(id);
+        self.root_of(b, id, env, reports)
+    }
+
+    /// As [`Strip::root`], where something else decides whether it reports.
+    pub(crate) fn root_of(&mut self, b: &mut Builder, id: NodeId, env: &Env, reports: bool) -> Value {
+        let value = self.value(b, id, env);
+        self.report(b, id, env, reports);
         value
     }
 
     /// [`Strip::value`] of an f32 node.
     pub(crate) fn f32(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> F32 {
         debug_assert_eq!(self.scope.graph.node(id).dtype, DType::F32);
-        F32::from_value(self.value(b, id, env, None))
+        F32::from_value(self.value(b, id, env))
     }
 
     /// [`Strip::value`] of an integer node.
     pub(crate) fn int(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> I32 {
         debug_assert!(self.scope.graph.node(id).dtype.is_int());
-        I32::from_value(self.value(b, id, env, None))
+        I32::from_value(self.value(b, id, env))
     }
 
     /// [`Strip::value`] of a truth value.
     pub(crate) fn truth(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> Mask {
         debug_assert_eq!(self.scope.graph.node(id).dtype, DType::Bool);
-        Mask::from_value(self.value(b, id, env, None))
+        Mask::from_value(self.value(b, id, env))
     }
 
-    fn compute(&mut self, b: &mut Builder, id: NodeId, env: &Env, guard: Option<Mask>) -> Value {
+    fn compute(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> Value {
         let g = self.scope.graph;
         if let Some(value) = self.held.get(&id) {
             return *value;
         }
         if let Some(stored) = self.scope.stored.get(&id).cloned() {
-            let place = self.place(b, &stored, env);
-            let place = guard.map_or(place, |m| place.masked(m));
-            return b.load_elem(stored.elem, place);
+            return self.load(b, id, &stored, env);
         }
         if g.node(id).name.is_some() {
             self.scope.inlined.insert(id);
@@ -393,71 +418,28 @@ impl<'s, 'g> Strip<'s, 'g> {
                 DType::I32 | DType::I64 => Const::I32(c.value() as i32),
                 DType::Bool => Const::Mask(c.value() != 0.0),
             }),
-            Op::Iota(axis) => match env.get(axis).expect("the axis of an index is bound") {
-                Bound::Poly(d) => self.vector(b, &d.clone()).value(),
-                Bound::Vector(v) => v.value(),
-            },
+            Op::Iota(axis) => self.position_along(b, *axis, env).value(),
             Op::Extent(dim) => self.vector(b, dim).value(),
             Op::Map(MapOp::Select) => {
-                let cond = Mask::from_value(self.value(b, args[0], env, guard));
-                let yes = if self.scope.needs_guard(args[1]) { Some(both(b, guard, cond)) } else { guard };
-                let no = if self.scope.needs_guard(args[2]) {
-                    let not = b.not(cond);
-                    Some(both(b, guard, not))
-                } else {
-                    guard
-                };
-                let yes = self.value(b, args[1], env, yes);
-                let no = self.value(b, args[2], env, no);
-                b.op(salient_vector::Op::Select, &[cond.value(), yes, no])
+                let values = [0, 1, 2].map(|n| self.value(b, args[n], env));
+                b.op(salient_vector::Op::Select, &values)
             }
             Op::Map(map) => {
-                let values: Vec<Value> = args.iter().map(|a| self.value(b, *a, env, guard)).collect();
+                let values: Vec<Value> = args.iter().map(|a| self.value(b, *a, env)).collect();
                 scalar(b, *map, g.node(args[0]).dtype, &values)
             }
             Op::At(axis) => {
-                let extent = g.extent(*axis).clone();
-                let mut inner = env.clone();
-                let poly = self.scope.ranges.evaluate(g, args[1], env);
-                if let Some(d) = poly.filter(|d| self.scope.ranges.inside(d, &extent)) {
-                    inner.insert(*axis, Bound::Poly(d));
-                    return self.value(b, args[0], &inner, guard);
-                }
-                let index = I32::from_value(self.value(b, args[1], env, guard));
-                if guard.is_none() {
-                    self.read_even(b, args[1], env, index);
-                }
-                let inside = self.in_range(b, index, &Dim::constant(0), &extent);
-                let not_inside = b.not(inside);
-                let outside = both(b, guard, not_inside);
-                self.report(b, args[0], *axis, index, outside);
-                // The index is data, or may leave the axis where the guard excludes it: either way lanes that are not
-                // used read nothing.
-                inner.insert(*axis, Bound::Vector(index));
-                let guard = both(b, guard, inside);
-                self.value(b, args[0], &inner, Some(guard))
+                let inner = self.under_view(b, *axis, args[1], env);
+                self.value(b, args[0], &inner)
             }
             Op::Concat(axis, parts) => {
-                let index = match env.get(axis).expect("the axis of a concatenation is bound") {
-                    Bound::Poly(d) => self.vector(b, &d.clone()),
-                    Bound::Vector(v) => *v,
-                };
-                let mut from = Dim::constant(0);
                 let mut out: Option<Value> = None;
-                for (part, arg) in parts.iter().zip(&args) {
-                    let extent = g.extent(*part).clone();
-                    let within = self.in_range(b, index, &from, &(&from + &extent));
-                    let start = self.vector(b, &from);
-                    let own = b.sub(index, start);
-                    let mut inner = env.clone();
-                    inner.insert(*part, Bound::Vector(own));
-                    let used = both(b, guard, within);
-                    let value = self.value(b, *arg, &inner, Some(used));
+                for (inner, within, arg) in self.parts(b, *axis, parts, &args, env) {
+                    let value = self.value(b, arg, &inner);
                     out = Some(match out {
                         None => value,
                         Some(rest) => b.op(salient_vector::Op::Select, &[within.value(), value, rest]),
                     });
-                    from = &from + &extent;
                 }
                 out.expect("a concatenation has parts")
             }
@@ -467,35 +449,96 @@ impl<'s, 'g> Strip<'s, 'g> {
         }
     }
 
-    fn in_range(&mut self, b: &mut Builder, index: I32, from: &Dim, to: &Dim) -> Mask {
+    /// A stored value, where all positions lie inside; zero elsewhere.
+    fn load(&mut self, b: &mut Builder, id: NodeId, stored: &Stored, env: &Env) -> Value {
+        let place = self.place(b, stored, env);
+        let mut used: Option<Mask> = None;
+        for axis in self.scope.graph.node(id).axes.iter() {
+            let Some(bound @ (Bound::Loose(_) | Bound::Vector(_))) = env.get(&axis) else { continue };
+            let inside = self.inside(b, bound, axis);
+            used = Some(both(b, used, inside));
+        }
+        let place = used.map_or(place, |mask| place.masked(mask));
+        b.load_elem(stored.elem, place)
+    }
+
+    /// The lanes whose position lies inside an axis.
+    pub(crate) fn inside(&mut self, b: &mut Builder, bound: &Bound, axis: AxisId) -> Mask {
+        if let Some((.., mask)) = self.inside.iter().find(|(known, of, _)| *of == axis && known == bound) {
+            return *mask;
+        }
+        let index = match bound {
+            Bound::Poly(d) | Bound::Loose(d) => self.vector(b, d),
+            Bound::Vector(index) => *index,
+        };
+        let extent = self.scope.graph.extent(axis).clone();
+        let mask = self.in_range(b, index, &Dim::constant(0), &extent);
+        self.inside.push((bound.clone(), axis, mask));
+        mask
+    }
+
+    /// The index along an axis.
+    fn position_along(&mut self, b: &mut Builder, axis: AxisId, env: &Env) -> I32 {
+        match env.get(&axis).expect("the axis of an index is bound") {
+            Bound::Poly(d) | Bound::Loose(d) => self.vector(b, &d.clone()),
+            Bound::Vector(v) => *v,
+        }
+    }
+
+    /// What axes stand for in the tensor under a view.
+    pub(crate) fn under_view(&mut self, b: &mut Builder, axis: AxisId, index: NodeId, env: &Env) -> Env {
+        let g = self.scope.graph;
+        let bound = match self.scope.ranges.evaluate(g, index, env) {
+            Some(d) if self.scope.ranges.inside(&d, g.extent(axis)) => Bound::Poly(d),
+            Some(d) => Bound::Loose(d),
+            None => {
+                let value = self.int(b, index, env);
+                self.read_even(b, index, env, value);
+                Bound::Vector(value)
+            }
+        };
+        let mut inner = env.clone();
+        inner.insert(axis, bound);
+        inner
+    }
+
+    /// What axes stand for in each part of a concatenation, and the lanes that lie in it.
+    pub(crate) fn parts(
+        &mut self,
+        b: &mut Builder,
+        axis: AxisId,
+        parts: &[AxisId],
+        args: &[NodeId],
+        env: &Env,
+    ) -> Vec<(Env, Mask, NodeId)> {
+        let g = self.scope.graph;
+        let index = self.position_along(b, axis, env);
+        let (mut from, mut out) = (Dim::constant(0), Vec::new());
+        for (part, arg) in parts.iter().zip(args) {
+            let to = &from + g.extent(*part);
+            let within = self.in_range(b, index, &from, &to);
+            let bound = match &env[&axis] {
+                Bound::Poly(d) | Bound::Loose(d) => Bound::Loose(d - &from),
+                Bound::Vector(_) => {
+                    let start = self.vector(b, &from);
+                    Bound::Vector(b.sub(index, start))
+                }
+            };
+            let mut inner = env.clone();
+            inner.insert(*part, bound);
+            out.push((inner, within, *arg));
+            from = to;
+        }
+        out
+    }
+
+    pub(crate) fn in_range(&mut self, b: &mut Builder, index: I32, from: &Dim, to: &Dim) -> Mask {
         let (from, to) = (self.vector(b, from), self.vector(b, to));
         let (low, high) = (b.le(from, index), b.lt(index, to));
         b.and(low, high)
     }
-
-    /// Notes an index that leaves its axis in lanes where it is used.
-    fn report(&mut self, b: &mut Builder, tensor: NodeId, axis: AxisId, index: I32, outside: Mask) {
-        let g = self.scope.graph;
-        let name = self.scope.names[tensor.index()].clone().unwrap_or_else(|| "a tensor".to_owned());
-        self.scope.checks.push(Check {
-            tensor: name,
-            axis: g.axis(axis).name.clone(),
-            extent: g.extent(axis).clone(),
-        });
-        let site = i32::try_from(self.scope.checks.len()).expect("fewer than 2^31 checks");
-        self.written.push(Base::Status);
-        let cell = self.pointer(b, Base::Status, &Dim::constant(0));
-        let (site, nowhere, one) = (b.i32(site), b.i32(0), b.int(1));
-        // Of several lanes that leave the axis any one is told.
-        let place = match self.even(index) {
-            Some(_) => cell.at_start().one(),
-            None => cell.at_start().indexed(nowhere, one),
-        };
-        b.store(place.masked(outside), site);
-        b.store(place.plus(1).masked(outside), index);
-    }
 }
 
-fn both(b: &mut Builder, guard: Option<Mask>, mask: Mask) -> Mask {
+pub(crate) fn both(b: &mut Builder, guard: Option<Mask>, mask: Mask) -> Mask {
     guard.map_or(mask, |g| b.and(g, mask))
 }

@@ -1,0 +1,350 @@
+//! Where the value of a node is defined, and who reports that it is not.
+//!
+//! An index outside its axis is an error where its value is used, and only there. A kernel computes a node for all
+//! positions, used or not, so the two have to be told apart:
+//!
+//! * Values never fault: a strip reads nothing outside a tensor, whatever an index says, and goes on with a zero.
+//! * An index outside is reported where a node is *demanded*, every element of it reaching an output outside of any choice,
+//!   by whatever kernel computes the node. Whoever else reads a demanded node may take it to be defined.
+//! * A reduction or a fused operator that is not demanded is computed in silence. Where its value is used, the choice
+//!   `if defined then value else CULPRIT` stands in its place ([`check`]): the culprit is the element that was read
+//!   outside, which reports itself.
+//!
+//! The condition is derived from the expression: a view is defined where its index lies inside and its tensor is defined
+//! there, a choice where the arm that is taken is, a reduction where all of its elements are. Most conditions are proved
+//! once and for all, by ranges or by the choice around them.
+
+mod check;
+mod domain;
+
+use domain::{Domain, Facts, Literal, Terms, unless};
+use salient_ir::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of every node of a graph.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Defined {
+    /// Whether a node may be undefined somewhere, where what it reads and is demanded is defined.
+    partial: Vec<bool>,
+    demanded: Vec<bool>,
+    /// Whether such a node is in the expression of a node.
+    may_report: Vec<bool>,
+    /// Arms of choices that are defined wherever the choice takes them.
+    guarded: BTreeSet<(NodeId, usize)>,
+}
+
+impl Defined {
+    /// Whether computing a node may have to report an index outside its axis.
+    pub(crate) fn may_report(&self, id: NodeId) -> bool {
+        self.may_report[id.index()]
+    }
+
+    /// Whether every element of a node reaches an output outside of any choice.
+    pub(crate) fn is_demanded(&self, id: NodeId) -> bool {
+        self.demanded[id.index()]
+    }
+
+    /// Whether an element-wise node may be computed for all positions at once.
+    pub(crate) fn may_be_stored(&self, id: NodeId) -> bool {
+        !self.partial[id.index()] || self.is_demanded(id)
+    }
+
+    /// Whether the arm of a choice is defined wherever the choice takes it.
+    pub(crate) fn is_guarded(&self, choice: NodeId, arm: usize) -> bool {
+        self.guarded.contains(&(choice, arm))
+    }
+}
+
+/// The graph with a check where a stored value is used that may be undefined there, and what is known of its nodes.
+pub(crate) fn defined(g: &Graph) -> (Cow<'_, Graph>, Defined) {
+    let found = Analysis::of(g);
+    let open = found.unchecked();
+    if open.is_empty() {
+        return (Cow::Borrowed(g), found.known);
+    }
+    let checked = check::with_checks(found, &open);
+    let known = Analysis::of(&checked).known;
+    (Cow::Owned(checked), known)
+}
+
+/// Whether an operator's node is stored, or computed as a whole: a strip does not compute it on the way.
+fn is_whole(op: &Op) -> bool {
+    match op {
+        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => true,
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+        Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
+    }
+}
+
+/// Clauses of a condition, and literals of a clause, up to which it is carried along; a larger one is one literal.
+const MOST_CLAUSES: usize = 12;
+const MOST_LITERALS: usize = 6;
+
+/// The conditions of all nodes.
+struct Analysis<'g> {
+    g: &'g Graph,
+    terms: Terms<'g>,
+    /// What readers have to take into account.
+    domains: Vec<Domain>,
+    /// Conditions that stand as one literal in `domains`.
+    large: BTreeMap<NodeId, Domain>,
+    known: Defined,
+}
+
+impl<'g> Analysis<'g> {
+    fn of(g: &'g Graph) -> Analysis<'g> {
+        let known = Defined { demanded: demanded(g), ..Defined::default() };
+        let (domains, large) = (Vec::with_capacity(g.len()), BTreeMap::new());
+        let mut out = Analysis { g, terms: Terms::new(g), domains, large, known };
+        for id in g.ids() {
+            let domain = out.domain(id);
+            let domain = out.limited(id, domain);
+            let reads = |a: &NodeId| !is_whole(g.op(*a)) && out.known.may_report(*a);
+            let inside = !is_whole(g.op(id)) && g.args(id).iter().any(reads);
+            out.known.partial.push(!domain.is_empty());
+            out.known.may_report.push(!domain.is_empty() || inside);
+            out.domains.push(if out.known.is_demanded(id) { Domain::new() } else { domain });
+        }
+        out
+    }
+
+    fn domain_of(&self, id: NodeId) -> &Domain {
+        &self.domains[id.index()]
+    }
+
+    /// The literal that says that a node is defined.
+    fn literal(&self, id: NodeId) -> Literal {
+        Literal::Defined { node: id, place: self.terms.own_place(id) }
+    }
+
+    /// A condition that is too large to be carried along as a literal of its own.
+    fn limited(&mut self, id: NodeId, mut domain: Domain) -> Domain {
+        domain.dedup();
+        if domain.len() <= MOST_CLAUSES && domain.iter().all(|clause| clause.len() <= MOST_LITERALS) {
+            return domain;
+        }
+        self.large.insert(id, domain);
+        vec![vec![self.literal(id)]]
+    }
+
+    /// The condition under which a node is defined, from those of its arguments.
+    fn domain(&mut self, id: NodeId) -> Domain {
+        let (g, args) = (self.g, self.g.args(id));
+        if args.iter().all(|a| self.domain_of(*a).is_empty()) && !matches!(g.op(id), Op::At(_)) {
+            return Domain::new();
+        }
+        match g.op(id) {
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => Domain::new(),
+            Op::Map(MapOp::Select) => {
+                let mut domain = self.domain_of(args[0]).clone();
+                for arm in [1, 2] {
+                    domain.extend(self.arm(id, arm, args[0], args[arm]));
+                }
+                domain
+            }
+            Op::Map(_) => {
+                let mut domain = Domain::new();
+                for arg in args {
+                    let clauses = self.domain_of(arg).iter();
+                    let new: Domain = clauses.filter(|c| !domain.contains(c)).cloned().collect();
+                    domain.extend(new);
+                }
+                domain
+            }
+            Op::At(axis) => self.view(id, *axis, args[0], args[1]),
+            Op::Concat(axis, parts) => self.parts(*axis, parts, &args),
+            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => self.whole(id, *axis, &args),
+        }
+    }
+
+    /// The condition that an arm of a choice puts on it.
+    fn arm(&mut self, choice: NodeId, arm: usize, condition: NodeId, value: NodeId) -> Domain {
+        let domain = self.domain_of(value).clone();
+        if domain.is_empty() {
+            return domain;
+        }
+        let (place, holds) = (self.terms.own_place(condition), arm == 1);
+        let mut facts = Facts::default();
+        self.terms.learn(condition, &place, holds, &mut facts);
+        let open: Domain = domain.into_iter().filter(|clause| !self.terms.proves(&facts, clause)).collect();
+        if open.is_empty() {
+            self.known.guarded.insert((choice, arm));
+        }
+        unless(open, Literal::Truth { node: condition, place, holds: !holds })
+    }
+
+    fn view(&mut self, id: NodeId, axis: AxisId, tensor: NodeId, index: NodeId) -> Domain {
+        let g = self.g;
+        let mut domain = self.domain_of(index).clone();
+        let extent = g.extent(axis);
+        let renamed = matches!(g.op(index), Op::Iota(new) if g.extent(*new) == extent);
+        if renamed && self.domain_of(tensor).is_empty() {
+            return domain;
+        }
+        let place = self.terms.own_place(id);
+        let at = self.terms.polynomial(index, &place);
+        if !renamed && !self.terms.ranges([&at]).inside(&at, extent) {
+            domain.extend(self.terms.nonnegative(index, &place, 1, &Dim::constant(0)));
+            domain.extend(self.terms.nonnegative(index, &place, -1, &(extent - &Dim::constant(1))));
+        }
+        domain.extend(self.terms.substitute(&self.domains[tensor.index()], axis, &at));
+        domain
+    }
+
+    fn parts(&mut self, axis: AxisId, parts: &[AxisId], args: &[NodeId]) -> Domain {
+        let (mut domain, mut start) = (Domain::new(), Dim::constant(0));
+        let along = self.terms.axis(axis);
+        for (part, arg) in parts.iter().zip(args) {
+            let (position, extent) = (&along - &start, self.g.extent(*part));
+            let own = self.terms.substitute(&self.domains[arg.index()], *part, &position);
+            let before = Literal::Nonnegative(&(&start - &along) - &Dim::constant(1));
+            let after = Literal::Nonnegative(&position - extent);
+            domain.extend(unless(unless(own, before), after));
+            start = &start + extent;
+        }
+        domain
+    }
+
+    /// All elements along the axis must be defined, if there are any.
+    fn whole(&mut self, id: NodeId, axis: AxisId, args: &[NodeId]) -> Domain {
+        let g = self.g;
+        let mut domain = Domain::new();
+        for arg in args {
+            for clause in self.domain_of(*arg).clone() {
+                match self.all_along(clause, axis) {
+                    Some(clause) => domain.push(clause),
+                    None => return vec![vec![self.literal(id)]],
+                }
+            }
+        }
+        match g.extent(axis).as_constant() {
+            Some(n) if n > 0 => domain,
+            _ => unless(domain, Literal::Nonnegative(&Dim::constant(0) - g.extent(axis))),
+        }
+    }
+
+    /// The clause for all positions of an axis, where that is a clause.
+    fn all_along(&mut self, clause: Vec<Literal>, axis: AxisId) -> Option<Vec<Literal>> {
+        if !self.terms.mentions(&clause, axis) {
+            return Some(clause);
+        }
+        let [Literal::Nonnegative(p)] = clause.as_slice() else { return None };
+        // A linear polynomial is least at one of the ends.
+        let end = match self.terms.slope(p, axis)? {
+            n if n > 0 => Dim::constant(0),
+            _ => self.g.extent(axis) - &Dim::constant(1),
+        };
+        Some(self.terms.substitute_clause(&clause, axis, &end))
+    }
+
+    /// Whether readers of a node have to take into account that it may be undefined.
+    fn is_open(&self, id: NodeId) -> bool {
+        !self.domain_of(id).is_empty()
+    }
+
+    /// The stored nodes that report nothing and are used where they may be undefined.
+    fn unchecked(&self) -> BTreeSet<NodeId> {
+        let (g, known) = (self.g, &self.known);
+        let mut open = BTreeSet::new();
+        let mut seen = vec![false; g.len()];
+        let mut stack: Vec<NodeId> = g.ids().filter(|id| known.is_demanded(*id)).collect();
+        while let Some(id) = stack.pop() {
+            let is_silent = is_whole(g.op(id)) && !known.is_demanded(id);
+            if std::mem::replace(&mut seen[id.index()], true) || is_silent && !self.is_open(id) {
+                continue;
+            }
+            if is_silent {
+                open.insert(id);
+            }
+            // The elements of what is checked are looked at where it is undefined.
+            let guarded = |n: usize| matches!(g.op(id), Op::Map(MapOp::Select)) && known.is_guarded(id, n);
+            stack.extend(g.args(id).into_iter().enumerate().filter(|(n, _)| !guarded(*n)).map(|(_, a)| a));
+        }
+        open
+    }
+}
+
+/// For each node whether all of its elements reach an output outside of any choice. Axes are taken to have positions.
+fn demanded(g: &Graph) -> Vec<bool> {
+    // The axes along which not every position is known to be used; `None` if nothing is.
+    let mut least: Vec<Option<AxisSet>> = vec![None; g.len()];
+    let note = |least: &mut Vec<Option<AxisSet>>, id: NodeId, cut: AxisSet| {
+        let cut = cut.intersection(&g.node(id).axes);
+        let known = &mut least[id.index()];
+        if known.as_ref().is_none_or(|known| known.len() > cut.len()) {
+            *known = Some(cut);
+        }
+    };
+    for output in g.outputs() {
+        note(&mut least, output.node, AxisSet::new());
+    }
+    for id in g.ids().rev() {
+        let Some(cut) = least[id.index()].clone() else { continue };
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::Map(MapOp::Select) => note(&mut least, args[0], cut),
+            Op::Map(_) => args.iter().for_each(|a| note(&mut least, *a, cut.clone())),
+            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
+                let mut cut = cut;
+                cut.remove(*axis);
+                args.iter().for_each(|a| note(&mut least, *a, cut.clone()));
+            }
+            Op::Concat(axis, parts) => {
+                for (part, arg) in parts.iter().zip(&args) {
+                    let mut cut = cut.clone();
+                    if cut.remove(*axis) {
+                        cut.insert(*part);
+                    }
+                    note(&mut least, *arg, cut);
+                }
+            }
+            Op::At(axis) => {
+                note(&mut least, args[1], cut.clone());
+                let mut inner = cut.clone();
+                inner.remove(*axis);
+                let new = &g.node(args[1]).axes;
+                let shared =
+                    new.iter().any(|a| a != *axis && g.node(args[0]).axes.contains(a) || cut.contains(a));
+                if shared || !covers(g, args[1], *axis) {
+                    inner.insert(*axis);
+                }
+                note(&mut least, args[0], inner);
+            }
+        }
+    }
+    least.into_iter().map(|cut| cut.is_some_and(|cut| cut.is_empty())).collect()
+}
+
+/// Whether an index takes every position of an axis: another name of it, its reverse, or two axes that are its parts.
+fn covers(g: &Graph, index: NodeId, axis: AxisId) -> bool {
+    let mut terms = Terms::new(g);
+    let place = terms.own_place(index);
+    let at = terms.polynomial(index, &place);
+    let (extent, axes) = (g.extent(axis), g.node(index).axes.as_slice());
+    let slope = |of: AxisId| {
+        let symbol = terms.axis(of);
+        at.linear_in(symbol.as_symbol().expect("an axis is a symbol"))
+    };
+    match *axes {
+        [one] if g.extent(one) == extent => {
+            let last = extent - &Dim::constant(1);
+            slope(one).is_some_and(|(slope, rest)| match slope.as_constant() {
+                Some(1) => rest == Dim::constant(0),
+                Some(-1) => rest == last,
+                _ => false,
+            })
+        }
+        [a, b] if *extent == g.extent(a) * g.extent(b) => {
+            [(a, b), (b, a)].into_iter().any(|(outer, inner)| {
+                let place = &(&terms.axis(outer) * g.extent(inner)) + &terms.axis(inner);
+                at == place
+            })
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

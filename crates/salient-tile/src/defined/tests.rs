@@ -1,0 +1,112 @@
+use super::*;
+use salient_ir::{Builder, Const, DType, ReduceOp};
+
+/// A graph over `x: f32[t: T, e: E]` and its nodes by name.
+struct Program {
+    b: Builder,
+    x: NodeId,
+    t: AxisId,
+    e: AxisId,
+}
+
+impl Program {
+    fn new() -> Program {
+        let mut b = Builder::new("m");
+        let (t, e) = (b.axis_id("t", &Dim::symbol("T")), b.axis_id("e", &Dim::symbol("E")));
+        let x = b.input("x", &[t, e], DType::F32, None);
+        Program { b, x, t, e }
+    }
+
+    fn int(&mut self, n: i64) -> NodeId {
+        self.b.constant(Const::I64(n))
+    }
+
+    fn map(&mut self, op: MapOp, args: &[NodeId]) -> NodeId {
+        self.b.map(op, args).unwrap()
+    }
+
+    /// `x[t - 1, e]`.
+    fn before(&mut self) -> NodeId {
+        let (place, one) = (self.b.iota(self.t), self.int(1));
+        let index = self.map(MapOp::Sub, &[place, one]);
+        self.b.at(self.x, self.t, index).unwrap()
+    }
+
+    /// `if t > least then value else 0`.
+    fn after(&mut self, least: i64, value: NodeId) -> NodeId {
+        let (place, least) = (self.b.iota(self.t), self.int(least));
+        let condition = self.map(MapOp::Lt, &[least, place]);
+        let zero = self.b.constant(Const::f32(0.0));
+        self.map(MapOp::Select, &[condition, value, zero])
+    }
+
+    fn sum(&mut self, value: NodeId) -> NodeId {
+        self.b.reduce(ReduceOp::Sum, self.e, value).unwrap()
+    }
+
+    fn finish(mut self, axes: &[AxisId], node: NodeId) -> Graph {
+        self.b.output("y", axes, node).unwrap();
+        self.b.finish()
+    }
+}
+
+/// Of the nodes of one operator the facts that tests ask for.
+fn facts_of(g: &Graph, known: &Defined, is_one: impl Fn(&Op) -> bool) -> Vec<(bool, bool)> {
+    let found = g.ids().filter(|id| is_one(g.op(*id)));
+    found.map(|id| (known.may_report(id), known.is_demanded(id))).collect()
+}
+
+#[test]
+fn a_guard_that_implies_the_index_discharges_it() {
+    let mut p = Program::new();
+    let before = p.before();
+    let sum = p.sum(before);
+    let y = p.after(0, sum);
+    let t = p.t;
+    let g = p.finish(&[t], y);
+    let (checked, known) = defined(&g);
+    assert!(matches!(checked, Cow::Borrowed(_)), "nothing is checked when it runs");
+    assert_eq!(facts_of(&g, &known, |op| matches!(op, Op::Reduce(..))), [(true, false)]);
+    let choice = facts_of(&g, &known, |op| *op == Op::Map(MapOp::Select));
+    assert_eq!(choice, [(false, true)]);
+}
+
+#[test]
+fn a_guard_that_does_not_imply_the_index_leaves_a_check() {
+    let mut p = Program::new();
+    let before = p.before();
+    let sum = p.sum(before);
+    let y = p.after(-1, sum);
+    let t = p.t;
+    let g = p.finish(&[t], y);
+    let (checked, _) = defined(&g);
+    assert!(matches!(checked, Cow::Owned(_)));
+    let choices = checked.ids().filter(|id| *checked.op(*id) == Op::Map(MapOp::Select)).count();
+    assert_eq!(choices, 2, "the guard of the source and that of the check");
+    assert_eq!(salient_ir::verify::verify(&checked), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_demanded_reports_itself() {
+    let mut p = Program::new();
+    let before = p.before();
+    let y = p.sum(before);
+    let t = p.t;
+    let g = p.finish(&[t], y);
+    let (checked, known) = defined(&g);
+    assert!(matches!(checked, Cow::Borrowed(_)));
+    assert_eq!(facts_of(&g, &known, |op| matches!(op, Op::Reduce(..))), [(false, true)]);
+    assert_eq!(facts_of(&g, &known, |op| matches!(op, Op::At(_))), [(true, true)]);
+}
+
+#[test]
+fn one_position_of_a_sum_demands_no_other() {
+    let mut p = Program::new();
+    let sum = p.sum(p.x);
+    let (t, last) = (p.t, p.b.extent_of(&Dim::symbol("T")));
+    let one = p.int(1);
+    let last = p.map(MapOp::Sub, &[last, one]);
+    let y = p.b.at(sum, t, last).unwrap();
+    let g = p.finish(&[], y);
+    assert_eq!(facts_of(&g, &defined(&g).1, |op| matches!(op, Op::Reduce(..))), [(false, false)]);
+}

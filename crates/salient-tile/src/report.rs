@@ -1,0 +1,147 @@
+//! Which lanes of a strip use an index outside its axis: they report it, with the tensor.
+//!
+//! An element is used where an element that reads it is: the condition of a choice with the choice, an arm where the choice
+//! takes it, a tensor under a view where the index lies inside. Several ways to an element are one condition, so that
+//! each element is looked at once.
+
+use crate::index::{Bound, Env};
+use crate::kernel::{Base, Check};
+use crate::strip::{Strip, both};
+use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
+use salient_vector::{Builder, I32, Mask};
+use std::collections::BTreeMap;
+
+/// Lanes of a strip; `None` is all of them.
+type Lanes = Option<Mask>;
+
+/// A node at a place: the lanes that lie inside its axes and need it, and whether it is used or only computed.
+#[derive(Clone)]
+struct Use {
+    env: Env,
+    lanes: Lanes,
+    reported: bool,
+}
+
+/// The elements still to be looked at, by node.
+#[derive(Default)]
+struct Used {
+    of: BTreeMap<NodeId, Vec<Use>>,
+}
+
+impl Used {
+    /// Notes a use of a node, if that may have something to report.
+    fn by(&mut self, b: &mut Builder, s: &Strip<'_, '_>, id: NodeId, of: &Use) {
+        let defined = s.scope.defined;
+        if !defined.may_report(id) || s.is_known(id) {
+            return;
+        }
+        let free = &s.scope.graph.node(id).axes;
+        let mut new = of.clone();
+        new.env.retain(|axis, _| free.contains(*axis));
+        // What is demanded is used wherever it is computed.
+        new.reported |= defined.is_demanded(id);
+        let uses = self.of.entry(id).or_default();
+        match uses.iter_mut().find(|known| known.env == new.env && known.reported == new.reported) {
+            None => uses.push(new),
+            Some(known) => known.lanes = known.lanes.zip(new.lanes).map(|(a, c)| b.or(a, c)),
+        }
+    }
+}
+
+impl Strip<'_, '_> {
+    /// Reports what the lanes of the strip use outside its axis in computing a node; if not `used`, only what is demanded.
+    pub(crate) fn report(&mut self, b: &mut Builder, id: NodeId, env: &Env, used: bool) {
+        let mut uses = Used::default();
+        uses.by(b, self, id, &Use { env: env.clone(), lanes: None, reported: used });
+        // Users have greater ids than what they use.
+        while let Some((id, of)) = uses.of.pop_last() {
+            for one in of {
+                self.report_one(b, id, &one, &mut uses);
+            }
+        }
+    }
+
+    /// Whether a node is not computed by the strip but read.
+    fn is_known(&self, id: NodeId) -> bool {
+        self.held.contains_key(&id) || self.scope.stored.contains_key(&id)
+    }
+
+    fn report_one(&mut self, b: &mut Builder, id: NodeId, of: &Use, uses: &mut Used) {
+        let g = self.scope.graph;
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Map(MapOp::Select) => {
+                uses.by(b, self, args[0], of);
+                for arm in [1, 2] {
+                    // What is demanded is so outside of any choice.
+                    let is_quiet = !of.reported || self.scope.defined.is_guarded(id, arm);
+                    if is_quiet || !self.scope.defined.may_report(args[arm]) {
+                        continue;
+                    }
+                    let taken = self.truth(b, args[0], &of.env);
+                    let taken = if arm == 1 { taken } else { b.not(taken) };
+                    let lanes = Some(both(b, of.lanes, taken));
+                    uses.by(b, self, args[arm], &Use { lanes, ..of.clone() });
+                }
+            }
+            Op::Map(_) => args.iter().for_each(|a| uses.by(b, self, *a, of)),
+            Op::At(axis) => self.report_view(b, (args[0], args[1]), *axis, of, uses),
+            Op::Concat(axis, parts) => {
+                for (env, within, arg) in self.parts(b, *axis, parts, &args, &of.env) {
+                    let lanes = Some(both(b, of.lanes, within));
+                    uses.by(b, self, arg, &Use { env, lanes, ..of.clone() });
+                }
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
+    }
+
+    fn report_view(
+        &mut self,
+        b: &mut Builder,
+        (tensor, index): (NodeId, NodeId),
+        axis: AxisId,
+        of: &Use,
+        uses: &mut Used,
+    ) {
+        uses.by(b, self, index, of);
+        let env = self.under_view(b, axis, index, &of.env);
+        let lanes = match &env[&axis] {
+            Bound::Poly(_) => of.lanes,
+            bound @ (Bound::Loose(_) | Bound::Vector(_)) => {
+                let at = self.int(b, index, &of.env);
+                let inside = self.inside(b, bound, axis);
+                if of.reported {
+                    let outside = b.not(inside);
+                    let outside = both(b, of.lanes, outside);
+                    self.note_outside(b, tensor, axis, at, outside);
+                }
+                Some(both(b, of.lanes, inside))
+            }
+        };
+        uses.by(b, self, tensor, &Use { env, lanes, reported: of.reported });
+    }
+
+    /// Notes an index that leaves its axis in lanes where it is used.
+    fn note_outside(&mut self, b: &mut Builder, tensor: NodeId, axis: AxisId, index: I32, outside: Mask) {
+        let g = self.scope.graph;
+        let name = self.scope.names[tensor.index()].clone().unwrap_or_else(|| "a tensor".to_owned());
+        self.scope.checks.push(Check {
+            tensor: name,
+            axis: g.axis(axis).name.clone(),
+            extent: g.extent(axis).clone(),
+        });
+        let site = i32::try_from(self.scope.checks.len()).expect("fewer than 2^31 checks");
+        self.written.push(Base::Status);
+        let cell = self.pointer(b, Base::Status, &Dim::constant(0));
+        let (site, nowhere, one) = (b.i32(site), b.i32(0), b.int(1));
+        // Of several lanes that leave the axis any one is told.
+        let place = match self.even(index) {
+            Some(_) => cell.at_start().one(),
+            None => cell.at_start().indexed(nowhere, one),
+        };
+        b.store(place.masked(outside), site);
+        b.store(place.plus(1).masked(outside), index);
+    }
+}

@@ -1,0 +1,353 @@
+//! Where values are defined: an index outside its axis is an error where its value is used, and only there, whatever a
+//! program stores, keeps, reduces or attends to in between.
+//!
+//! Expected values are written out, not computed by any of the ways.
+
+use salient_tests::programs::{fails, gives};
+
+// ---- guards that imply the index
+
+const X: (&str, &str) = ("x", "[[1], [2], [3]]");
+const R: (&str, &str) = ("r", "[[10], [100], [1000]]");
+
+#[test]
+fn a_guard_reaches_a_reduction() {
+    let shifted = |guard: &str| {
+        format!(
+            "model m(x: f32[T, E], r: f32[T, E]) -> (y: f32[T, T]) {{
+                 let past[i: T, j: T] = j <= i
+                 let y[i: T, j: T] = if {guard} then sum[e](x[i, e] * r[i - j, e]) else 0
+                 return y
+             }}"
+        )
+    };
+    let y = "[[10, 0, 0], [200, 20, 0], [3000, 300, 30]]";
+    for guard in
+        ["j <= i", "past[i, j]", "not i < j", "i - j >= 0", "j <= i and x[0, 0] > 0", "max(j, 0) <= i"]
+    {
+        gives(&shifted(guard), &[X, R], y);
+    }
+    for (of, y) in [("mean[e](x[i - 1, e])", "[0, 1, 2]"), ("max[e](x[i - 1, e])", "[0, 1, 2]")] {
+        let program = format!(
+            "model m(x: f32[T, E]) -> (y: f32[T]) {{
+                 let y[i: T] = if i > 0 then {of} else 0
+                 return y
+             }}"
+        );
+        gives(&program, &[X], y);
+    }
+}
+
+#[test]
+fn a_guard_reaches_a_window() {
+    gives(
+        "model m(x: f32[T, E], r: f32[T, E]) -> (y: f32[T, 5]) {
+             let y[i: T, w: 5] = if i >= w then sum[e](x[i, e] * r[i - w, e]) else 0
+             return y
+         }",
+        &[X, R],
+        "[[10, 0, 0, 0, 0], [200, 20, 0, 0, 0], [3000, 300, 30, 0, 0]]",
+    );
+    gives(
+        "model m[W = 2](q: f32[T, E], k: f32[T, E], v: f32[T, E]) -> (y: f32[T, E]) {
+             let s[i: T, w: W] = if i >= w then sum[e](q[i, e] * k[i - w, e]) / sqrt(E) else -inf
+             let p = softmax(s)
+             let y[i: T, e] = sum[w](if i >= w then p[i, w] * v[i - w, e] else 0)
+             return y
+         }",
+        &[("q", "[[0], [0], [0]]"), ("k", "[[1], [2], [3]]"), ("v", "[[2], [4], [8]]")],
+        "[[2], [3], [6]]",
+    );
+}
+
+#[test]
+fn a_guard_reaches_a_product() {
+    gives(
+        "model m(x: f32[T, E], w: f32[E, E]) -> (y: f32[T, E]) {
+             let z = x @ w
+             let y[t: T, e] = if t > 0 then z[t - 1, e] else 0
+             return y
+         }",
+        &[X, ("w", "[[2]]")],
+        "[[0], [2], [4]]",
+    );
+}
+
+#[test]
+fn a_guard_reaches_a_running_sum() {
+    gives(
+        "model m(x: f32[T, D]) -> (y: f32[T, D]) {
+             let s[i: T, d: D] = cumsum[d](x[i - 1, d])
+             let y[i: T, d: D] = if i > 0 then s[i, d] else 0.0
+             return y
+         }",
+        &[("x", "[[1, 2], [3, 4]]")],
+        "[[0, 0], [1, 3]]",
+    );
+}
+
+#[test]
+fn a_guard_reaches_an_attention() {
+    gives(
+        "model m(q: f32[T, E], k: f32[T, E], v: f32[T, F]) -> (y: f32[T, F]) {
+             let s[i: T, j: T] = sum[e](q[i - 1, e] * k[j, e])
+             let w = softmax[j](s)
+             let c[i: T, f: F] = sum[j](w[i, j] * v[j, f])
+             let y[i: T, f: F] = if i > 0 then c[i, f] else 0.0
+             return y
+         }",
+        &[("q", "[[0], [5]]"), ("k", "[[1], [1]]"), ("v", "[[2], [4]]")],
+        "[[0], [3]]",
+    );
+}
+
+#[test]
+fn a_guard_reaches_a_value_with_several_readers() {
+    gives(
+        "model m(x1: f32[A, B], x2: f32[A, A]) -> (y: f32[A, A]) {
+             let v3[i: A, k: B] = abs(x2[i, i])
+             let v10[i: A, k: B] = v3[i, k] * if i >= 2 then x2[i, i - 2] else 0.0
+             let y[i: A, j: A] = sum[e](x1[i, e] * v10[j, e]) + if j < A then v10[j, j % B] else -0.5
+             return y
+         }",
+        &[("x1", "[[1, 0], [0, 1], [1, 1]]"), ("x2", "[[1, 0, 0], [0, 2, 0], [5, 0, -3]]")],
+        "[[0, 0, 30], [0, 0, 30], [0, 0, 45]]",
+    );
+}
+
+#[test]
+fn a_sum_is_defined_where_it_is_read_alone() {
+    gives(
+        "model m(x: f32[T, E]) -> (y: f32[T]) {
+             let d[i: T + 1] = sum[e](x[(i), e])
+             let w[i: T + 1] = if i < T then d[i] * 2 else 0
+             let y[i: T] = w[(i)] + sum[j: T + 1](w[j])
+             return y
+         }",
+        &[("x", "[[1], [2]]")],
+        "[8, 10]",
+    );
+}
+
+#[test]
+fn the_outer_of_two_choices_guards_the_inner() {
+    gives(
+        "model m(c: f32[R]) -> (y: f32[6]) {
+             let y[e: 6] = if e < R then 0 else if e < 2 * R then c[e - R] else 1
+             return y
+         }",
+        &[("c", "[1, 2]")],
+        "[0, 0, 1, 2, 1, 1]",
+    );
+}
+
+/// A position is read by many ways through a stencil; each is looked at once.
+#[test]
+fn a_guarded_stencil_of_many_steps_compiles() {
+    gives(
+        "model m(x: f32[T]) -> (y: f32[T]) {
+             let y = x
+             for l in 0..20 {
+                 y[i: T] = if i > 0 then y[i - 1] else y[i]
+             }
+             return y
+         }",
+        &[("x", "[1, 2, 3]")],
+        "[1, 1, 1]",
+    );
+}
+
+// ---- guards by data
+
+const IDS: &str = "model m(table: f32[V, D], ids: i64[T], keep: bool[T]) -> (y: f32[T]) {
+                       let s[t: T] = sum[d](table[ids[t], d])
+                       let y[t: T] = if keep[t] then s[t] else 0
+                       return y
+                   }";
+const TABLE: (&str, &str) = ("table", "[[1, 2], [3, 4]]");
+
+#[test]
+fn an_index_of_data_is_refused_where_it_is_used_alone() {
+    gives(IDS, &[TABLE, ("ids", "[7, 1]"), ("keep", "[false, true]")], "[0, 7]");
+    fails(IDS, &[TABLE, ("ids", "[7, 1]"), ("keep", "[true, true]")], "index 7 is outside the axis");
+    fails(IDS, &[TABLE, ("ids", "[0, -1]"), ("keep", "[false, true]")], "index -1 is outside the axis");
+}
+
+#[test]
+fn of_several_indices_that_are_summed_each_is_looked_at() {
+    let program = "model m(table: f32[V], ids: i64[T, S], keep: bool[T]) -> (y: f32[T]) {
+                       let s[t: T] = sum[j](table[ids[t, j]])
+                       let y[t: T] = if keep[t] then exp(s[t]) * 0 + s[t] else -1
+                       return y
+                   }";
+    let table = ("table", "[1, 2, 4]");
+    let keep = ("keep", "[false, true]");
+    gives(program, &[table, ("ids", "[[9, 0, 9], [2, 1, 0]]"), keep], "[-1, 7]");
+    fails(program, &[table, ("ids", "[[0, 0, 0], [2, 1, 5]]"), keep], "index 5 is outside the axis");
+}
+
+#[test]
+fn a_row_of_which_one_position_is_read_may_be_undefined_elsewhere() {
+    let program = "model m(table: f32[V, D], ids: i64[T]) -> (y: f32[]) {
+                       let s[t: T] = sum[d](table[ids[t], d])
+                       return s[T - 1]
+                   }";
+    gives(program, &[TABLE, ("ids", "[8, 1]")], "7");
+    fails(program, &[TABLE, ("ids", "[1, 8]")], "index 8 is outside the axis");
+}
+
+#[test]
+fn scores_of_an_index_outside_count_where_their_row_is_used() {
+    let program = "model m(k: f32[S], v: f32[S, F], ids: i64[T], keep: bool[T]) -> (y: f32[T, F]) {
+                       let s[i: T, j: S] = k[j] * k[ids[i]]
+                       let c = softmax(s) @ v
+                       let y[i: T, f: F] = if keep[i] then c[i, f] else 0
+                       return y
+                   }";
+    let (k, v, keep) = (("k", "[0, 0]"), ("v", "[[2], [6]]"), ("keep", "[false, true]"));
+    gives(program, &[k, v, keep, ("ids", "[5, 1]")], "[[0], [4]]");
+    fails(program, &[k, v, keep, ("ids", "[0, 5]")], "index 5 is outside the axis");
+}
+
+#[test]
+fn a_condition_that_is_undefined_is_an_error_where_it_decides() {
+    let program = "model m(x: f32[T], keep: bool[S], ids: i64[T]) -> (y: f32[T]) {
+                       let y[t: T] = if keep[ids[t]] then x[t] else 0
+                       return y
+                   }";
+    let (x, keep) = (("x", "[1, 2]"), ("keep", "[true, false]"));
+    gives(program, &[x, keep, ("ids", "[0, 1]")], "[1, 0]");
+    fails(program, &[x, keep, ("ids", "[0, 2]")], "index 2 is outside the axis");
+}
+
+// ---- masks and weights that read scores
+
+/// Scores 1 and 2, or as `k` says.
+fn of_scores(result: &str, k: &str, y: &str) {
+    let program = format!(
+        "model m(q: f32[T, E], k: f32[S, E], v: f32[S, F], g: f32[T, E], h: f32[S, E]) -> (y: f32[T, F]) {{
+             let s = q @ k.T
+             let w = softmax(s)
+             return {result}
+         }}"
+    );
+    let inputs = [("q", "[[1]]"), ("k", k), ("v", "[[10], [20]]"), ("g", "[[1]]"), ("h", "[[1], [-1]]")];
+    gives(&program, &inputs, y);
+}
+
+#[test]
+fn a_mask_may_read_the_scores() {
+    let positive = "softmax(if s > 0 then s else -inf) @ v";
+    of_scores(positive, "[[1], [2]]", "[[17.310585786]]");
+    of_scores(positive, "[[1], [-2]]", "[[10]]");
+    let near = "softmax(if s > max(s)[.., _] - 2 then s else -inf) @ v";
+    of_scores(near, "[[1], [2]]", "[[17.310585786]]");
+    of_scores(near, "[[1], [4]]", "[[20]]");
+    of_scores("softmax(if g @ h.T > 0 then s else -inf) @ v", "[[1], [2]]", "[[10]]");
+}
+
+#[test]
+fn weights_may_read_the_scores() {
+    of_scores("(if s > 0 then s * s else 0) @ v", "[[1], [2]]", "[[90]]");
+    of_scores("(if s > 1 then s * s else 0) @ v", "[[1], [2]]", "[[80]]");
+    of_scores("(if w > 0.05 then w else 0) @ v", "[[1], [2]]", "[[17.310585786]]");
+    of_scores("(if w > 0.05 then w else 0) @ v", "[[1], [9]]", "[[19.993292997]]");
+}
+
+#[test]
+fn scores_may_be_read_at_several_places() {
+    gives(
+        "model m(q: f32[T, E], k: f32[S, E], v: f32[S, F]) -> (y: f32[T, F]) {
+             let s = q @ k.T
+             let x[i: T, j: S] = s[i, j] - (if j > 0 then s[i, j - 1] else 0)
+             return softmax(x) @ v
+         }",
+        &[("q", "[[1]]"), ("k", "[[1], [2], [3]]"), ("v", "[[3], [6], [12]]")],
+        "[[7]]",
+    );
+    gives(
+        "model m(q: f32[T, E], k: f32[S, E], v: f32[S, F]) -> (y: f32[T, F]) {
+             let s = q @ k.T
+             let x[i: T, j: S] = s[i, j] - s[i, 0]
+             return softmax(x * 0) @ v
+         }",
+        &[("q", "[[1]]"), ("k", "[[1], [2], [3]]"), ("v", "[[3], [6], [12]]")],
+        "[[7]]",
+    );
+}
+
+// ---- reductions that run along an axis which is not the last
+
+#[test]
+fn a_norm_may_be_broadcast_along_a_new_last_axis() {
+    let x = ("x", "[[3, 4], [0, 2]]");
+    let along = |of: &str| {
+        format!(
+            "model m(x: f32[J, B]) -> (y: f32[J, B, 2]) {{
+                 let n = {of}
+                 let y[j: J, i: B, a: 2] = n[j, i]
+                 return y
+             }}"
+        )
+    };
+    let rms = "[[[0.84818891, 0.84818891], [1.13091855, 1.13091855]], [[0, 0], [1.41069120, 1.41069120]]]";
+    gives(&along("x / sqrt(mean(x ** 2)[.., _] + 0.01)"), &[x], rms);
+    let softmax = "[[[0.26894142, 0.26894142], [0.73105858, 0.73105858]],
+                    [[0.11920292, 0.11920292], [0.88079708, 0.88079708]]]";
+    gives(&along("softmax(x)"), &[x], softmax);
+    gives(&along("exp(log_softmax(x))"), &[x], softmax);
+    gives(&along("exp(x) / sum(exp(x))[.., _]"), &[x], softmax);
+    gives(
+        "model m(x: f32[J, B], z: f32[A]) -> (y: f32[J, B, A]) {
+             let n = layer_norm[eps = 1e-6](x) as n
+             return n[:, :, _] + 0.0 * z
+         }",
+        &[x, ("z", "[1, 2, 3]")],
+        "[[[-0.999998, -0.999998, -0.999998], [0.999998, 0.999998, 0.999998]],
+          [[-0.9999995, -0.9999995, -0.9999995], [0.9999995, 0.9999995, 0.9999995]]]",
+    );
+}
+
+/// The sum that divides is of a product's rows, which a kernel of their own stores.
+#[test]
+fn a_reduction_inside_a_value_that_a_product_stores_is_stored() {
+    gives(
+        "model m(x: f32[B, A], z: f32[B, B]) -> (y: f32[B, B]) {
+             let w[i: B, j: B] = tanh(sum[e](x[i, e] * f32(j)))
+             let c[i: B, f: B] = sum[j](w[i, j] * z[j, f])
+             let r[i: B, f: B] = c[i, f] / sum[j](w[i, j])
+             return r - mean(r)[.., _]
+         }",
+        &[("x", "[[1], [2]]"), ("z", "[[5, 6], [1, 3]]")],
+        "[[-1, 1], [-1, 1]]",
+    );
+}
+
+// ---- keys that are read along a diagonal or by remainders
+
+#[test]
+fn keys_may_be_a_diagonal() {
+    for index in ["i % C, i", "i, i % C"] {
+        let shape = if index.starts_with("i %") { "C, A" } else { "A, C" };
+        let x = if shape == "C, A" { "[[[1], [2]]]" } else { "[[[1]], [[2]]]" };
+        let program = format!(
+            "model m(x: f32[{shape}, E], v: f32[A, F]) -> (y: f32[A, F]) {{
+                 let k[i: A, e: E] = x[{index}, e]
+                 let s[i: A, j: A] = sum[e](k[i, e] * k[j, e])
+                 let y[i: A, f: F] = sum[j: A](s[i, j] * v[j, f])
+                 return y
+             }}"
+        );
+        gives(&program, &[("x", x), ("v", "[[1], [10]]")], "[[21], [42]]");
+    }
+}
+
+// ---- long programs
+
+#[test]
+fn long_chains_of_operators_compile() {
+    let steps = |n: usize, step: &str| format!("let y = x\n{}return y", format!("{step}\n").repeat(n));
+    let program = |body: String| format!("model m(x: f32[T]) -> (y: f32[T]) {{\n{body}\n}}");
+    gives(&program(steps(24, "y = y + tanh(y)")), &[("x", "[0]")], "[0]");
+    gives(&program(steps(500, "y = 0.5 * y + 1.0")), &[("x", "[4]")], "[2]");
+}
