@@ -4,11 +4,12 @@
 //! position is computed when it is asked for and kept; the arm of a `select` that is not taken is never asked for, so
 //! an index that a guard excludes is no error here.
 
-use crate::array::{Array, ArrayError};
+use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
 use crate::graph::{Graph, Init, NodeId, Port};
 use crate::op::{FusedOp, MapOp, Op, ReduceOp};
+use crate::ty::DType;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -154,8 +155,12 @@ impl<'a> Oracle<'a> {
         for axis in axes {
             shape.push(self.extent(*axis)?);
         }
-        let count: i64 = shape.iter().product();
-        let mut out = Vec::with_capacity(count as usize);
+        let name = || self.g.node(id).name.clone().unwrap_or_else(|| "a tensor".into());
+        let lengths: Vec<usize> = shape.iter().map(|n| *n as usize).collect();
+        let count = element_count(&lengths, DType::I64).map_err(|e| EvalError::Output(name(), e))? as i64;
+        let mut out = Vec::new();
+        let no_memory = |_| EvalError::Output(name(), ArrayError::no_memory(DType::I64, &lengths));
+        out.try_reserve_exact(count as usize).map_err(no_memory)?;
         let mut at = vec![0; self.extents.len()];
         for flat in 0..count {
             let mut rest = flat;
@@ -218,7 +223,12 @@ impl<'a> Oracle<'a> {
     fn along(&self, x: NodeId, axis: AxisId, at: &mut Position) -> Result<Vec<f64>, EvalError> {
         let n = self.extent(axis)?;
         let before = at[axis.index()];
-        let mut out = Vec::with_capacity(n as usize);
+        let mut out = Vec::new();
+        let no_memory = |_| {
+            let axis = self.g.axis(axis).name.clone();
+            EvalError::Output(axis, ArrayError::no_memory(DType::I64, &[n as usize]))
+        };
+        out.try_reserve_exact(n as usize).map_err(no_memory)?;
         for k in 0..n {
             at[axis.index()] = k;
             out.push(self.value(x, at)?);

@@ -11,6 +11,7 @@ pub mod graph;
 pub mod math;
 pub mod op;
 pub mod quantised;
+pub mod range;
 pub mod text;
 pub mod ty;
 pub mod typing;
@@ -24,5 +25,6 @@ pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
 };
 pub use op::{Const, FusedOp, MapOp, Op, ReduceOp, Typing};
+pub use range::Range;
 pub use ty::DType;
 pub use typing::TypeError;
