@@ -8,6 +8,7 @@ pub mod axis;
 pub mod dim;
 pub mod eval;
 pub mod graph;
+pub mod integers;
 pub mod math;
 pub mod op;
 pub mod quantised;
