@@ -278,15 +278,15 @@ fn integer_map(op: MapOp, x: Values, y: Option<Range>) -> Option<Range> {
         }
     };
     Some(match op {
-        MapOp::Add => x.add(y?),
-        MapOp::Sub => x.add(y?.neg()),
-        MapOp::Mul => x.mul(y?),
-        MapOp::Neg => x.neg(),
+        MapOp::Add => x.plus(y?),
+        MapOp::Sub => x.plus(y?.negated()),
+        MapOp::Mul => x.times(y?),
+        MapOp::Neg => x.negated(),
         MapOp::Abs => x.abs(),
         MapOp::Min => x.min(y?),
         MapOp::Max => x.max(y?),
-        MapOp::IntDiv => x.div(y?),
-        MapOp::Mod => x.rem(y?),
+        MapOp::IntDiv => x.over(y?),
+        MapOp::Mod => x.modulo(y?),
         MapOp::ToI32 | MapOp::ToI64 => x,
         MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => {
             return None;
@@ -381,12 +381,11 @@ fn expression_in(g: &Graph, id: NodeId, depth: usize, outermost: bool) -> String
         Op::At(_) => format!("{}[{}]", arg(0), arg(1)),
         Op::Map(op) => match (op.info().sign, args.len()) {
             (Some(sign), 2) => {
-                let inner = |n: usize| match g.op(args[n]) {
-                    Op::Map(inner) if inner.info().sign.is_some() && g.node(args[n]).name.is_none() => {
-                        format!("({})", arg(n))
-                    }
-                    _ => arg(n),
+                let is_sum = |n: usize| {
+                    let has_sign = matches!(g.op(args[n]), Op::Map(inner) if inner.info().sign.is_some());
+                    has_sign && g.node(args[n]).name.is_none()
                 };
+                let inner = |n: usize| if is_sum(n) { format!("({})", arg(n)) } else { arg(n) };
                 format!("{} {sign} {}", inner(0), inner(1))
             }
             (Some(sign), _) => format!("{sign}{}", arg(0)),

@@ -49,7 +49,7 @@ impl Range {
     }
 
     /// Sums.
-    pub fn add(self, other: Range) -> Range {
+    pub fn plus(self, other: Range) -> Range {
         Range {
             least: self.least.saturating_add(other.least),
             greatest: self.greatest.saturating_add(other.greatest),
@@ -57,18 +57,18 @@ impl Range {
     }
 
     /// Negatives.
-    pub fn neg(self) -> Range {
+    pub fn negated(self) -> Range {
         Range { least: self.greatest.saturating_neg(), greatest: self.least.saturating_neg() }
     }
 
     /// Products.
-    pub fn mul(self, other: Range) -> Range {
+    pub fn times(self, other: Range) -> Range {
         let with = |n: i128| [self.least.saturating_mul(n), self.greatest.saturating_mul(n)];
         Range::around(with(other.least).into_iter().chain(with(other.greatest)))
     }
 
     /// Quotients, rounded down; a divisor of zero gives nothing.
-    pub fn div(self, by: Range) -> Range {
+    pub fn over(self, by: Range) -> Range {
         // Of each sign, the divisors next to zero and farthest from it give the ends.
         let divisors = [by.least, by.greatest, 1, -1];
         let divisors = divisors.into_iter().filter(|d| *d != 0 && by.least <= *d && *d <= by.greatest);
@@ -79,8 +79,8 @@ impl Range {
         Range::around(divisors.flat_map(|d| [floor(self.least, d), floor(self.greatest, d)]))
     }
 
-    /// Remainders of [`Range::div`], which have the sign of the divisor.
-    pub fn rem(self, by: Range) -> Range {
+    /// Remainders of [`Range::over`], which have the sign of the divisor.
+    pub fn modulo(self, by: Range) -> Range {
         if by.least > 0 && self.least >= 0 && self.greatest < by.least {
             return self;
         }
@@ -107,7 +107,7 @@ impl Range {
 
     /// Sums of at most so many of them, and every sum on the way.
     pub fn sums(self, count: i128) -> Range {
-        self.union(Range::only(0)).mul(Range { least: 0, greatest: count.max(0) })
+        self.union(Range::only(0)).times(Range { least: 0, greatest: count.max(0) })
     }
 
     /// Products of at most so many of them, and every product on the way.
@@ -116,7 +116,7 @@ impl Range {
         let most = self.abs().greatest;
         // Of numbers of at least two each factor doubles: after so many steps nothing changes any more.
         for _ in 0..count.clamp(0, 128) {
-            out = out.union(out.mul(self));
+            out = out.union(out.times(self));
         }
         if most <= 1 { out.min(Range::only(1)).max(Range::only(-1)) } else { out }
     }
@@ -127,9 +127,9 @@ impl Range {
         Some(match node {
             DimNode::Constant(n) => Range::only(*n),
             DimNode::Symbol(name) => of(name)?,
-            DimNode::Add(x, y) => both(x, y).map(|(x, y)| x.add(y))?,
-            DimNode::Mul(x, y) => both(x, y).map(|(x, y)| x.mul(y))?,
-            DimNode::Div(x, y) => both(x, y).map(|(x, y)| x.div(y))?,
+            DimNode::Add(x, y) => both(x, y).map(|(x, y)| x.plus(y))?,
+            DimNode::Mul(x, y) => both(x, y).map(|(x, y)| x.times(y))?,
+            DimNode::Div(x, y) => both(x, y).map(|(x, y)| x.over(y))?,
         })
     }
 }
@@ -152,11 +152,11 @@ mod tests {
         for x in &ranges {
             for y in &ranges {
                 for a in x.least..=x.greatest {
-                    assert!(x.abs().holds(Range::only(a.abs())) && x.neg().holds(Range::only(-a)));
+                    assert!(x.abs().holds(Range::only(a.abs())) && x.negated().holds(Range::only(-a)));
                     for b in y.least..=y.greatest {
                         let all = [
-                            (x.add(*y), a + b),
-                            (x.mul(*y), a * b),
+                            (x.plus(*y), a + b),
+                            (x.times(*y), a * b),
                             (x.min(*y), a.min(b)),
                             (x.max(*y), a.max(b)),
                             (x.union(*y), a),
@@ -167,8 +167,8 @@ mod tests {
                         }
                         if b != 0 {
                             let q = floor(a, b);
-                            assert!(x.div(*y).holds(Range::only(q)), "{a} / {b} of {x:?} {y:?}");
-                            assert!(x.rem(*y).holds(Range::only(a - q * b)), "{a} % {b} of {x:?} {y:?}");
+                            assert!(x.over(*y).holds(Range::only(q)), "{a} / {b} of {x:?} {y:?}");
+                            assert!(x.modulo(*y).holds(Range::only(a - q * b)), "{a} % {b} of {x:?} {y:?}");
                         }
                     }
                 }
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn ranges_are_no_wider_than_need_be() {
-        assert_eq!(between(-3, 5).mul(between(-2, 4)), between(-12, 20));
-        assert_eq!(between(-7, 9).div(between(2, 3)), between(-4, 4));
-        assert_eq!(between(-7, 9).div(between(-2, 3)), between(-9, 9));
-        assert_eq!(between(5, 9).rem(between(10, 12)), between(5, 9));
-        assert_eq!(between(-5, 9).rem(between(3, 4)), between(0, 3));
+        assert_eq!(between(-3, 5).times(between(-2, 4)), between(-12, 20));
+        assert_eq!(between(-7, 9).over(between(2, 3)), between(-4, 4));
+        assert_eq!(between(-7, 9).over(between(-2, 3)), between(-9, 9));
+        assert_eq!(between(5, 9).modulo(between(10, 12)), between(5, 9));
+        assert_eq!(between(-5, 9).modulo(between(3, 4)), between(0, 3));
         assert_eq!(between(2, 3).sums(5), between(0, 15));
         assert_eq!(between(-2, 3).sums(5), between(-10, 15));
         assert_eq!(between(-2, 3).products(2), between(-6, 9));

@@ -21,7 +21,7 @@ const HALF_PI: [f32; 3] = [1.570_312_5, 4.837_513e-4, 7.549_79e-8];
 /// [`HALF_PI`] are exact.
 const ANGLE_LARGE: f32 = 8192.0;
 /// 2 pi / 2^32 in two parts.
-const PHASE: [f32; 2] = [1.462_918_1e-9, -4.07094027e-17];
+const PHASE: [f32; 2] = [1.462_918_1e-9, -4.070_940_3e-17];
 /// The exponent field of [`ANGLE_LARGE`].
 const ANGLE_LARGE_EXPONENT: i32 = 127 + 13;
 /// 2^-10 / (2 pi) in binary, 32 digits a word: a float of 24 bits times 2^10 of the least large angle is that many turns.

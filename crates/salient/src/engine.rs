@@ -33,11 +33,21 @@ pub(crate) enum Code {
 /// Parameters bound to a model, for calls of any dimensions that agree with their shapes. Shared: a copy is a reference.
 #[derive(Clone, Debug)]
 pub(crate) enum Bound<'a> {
-    /// What compiled code made of them once, the arrays that calls still read, of which others are empty where they were ours,
-    /// and what those hold that integers follow from.
-    Native(Arc<(Loaded, Vec<Cow<'a, Array>>, Vec<Option<Values>>)>),
+    /// As compiled code takes them.
+    Native(Arc<Parameters<'a>>),
     /// By path, as the interpreter takes them.
     Oracle(Arc<BTreeMap<String, Array>>),
+}
+
+/// Parameters that compiled code has seen.
+#[derive(Debug)]
+pub(crate) struct Parameters<'a> {
+    /// What it made of them once.
+    loaded: Loaded,
+    /// Those that calls still read; others are empty where they were ours.
+    arrays: Vec<Cow<'a, Array>>,
+    /// What those hold that integers follow from.
+    held: Vec<Option<Values>>,
 }
 
 /// What an engine keeps for one set of dimensions.
@@ -126,7 +136,7 @@ impl<'a> Bound<'a> {
                         *own = empty;
                     }
                 }
-                Ok(Bound::Native(Arc::new((loaded, params, held))))
+                Ok(Bound::Native(Arc::new(Parameters { loaded, arrays: params, held })))
             }
             Code::Oracle => {
                 let names = graph.params().iter().map(|p| p.name.to_string());
@@ -138,7 +148,7 @@ impl<'a> Bound<'a> {
     /// Bytes of what was made of the parameters; `None` for the interpreter.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
-            Bound::Native(bound) => Some(bound.0.bytes()),
+            Bound::Native(bound) => Some(bound.loaded.bytes()),
             Bound::Oracle(_) => None,
         }
     }
@@ -210,7 +220,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<(), Error> {
         match (self, arguments.params) {
             (Prepared::Native(compiled, plan, _, integers), Bound::Native(bound)) => {
-                let (loaded, params, held) = &**bound;
+                let Parameters { loaded, arrays: params, held } = &**bound;
                 if let Some(integers) = integers {
                     let input = |at: usize| match &arguments.inputs[at] {
                         Some(array) => Some(values_of(array)),

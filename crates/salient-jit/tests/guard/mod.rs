@@ -110,17 +110,19 @@ unsafe impl GlobalAlloc for Guard {
 #[global_allocator]
 static ALLOCATOR: Guard = Guard;
 
-/// Runs something with guards from the moment at which it calls what it is given; tells how many allocations were guarded.
-pub(crate) fn guarded<R>(flush: Flush, run: impl FnOnce(&mut dyn FnMut()) -> R) -> (R, usize) {
+/// Runs something with guards from the moment at which it calls what it is given, and tells how many allocations were guarded.
+pub(crate) fn guarded<R>(run: impl FnOnce(&mut dyn FnMut(Flush)) -> R) -> (R, usize) {
     if BEGIN.load(Ordering::Relaxed) == 0 {
         assert_eq!(region::page::size(), PAGE, "the size of a page");
         let addresses = region::alloc(ADDRESSES, Protection::NONE).expect("addresses");
         BEGIN.store(addresses.as_ptr::<u8>() as usize, Ordering::Relaxed);
         std::mem::forget(addresses);
     }
-    FLUSH_LEFT.store(flush == Flush::Left, Ordering::Relaxed);
     let before = GUARDED.load(Ordering::Relaxed);
-    let result = run(&mut || GUARDS.store(true, Ordering::Relaxed));
+    let result = run(&mut |flush| {
+        FLUSH_LEFT.store(flush == Flush::Left, Ordering::Relaxed);
+        GUARDS.store(true, Ordering::Relaxed);
+    });
     GUARDS.store(false, Ordering::Relaxed);
     (result, GUARDED.load(Ordering::Relaxed) - before)
 }
