@@ -151,6 +151,14 @@ fn integers_made_of_numbers_are_followed_from_the_numbers() {
     too_wide(&ways, &[("x", "[43000, -3]")], &[2_150_000_007, -199_993], &["floor"]);
 }
 
+/// A number that is no integer of the type asked for has no value; compiled code has 32 bits for either type.
+#[test]
+fn numbers_that_are_no_integers_are_refused() {
+    let ways = ways("model m(x: f32[T]) -> (y: i64[T]) { return i64(x) }");
+    gives(&ways, &[("x", "[2147483520, -2147483648, -0.9]")], &[2_147_483_520, LEAST, 0]);
+    too_wide(&ways, &[("x", "[3e9, 1]")], &[3_000_000_000, 1], &["i64(x)", "1 to 3000000000"]);
+}
+
 #[test]
 fn integers_of_parameters_are_followed_when_they_are_bound() {
     let program = "model m(x: f32[T]) -> (y: i64[T]) {

@@ -21,8 +21,11 @@ fn ways(program: &str) -> Vec<(String, Compiled)> {
     .collect()
 }
 
+/// The dimensions of a call, and why it is refused, if it is.
+type At<'a> = (&'a [(&'a str, i64)], Option<&'a str>);
+
 /// What each way says of a call at these dimensions.
-fn binds(program: &str, calls: &[(&[(&str, i64)], Option<&str>)]) {
+fn binds(program: &str, calls: &[At<'_>]) {
     for (way, compiled) in ways(program) {
         for (dimensions, refusal) in calls {
             let known: Bindings = dimensions.iter().map(|(name, n)| ((*name).into(), *n)).collect();
@@ -94,8 +97,7 @@ fn whole_rows_of_a_table_of_any_size_are_copied() {
 
 #[test]
 fn contiguous_tensors_of_any_size_are_served() {
-    let sizes: &[(&[(&str, i64)], Option<&str>)] =
-        &[(&[("T", 70_000), ("D", 70_000)], None), (&[("T", 3 * MOST), ("D", 1)], None)];
+    let sizes: &[At<'_>] = &[(&[("T", 70_000), ("D", 70_000)], None), (&[("T", 3 * MOST), ("D", 1)], None)];
     binds("model m(x: f32[T, D]) -> (y: f32[T, D]) { return x * 2 + 1 }", sizes);
     binds("model m(x: f32[T, D]) -> (y: f32[T]) { return sum(x * x) }", sizes);
 }

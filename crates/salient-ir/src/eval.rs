@@ -31,6 +31,14 @@ pub enum EvalError {
         /// ` of NAME` where the tensor has a name, else empty.
         of: String,
     },
+    /// A number that is used as an integer and is none of that type.
+    #[error("{value} does not fit {dtype}")]
+    NoInteger {
+        /// The number.
+        value: f64,
+        /// The type that it should have.
+        dtype: DType,
+    },
     /// A tensor that the graph names was not given.
     #[error("`{0}` was not given")]
     Missing(Name),
@@ -95,6 +103,12 @@ pub struct Oracle<'a> {
 struct Memo {
     cells: Vec<Option<f64>>,
 }
+
+/// The integers of 32 bits.
+const I32_LEAST: f64 = i32::MIN as f64;
+const I32_MOST: f64 = i32::MAX as f64;
+/// One more than the greatest integer of 64 bits.
+const I64_END: f64 = 9_223_372_036_854_775_808.0;
 
 /// Above this many cells a node is not kept but computed anew at each use.
 const MEMO_CELLS: usize = 1 << 26;
@@ -258,7 +272,13 @@ impl<'a> Oracle<'a> {
                 for (v, arg) in values.iter_mut().zip(&args) {
                     *v = self.value(*arg, at)?;
                 }
-                Ok((map.info().eval)(&values[..args.len()]))
+                let value = (map.info().eval)(&values[..args.len()]);
+                // 2^63 is a double, and the greatest integer of 64 bits is not: NaN and infinities are in no range.
+                let narrow = *map == MapOp::ToI32 && !(I32_LEAST..=I32_MOST).contains(&value);
+                if narrow || *map == MapOp::ToI64 && !(-I64_END..I64_END).contains(&value) {
+                    return Err(EvalError::NoInteger { value: values[0], dtype: self.g.node(id).dtype });
+                }
+                Ok(value)
             }
             Op::Reduce(op, axis) => {
                 let values = self.along(args[0], *axis, at)?;

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub enum Values {
     /// Integers, or truth values as 0 and 1.
     Integers(Range),
-    /// Numbers from the first to the second; a NaN may be among them.
+    /// Numbers from the first to the second; where nothing is known of an end it is infinite, and a NaN may be among them.
     Numbers(f64, f64),
 }
 
@@ -53,7 +53,8 @@ impl Integers {
     pub fn new(g: &Graph) -> Option<Integers> {
         let polynomial = polynomials(g);
         let inside = indexed_by_data(g, &polynomial);
-        let checked = |id: &NodeId| widens(g, *id) && (inside[id.index()] || !polynomial[id.index()]);
+        let widens = |id: NodeId| widens(g, id) && (inside[id.index()] || !polynomial[id.index()]);
+        let checked = |id: &NodeId| widens(*id) || becomes_integer(g, *id);
         let checked: BTreeSet<NodeId> = g.ids().filter(checked).collect();
         let mut needed = checked.clone();
         for id in g.ids().rev() {
@@ -101,9 +102,14 @@ impl Integers {
                 | Op::Fused(..) => self.values(*id, bindings, &known),
             };
             known[id.index()] = values;
-            if let (true, Some(Values::Integers(range))) = (self.checked.contains(id), values)
-                && !Range::I32.holds(range)
-            {
+            if !self.checked.contains(id) {
+                continue;
+            }
+            let range = match (self.converted(*id, &known), values) {
+                (Some(range), _) | (None, Some(Values::Integers(range))) => range,
+                (None, Some(Values::Numbers(..)) | None) => continue,
+            };
+            if !Range::I32.holds(range) {
                 return Err(Wide {
                     expression: expression(&self.graph, *id, 4),
                     range,
@@ -112,6 +118,19 @@ impl Integers {
             }
         }
         Ok(())
+    }
+
+    /// What a number that becomes an integer may be, where that is known. An end of which nothing is known is left out: it is
+    /// no proof that the number does not fit.
+    fn converted(&self, id: NodeId, known: &[Option<Values>]) -> Option<Range> {
+        if !becomes_integer(&self.graph, id) {
+            return None;
+        }
+        let whole = |n: f64| if n.is_finite() { n as i128 } else { 0 };
+        Some(match known[self.graph.args(id)[0].index()]? {
+            Values::Numbers(least, most) => Range::only(whole(least)).union(Range::only(whole(most))),
+            Values::Integers(range) => range,
+        })
     }
 
     /// What follows from what is known of the arguments.
@@ -223,6 +242,11 @@ fn indexed_by_data(g: &Graph, polynomial: &[bool]) -> Vec<bool> {
         }
     }
     out
+}
+
+/// Whether it makes an integer of a number.
+fn becomes_integer(g: &Graph, id: NodeId) -> bool {
+    matches!(g.op(id), Op::Map(MapOp::ToI32 | MapOp::ToI64)) && g.node(g.args(id)[0]).dtype.is_float()
 }
 
 /// Whether it is an integer that may lie outside of what its arguments are.

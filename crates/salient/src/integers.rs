@@ -19,9 +19,11 @@ pub(crate) fn values_of(array: &Array) -> Values {
         }
         Data::Bool(_) => integers(Some((0, 1))),
         Data::F32(v) => {
-            let ends = v.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
-            let (least, most) = if ends.0 <= ends.1 { ends } else { (0.0, 0.0) };
-            Values::Numbers(f64::from(least), f64::from(most))
+            // What is not finite is no integer of any size: it counts as more than any.
+            let finite = |x: &f32| if x.is_finite() { f64::from(*x) } else { f64::MAX };
+            let ends = (f64::INFINITY, f64::NEG_INFINITY);
+            let (least, most) = v.iter().map(finite).fold(ends, |(a, b), x| (a.min(x), b.max(x)));
+            if least <= most { Values::Numbers(least, most) } else { Values::Numbers(0.0, 0.0) }
         }
         Data::F16(_) | Data::BF16(_) => Values::Numbers(f64::NEG_INFINITY, f64::INFINITY),
     }
@@ -52,9 +54,11 @@ mod tests {
         );
         assert_eq!(values_of(&Array::from_i32(vec![0], Vec::new()).unwrap()), of(0, 0));
         assert_eq!(values_of(&Array::from_bool(vec![1], vec![false]).unwrap()), of(0, 1));
-        let floats = Array::from_f32(vec![3], vec![f32::NAN, -1.5, 2.0]).unwrap();
-        assert_eq!(values_of(&floats), Values::Numbers(-1.5, 2.0));
-        let none = Array::from_f32(vec![1], vec![f32::NAN]).unwrap();
-        assert_eq!(values_of(&none), Values::Numbers(0.0, 0.0));
+        let floats =
+            |values: &[f32]| values_of(&Array::from_f32(vec![values.len()], values.to_vec()).unwrap());
+        assert_eq!(floats(&[1.0, -1.5, 2.0]), Values::Numbers(-1.5, 2.0));
+        assert_eq!(floats(&[1.0, f32::NAN]), Values::Numbers(1.0, f64::MAX));
+        assert_eq!(floats(&[f32::NEG_INFINITY]), Values::Numbers(f64::MAX, f64::MAX));
+        assert_eq!(floats(&[]), Values::Numbers(0.0, 0.0));
     }
 }
