@@ -414,6 +414,26 @@ fn an_integer_that_does_not_fit_is_refused() {
     );
 }
 
+#[test]
+fn a_number_that_is_no_integer_is_refused() {
+    let to_i32 = "model m(x: f32[T]) -> (y: i32[T]) { return i32(x) }";
+    gives(to_i32, &[("x", "[2147483520, -2147483648, -0.9, 1.9]")], "[2147483520, -2147483648, 0, 1]");
+    for x in ["[nan]", "[inf, 0]", "[-inf]", "[3e9]", "[-2147483904]"] {
+        fails(to_i32, &[("x", x)], "32");
+    }
+    let to_i64 = "model m(x: f32[T]) -> (y: i64[T]) { return i64(x) }";
+    for x in ["[nan]", "[inf, 0]", "[9.3e18]"] {
+        fails(to_i64, &[("x", x)], "");
+    }
+    let ways = ways(to_i64);
+    for (way, result) in ways.each_result(&call(&ways, &[("x", "[3e9]")])) {
+        match result {
+            Ok(outputs) => assert_eq!(outputs.get("y").expect("the output").to_f64_vec(), [3e9], "{way}"),
+            Err(e) => assert!(e.to_string().contains("3000000000"), "{way}: {e}"),
+        }
+    }
+}
+
 // ---- NaN
 
 #[test]

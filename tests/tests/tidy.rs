@@ -117,17 +117,19 @@ fn every_dependency_has_a_reason() {
 #[test]
 fn every_invariant_names_a_test() {
     let tests = tests();
-    let document = text("docs/architecture.md");
-    let mut named = 0;
-    for item in document.split("\n- ").skip(1) {
-        let item = item.split("\n\n").next().unwrap_or_default();
-        let names: Vec<&str> = quoted(item).filter(|w| is_test_name(w)).collect();
-        named += names.len();
-        for name in names {
-            assert!(tests.contains(name), "docs/architecture.md: there is no test `{name}`");
+    for file in ["docs/architecture.md", "docs/safety.md"] {
+        let document = text(file);
+        let mut named = 0;
+        for item in document.split("\n- ").skip(1) {
+            let item = item.split("\n\n").next().unwrap_or_default();
+            let names: Vec<&str> = quoted(item).filter(|w| is_test_name(w)).collect();
+            named += names.len();
+            for name in names {
+                assert!(tests.contains(name), "{file}: there is no test `{name}`");
+            }
         }
+        assert!(named > 0, "{file} names no test");
     }
-    assert!(named > 0, "docs/architecture.md names no test");
 }
 
 #[test]

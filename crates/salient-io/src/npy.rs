@@ -128,7 +128,7 @@ pub(crate) fn encode_into(array: &Array, sink: &mut dyn Write) -> Result<(), Cau
     header.push(b'\n');
     let widened;
     let array = if array.dtype() == DType::BF16 {
-        widened = array.clone().widen();
+        widened = array.clone().widen()?;
         &widened
     } else {
         array

@@ -97,7 +97,7 @@ fn codes_are_handed_out_with_scales_and_offsets() {
             }
         };
         assert_eq!(codes.coding().scales, scales, "{}", tensor.name);
-        let widened = codes.widen();
+        let widened = codes.widen().unwrap();
         for (n, (ours, theirs)) in
             widened.as_f32().unwrap().iter().zip(blocks.widen(&bytes).unwrap()).enumerate()
         {

@@ -7,6 +7,9 @@
 //! Half-precision elements are kept as their bits and widened on request.
 
 mod excerpt;
+mod memory;
+
+pub use memory::{collected, filled};
 
 use half::{bf16, f16};
 use thiserror::Error;
@@ -59,18 +62,6 @@ impl Data {
         self.len() == 0
     }
 
-    /// `count` zeros (`false` for booleans).
-    pub fn zeros(dtype: DType, count: usize) -> Data {
-        match dtype {
-            DType::F32 => Data::F32(vec![0.0; count]),
-            DType::F16 => Data::F16(vec![0; count]),
-            DType::BF16 => Data::BF16(vec![0; count]),
-            DType::I32 => Data::I32(vec![0; count]),
-            DType::I64 => Data::I64(vec![0; count]),
-            DType::Bool => Data::Bool(vec![false; count]),
-        }
-    }
-
     /// Element `index` in f64: exact for every dtype but `i64`, whose magnitudes past 2⁵³ round.
     fn get_f64(&self, index: usize) -> f64 {
         match self {
@@ -92,6 +83,16 @@ pub enum ArrayError {
     TooLarge {
         /// The shape that was asked for.
         shape: Vec<usize>,
+    },
+    /// The system does not have so much memory.
+    #[error("there is no memory for {dtype}{}: {bytes} bytes", shape_text(.shape))]
+    Memory {
+        /// The shape that was asked for.
+        shape: Vec<usize>,
+        /// The dtype that was asked for.
+        dtype: DType,
+        /// What the elements take.
+        bytes: usize,
     },
     /// The number of elements given is not the product of the shape.
     #[error("shape {} holds {expected} elements, but {found} were given", shape_text(.shape))]
@@ -134,53 +135,6 @@ impl Array {
             return Err(ArrayError::Count { shape, expected, found });
         }
         Ok(Array { shape, data })
-    }
-
-    /// An array of zeros (`false` for booleans).
-    pub fn zeros(dtype: DType, shape: Vec<usize>) -> Result<Array, ArrayError> {
-        let count = element_count(&shape, dtype)?;
-        Ok(Array { shape, data: Data::zeros(dtype, count) })
-    }
-
-    /// Makes the outermost axis so long: elements behind the new end are dropped, new ones are zeros. Memory grows
-    /// geometrically, so that one position after the other costs no copy of all for each.
-    ///
-    /// # Panics
-    /// The array has no axes, or there are more elements than an address space holds.
-    pub fn set_outermost(&mut self, length: usize) {
-        self.shape[0] = length;
-        let count = element_count(&self.shape, self.data.dtype()).expect("memory for as many elements");
-        match &mut self.data {
-            Data::F32(v) => v.resize(count, 0.0),
-            Data::F16(v) | Data::BF16(v) => v.resize(count, 0),
-            Data::I32(v) => v.resize(count, 0),
-            Data::I64(v) => v.resize(count, 0),
-            Data::Bool(v) => v.resize(count, false),
-        }
-    }
-
-    /// Puts other elements along an axis in the place of its own: `from[n]` becomes `n`. Elements may come several times, and
-    /// not at all.
-    ///
-    /// # Panics
-    /// The array does not have the axis, or that not the element.
-    pub fn reorder(&mut self, axis: usize, from: &[usize]) {
-        fn reordered<T: Copy>(values: &[T], (extent, inner): (usize, usize), from: &[usize]) -> Vec<T> {
-            let mut out = Vec::with_capacity(values.len() / extent.max(1) * from.len());
-            for each in values.chunks_exact((extent * inner).max(1)) {
-                from.iter().for_each(|at| out.extend_from_slice(&each[at * inner..][..inner]));
-            }
-            out
-        }
-        let along = (self.shape[axis], self.shape[axis + 1..].iter().product());
-        match &mut self.data {
-            Data::F32(v) => *v = reordered(v, along, from),
-            Data::F16(v) | Data::BF16(v) => *v = reordered(v, along, from),
-            Data::I32(v) => *v = reordered(v, along, from),
-            Data::I64(v) => *v = reordered(v, along, from),
-            Data::Bool(v) => *v = reordered(v, along, from),
-        }
-        self.shape[axis] = from.len();
     }
 
     /// An `f32` array.
@@ -308,14 +262,20 @@ impl Array {
     }
 
     /// `f16` and `bf16` become `f32`; every other dtype stays what it is. Exact.
-    pub fn widen(self) -> Array {
-        match &self.data {
-            Data::F16(_) | Data::BF16(_) => match self.to_f32_vec() {
-                Some(values) => Array { shape: self.shape, data: Data::F32(values) },
-                None => self,
-            },
-            Data::F32(_) | Data::I32(_) | Data::I64(_) | Data::Bool(_) => self,
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn widen(self) -> Result<Array, ArrayError> {
+        fn wide(bits: &[u16], of: impl Fn(u16) -> f32) -> Option<Vec<f32>> {
+            collected(bits.len(), bits.iter().map(|&bits| of(bits)))
         }
+        let values = match &self.data {
+            Data::F16(v) => wide(v, |bits| f16::from_bits(bits).to_f32()),
+            Data::BF16(v) => wide(v, |bits| bf16::from_bits(bits).to_f32()),
+            Data::F32(_) | Data::I32(_) | Data::I64(_) | Data::Bool(_) => return Ok(self),
+        };
+        let values = values.ok_or_else(|| ArrayError::no_memory(DType::F32, &self.shape))?;
+        Ok(Array { shape: self.shape, data: Data::F32(values) })
     }
 
     /// Whether both have one dtype, one shape and the same bits in every element: NaNs equal themselves, 0 is not −0.
@@ -378,11 +338,12 @@ pub fn element_count(shape: &[usize], dtype: DType) -> Result<usize, ArrayError>
 }
 
 fn convert<T>(values: &[f64], dtype: DType, narrow: impl Fn(f64) -> Option<T>) -> Result<Vec<T>, ArrayError> {
-    values
-        .iter()
-        .enumerate()
-        .map(|(index, &value)| narrow(value).ok_or(ArrayError::Value { index, value, dtype }))
-        .collect()
+    let mut out = Vec::new();
+    out.try_reserve_exact(values.len()).map_err(|_| ArrayError::no_memory(dtype, &[values.len()]))?;
+    for (index, &value) in values.iter().enumerate() {
+        out.push(narrow(value).ok_or(ArrayError::Value { index, value, dtype })?);
+    }
+    Ok(out)
 }
 
 /// A shape as it is written everywhere: `[2, 3]`.
@@ -417,21 +378,6 @@ mod tests {
     }
 
     #[test]
-    fn elements_along_an_axis_are_put_into_another_order() {
-        let mut array = Array::from_i32(vec![2, 3, 2], (0..12).collect()).unwrap();
-        array.reorder(1, &[2, 0, 2, 2]);
-        let want = [4, 5, 0, 1, 4, 5, 4, 5, 10, 11, 6, 7, 10, 11, 10, 11];
-        assert_eq!(array, Array::from_i32(vec![2, 4, 2], want.to_vec()).unwrap());
-        array.reorder(0, &[1]);
-        assert_eq!(array, Array::from_i32(vec![1, 4, 2], want[8..].to_vec()).unwrap());
-        array.reorder(2, &[]);
-        assert_eq!(array.shape(), [1, 4, 0]);
-        let mut none = Array::zeros(DType::F32, vec![0, 2]).unwrap();
-        none.reorder(1, &[1, 1, 0]);
-        assert_eq!((none.shape(), none.len()), (&[0, 3][..], 0));
-    }
-
-    #[test]
     fn access_is_by_dtype() {
         let mut array = Array::from_i64(vec![2], vec![1, -2]).unwrap();
         assert_eq!(array.as_i64(), Some(&[1, -2][..]));
@@ -446,7 +392,7 @@ mod tests {
     fn halves_are_bits_and_widen_exactly() {
         let half = Array::from_f16_bits(vec![3], vec![0x3c00, 0xc000, 0x0001]).unwrap();
         assert_eq!(half.to_f64_vec(), [1.0, -2.0, 2f64.powi(-24)]);
-        assert_eq!(half.widen().as_f32(), Some(&[1.0, -2.0, 2f32.powi(-24)][..]));
+        assert_eq!(half.widen().unwrap().as_f32(), Some(&[1.0, -2.0, 2f32.powi(-24)][..]));
         let brain = Array::from_bf16_bits(vec![2], vec![0x3f80, 0xff80]).unwrap();
         assert_eq!(brain.to_f32_vec(), Some(vec![1.0, f32::NEG_INFINITY]));
     }

@@ -4,11 +4,12 @@
 //! position is computed when it is asked for and kept; the arm of a `select` that is not taken is never asked for, so
 //! an index that a guard excludes is no error here.
 
-use crate::array::{Array, ArrayError};
+use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
 use crate::graph::{Graph, Init, NodeId, Port};
 use crate::op::{FusedOp, MapOp, Op, ReduceOp};
+use crate::ty::DType;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,14 @@ pub enum EvalError {
         extent: i64,
         /// ` of NAME` where the tensor has a name, else empty.
         of: String,
+    },
+    /// A number that is used as an integer and is none of that type.
+    #[error("{value} does not fit {dtype}")]
+    NoInteger {
+        /// The number.
+        value: f64,
+        /// The type that it should have.
+        dtype: DType,
     },
     /// A tensor that the graph names was not given.
     #[error("`{0}` was not given")]
@@ -95,6 +104,12 @@ struct Memo {
     cells: Vec<Option<f64>>,
 }
 
+/// The integers of 32 bits.
+const I32_LEAST: f64 = i32::MIN as f64;
+const I32_MOST: f64 = i32::MAX as f64;
+/// One more than the greatest integer of 64 bits.
+const I64_END: f64 = 9_223_372_036_854_775_808.0;
+
 /// Above this many cells a node is not kept but computed anew at each use.
 const MEMO_CELLS: usize = 1 << 26;
 
@@ -154,8 +169,12 @@ impl<'a> Oracle<'a> {
         for axis in axes {
             shape.push(self.extent(*axis)?);
         }
-        let count: i64 = shape.iter().product();
-        let mut out = Vec::with_capacity(count as usize);
+        let name = || self.g.node(id).name.clone().unwrap_or_else(|| "a tensor".into());
+        let lengths: Vec<usize> = shape.iter().map(|n| *n as usize).collect();
+        let count = element_count(&lengths, DType::I64).map_err(|e| EvalError::Output(name(), e))? as i64;
+        let mut out = Vec::new();
+        let no_memory = |_| EvalError::Output(name(), ArrayError::no_memory(DType::I64, &lengths));
+        out.try_reserve_exact(count as usize).map_err(no_memory)?;
         let mut at = vec![0; self.extents.len()];
         for flat in 0..count {
             let mut rest = flat;
@@ -218,7 +237,12 @@ impl<'a> Oracle<'a> {
     fn along(&self, x: NodeId, axis: AxisId, at: &mut Position) -> Result<Vec<f64>, EvalError> {
         let n = self.extent(axis)?;
         let before = at[axis.index()];
-        let mut out = Vec::with_capacity(n as usize);
+        let mut out = Vec::new();
+        let no_memory = |_| {
+            let axis = self.g.axis(axis).name.clone();
+            EvalError::Output(axis, ArrayError::no_memory(DType::I64, &[n as usize]))
+        };
+        out.try_reserve_exact(n as usize).map_err(no_memory)?;
         for k in 0..n {
             at[axis.index()] = k;
             out.push(self.value(x, at)?);
@@ -248,7 +272,13 @@ impl<'a> Oracle<'a> {
                 for (v, arg) in values.iter_mut().zip(&args) {
                     *v = self.value(*arg, at)?;
                 }
-                Ok((map.info().eval)(&values[..args.len()]))
+                let value = (map.info().eval)(&values[..args.len()]);
+                // 2^63 is a double, and the greatest integer of 64 bits is not: NaN and infinities are in no range.
+                let narrow = *map == MapOp::ToI32 && !(I32_LEAST..=I32_MOST).contains(&value);
+                if narrow || *map == MapOp::ToI64 && !(-I64_END..I64_END).contains(&value) {
+                    return Err(EvalError::NoInteger { value: values[0], dtype: self.g.node(id).dtype });
+                }
+                Ok(value)
             }
             Op::Reduce(op, axis) => {
                 let values = self.along(args[0], *axis, at)?;

@@ -8,9 +8,11 @@ pub mod axis;
 pub mod dim;
 pub mod eval;
 pub mod graph;
+pub mod integers;
 pub mod math;
 pub mod op;
 pub mod quantised;
+pub mod range;
 pub mod text;
 pub mod ty;
 pub mod typing;
@@ -24,5 +26,6 @@ pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
 };
 pub use op::{Const, FusedOp, MapOp, Op, ReduceOp, Typing};
+pub use range::Range;
 pub use ty::DType;
 pub use typing::TypeError;

@@ -5,7 +5,7 @@
 //! have it; reading those is the business of others, and so is computing with it. Nothing is quantised here: values are
 //! those of the file, and scales are told to be halves only where each of them is one.
 
-use crate::array::{Array, ArrayError, element_count};
+use crate::array::{Array, ArrayError, collected, element_count};
 use crate::ty::DType;
 use half::f16;
 
@@ -106,12 +106,16 @@ impl Quantised {
     }
 
     /// The matrix in f32; each element is rounded once.
-    pub fn widen(&self) -> Array {
+    pub fn widen(&self) -> Result<Array, ArrayError> {
         let blocks = self.codes.chunks(BLOCK).zip(self.scales.iter().zip(&self.offsets));
         let values = blocks.flat_map(|(codes, (scale, offset))| {
             codes.iter().map(move |code| scale.mul_add(f32::from(*code), *offset))
         });
-        Array::from_f32(self.shape.to_vec(), values.collect()).expect("counts were checked")
+        let values = collected(self.codes.len(), values);
+        Array::from_f32(
+            self.shape.to_vec(),
+            values.ok_or_else(|| ArrayError::no_memory(DType::F32, &self.shape))?,
+        )
     }
 }
 

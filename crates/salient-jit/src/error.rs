@@ -2,6 +2,18 @@
 
 use salient_ir::DimError;
 
+/// A tensor that takes memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(", of which `{tensor}` {shape:?} takes {bytes}")]
+pub struct Part {
+    /// The tensor.
+    pub tensor: String,
+    /// The length of each axis.
+    pub shape: Vec<i64>,
+    /// What it takes.
+    pub bytes: usize,
+}
+
 /// Why a program does not run, or did not run to its end.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
@@ -27,10 +39,12 @@ pub enum RunError {
         tensor: String,
     },
     /// The system has not so much memory.
-    #[error("there are no {bytes} bytes of memory to work in")]
+    #[error("there are no {bytes} bytes of memory to work in{}", .largest.as_ref().map_or_else(String::new, ToString::to_string))]
     Memory {
         /// How much was asked for.
         bytes: usize,
+        /// The tensor that takes most of it, if any does.
+        largest: Option<Part>,
     },
     /// The number of tensors given, or the dtype or number of elements of one.
     #[error("`{tensor}` is not what the program was bound to: {why}")]
@@ -47,6 +61,24 @@ pub enum RunError {
         tensor: String,
         /// The value.
         value: i64,
+    },
+    /// A tensor that has more elements than lanes can tell apart.
+    #[error("`{tensor}` has {count} elements, and compiled code gathers from at most {most}")]
+    TooManyElements {
+        /// The tensor.
+        tensor: String,
+        /// Its elements.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// An integer that follows from the dimensions and does not fit compiled code.
+    #[error("an index reaches {reached} at {dimensions}, which does not fit the 32 bits of compiled code")]
+    WideInteger {
+        /// The dimensions of the call.
+        dimensions: String,
+        /// The end of the index.
+        reached: i128,
     },
     /// An index that leaves its axis.
     #[error("index {index} is outside the axis `{axis}` of length {extent} of `{tensor}`")]

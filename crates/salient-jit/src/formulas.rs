@@ -4,9 +4,10 @@
 //! Says nothing of a particular call: that is the [`Plan`](crate::Plan).
 
 use crate::error::RunError;
-use salient_ir::{Bindings, DimAt, DimError, Dims};
+use salient_ir::{Bindings, DimAt, DimError, DimNode, Dims, Name, Range};
 use salient_tile::memory::{self, Outline};
-use salient_tile::{BufferId, Kind, Program, Role, Section};
+use salient_tile::{BufferId, Kind, Limit, Program, Role, Section};
+use std::collections::BTreeMap;
 
 /// The formulas of a section of a program.
 #[derive(Debug)]
@@ -141,7 +142,69 @@ impl Formulas {
             let bytes = memory::bytes_of(needed[*count], *elem).ok_or_else(too_large)?;
             Ok((needed[*count] as usize, bytes))
         };
-        let sizes = self.sizes.iter().map(size).collect::<Result<_, RunError>>()?;
+        let sizes: Vec<(usize, usize)> = self.sizes.iter().map(size).collect::<Result<_, RunError>>()?;
+        self.keep_limits(program, known, &sizes)?;
         Ok(Values { needed, wished: self.wished.eval_each(known), sizes })
+    }
+
+    /// Whether everything that lanes hold and that follows from the dimensions has 32 bits. What a section has no values for,
+    /// it does not compute.
+    fn keep_limits(
+        &self,
+        program: &Program,
+        known: &Bindings,
+        sizes: &[(usize, usize)],
+    ) -> Result<(), RunError> {
+        for limit in &program.limits {
+            match limit {
+                Limit::Elements(id) => {
+                    let count = self.buffers[id.0].map_or(0, |size| sizes[size].0);
+                    if count > MOST_GATHERED {
+                        let tensor = program.buffer(*id).name.clone();
+                        return Err(RunError::TooManyElements { tensor, count, most: MOST_GATHERED });
+                    }
+                }
+                Limit::Integer { value, below } => {
+                    let bound = Bound { program, known, below };
+                    if let Some(range) = bound.range(value).filter(|r| !Range::I32.holds(*r)) {
+                        let dimensions = bound.dimensions();
+                        let is_above = range.greatest > Range::I32.greatest;
+                        let reached = if is_above { range.greatest } else { range.least };
+                        return Err(RunError::WideInteger { dimensions, reached });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many elements a tensor has at most of which each lane reads one at a distance of its own: distances are integers of
+/// 32 bits from one element to another.
+const MOST_GATHERED: usize = 1 << 31;
+
+/// What is known of the symbols of an integer that lanes hold.
+#[derive(Clone, Copy)]
+struct Bound<'a> {
+    program: &'a Program,
+    known: &'a Bindings,
+    below: &'a BTreeMap<Name, DimNode>,
+}
+
+impl Bound<'_> {
+    /// `None` where a dimension of the program has no value.
+    fn range(self, value: &DimNode) -> Option<Range> {
+        Range::of_dim(value, &|name| match (self.below.get(name), self.known.get(name)) {
+            (Some(extent), _) => Some(Range::below(self.range(extent)?.greatest)),
+            (None, Some(value)) => Some(Range::only(*value)),
+            // Of a variable without a range nothing is known, and nothing is taken for granted.
+            (None, None) => (!self.program.symbols.contains(name)).then_some(Range::I64),
+        })
+    }
+
+    /// The dimensions of the call, for people.
+    fn dimensions(self) -> String {
+        let given = self.program.symbols.iter().filter_map(|name| Some((name, self.known.get(name)?)));
+        given.map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
     }
 }

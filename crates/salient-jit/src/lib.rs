@@ -20,7 +20,7 @@ pub mod target;
 mod tuning;
 
 pub use compile::{CompileError, Compiled, Options};
-pub use error::RunError;
+pub use error::{Part, RunError};
 pub use given::{Inputs, Loaded};
 pub use plan::{Cost, Plan};
 pub use target::IsaChoice;

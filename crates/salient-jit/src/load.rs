@@ -30,14 +30,15 @@ impl Compiled {
     ) -> Result<Loaded, RunError> {
         let program = &self.program;
         let plan = self.plan(Section::Load, dimensions)?;
-        let places = memory::kept(program, &self.known(dimensions))?;
+        let known = self.known(dimensions);
+        let places = memory::kept(program, &known)?;
         let bytes = places.size;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut loaded = Loaded {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             compiled: self.id,
             dimensions: self.fixed_by_parameters(&plan),
-            region: Region::new(bytes).ok_or(RunError::Memory { bytes })?,
+            region: Region::new(bytes).ok_or_else(|| self.no_memory(bytes, &known, kept_bytes(&places)))?,
             offsets: places.offsets,
             bytes,
         };
@@ -93,4 +94,14 @@ impl Compiled {
         let symbols = self.program.symbols.iter().enumerate();
         symbols.filter(|(_, name)| fixed.contains(*name)).map(|(at, _)| (at, plan.symbols[at])).collect()
     }
+}
+
+/// What each buffer takes of a region in which they lie one after the other.
+fn kept_bytes(places: &memory::Arena) -> impl Iterator<Item = usize> {
+    let starts: Vec<usize> = places.offsets.iter().flatten().copied().chain([places.size]).collect();
+    let mut next = starts.into_iter().skip(1);
+    places
+        .offsets
+        .iter()
+        .map(move |offset| offset.map_or(0, |start| next.next().map_or(0, |end| end - start)))
 }

@@ -2,7 +2,7 @@
 
 use crate::bodies;
 use crate::compile::Compiled;
-use crate::error::RunError;
+use crate::error::{Part, RunError};
 use crate::formulas::{Formulas, KernelFormulas, Values};
 use crate::loops::ThreadCells;
 use crate::region::Region;
@@ -131,6 +131,22 @@ impl Compiled {
         cell.get_or_init(|| Formulas::new(&self.program, section))
     }
 
+    /// That there are no `bytes` of memory for what buffers take, each so many bytes.
+    pub(crate) fn no_memory(
+        &self,
+        bytes: usize,
+        known: &Bindings,
+        taken: impl Iterator<Item = usize>,
+    ) -> RunError {
+        let largest = self.program.buffers.iter().zip(taken).max_by_key(|(_, bytes)| *bytes);
+        let largest = largest.filter(|(_, bytes)| *bytes > 0).map(|(buffer, bytes)| Part {
+            tensor: buffer.name.clone(),
+            shape: buffer.shape.iter().map(|d| d.eval(known).unwrap_or(0)).collect(),
+            bytes,
+        });
+        RunError::Memory { bytes, largest }
+    }
+
     pub(crate) fn plan(&self, section: Section, dimensions: &Bindings) -> Result<Plan, RunError> {
         let (symbols, values) = self.evaluate(section, dimensions)?;
         let mut plan = Plan {
@@ -250,10 +266,17 @@ impl Plan {
             return Ok(idle);
         }
         let threads = compiled.pool.threads();
-        let bytes = self.working_bytes(threads) + self.slack;
+        let bytes = self.working_bytes(threads);
+        let region = Region::new(bytes + self.slack).or_else(|| Region::new(bytes));
+        let region = region.ok_or_else(|| {
+            let symbols = compiled.program.symbols.iter().cloned().zip(self.symbols.iter().copied());
+            let placed = self.offsets.iter().zip(&self.sizes);
+            let taken = placed.map(|(offset, size)| offset.map_or(0, |_| *size));
+            compiled.no_memory(bytes, &compiled.known(&symbols.collect()), taken)
+        })?;
         let cells = self.cells();
         Ok(Workspace {
-            region: Region::new(bytes).ok_or(RunError::Memory { bytes })?,
+            region,
             places: None,
             buffers: vec![0; compiled.program.buffers.len()],
             addresses: vec![0; compiled.code.iter().map(|code| code.buffers.len()).sum()],

@@ -66,6 +66,7 @@ impl Make {
             loads: 0,
             appends: Vec::new(),
             checks: vec![],
+            limits: vec![],
         };
         Make { program, node, axes: Vec::new() }
     }
@@ -430,7 +431,8 @@ fn memory_that_there_is_not_is_an_error() {
     let x = Array::from_f32(vec![2, 1], vec![1.0, 2.0]).unwrap();
     let mut out = [Array::zeros(DType::F32, vec![2, 1]).unwrap()];
     let error = code.run(&plan, &loaded(&code), &[&x], &[], &mut out).unwrap_err();
-    assert_eq!(error, RunError::Memory { bytes: plan.working_bytes(1) });
+    let bytes = plan.working_bytes(1);
+    assert!(matches!(error, RunError::Memory { bytes: told, .. } if told == bytes), "{error}");
 }
 
 #[test]

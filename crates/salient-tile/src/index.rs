@@ -4,7 +4,7 @@
 //! where the ranges of the variables prove it (`(h * E + e) / E` is `h`). What cannot be written so is computed by the
 //! bodies, element by element.
 
-use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, DimNode, Graph, MapOp, Name, NodeId, Op};
 use salient_vector::I32;
 use std::collections::BTreeMap;
 
@@ -32,6 +32,30 @@ impl Ranges {
     /// States that the variable lies in `0..extent`.
     pub(crate) fn insert(&mut self, variable: &str, extent: &Dim) {
         self.below.insert(variable.into(), extent.clone());
+    }
+
+    /// The variables that occur in a dimension or in the extents of others that do, and what each is below.
+    pub(crate) fn of(&self, node: &DimNode) -> BTreeMap<Name, DimNode> {
+        let mut out = BTreeMap::new();
+        self.collect(node, &mut out);
+        out
+    }
+
+    fn collect(&self, node: &DimNode, out: &mut BTreeMap<Name, DimNode>) {
+        match node {
+            DimNode::Constant(_) => {}
+            DimNode::Symbol(name) => {
+                if let (Some(extent), false) = (self.below.get(name), out.contains_key(name)) {
+                    let extent = extent.to_node();
+                    out.insert(name.clone(), extent.clone());
+                    self.collect(&extent, out);
+                }
+            }
+            DimNode::Add(x, y) | DimNode::Mul(x, y) | DimNode::Div(x, y) => {
+                self.collect(x, out);
+                self.collect(y, out);
+            }
+        }
     }
 
     /// `p / q` rounded down, for `p >= 0`; `None` where `q` is zero.

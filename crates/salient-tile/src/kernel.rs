@@ -5,8 +5,9 @@
 //! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
 //! `schedule` and of the builders of each kind of kernel, not of this module.
 
-use salient_ir::{AxisId, DType, Dim, Name, NodeId};
+use salient_ir::{AxisId, DType, Dim, DimNode, Name, NodeId};
 use salient_vector::body::{Body, Elem};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -263,6 +264,21 @@ pub struct Check {
     pub extent: Dim,
 }
 
+/// What must stay within 32 bits, since lanes of vector bodies have no more. A call at dimensions at which it does not is
+/// refused before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The elements of a buffer in which each lane reads at a distance of its own: at most 2^31.
+    Elements(BufferId),
+    /// An integer that lanes hold.
+    Integer {
+        /// What it is, over dimensions and loop variables.
+        value: DimNode,
+        /// The loop variables in it and in their own extents; each lies in `0..` its extent.
+        below: BTreeMap<Name, DimNode>,
+    },
+}
+
 /// An output that begins with what an input holds: a state to which a call appends. Kernels write what comes after alone;
 /// whoever runs the program puts the input there before, or lets both be the same memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,6 +318,8 @@ pub struct Program {
     pub appends: Vec<Append>,
     /// The checks that kernels make, by site.
     pub checks: Vec<Check>,
+    /// What must stay within 32 bits, each different one once.
+    pub limits: Vec<Limit>,
 }
 
 impl Program {

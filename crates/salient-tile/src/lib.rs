@@ -40,8 +40,8 @@ mod tiling;
 mod values;
 
 pub use kernel::{
-    Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Section,
-    Stmt,
+    Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Limit, Program, Role, Scratch,
+    Section, Stmt,
 };
 pub use schedule::{Options, schedule};
 pub use tiling::{Knob, TILING, Tiling};

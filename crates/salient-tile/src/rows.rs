@@ -44,6 +44,9 @@ pub(crate) fn reduce(
     let visit = if op == ReduceOp::Prod { Visit::Single } else { Visit::Lanes };
     let mut s = Strip::new(m.scope, visit, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
+    if op == ReduceOp::ArgMax {
+        s.scope.limit_integer(&extent.to_node());
+    }
     let row = Row { trip, x, env: &env };
     let result = match dtype {
         DType::Bool => row.truths(&mut b, &mut s, op).value(),

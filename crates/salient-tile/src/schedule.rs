@@ -68,6 +68,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         reads: BTreeSet::new(),
         inlined: BTreeSet::new(),
         checks: Vec::new(),
+        limits: Vec::new(),
         names: &names,
     };
     for (node, form) in &forms {
@@ -130,6 +131,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         loads,
         appends: out.appends,
         checks: scope.checks,
+        limits: scope.limits,
     }
 }
 

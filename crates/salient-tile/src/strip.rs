@@ -9,12 +9,12 @@
 
 use crate::defined::Defined;
 use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Arg, Base, BufferId, Check};
+use crate::kernel::{Arg, Base, BufferId, Check, Limit};
 use crate::panels::Panels;
 use crate::scalar::scalar;
 use crate::tiling::Tiling;
 use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, DType, Dim, DimNode, Graph, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
@@ -67,6 +67,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) inlined: BTreeSet<NodeId>,
     /// The program's checks so far.
     pub(crate) checks: Vec<Check>,
+    /// What has to stay within 32 bits so far.
+    pub(crate) limits: Vec<Limit>,
     /// Names of nodes in dumps.
     pub(crate) names: &'g [Option<String>],
 }
@@ -78,6 +80,29 @@ impl Scope<'_> {
             Some(stored) => self.stored.insert(node, stored),
             None => self.stored.remove(&node),
         };
+    }
+
+    /// Notes what has to stay within 32 bits.
+    fn limit(&mut self, limit: Limit) {
+        if !self.limits.contains(&limit) {
+            self.limits.push(limit);
+        }
+    }
+
+    /// Notes that lanes hold the integer.
+    pub(crate) fn limit_integer(&mut self, value: &DimNode) {
+        let fits = matches!(value, DimNode::Constant(n) if i32::try_from(*n).is_ok());
+        if !fits {
+            let below = self.ranges.of(value);
+            self.limit(Limit::Integer { value: value.clone(), below });
+        }
+    }
+
+    /// Notes that each lane reads at a distance of its own from a base; scratch memory has never so many elements.
+    fn limit_elements(&mut self, base: Base) {
+        if let Base::Buffer(id) = base {
+            self.limit(Limit::Elements(id));
+        }
     }
 }
 
@@ -238,6 +263,8 @@ impl<'s, 'g> Strip<'s, 'g> {
             }
             return self.along(b, ptr, slope, moved);
         }
+        // The distances of lanes may leave 32 bits on the way, but not in the end: they lie between two elements of the tensor.
+        self.scope.limit_elements(stored.base);
         let mut vector: Option<I32> = None;
         for (index, stride) in indices {
             let stride = self.integer(b, stride);
@@ -248,7 +275,7 @@ impl<'s, 'g> Strip<'s, 'g> {
         let Some((slope, rest)) = along.filter(|_| !is_loose) else {
             // The position along the lanes is under a quotient, or the strip may begin far outside: every lane has an address
             // of its own.
-            let mut at = self.vector(b, &fixed);
+            let mut at = self.modulo(b, &fixed);
             if let Some(v) = vector {
                 at = b.add(at, v);
             }
@@ -314,6 +341,13 @@ impl<'s, 'g> Strip<'s, 'g> {
 
     /// A polynomial for each lane.
     pub(crate) fn vector(&mut self, b: &mut Builder, d: &Dim) -> I32 {
+        self.scope.limit_integer(&d.to_node());
+        self.modulo(b, d)
+    }
+
+    /// The low 32 bits of a polynomial for each lane. Sums and products of low bits are the low bits of sums and products; what
+    /// is divided has to be there whole.
+    fn modulo(&mut self, b: &mut Builder, d: &Dim) -> I32 {
         if let Some((slope, rest)) = d.linear_in(LANE) {
             let base = self.integer(b, &(&rest + &(&slope * &self.origin)));
             let base = b.splat(base);
@@ -323,27 +357,29 @@ impl<'s, 'g> Strip<'s, 'g> {
             let along = if slope.as_constant() == Some(1) { self.position(b) } else { self.steps(b, &slope) };
             return b.add(base, along);
         }
-        self.vector_node(b, &d.to_node())
+        self.modulo_node(b, &d.to_node())
     }
 
-    fn vector_node(&mut self, b: &mut Builder, node: &salient_ir::DimNode) -> I32 {
-        use salient_ir::DimNode;
+    fn modulo_node(&mut self, b: &mut Builder, node: &DimNode) -> I32 {
         match node {
             DimNode::Constant(n) => {
                 let n = b.int(*n);
                 b.splat(n)
             }
-            DimNode::Symbol(name) => self.vector(b, &Dim::symbol(name)),
+            DimNode::Symbol(name) => self.modulo(b, &Dim::symbol(name)),
             DimNode::Add(x, y) => {
-                let (x, y) = (self.vector_node(b, x), self.vector_node(b, y));
+                let (x, y) = (self.modulo_node(b, x), self.modulo_node(b, y));
                 b.add(x, y)
             }
             DimNode::Mul(x, y) => {
-                let (x, y) = (self.vector_node(b, x), self.vector_node(b, y));
+                let (x, y) = (self.modulo_node(b, x), self.modulo_node(b, y));
                 b.mul(x, y)
             }
             DimNode::Div(x, y) => {
-                let (x, y) = (self.vector_node(b, x), self.vector_node(b, y));
+                for part in [x, y] {
+                    self.scope.limit_integer(part);
+                }
+                let (x, y) = (self.modulo_node(b, x), self.modulo_node(b, y));
                 math::div_floor(b, x, y)
             }
         }

@@ -17,8 +17,16 @@ const EXP_LEAST: f32 = -87.336_54;
 const EXP_MOST: f32 = 88.722_84;
 /// pi / 2 in three parts; a multiple of the first two by an integer below 2^13 is exact.
 const HALF_PI: [f32; 3] = [1.570_312_5, 4.837_513e-4, 7.549_79e-8];
-/// The angle up to which the multiples of pi / 2 can be counted.
-const ANGLE_MOST: f32 = 1.0e6;
+/// From here on multiples of pi / 2 are not subtracted but counted with [`TURNS`]: a power of two, below which the products of
+/// [`HALF_PI`] are exact.
+const ANGLE_LARGE: f32 = 8192.0;
+/// 2 pi / 2^32 in two parts.
+const PHASE: [f32; 2] = [1.462_918_1e-9, -4.070_940_3e-17];
+/// The exponent field of [`ANGLE_LARGE`].
+const ANGLE_LARGE_EXPONENT: i32 = 127 + 13;
+/// 2^-10 / (2 pi) in binary, 32 digits a word: a float of 24 bits times 2^10 of the least large angle is that many turns.
+const TURNS: [u32; 7] =
+    [0x000a_2f98, 0x36e4_e441, 0x529f_c275, 0x7d1f_534d, 0xdc0d_b629, 0x5993_c439, 0x041f_e516];
 
 // Coefficients, from the constant up.
 
@@ -318,8 +326,7 @@ fn with_sign_of(b: &mut Builder, y: F32, x: F32) -> F32 {
     b.bits_f32(bits)
 }
 
-/// The sine of an angle in radians; absolute error at most 1e-7 for |x| <= 1e6 (without fused multiply-add: for
-/// |x| <= 1.2e4). NaN beyond 1e6, where neighbouring floats are a good part of a radian apart.
+/// The sine of an angle in radians; absolute error at most 1e-7 (1e-7) for every finite angle. NaN for infinite ones.
 pub fn sin(b: &mut Builder, x: F32) -> F32 {
     turn(b, x, 0)
 }
@@ -341,6 +348,13 @@ fn turn(b: &mut Builder, x: F32, quarters: i32) -> F32 {
         let part = b.f32(-part);
         r = b.fma(n, part, r);
     }
+    let quadrant = b.bits_i32(shifted);
+    let a = b.abs(x);
+    let large = b.f32(ANGLE_LARGE);
+    let large = b.ge(a, large);
+    let (large_quadrant, large_r) = turn_large(b, x);
+    let r = b.select(large, large_r, r);
+    let quadrant = b.select(large, large_quadrant, quadrant);
     let square = b.mul(r, r);
     let p = polynomial(b, square, &SIN);
     let p = b.mul(p, square);
@@ -351,7 +365,6 @@ fn turn(b: &mut Builder, x: F32, quarters: i32) -> F32 {
     let p = b.add(p, half);
     let one = b.f32(1.0);
     let cosine = b.fma(p, square, one);
-    let quadrant = b.bits_i32(shifted);
     let quarters = b.i32(quarters);
     let quadrant = b.add(quadrant, quarters);
     let (first, none) = (b.i32(1), b.i32(0));
@@ -366,11 +379,103 @@ fn turn(b: &mut Builder, x: F32, quarters: i32) -> F32 {
     let bits = b.bits_i32(y);
     let bits = b.xor(bits, sign);
     let y = b.bits_f32(bits);
-    let a = b.abs(x);
-    let most = b.f32(ANGLE_MOST);
-    let known = b.le(a, most);
+    let infinity = b.f32(f32::INFINITY);
+    let known = b.lt(a, infinity);
     let nan = b.f32(f32::NAN);
     b.select(known, y, nan)
+}
+
+/// The quadrant of a finite angle from [`ANGLE_LARGE`] on, and the rest in radians: Payne and Hanek's reduction. The angle is an
+/// integer of 24 bits times a power of two. Digits of 1 / (2 pi) that make whole turns with it are left out, the next 64 are
+/// enough to tell the turn to 2^-30, and integers that wrap leave out what are whole turns again.
+fn turn_large(b: &mut Builder, x: F32) -> (I32, F32) {
+    let bits = b.bits_i32(x);
+    let (one_bit, exponent_bits) = (b.i32(1 << 23), b.i32(0xff));
+    let mantissa_bits = b.i32((1 << 23) - 1);
+    let mantissa = b.and(bits, mantissa_bits);
+    let mantissa = b.or(mantissa, one_bit);
+    let exponent_at = b.int(23);
+    let exponent = b.shr(bits, exponent_at);
+    let exponent = b.and(exponent, exponent_bits);
+    let least = b.i32(ANGLE_LARGE_EXPONENT);
+    let skipped = b.sub(exponent, least);
+    let [high, low] = turns_from(b, skipped);
+
+    // (mantissa * high * 2^32 + mantissa * low) / 2^32, the last bits aside.
+    let whole = b.mul(mantissa, high);
+    let (half, half_bits) = (b.int(16), b.i32(0xffff));
+    let (m_high, m_low) = (b.shru(mantissa, half), b.and(mantissa, half_bits));
+    let (low_high, low_low) = (b.shru(low, half), b.and(low, half_bits));
+    let first = b.mul(m_high, low_high);
+    let second = b.mul(m_high, low_low);
+    let second = b.shru(second, half);
+    let third = b.mul(m_low, low_high);
+    let third = b.shru(third, half);
+    let phase = b.add(whole, first);
+    let rest = b.add(second, third);
+    let phase = b.add(phase, rest);
+
+    // 2^32 is a turn. A negative angle turns the other way.
+    let sign_at = b.int(31);
+    let sign = b.shr(bits, sign_at);
+    let phase = b.xor(phase, sign);
+    let phase = b.sub(phase, sign);
+    let (quarter_at, half_quarter) = (b.int(30), b.i32(1 << 29));
+    let quadrant = b.add(phase, half_quarter);
+    let quadrant = b.shr(quadrant, quarter_at);
+    let start = b.shl(quadrant, quarter_at);
+    let rest = b.sub(phase, start);
+    // A float has 24 bits, and what is left of a turn more.
+    let last_bits = b.i32(0x7f);
+    let last = b.and(rest, last_bits);
+    let rest = b.sub(rest, last);
+    let (rest, last) = (b.to_f32(rest), b.to_f32(last));
+    let [unit, unit_low] = PHASE.map(|part| b.f32(part));
+    let low = b.mul(rest, unit_low);
+    let low = b.fma(last, unit, low);
+    (quadrant, b.fma(rest, unit, low))
+}
+
+/// The two words of [`TURNS`] that begin after so many digits, which are fewer than 128.
+fn turns_from(b: &mut Builder, digits: I32) -> [I32; 2] {
+    let zero = b.i32(0);
+    let has = |b: &mut Builder, bit: i32| {
+        let bit = b.i32(bit);
+        let found = b.and(digits, bit);
+        b.ne(found, zero)
+    };
+    let mut words: Vec<I32> = TURNS.iter().map(|word| b.i32(*word as i32)).collect();
+    for step in [2, 1] {
+        let far = has(b, 32 * step as i32);
+        let kept = words.len() - step;
+        words = (0..kept).map(|at| b.select(far, words[at + step], words[at])).collect();
+    }
+    let half = b.int(16);
+    let far = has(b, 16);
+    let upper: Vec<I32> = words.iter().map(|word| b.shru(*word, half)).collect();
+    let words: Vec<I32> = (0..3)
+        .map(|at| {
+            let moved = b.shl(words[at], half);
+            let moved = b.or(moved, upper[at + 1]);
+            b.select(far, moved, words[at])
+        })
+        .collect();
+    // The last fifteen by a product with a power of two, which is made in the exponent of a float.
+    let few = b.i32(15);
+    let few = b.and(digits, few);
+    let bias = b.i32(127);
+    let few = b.add(few, bias);
+    let exponent_at = b.int(23);
+    let power = b.shl(few, exponent_at);
+    let power = b.bits_f32(power);
+    let power = b.to_i32(power);
+    [0, 1].map(|at| {
+        let own = b.mul(words[at], power);
+        let next = b.shru(words[at + 1], half);
+        let next = b.mul(next, power);
+        let next = b.shru(next, half);
+        b.add(own, next)
+    })
 }
 
 /// The lesser; NaN if either is. ([`Builder::min`] is faster, and keeps NaN only in its second argument.)

@@ -3,12 +3,14 @@
 //! Checks nothing: a session hands over arrays that fit.
 
 use crate::error::Error;
+use crate::integers::values_of;
 use crate::options::Options;
 use crate::pipeline::code;
 use crate::stage::Engine;
 use crate::timings::Timings;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
+use salient_ir::integers::{Integers, Values};
 use salient_ir::{Bindings, Graph};
 use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError};
 use salient_tile::coded::Codes;
@@ -22,8 +24,8 @@ use std::time::Duration;
 /// A model made ready for an engine. One for all dimensions.
 #[derive(Debug)]
 pub(crate) enum Code {
-    /// Machine code, and how many threads run it.
-    Native(Box<Compiled>, usize),
+    /// Machine code, how many threads run it, and the integers that must fit it, if any may not.
+    Native(Box<Compiled>, usize, Option<Box<Integers>>),
     /// The interpreter needs the graph only.
     Oracle,
 }
@@ -31,17 +33,28 @@ pub(crate) enum Code {
 /// Parameters bound to a model, for calls of any dimensions that agree with their shapes. Shared: a copy is a reference.
 #[derive(Clone, Debug)]
 pub(crate) enum Bound<'a> {
-    /// What compiled code made of them once, and the arrays that calls still read; others are empty where they were ours.
-    Native(Arc<(Loaded, Vec<Cow<'a, Array>>)>),
+    /// As compiled code takes them.
+    Native(Arc<Parameters<'a>>),
     /// By path, as the interpreter takes them.
     Oracle(Arc<BTreeMap<String, Array>>),
+}
+
+/// Parameters that compiled code has seen.
+#[derive(Debug)]
+pub(crate) struct Parameters<'a> {
+    /// What it made of them once.
+    loaded: Loaded,
+    /// Those that calls still read; others are empty where they were ours.
+    arrays: Vec<Cow<'a, Array>>,
+    /// What those hold that integers follow from.
+    held: Vec<Option<Values>>,
 }
 
 /// What an engine keeps for one set of dimensions.
 #[derive(Debug)]
 pub(crate) enum Prepared<'a> {
-    /// Sizes and places in memory, and how many threads run a call.
-    Native(&'a Compiled, Box<Plan>, usize),
+    /// Sizes and places in memory, how many threads run a call, and the integers that must fit.
+    Native(&'a Compiled, Box<Plan>, usize, Option<&'a Integers>),
     /// Nothing.
     Oracle,
 }
@@ -61,8 +74,8 @@ impl Code {
         match options.engine {
             Engine::Oracle => Ok(Code::Oracle),
             Engine::Jit | Engine::Unfused => {
-                let compiled = code(graph, options, timings)?;
-                Ok(Code::Native(Box::new(compiled), threads(options)))
+                let (compiled, integers) = code(graph, options, timings)?;
+                Ok(Code::Native(Box::new(compiled), threads(options), integers.map(Box::new)))
             }
         }
     }
@@ -72,7 +85,7 @@ impl Code {
     /// Whether a parameter, by position among the graph's, is read as an array.
     pub(crate) fn needs_param(&self, at: usize) -> bool {
         match self {
-            Code::Native(compiled, _) => compiled.needs_param(at),
+            Code::Native(compiled, ..) => compiled.needs_param(at),
             Code::Oracle => true,
         }
     }
@@ -108,7 +121,11 @@ impl<'a> Bound<'a> {
         codes: &Codes<'a>,
     ) -> Result<Bound<'a>, Error> {
         match code {
-            Code::Native(compiled, _) => {
+            Code::Native(compiled, _, integers) => {
+                let held = held(integers.as_deref(), &params, codes);
+                if let Some(integers) = integers {
+                    integers.check(dimensions, |_| None, |at| held[at])?;
+                }
                 let all: Vec<&Array> = params.iter().map(|a| &**a).collect();
                 let loaded = compiled.load(dimensions, &all, codes)?;
                 for (at, array) in params.iter_mut().enumerate() {
@@ -119,7 +136,7 @@ impl<'a> Bound<'a> {
                         *own = empty;
                     }
                 }
-                Ok(Bound::Native(Arc::new((loaded, params))))
+                Ok(Bound::Native(Arc::new(Parameters { loaded, arrays: params, held })))
             }
             Code::Oracle => {
                 let names = graph.params().iter().map(|p| p.name.to_string());
@@ -131,17 +148,28 @@ impl<'a> Bound<'a> {
     /// Bytes of what was made of the parameters; `None` for the interpreter.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
-            Bound::Native(bound) => Some(bound.0.bytes()),
+            Bound::Native(bound) => Some(bound.loaded.bytes()),
             Bound::Oracle(_) => None,
         }
     }
 }
 
+/// What the parameters hold of which that has to be known.
+fn held(integers: Option<&Integers>, params: &[Cow<'_, Array>], codes: &Codes<'_>) -> Vec<Option<Values>> {
+    let of = |(at, array): (usize, &Cow<'_, Array>)| match integers.is_some_and(|i| i.reads_param(at)) {
+        false => None,
+        true if codes.contains_key(&at) => Some(Values::Numbers(f64::NEG_INFINITY, f64::INFINITY)),
+        true => Some(values_of(array)),
+    };
+    params.iter().enumerate().map(of).collect()
+}
+
 impl<'a> Prepared<'a> {
     pub(crate) fn new(code: &'a Code, dimensions: &Bindings) -> Result<Prepared<'a>, Error> {
         match code {
-            Code::Native(compiled, threads) => {
-                Ok(Prepared::Native(compiled, Box::new(compiled.bind(dimensions)?), *threads))
+            Code::Native(compiled, threads, integers) => {
+                let plan = Box::new(compiled.bind(dimensions)?);
+                Ok(Prepared::Native(compiled, plan, *threads, integers.as_deref()))
             }
             Code::Oracle => Ok(Prepared::Oracle),
         }
@@ -150,14 +178,14 @@ impl<'a> Prepared<'a> {
     /// For other dimensions; on an error it stays as it was.
     pub(crate) fn rebind(&mut self, dimensions: &Bindings) -> Result<(), Error> {
         match self {
-            Prepared::Native(compiled, plan, _) => Ok(compiled.rebind(plan, dimensions)?),
+            Prepared::Native(compiled, plan, ..) => Ok(compiled.rebind(plan, dimensions)?),
             Prepared::Oracle => Ok(()),
         }
     }
 
     pub(crate) fn working_bytes(&self) -> Option<usize> {
         match self {
-            Prepared::Native(_, plan, threads) => Some(plan.working_bytes(*threads)),
+            Prepared::Native(_, plan, threads, _) => Some(plan.working_bytes(*threads)),
             Prepared::Oracle => None,
         }
     }
@@ -173,7 +201,7 @@ impl<'a> Prepared<'a> {
     /// The kernels of a call, and what each does; none for the interpreter.
     pub(crate) fn kernels(&self) -> Vec<(&Kernel, Cost)> {
         match self {
-            Prepared::Native(compiled, plan, _) => {
+            Prepared::Native(compiled, plan, ..) => {
                 let program = compiled.program();
                 program.kernels[program.section(Section::Call)].iter().zip(compiled.costs(plan)).collect()
             }
@@ -191,8 +219,20 @@ impl<'a> Prepared<'a> {
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
         match (self, arguments.params) {
-            (Prepared::Native(compiled, plan, _), Bound::Native(bound)) => {
-                let (loaded, params) = &**bound;
+            (Prepared::Native(compiled, plan, _, integers), Bound::Native(bound)) => {
+                let Parameters { loaded, arrays: params, held } = &**bound;
+                if let Some(integers) = integers {
+                    let input = |at: usize| match &arguments.inputs[at] {
+                        Some(array) => Some(values_of(array)),
+                        // It lies in the output that appends to it.
+                        None => graph
+                            .states()
+                            .iter()
+                            .find(|s| s.input == at)
+                            .map(|s| values_of(&outputs[s.output])),
+                    };
+                    integers.check(dimensions, input, |at| held[at])?;
+                }
                 let inputs: Vec<Option<&Array>> = arguments.inputs.iter().map(Option::as_deref).collect();
                 let params: Vec<&Array> = params.iter().map(|a| &**a).collect();
                 Ok(compiled.run_watched(plan, loaded, Inputs::InPlace(&inputs), &params, outputs, watch)?)

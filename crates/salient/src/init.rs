@@ -5,7 +5,7 @@
 //!
 //! The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
-use salient_ir::array::{Array, ArrayError};
+use salient_ir::array::{Array, ArrayError, collected, filled};
 use salient_ir::eval::{Data, EvalError, Oracle};
 use salient_ir::math::{philox, unit};
 use salient_ir::{Bindings, Graph, Init, NodeId, Port};
@@ -39,18 +39,19 @@ pub(crate) fn initial(
     let count = salient_ir::array::element_count(&shape, port.dtype)?;
     let bound = |node: NodeId| scalar(graph, bindings, node);
     let key = path_key(seed, &port.name);
-    let values: Vec<f64> = match init {
-        Init::Zeros => vec![0.0; count],
-        Init::Ones => vec![1.0; count],
+    let values = match init {
+        Init::Zeros => filled(0.0, count),
+        Init::Ones => filled(1.0, count),
         Init::Normal(std) => {
             let std = bound(std)?;
-            (0..count as u64).map(|n| std * normal(key, n)).collect()
+            collected(count, (0..count as u64).map(|n| std * normal(key, n)))
         }
         Init::Uniform(low, high) => {
             let (low, high) = (bound(low)?, bound(high)?);
-            (0..count as u64).map(|n| low + (high - low) * uniform(key, n)).collect()
+            collected(count, (0..count as u64).map(|n| low + (high - low) * uniform(key, n)))
         }
     };
+    let values = values.ok_or_else(|| ArrayError::no_memory(port.dtype, &shape))?;
     Ok(Some(Array::from_f64(port.dtype, shape, &values)?))
 }
 

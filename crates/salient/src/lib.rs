@@ -13,6 +13,7 @@ mod error;
 mod explain;
 pub mod fault;
 mod init;
+mod integers;
 mod model;
 mod options;
 mod pipeline;

@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::stage::{Engine, Stage};
 use crate::timings::{Step, Timings};
 use salient_front::{Lowered, Settings, Sources, format, parse};
+use salient_ir::integers::Integers;
 use salient_ir::quantised::Coding;
 use salient_ir::{Graph, NodeId, Port, text};
 use salient_jit::Compiled;
@@ -130,27 +131,35 @@ pub fn print_stage(
     let printed = match stage {
         Stage::Source | Stage::Graph => text::print(&graph),
         Stage::Fused => text::print(&timings.time(Step::Optimise, || fuse(&graph, options))),
-        Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings)),
-        Stage::Memory => salient_tile::memory::contract(&kernels(&graph, options, timings)).to_string(),
-        Stage::Clif => code(&graph, options, timings)?.clif(),
-        Stage::Asm => code(&graph, options, timings)?.asm(),
+        Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings).0),
+        Stage::Memory => salient_tile::memory::contract(&kernels(&graph, options, timings).0).to_string(),
+        Stage::Clif => code(&graph, options, timings)?.0.clif(),
+        Stage::Asm => code(&graph, options, timings)?.0.asm(),
     };
     Ok(format!("{}\n", printed.trim_end()))
 }
 
-/// Graph to kernels.
-fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> Program {
+/// Graph to kernels, and the integers that must fit what they have for them, if any may not.
+fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> (Program, Option<Integers>) {
     match options.engine {
         Engine::Jit => {
             let fused = timings.time(Step::Optimise, || optimise(graph, options));
-            timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.chains, options))
+            let program =
+                timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.chains, options));
+            (program, Integers::new(&fused.graph))
         }
-        Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || schedule(graph, options)),
+        Engine::Unfused | Engine::Oracle => {
+            (timings.time(Step::Schedule, || schedule(graph, options)), Integers::new(graph))
+        }
     }
 }
 
 /// Graph to machine code.
-pub(crate) fn code(graph: &Graph, options: &Options, timings: &mut Timings) -> Result<Compiled, Error> {
-    let program = kernels(graph, options, timings);
-    timings.time(Step::Emit, || emit(program, options))
+pub(crate) fn code(
+    graph: &Graph,
+    options: &Options,
+    timings: &mut Timings,
+) -> Result<(Compiled, Option<Integers>), Error> {
+    let (program, integers) = kernels(graph, options, timings);
+    Ok((timings.time(Step::Emit, || emit(program, options))?, integers))
 }

@@ -13,7 +13,7 @@ use crate::results::Results;
 use crate::sizes::{Lengths, Sizes};
 use crate::weights::Weights;
 use salient_io::Arrays;
-use salient_ir::array::{Array, Data};
+use salient_ir::array::{Array, ArrayError, Data, collected};
 use salient_ir::{Bindings, DType, Dim, Port};
 use salient_jit::Cost;
 use salient_tile::coded::Codes;
@@ -87,16 +87,16 @@ impl<'a> Session<'a> {
             if let (None, Some(blocks)) = (given, blocks) {
                 codes.insert(at, blocks);
                 params.push(Cow::Owned(if model.code().needs_param(at) {
-                    blocks.widen()
+                    blocks.widen().map_err(|e| of_tensor(&port.name, &e))?
                 } else {
                     Array::from_f32(vec![0], Vec::new()).expect("nothing is no elements")
                 }));
                 continue;
             }
             let array = match (given, weights.seed()) {
-                (Some(array), _) => widened(array, port.dtype),
+                (Some(array), _) => widened(array, port)?,
                 (None, Some(seed)) => match initial(graph, port, &dimensions, seed) {
-                    Ok(Some(array)) => Cow::Owned(widened(&array, port.dtype).into_owned()),
+                    Ok(Some(array)) => Cow::Owned(widened(&array, port)?.into_owned()),
                     Ok(None) => {
                         faults.push(Fault::NoInitialiser { path: port.name.clone() });
                         continue;
@@ -206,8 +206,10 @@ impl<'a> Session<'a> {
         let fresh = self.held.is_none();
         if fresh {
             let ports =
-                graph.states().iter().map(|s| (graph.inputs()[s.input].dtype, &self.sizes.inputs[s.input]));
-            self.held = Some(ports.map(|(dtype, shape)| zeros(dtype, shape)).collect::<Result<_, _>>()?);
+                graph.states().iter().map(|s| (&graph.inputs()[s.input], &self.sizes.inputs[s.input]));
+            self.held = Some(
+                ports.map(|(port, shape)| zeros(port.dtype, shape, &port.name)).collect::<Result<_, _>>()?,
+            );
         }
         let result = self.step_from_held(inputs);
         if result.is_err() && fresh {
@@ -227,39 +229,48 @@ impl<'a> Session<'a> {
         }
         let mut outputs = std::mem::take(&mut self.results);
         if outputs.is_empty() {
-            let nothing = graph.outputs().iter().map(|_| zeros(DType::F32, &[0]));
+            let nothing = graph.outputs().iter().map(|o| zeros(DType::F32, &[0], &o.name));
             outputs = nothing.collect::<Result<_, _>>()?;
         }
         let mut grown = vec![false; outputs.len()];
         graph.states().iter().for_each(|s| grown[s.output] = grows[s.input]);
-        for ((array, (dtype, shape)), _) in
-            outputs.iter_mut().zip(&self.sizes.outputs).zip(&grown).filter(|(_, grown)| !**grown)
+        let sized = graph.outputs().iter().zip(&self.sizes.outputs).zip(&grown);
+        for (array, ((output, (dtype, shape)), _)) in
+            outputs.iter_mut().zip(sized).filter(|(_, (_, grown))| !**grown)
         {
             if array.dtype() != *dtype || array.shape() != shape.as_slice() {
-                *array = zeros(*dtype, shape)?;
+                *array = zeros(*dtype, shape, &output.name)?;
             }
         }
+        let mut has_memory = Ok(());
         // Where states grow, what is held becomes the output for the time of the call.
         for (held, state) in
             self.held.iter_mut().flatten().zip(graph.states()).filter(|(_, s)| grows[s.input])
         {
-            std::mem::swap(held, &mut outputs[state.output]);
-            outputs[state.output].set_outermost(self.sizes.outputs[state.output].1[0]);
+            let output = &mut outputs[state.output];
+            std::mem::swap(held, output);
+            let name = &graph.outputs()[state.output].name;
+            let longer = output.set_outermost(self.sizes.outputs[state.output].1[0]);
+            has_memory = has_memory.and(longer.map_err(|e| of_tensor(name, &e)));
         }
-        let result = self.run_with(inputs, &|input| grows[input], &mut outputs, &mut |_, _| {});
+        let run = |()| self.run_with(inputs, &|input| grows[input], &mut outputs, &mut |_, _| {});
+        let mut result = has_memory.and_then(run);
         for (held, state) in self.held.iter_mut().flatten().zip(graph.states()) {
             let output = &mut outputs[state.output];
             match (&result, grows[state.input]) {
                 (Ok(()), _) => std::mem::swap(held, output),
                 (Err(_), true) => {
-                    output.set_outermost(self.sizes.inputs[state.input][0]);
+                    // Shorter again: that takes no memory.
+                    let shorter = output.set_outermost(self.sizes.inputs[state.input][0]);
+                    result =
+                        result.and(shorter.map_err(|e| of_tensor(&graph.inputs()[state.input].name, &e)));
                     std::mem::swap(held, output);
                 }
                 (Err(_), false) => {}
             }
             // What grows in place at other steps needs no memory to spare.
             if self.prepared.appends(state.input) && !grows[state.input] {
-                *output = zeros(output.dtype(), &[0])?;
+                *output = zeros(output.dtype(), &[0], &graph.outputs()[state.output].name)?;
             }
         }
         self.results = outputs;
@@ -276,7 +287,8 @@ impl<'a> Session<'a> {
     /// from then on the dimension is as long as `from`. What nothing is held of stays so.
     ///
     /// # Errors
-    /// [`Error::Run`] if no state has such an axis, or an index is outside of it; what is held stays as it was.
+    /// [`Error::Run`] if no state has such an axis, or an index is outside of it: what is held stays as it was; or if there is
+    /// no memory for it: nothing is held any more.
     pub fn reorder(&mut self, dimension: &str, from: &[usize]) -> Result<(), Error> {
         let graph = self.model.graph();
         let along = Dim::symbol(dimension);
@@ -294,14 +306,19 @@ impl<'a> Session<'a> {
                 return Err(Error::Run(format!("there is no index {at} in {extent} of `{dimension}`")));
             }
         }
-        for (held, axis) in self.held.iter_mut().flatten().zip(&axes) {
+        let mut result = Ok(());
+        for ((held, axis), state) in self.held.iter_mut().flatten().zip(&axes).zip(graph.states()) {
             if let Some(axis) = *axis
                 && !from.iter().copied().eq(0..held.shape()[axis])
             {
-                held.reorder(axis, from);
+                let name = &graph.inputs()[state.input].name;
+                result = result.and(held.reorder(axis, from).map_err(|e| of_tensor(name, &e)));
             }
         }
-        Ok(())
+        if result.is_err() {
+            self.held = None;
+        }
+        result
     }
 
     /// How many positions are held by the states that grow; of several lengths the greatest, 0 without any.
@@ -393,9 +410,10 @@ impl<'a> Session<'a> {
     /// Memory for the outputs, in the order of the model's: zeros of the right dtypes and shapes.
     ///
     /// # Errors
-    /// An output is too large for the address space.
+    /// There is no memory for an output.
     pub fn outputs(&self) -> Result<Vec<Array>, Error> {
-        self.sizes.outputs.iter().map(|(dtype, shape)| zeros(*dtype, shape)).collect()
+        let outputs = self.model.graph().outputs().iter().zip(&self.sizes.outputs);
+        outputs.map(|(output, (dtype, shape))| zeros(*dtype, shape, &output.name)).collect()
     }
 
     /// Runs the model on borrowed inputs into memory of the caller, as made by [`Session::outputs`].
@@ -450,7 +468,7 @@ impl<'a> Session<'a> {
             let held = || self.held().find(|(held, _)| held.name == port.name).map(|(_, array)| array);
             match inputs.get(&port.name).or_else(held) {
                 None if graph.states().iter().any(|s| s.input == n) => {
-                    ordered.push(Some(Cow::Owned(zeros(port.dtype, shape)?)));
+                    ordered.push(Some(Cow::Owned(zeros(port.dtype, shape, &port.name)?)));
                 }
                 None => {
                     let declared = bind::declared(graph, port);
@@ -460,7 +478,7 @@ impl<'a> Session<'a> {
                     let (expected, found) = (shape.clone(), array.shape().to_vec());
                     faults.push(Fault::Shape { tensor, expected, found });
                 }
-                Some(array) => ordered.push(Some(widened(array, port.dtype))),
+                Some(array) => ordered.push(Some(widened(array, port)?)),
             }
         }
         assert_eq!(outputs.len(), self.sizes.outputs.len(), "one array for each output of the model");
@@ -497,8 +515,13 @@ impl<'a> Session<'a> {
     }
 }
 
-fn zeros(dtype: DType, shape: &[usize]) -> Result<Array, Error> {
-    Array::zeros(dtype, shape.to_vec()).map_err(|e| Error::Run(e.to_string()))
+fn zeros(dtype: DType, shape: &[usize], name: &str) -> Result<Array, Error> {
+    Array::zeros(dtype, shape.to_vec()).map_err(|e| of_tensor(name, &e))
+}
+
+/// Why a tensor could not be made.
+fn of_tensor(name: &str, why: &ArrayError) -> Error {
+    Error::Run(format!("`{name}`: {why}"))
 }
 
 fn shapes(arrays: &Arrays) -> Shapes<'_> {
@@ -521,11 +544,14 @@ fn converts(from: DType, to: DType) -> bool {
 
 /// The array in the type with which elements of the declared type are computed; as it is if its own type does not
 /// convert to the declared one, which is a fault that has been noted.
-fn widened(array: &Array, declared: DType) -> Cow<'_, Array> {
-    let data = match (array.data(), declared.compute()) {
-        (Data::I32(values), DType::I64) => Data::I64(values.iter().map(|n| i64::from(*n)).collect()),
-        (Data::F16(_) | Data::BF16(_), DType::F32) => return Cow::Owned(array.clone().widen()),
-        _ => return Cow::Borrowed(array),
+fn widened<'a>(array: &'a Array, port: &Port) -> Result<Cow<'a, Array>, Error> {
+    let shape = array.shape().to_vec();
+    let wide = match (array.data(), port.dtype.compute()) {
+        (Data::I32(values), DType::I64) => collected(values.len(), values.iter().map(|n| i64::from(*n)))
+            .ok_or_else(|| ArrayError::no_memory(DType::I64, &shape))
+            .and_then(|values| Array::from_i64(shape, values)),
+        (Data::F16(_) | Data::BF16(_), DType::F32) => array.clone().widen(),
+        _ => return Ok(Cow::Borrowed(array)),
     };
-    Cow::Owned(Array::new(array.shape().to_vec(), data).expect("the count does not change"))
+    wide.map(Cow::Owned).map_err(|e| of_tensor(&port.name, &e))
 }

@@ -102,7 +102,7 @@ fn a_parameter_compiled_for_blocks_must_come_in_blocks() {
     let model = Model::compile(SOURCE, &Options::default().for_coded(&coded)).unwrap();
     let mut floats = Arrays::new();
     for (name, blocks) in &coded {
-        floats.insert(name.as_str(), blocks.widen()).unwrap();
+        floats.insert(name.as_str(), blocks.widen().unwrap()).unwrap();
     }
     let error = model.run(&ids(3), Weights::from(&floats)).unwrap_err().to_string();
     assert!(error.contains(".codes`") && error.contains("blocks"), "{error}");

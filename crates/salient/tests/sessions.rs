@@ -267,3 +267,56 @@ model held(x: f32[B, T]) -> (y: f32[B, T]) {
         assert_eq!(session.positions(), 5);
     }
 }
+
+/// Dimensions of the caller's, so that nothing of the call itself is large.
+fn dimensions(list: &[(&str, i64)]) -> Bindings {
+    list.iter().map(|(name, n)| ((*name).into(), *n)).collect()
+}
+
+#[test]
+fn an_output_larger_than_memory_is_told_with_its_shape_and_bytes() {
+    let source = "model wide(x: f32[T]) -> (y: f32[T, N], z: f32[T]) {
+        let y[t: T, n: N] = x[t]
+        return y, x
+    }";
+    let inputs = arrays(&[("x", wave(&[2], 0.0))]);
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let model = model(source, engine);
+        let session = model.session_with(&inputs, Weights::none(), &dimensions(&[("N", 1 << 44)])).unwrap();
+        let error = session.call(&inputs).unwrap_err();
+        let told = "`y`: there is no memory for f32[2, 17592186044416]: 140737488355328 bytes";
+        assert_eq!(error.to_string(), told, "{engine}");
+        assert!(!error.is_call(), "the call is as it should be, and its result does not fit");
+    }
+}
+
+#[test]
+fn temporaries_larger_than_memory_are_told_with_the_largest() {
+    let source = "model wide(x: f32[T]) -> (y: f32[T]) {
+        let cube[i: T, j: T, k: T] = exp(x[i] * x[j] * x[k])
+        let faces = sum[i](cube)
+        return max[j](faces)
+    }";
+    let inputs = arrays(&[("x", wave(&[1 << 15], 0.0))]);
+    // Fused code does not store it.
+    let model = model(source, Engine::Unfused);
+    let error = model.session(&inputs, Weights::none()).unwrap().call(&inputs).unwrap_err().to_string();
+    assert!(error.contains("bytes of memory to work in, of which `"), "{error}");
+    assert!(error.contains("[32768, 32768, 32768] takes 140737488355328"), "{error}");
+}
+
+#[test]
+fn parameters_larger_than_memory_are_told_by_their_path() {
+    let source = "model wide(x: f32[T]) -> (y: f32[T]) {
+        param w: f32[N] = ones
+        return x * sum(w)
+    }";
+    let inputs = arrays(&[("x", wave(&[2], 0.0))]);
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let model = model(source, engine);
+        let error =
+            model.session_with(&inputs, Weights::seeded(1), &dimensions(&[("N", 1 << 45)])).unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with("parameter `w`: there is no memory for f32[35184372088832]"), "{told}");
+    }
+}

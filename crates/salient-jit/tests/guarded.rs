@@ -1,0 +1,66 @@
+//! Whole programs between guard pages: every input, parameter and output, working memory and packed parameters each end, and in
+//! another run begin, at a page that nobody may touch. One access outside of them ends the process.
+
+#[cfg(target_os = "linux")]
+mod guard;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::guard::{Flush, guarded};
+    use salient::verify::{Lengths, Trials, verify};
+    use salient::{Graph, Options, lower, models};
+    use salient_tests::examples::small;
+    use salient_tests::files::{files_under, sources};
+    use salient_tests::generate;
+
+    /// Programs at random, and operators of each.
+    const PROGRAMS: u64 = 40;
+    const STEPS: usize = 10;
+
+    /// Runs of each program: every other one flush with the page behind, the others with the page before.
+    const TRIALS: usize = 2;
+
+    /// One model on every engine and all vectors of this machine, and on several threads.
+    fn agrees(name: &str, graph: &Graph, options: &Options, seed: u64) {
+        let trials = Trials { count: TRIALS, seed, lengths: Lengths::Drawn, most_work: i64::MAX };
+        let (verified, allocations) = guarded(|begin| {
+            let sides = |trial: usize| if trial.is_multiple_of(2) { Flush::Right } else { Flush::Left };
+            verify(graph, options, trials, &mut |trial| begin(sides(trial)))
+        });
+        let verified = verified.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(verified.findings.is_empty(), "{name}: {:?}", verified.findings);
+        // Each way has outputs and working memory of its own at least.
+        assert!(allocations >= 2 * TRIALS, "{name}: {allocations} guarded");
+    }
+
+    /// The settings at which the interpreter can follow.
+    fn set(file: &str) -> Vec<(String, String)> {
+        let pairs = |list: &[(&str, &str)]| list.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
+        match file.strip_suffix(".attn").expect("listed by it") {
+            "bench/gpt2" => pairs(&[("V", "50"), ("N", "40"), ("D", "24"), ("H", "3")]),
+            name => {
+                let sizes = name.strip_prefix("models/").map_or_else(Vec::new, small);
+                // One layer touches what several do.
+                let sizes = sizes.into_iter().map(|(n, v)| if n == "L" { (n, "1".into()) } else { (n, v) });
+                sizes.collect()
+            }
+        }
+    }
+
+    /// One test, since the allocator is that of the whole process.
+    #[test]
+    fn no_program_touches_memory_outside_its_tensors() {
+        for (seed, file) in files_under("examples", "attn").into_iter().enumerate() {
+            let sources = sources(&format!("examples/{file}")).unwrap_or_else(|e| panic!("{file}: {e}"));
+            for model in models(&sources).unwrap_or_else(|e| panic!("{file}: {e}")) {
+                let options = Options { model: Some(model.clone()), set: set(&file), ..Options::default() };
+                let graph = lower(&sources, &options).unwrap_or_else(|e| panic!("{file}: {e}")).graph;
+                agrees(&format!("{file}, {model}"), &graph, &options, seed as u64);
+            }
+        }
+        for seed in 0..PROGRAMS {
+            let graph = generate::program(seed, STEPS);
+            agrees(&format!("program {seed}"), &graph, &Options::default(), seed);
+        }
+    }
+}
