@@ -9,6 +9,7 @@ pub mod examples;
 pub mod files;
 pub mod generate;
 pub mod recorded;
+pub mod ruling;
 pub mod snapshot;
 pub mod sweep;
 pub mod ways;
