@@ -341,7 +341,7 @@ pub(super) const IN_SINGLE: &[Row] = &[
             Guard::Free("?c", "@e"),
             Guard::Is("?q", Property::Finite),
             Guard::Is("?k", Property::Finite),
-            Guard::Is("?c", Property::Finite),
+            Guard::Is("?c", Property::Positive),
         ],
         Holds::Refining,
         &[("?q", "f32[i, e]"), ("?k", "f32[j, e]"), ("?c", "f32[]")],
