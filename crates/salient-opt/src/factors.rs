@@ -137,7 +137,8 @@ pub(crate) fn in_order(
     // What divides needs something to divide.
     let first = all.iter().position(|(divides, _)| !divides).expect("something is multiplied");
     let (_, first) = all.remove(first);
-    all.sort_by_key(|factor| !shrinks(g, *factor));
+    let grows = all.iter().any(|(_, id)| !g.node(*id).axes.is_empty());
+    all.sort_by_key(|factor| !(grows && shrinks(g, *factor)));
     all.into_iter().fold(new[first.index()], |product, (divides, id)| {
         let op = if divides { MapOp::Div } else { MapOp::Mul };
         b.map(op, &[product, new[id.index()]]).expect("numbers as before")
