@@ -3,7 +3,7 @@
 //!
 //! Expected values are written out, not computed by any of the ways.
 
-use salient_tests::programs::{fails, gives};
+use salient_tests::ruling::{fails, gives};
 
 // ---- guards that imply the index
 

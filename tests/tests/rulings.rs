@@ -3,7 +3,7 @@
 //! Expected values are written out, not computed by any of the ways.
 
 use salient::{Array, DType};
-use salient_tests::programs::{call, fails, gives, outputs, refused, ways};
+use salient_tests::ruling::{call, fails, gives, outputs, refused, ways};
 use salient_tests::ways::Call;
 
 // ---- rows without a key

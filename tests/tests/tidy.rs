@@ -134,9 +134,9 @@ fn every_invariant_names_a_test() {
 
 #[test]
 fn every_ruling_names_its_tests() {
-    let rulings = text("tests/tests/rulings.rs");
+    let rulings = text("tests/tests/rulings.rs") + &text("tests/tests/contract.rs");
     let document = text("docs/semantics.md");
-    let rows = document.lines().filter(|l| l.starts_with("| ")).skip(1);
+    let rows = document.lines().filter(|l| l.starts_with("| ") && !l.ends_with("| tests |"));
     let mut named = BTreeSet::new();
     for row in rows {
         let cell = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default();

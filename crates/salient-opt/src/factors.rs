@@ -114,7 +114,15 @@ fn is_summed(g: &Graph, id: NodeId) -> bool {
     g.users(id).iter().any(|u| matches!(g.op(*u), Op::Reduce(..) | Op::Fused(..)))
 }
 
-/// The factors with more axes first, dividing where they divide: `x / r * w`.
+/// Whether a factor is a literal that makes what it stands behind smaller, and not by much.
+fn shrinks(g: &Graph, (divides, id): (bool, NodeId)) -> bool {
+    let Op::Const(c) = g.op(id) else { return false };
+    let size = c.value().abs();
+    (1e-3..1.0).contains(&if divides { size.recip() } else { size })
+}
+
+/// The factors with more axes first, dividing where they divide: `x / r * w`. A half stands where it halves what would
+/// otherwise overflow: `x * 0.5 * (1 + erf(x))`.
 pub(crate) fn in_order(
     g: &Graph,
     b: &mut Builder,
@@ -129,6 +137,8 @@ pub(crate) fn in_order(
     // What divides needs something to divide.
     let first = all.iter().position(|(divides, _)| !divides).expect("something is multiplied");
     let (_, first) = all.remove(first);
+    let grows = all.iter().any(|(_, id)| !g.node(*id).axes.is_empty());
+    all.sort_by_key(|factor| !(grows && shrinks(g, *factor)));
     all.into_iter().fold(new[first.index()], |product, (divides, id)| {
         let op = if divides { MapOp::Div } else { MapOp::Mul };
         b.map(op, &[product, new[id.index()]]).expect("numbers as before")

@@ -1,13 +1,20 @@
 //! The analysis: what is known of every class of the e-graph.
 //!
-//! Facts hold under the contract of the default mode: inputs and parameters are finite, overflow and underflow are
-//! ignored, extents are at least one. They only grow: when two terms turn out equal, what is known of either is known.
-//! Nothing is concluded from the shape of child terms, only from the facts about them.
+//! Facts hold under the contract of the default mode (the head of `docs/semantics.md`): the factors of products are finite,
+//! overflow and underflow are ignored, extents are at least one. They only grow: when two terms turn out equal, what is
+//! known of either is known. Nothing is concluded from the shape of child terms, only from the facts about them.
+//!
+//! An input is taken to be [`Finite`](Property::Finite), which lets a rule mend what NaN or an infinity would spoil, but
+//! never to be [`Unmasked`](Property::Unmasked): a rule that would be wrong for -inf, where what is written is a number,
+//! asks for both. So -inf in data that are added to scores masks, whatever they are added by. A sum of products is
+//! unmasked, since its factors are numbers by the contract; no score loses its fused form for want of that fact.
 
 pub(crate) mod affine;
 mod infer;
+mod integers;
 pub(crate) mod witness;
 
+use crate::fp::Fp;
 use crate::lang::{Tag, Term};
 use affine::{Affine, Assumptions};
 use egg::{Analysis, DidMerge, EGraph, Id};
@@ -29,6 +36,10 @@ pub enum Property {
     Positive = 8,
     /// Zero or one.
     Unit = 16,
+    /// Nowhere -inf, even if -inf stands in an input. It may be NaN or +inf as far as this fact goes.
+    Unmasked = 32,
+    /// Nowhere NaN, even if NaN stands in an input that is no factor.
+    Number = 64,
 }
 
 /// A set of properties, closed under what follows from what.
@@ -46,10 +57,14 @@ impl Properties {
         let more = match property {
             Property::Finite => Property::Finite as u8 | Property::Score as u8,
             Property::Score => Property::Score as u8,
-            Property::NonNegative => Property::NonNegative as u8,
-            Property::Positive => Property::Positive as u8 | Property::NonNegative as u8,
+            Property::Unmasked | Property::Number => property as u8,
+            Property::NonNegative => Property::NonNegative as u8 | Property::Unmasked as u8,
+            Property::Positive => {
+                Property::Positive as u8 | Property::NonNegative as u8 | Property::Unmasked as u8
+            }
             Property::Unit => {
                 Property::Unit as u8
+                    | Property::Unmasked as u8
                     | Property::NonNegative as u8
                     | Property::Finite as u8
                     | Property::Score as u8
@@ -85,6 +100,12 @@ pub struct Facts {
     pub constant: Option<Const>,
     /// The value of an integer as a function of indices.
     pub affine: Option<Affine>,
+    /// The least and the greatest value that an integer can have.
+    pub bounds: Option<(Dim, Dim)>,
+    /// Whether it has a value at every position: no index of a read leaves its axis. An index that is data may.
+    pub total: bool,
+    /// Whether its elements are those of inputs and parameters, as they were given.
+    pub given: bool,
     /// Of an f32.
     pub properties: Properties,
     /// Where a truth value is true.
@@ -111,6 +132,9 @@ impl Facts {
             axis: None,
             constant: None,
             affine: None,
+            bounds: None,
+            total: true,
+            given: false,
             properties: Properties::default(),
             true_at: Witnesses::nowhere(),
             false_at: Witnesses::nowhere(),
@@ -129,7 +153,7 @@ impl Facts {
 
     /// Facts that follow from each other are made to agree.
     fn close(mut self) -> Facts {
-        if self.has(Property::Finite) {
+        if self.has(Property::Finite) && self.has(Property::Unmasked) {
             self.finite_at = Witnesses::Everywhere;
         }
         if self.has(Property::Positive) {
@@ -170,6 +194,8 @@ pub struct Known {
     pub ports: Vec<(DType, AxisSet)>,
     /// Number of inputs.
     pub inputs: usize,
+    /// What the caller allows with floats: where only exact rules may be used, nothing is assumed.
+    pub fp: Fp,
     /// Inputs that may hold what is not finite: values computed elsewhere.
     pub unsure: BTreeSet<usize>,
     /// The symbols in the extent of the second axis from the end of an input, which counts rows.
@@ -222,6 +248,17 @@ impl Known {
 
     fn extent(&self, axis: AxisId) -> &Dim {
         &self.extents[axis.index()]
+    }
+
+    /// Whether an index is proved to be a position of the axis.
+    fn is_inside(&self, index: &Facts, axis: AxisId) -> bool {
+        let last = self.extent(axis) - &Dim::constant(1);
+        let affine = index.affine.as_ref().is_some_and(|at| {
+            let proved = |v: &Affine| self.assumptions.never_negative(v, |a| self.extent(a));
+            proved(at) && Affine::dim(last.clone()).plus(at, -1).is_some_and(|rest| proved(&rest))
+        });
+        let proved = |dim: &Dim| self.assumptions.is_nonnegative(dim);
+        affine || index.bounds.as_ref().is_some_and(|(least, most)| proved(least) && proved(&(&last - most)))
     }
 
     /// Where `0 <= value` holds, as witnesses for each axis that occurs in it.
@@ -313,6 +350,13 @@ impl Analysis<Term> for Known {
         a.affine = a.affine.take().or(b.affine);
         note(a.renamed.is_none() && b.renamed.is_some(), a.renamed.is_some() && b.renamed.is_none());
         a.renamed = a.renamed.or(b.renamed);
+        note(a.bounds.is_none() && b.bounds.is_some(), a.bounds.is_some() && b.bounds.is_none());
+        a.bounds = a.bounds.take().or(b.bounds);
+        // Either term may be extracted: this fact alone holds only where it does for all terms.
+        note(a.total && !b.total, !a.total && b.total);
+        a.total &= b.total;
+        note(!a.given && b.given, a.given && !b.given);
+        a.given |= b.given;
         note(a.is_data && !b.is_data, !a.is_data && b.is_data);
         a.is_data &= b.is_data;
         // The name does not feed any other fact, so nothing needs to be told about it.

@@ -237,8 +237,8 @@ fn run_whole(
     border: &Border,
 ) -> (Optimised, Vec<bool>) {
     let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph)), &border.tied));
-    let mut classes =
-        normalise::Classes::new(facts::Known { unsure: border.unsure.clone(), ..facts::Known::of(&source) });
+    let known = facts::Known { fp: options.fp, unsure: border.unsure.clone(), ..facts::Known::of(&source) };
+    let mut classes = normalise::Classes::new(known);
     let ids = normalise::insert(&source, &mut classes, options.fp);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let node_limit = options.node_limit.min(SMALLEST_LIMIT + GROWTH * source.len());

@@ -168,7 +168,9 @@ impl Normaliser<'_> {
     /// An integer as a number. A distance of indices has one sign: the first axis counts up.
     fn number(&mut self, x: Id) -> Id {
         let affine = self.classes[x].data.affine.clone();
-        let Some(affine) = affine.filter(|a| a.terms.len() > 1) else {
+        // The opposite of zero is -0.
+        let free = self.fp == Fp::Default;
+        let Some(affine) = affine.filter(|a| free && a.terms.len() > 1) else {
             return self.add(Tag::Map(MapOp::ToF32), &[x]);
         };
         let negative = affine.terms[0].1 < 0;
@@ -199,7 +201,8 @@ impl Normaliser<'_> {
         let apply = |id: Id| {
             let x = (op.info().eval)(&[self.constant(id)?.value(), c.value()]);
             // Adding zero makes -0 into 0: the arms of a mask are compared with literals.
-            (!x.is_nan()).then(|| Const::f32(x as f32 + 0.0))
+            let zero = if self.fp == Fp::Default { 0.0 } else { -0.0 };
+            (!x.is_nan()).then(|| Const::f32(x as f32 + zero))
         };
         Some((choice.children[0], apply(choice.children[1])?, apply(choice.children[2])?))
     }
@@ -215,7 +218,10 @@ impl Normaliser<'_> {
             Some(Const::F32(bits)) if self.fp == Fp::Default => Some(f32::from_bits(bits)),
             Some(Const::F32(_) | Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => None,
         };
-        // The root of a negative number is NaN either way; the root of -0 differs in its sign only.
+        // The root of a negative number is NaN either way, that of -0 differs in its sign only, and of -inf the power is a
+        // number.
+        let data = &self.classes[args[0]].data;
+        let rooted = data.has(Property::NonNegative) || data.has(Property::Unmasked);
         let root = |n: &mut Self| n.add(Tag::Map(MapOp::Sqrt), &args[..1]);
         match exponent {
             Some(1.0) => args[0],
@@ -224,8 +230,8 @@ impl Normaliser<'_> {
                 let square = self.add(Tag::Map(MapOp::Mul), &[args[0], args[0]]);
                 self.add(Tag::Map(MapOp::Mul), &[square, args[0]])
             }
-            Some(0.5) => root(self),
-            Some(-0.5) => {
+            Some(0.5) if rooted => root(self),
+            Some(-0.5) if rooted => {
                 let root = root(self);
                 self.add(Tag::Map(MapOp::Recip), &[root])
             }
@@ -367,9 +373,10 @@ impl Normaliser<'_> {
         let (less, more) = (term.children[0], term.children[1]);
         let above = is_zero(less) && more == yes && is_zero(no);
         let below = is_zero(more) && less == no && is_zero(yes);
-        // Of NaN the choice is zero and the greater is NaN.
         let found = if above { (yes, no) } else { (no, yes) };
-        ((above || below) && self.classes[found.0].data.has(Property::Score)).then_some(found)
+        // Of NaN the choice is zero and the greater is NaN; of -0 it is either zero.
+        let number = self.classes[found.0].data.has(Property::Number) && self.fp == Fp::Default;
+        ((above || below) && number).then_some(found)
     }
 
     /// `if z == 0 then 1 else z`: the idiom that guards a division keeps its form.

@@ -23,6 +23,17 @@ pub(crate) struct Scale {
     pub(crate) by: NodeId,
 }
 
+/// The literals by which queries are multiplied or divided before the product, which neither overflow nor leave the normal
+/// numbers by it where scores do not. Other scales are of data or of dimensions: factors, of which the contract of the
+/// default mode (the head of `docs/semantics.md`) says that they may be multiplied in any order.
+const SMALL: std::ops::RangeInclusive<f64> = 1e-4..=1.0;
+
+fn may_go_into_queries(g: &Graph, op: MapOp, by: NodeId) -> bool {
+    let Op::Const(c) = g.op(by) else { return true };
+    let size = c.value().abs();
+    SMALL.contains(&if op == MapOp::Div { size.recip() } else { size })
+}
+
 /// The scale of the product `scores`, which `user` reads, if nothing else does.
 pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Option<Scale> {
     let Op::Map(op @ (MapOp::Mul | MapOp::Div)) = *g.op(user) else { return None };
@@ -36,7 +47,11 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Opti
         Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
     };
     let alone = g.users(scores.node) == [user] && by != scores.node;
-    (alone && g.node(by).axes.iter().all(fixed)).then_some(Scale { node: user, op, by })
+    (alone && may_go_into_queries(g, op, by) && g.node(by).axes.iter().all(fixed)).then_some(Scale {
+        node: user,
+        op,
+        by,
+    })
 }
 
 /// A tile's rows.

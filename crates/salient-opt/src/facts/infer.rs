@@ -2,16 +2,29 @@
 
 use super::affine::Affine;
 use super::witness::{Position, Witnesses};
-use super::{Classes, Facts, Known, Properties, Property};
+use super::{Classes, Facts, Known, Properties, Property, integers};
+use crate::fp::Fp;
 use crate::lang::{Tag, Term};
 use egg::Id;
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, FusedOp, MapOp, ReduceOp, Typing};
 
 /// The facts about a term, from those about its children.
 pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
+    let mut facts = by_operator(egraph, term);
+    let child = |n: usize| &egraph[term.children[n]].data;
+    let inside = term.tag != Tag::At || egraph.analysis.is_inside(child(2), axis_of(child(0)));
+    facts.total = inside && (0..term.children.len()).all(|n| child(n).total);
+    facts
+}
+
+fn axis_of(facts: &Facts) -> AxisId {
+    facts.axis.expect("an axis stands where an axis belongs")
+}
+
+fn by_operator(egraph: &Classes, term: &Term) -> Facts {
     let known = &egraph.analysis;
     let child = |n: usize| &egraph[term.children[n]].data;
-    let axis = |n: usize| child(n).axis.expect("an axis stands where an axis belongs");
+    let axis = |n: usize| axis_of(child(n));
     let scalar = AxisSet::new;
     match term.tag {
         Tag::Axis(axis) => Facts { axis: Some(axis), ..Facts::new(DType::I64, scalar()) },
@@ -20,12 +33,14 @@ pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
         Tag::Const(c) => literal(c),
         Tag::Extent(n) => Facts {
             affine: Some(Affine::dim(known.dims[n as usize].clone())),
+            bounds: Some((known.dims[n as usize].clone(), known.dims[n as usize].clone())),
             ..Facts::new(DType::I64, scalar())
         },
         Tag::Iota => {
             let axis = axis(0);
             Facts {
                 affine: Some(Affine::index(axis)),
+                bounds: Some((Dim::constant(0), known.extent(axis) - &Dim::constant(1))),
                 ..Facts::new(DType::I64, [axis].into_iter().collect())
             }
         }
@@ -33,14 +48,18 @@ pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
             let args: Vec<&Facts> = (0..term.children.len()).map(child).collect();
             map(egraph, op, &args, &term.children)
         }
-        Tag::Reduce(op) => reduce(op, axis(0), child(1)),
+        Tag::Reduce(op) => reduce(known.fp, op, axis(0), child(1)),
         Tag::At => at(term, axis(0), child(1), child(2)),
         Tag::Concat => concat(term, &child),
         Tag::CumSum => {
             let (axis, x) = (axis(0), child(1));
             let mut axes = x.axes.clone();
             axes.insert(axis);
-            let properties = x.properties.and(Properties::of(&[Property::Finite, Property::NonNegative]));
+            let kept = match known.fp {
+                Fp::Default => Properties::of(&[Property::Finite, Property::NonNegative, Property::Unmasked]),
+                Fp::Strict => Properties::of(&[Property::NonNegative]),
+            };
+            let properties = x.properties.and(kept);
             Facts { properties, ..Facts::new(x.dtype, axes) }
         }
         Tag::Fused(op) => {
@@ -52,9 +71,9 @@ pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
 
 fn stored(known: &Known, port: usize) -> Facts {
     let (dtype, axes) = known.ports[port].clone();
-    let finite = dtype == DType::F32 && !known.unsure.contains(&port);
-    let properties = Properties::default().with_if(finite, Property::Finite);
-    Facts { properties, ..Facts::new(dtype, axes) }
+    let assumed = known.fp == Fp::Default && !known.unsure.contains(&port);
+    let properties = Properties::default().with_if(assumed && dtype == DType::F32, Property::Finite);
+    Facts { properties, given: true, ..Facts::new(dtype, axes) }
 }
 
 pub(super) fn literal(c: Const) -> Facts {
@@ -64,13 +83,18 @@ pub(super) fn literal(c: Const) -> Facts {
         Const::F32(_) => {
             f.properties = Properties::default()
                 .with_if(x.is_finite(), Property::Finite)
+                .with_if(x.is_finite(), Property::Unmasked)
+                .with_if(!x.is_nan(), Property::Number)
                 .with_if(x.is_finite() || x == f64::NEG_INFINITY, Property::Score)
                 .with_if(x >= 0.0, Property::NonNegative)
                 .with_if(x > 0.0, Property::Positive)
                 .with_if(x == 0.0 || x == 1.0, Property::Unit);
         }
-        Const::I32(n) => f.affine = Some(Affine::dim(Dim::constant(i64::from(n)))),
-        Const::I64(n) => f.affine = Some(Affine::dim(Dim::constant(n))),
+        Const::I32(_) | Const::I64(_) => {
+            let n = Dim::constant(x as i64);
+            f.affine = Some(Affine::dim(n.clone()));
+            f.bounds = Some((n.clone(), n));
+        }
         Const::Bool(b) => {
             f.true_at = Witnesses::everywhere_if(b);
             f.false_at = Witnesses::everywhere_if(!b);
@@ -98,8 +122,18 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
             let square = op == MapOp::Mul && egraph.find(ids[0]) == egraph.find(ids[1]);
             f.properties =
                 f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
+            f.properties = f.properties.with_if(is_number(op, args, f.properties), Property::Number);
+            if known.fp == Fp::Strict && rounds(op) {
+                // It may overflow and underflow: what is at least zero stays so.
+                f.properties = f.properties.and(Properties::of(&[Property::NonNegative]));
+                (f.finite_at, f.positive_at) = (Witnesses::nowhere(), Witnesses::nowhere());
+            }
+            f.given = matches!(op, MapOp::Select) && args[1..].iter().all(|a| is_factor(a));
         }
-        DType::I32 | DType::I64 => f.affine = integer(op, args),
+        DType::I32 | DType::I64 => {
+            f.affine = integers::affine(op, args);
+            f.bounds = integers::bounds(known, op, args);
+        }
         DType::Bool => {
             truth(egraph, op, args, ids, &mut f);
             let always = f.true_at == Witnesses::Everywhere;
@@ -126,44 +160,6 @@ fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
         DType::I32 if exact => i32::try_from(x as i64).ok().map(Const::I32),
         DType::Bool => Some(Const::Bool(x != 0.0)),
         DType::I32 | DType::F16 | DType::BF16 => None,
-    }
-}
-
-fn integer(op: MapOp, args: &[&Facts]) -> Option<Affine> {
-    let arg = |n: usize| args[n].affine.as_ref();
-    let zero = || Affine::dim(Dim::constant(0));
-    match op {
-        MapOp::Add => arg(0)?.plus(arg(1)?, 1),
-        MapOp::Sub => arg(0)?.plus(arg(1)?, -1),
-        MapOp::Neg => zero().plus(arg(0)?, -1),
-        MapOp::Mul => arg(0)?.times(arg(1)?),
-        MapOp::ToI32 | MapOp::ToI64 => arg(0).cloned(),
-        MapOp::Recip
-        | MapOp::Abs
-        | MapOp::Floor
-        | MapOp::Exp
-        | MapOp::Log
-        | MapOp::Sqrt
-        | MapOp::Tanh
-        | MapOp::Erf
-        | MapOp::Sin
-        | MapOp::Cos
-        | MapOp::Not
-        | MapOp::ToF32
-        | MapOp::Div
-        | MapOp::Pow
-        | MapOp::Philox
-        | MapOp::Min
-        | MapOp::Max
-        | MapOp::IntDiv
-        | MapOp::Mod
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or
-        | MapOp::Select => None,
     }
 }
 
@@ -256,37 +252,105 @@ fn equal_where_renamed(egraph: &Classes, args: &[&Facts], ids: &[Id]) -> Witness
     out
 }
 
+/// Whether the result of an operator on floats may be rounded: it overflows and underflows then.
+fn rounds(op: MapOp) -> bool {
+    match op {
+        MapOp::Neg | MapOp::Abs | MapOp::Floor | MapOp::ToF32 | MapOp::Min | MapOp::Max | MapOp::Select => {
+            false
+        }
+        MapOp::Recip
+        | MapOp::Exp
+        | MapOp::Log
+        | MapOp::Sqrt
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::Not
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Add
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Div
+        | MapOp::Pow
+        | MapOp::Philox
+        | MapOp::IntDiv
+        | MapOp::Mod
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or => true,
+    }
+}
+
+/// Whether a value with these properties is NaN only where a factor is.
+fn is_number(op: MapOp, args: &[&Facts], known: Properties) -> bool {
+    let number = |a: &&Facts| a.dtype != DType::F32 || a.has(Property::Number);
+    let product = op == MapOp::Mul && args.iter().all(|a| a.constant.is_none() && (a.given || number(a)));
+    // What is not known to be finite or -inf may be NaN by itself.
+    known.has(Property::Score) && (product || args.iter().all(number))
+}
+
+/// What may stand in a product by the contract: numbers as they were given, and what is known not to be -inf.
+fn is_factor(x: &Facts) -> bool {
+    x.given || x.has(Property::Unmasked)
+}
+
 fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
-    use Property::{Finite, NonNegative, Positive, Score, Unit};
+    use Property::{Finite, NonNegative, Positive, Score, Unit, Unmasked};
     let has = |n: usize, p: Property| args[n].properties.has(p);
     let all = |p: Property| args.iter().all(|a| a.properties.has(p));
     let finite_at = || args.iter().fold(Witnesses::Everywhere, |w, a| w.and(&a.finite_at));
+    let factors_finite_at = || {
+        let number = |a: &Facts| is_factor(a) && a.has(Finite);
+        let of = |a: &Facts| if number(a) { Witnesses::Everywhere } else { a.finite_at.clone() };
+        args.iter().fold(Witnesses::Everywhere, |w, a| w.and(&of(a)))
+    };
     let positive_at = || args.iter().fold(Witnesses::Everywhere, |w, a| w.and(&a.positive_at));
     let none = Properties::default();
     match op {
-        MapOp::Neg | MapOp::Floor | MapOp::Sin | MapOp::Cos | MapOp::Tanh | MapOp::Erf => {
-            f.properties = none.with_if(has(0, Finite), Finite);
+        MapOp::Neg => {
+            // What is at most -inf's opposite: +inf is outside of the contract.
+            f.properties = none.with_if(has(0, Finite), Finite).with_if(has(0, Finite), Unmasked);
+            f.finite_at = finite_at();
+        }
+        MapOp::Sin | MapOp::Cos | MapOp::Tanh | MapOp::Erf => {
+            f.properties = none.with_if(has(0, Finite), Finite).with(Unmasked);
+            f.finite_at = finite_at();
+        }
+        MapOp::Floor => {
+            f.properties = none.with_if(has(0, Finite), Finite).with_if(has(0, Unmasked), Unmasked);
             f.finite_at = finite_at();
         }
         MapOp::Abs => {
-            f.properties = none.with_if(has(0, Finite), Finite).with_if(has(0, Score), NonNegative);
+            f.properties =
+                none.with_if(has(0, Finite), Finite).with_if(has(0, Score), NonNegative).with(Unmasked);
             f.finite_at = finite_at();
         }
         MapOp::Recip => {
             f.properties =
                 none.with_if(has(0, Positive) && has(0, Finite), Positive).with_if(has(0, Positive), Finite);
+            f.properties = f.properties.with_if(has(0, Positive), Unmasked);
         }
         MapOp::Exp => {
             f.properties = none
                 .with_if(has(0, Score), Finite)
                 .with_if(has(0, Score), NonNegative)
-                .with_if(has(0, Finite), Positive);
+                .with_if(has(0, Finite) && has(0, Unmasked), Positive)
+                .with(Unmasked);
             f.finite_at = finite_at();
             f.positive_at = finite_at();
         }
-        MapOp::Log => f.properties = none.with_if(has(0, Positive) && has(0, Finite), Finite),
+        MapOp::Log => {
+            let number = has(0, Positive) && has(0, Finite);
+            f.properties = none.with_if(number, Finite).with_if(number, Unmasked);
+        }
         MapOp::Sqrt => {
             f.properties = none
+                .with(Unmasked)
                 .with_if(has(0, NonNegative) && has(0, Finite), Finite)
                 .with_if(has(0, NonNegative), NonNegative)
                 .with_if(has(0, Positive), Positive);
@@ -303,41 +367,67 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
                     known.assumptions.never_negative(&v, |a| known.extent(a))
                 })
             };
-            f.properties = none.with(Finite).with_if(at_least(0), NonNegative).with_if(at_least(1), Positive);
+            f.properties = none
+                .with(Finite)
+                .with(Unmasked)
+                .with_if(at_least(0), NonNegative)
+                .with_if(at_least(1), Positive);
         }
         MapOp::Add => {
             f.properties = none
                 .with_if(all(Finite), Finite)
                 .with_if(all(Score), Score)
+                .with_if(all(Unmasked), Unmasked)
                 .with_if(all(NonNegative), NonNegative)
                 .with_if(all(NonNegative) && (has(0, Positive) || has(1, Positive)), Positive);
             f.finite_at = finite_at();
         }
         MapOp::Sub => {
-            f.properties = none.with_if(all(Finite), Finite).with_if(has(0, Score) && has(1, Finite), Score);
+            f.properties = none
+                .with_if(all(Finite), Finite)
+                .with_if(has(0, Score) && has(1, Finite), Score)
+                .with_if(has(0, Unmasked) && has(1, Finite), Unmasked);
             f.finite_at = finite_at();
         }
         MapOp::Mul => {
             let scales = |a: usize, b: usize| has(a, Score) && has(b, Positive) && has(b, Finite);
+            // A value and a literal are no product: -inf stays what it is, and becomes +inf by a negative one.
+            let literal = |n: usize| args[n].constant.map(Const::value);
+            let unmasked = match (literal(0), literal(1)) {
+                (None, None) => args.iter().all(|a| is_factor(a)),
+                (Some(c), _) => (c < 0.0 || has(1, Unmasked)) && c != 0.0,
+                (None, Some(c)) => (c < 0.0 || has(0, Unmasked)) && c != 0.0,
+            };
             f.properties = none
                 .with_if(all(Finite), Finite)
+                .with_if(all(Finite) && unmasked, Unmasked)
                 .with_if(scales(0, 1) || scales(1, 0), Score)
                 .with_if(all(Finite) && all(NonNegative), NonNegative)
                 .with_if(all(Finite) && all(Positive), Positive)
                 .with_if(all(Unit), Unit);
-            f.finite_at = finite_at();
+            f.finite_at = match (literal(0), literal(1)) {
+                (None, None) => factors_finite_at(),
+                (Some(_), _) | (None, Some(_)) => finite_at(),
+            };
             f.positive_at = if all(Finite) { positive_at() } else { Witnesses::nowhere() };
         }
         MapOp::Div => {
             let safe = has(0, Finite) && has(1, Positive);
-            f.properties = none.with_if(safe, Finite).with_if(safe && has(0, NonNegative), NonNegative);
+            f.properties = none
+                .with_if(safe, Finite)
+                .with_if(safe && is_factor(args[0]), Unmasked)
+                .with_if(safe && has(0, NonNegative), NonNegative);
         }
         MapOp::Pow | MapOp::Philox => {}
         MapOp::Min | MapOp::Max => {
             // The greater of -inf and a number is a number.
             let lifts = |a: usize, b: usize| op == MapOp::Max && has(a, Score) && has(b, Finite);
-            f.properties =
-                args[0].properties.and(args[1].properties).with_if(lifts(0, 1) || lifts(1, 0), Finite);
+            let kept = op == MapOp::Max && (has(0, Unmasked) || has(1, Unmasked));
+            f.properties = args[0]
+                .properties
+                .and(args[1].properties)
+                .with_if(lifts(0, 1) || lifts(1, 0), Finite)
+                .with_if(kept, Unmasked);
             f.finite_at = finite_at();
             f.positive_at = positive_at();
         }
@@ -363,8 +453,8 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
     }
 }
 
-fn reduce(op: ReduceOp, axis: AxisId, x: &Facts) -> Facts {
-    use Property::{Finite, NonNegative, Positive, Score, Unit};
+fn reduce(fp: Fp, op: ReduceOp, axis: AxisId, x: &Facts) -> Facts {
+    use Property::{Finite, NonNegative, Number, Positive, Score, Unit, Unmasked};
     let mut axes = x.axes.clone();
     axes.remove(axis);
     let dtype = if op == ReduceOp::ArgMax { DType::I64 } else { x.dtype };
@@ -372,12 +462,17 @@ fn reduce(op: ReduceOp, axis: AxisId, x: &Facts) -> Facts {
     let has = |p: Property| x.properties.has(p);
     let none = Properties::default();
     match op {
+        ReduceOp::Sum if dtype == DType::F32 && fp == Fp::Strict => {
+            f.properties = x.properties.and(Properties::of(&[NonNegative]));
+        }
         ReduceOp::Sum if dtype == DType::F32 => {
             // One addend above zero and none below: the sum is above zero.
             let positive = has(NonNegative) && x.positive_at.any_along(axis);
             f.properties = none
                 .with_if(has(Finite), Finite)
+                .with_if(has(Finite), Unmasked)
                 .with_if(has(Score), Score)
+                .with_if(has(Score), Number)
                 .with_if(has(NonNegative), NonNegative)
                 .with_if(positive, Positive);
             f.finite_at = Witnesses::everywhere_if(has(Finite));
@@ -385,8 +480,9 @@ fn reduce(op: ReduceOp, axis: AxisId, x: &Facts) -> Facts {
         ReduceOp::Max if dtype == DType::F32 => {
             f.properties = x
                 .properties
-                .and(Properties::of(&[Score, NonNegative, Positive, Unit]))
-                .with_if(has(Score) && x.finite_at.any_along(axis), Finite);
+                .and(Properties::of(&[Finite, NonNegative, Number, Positive, Unit, Unmasked]))
+                .with_if(has(Score) && x.finite_at.any_along(axis), Finite)
+                .with_if(x.finite_at.any_along(axis), Unmasked);
             f.finite_at = x.finite_at.without(axis);
         }
         ReduceOp::Min if dtype == DType::F32 => {
@@ -416,6 +512,8 @@ fn at(term: &Term, axis: AxisId, x: &Facts, index: &Facts) -> Facts {
     let mut f = Facts::new(x.dtype, axes.union(&index.axes));
     f.properties = x.properties;
     f.constant = x.constant;
+    f.bounds = x.bounds.clone();
+    f.given = x.given;
     let everywhere = |w: &Witnesses| Witnesses::everywhere_if(*w == Witnesses::Everywhere);
     f.true_at = everywhere(&x.true_at);
     f.false_at = everywhere(&x.false_at);
@@ -430,22 +528,24 @@ fn at(term: &Term, axis: AxisId, x: &Facts, index: &Facts) -> Facts {
 
 fn concat<'a>(term: &Term, child: &impl Fn(usize) -> &'a Facts) -> Facts {
     let count = (term.children.len() - 1) / 2;
-    let axis = child(0).axis.expect("an axis stands where an axis belongs");
+    let axis = axis_of(child(0));
     let mut axes: AxisSet = [axis].into_iter().collect();
     let mut properties = child(1 + count).properties;
+    let mut given = true;
     for n in 0..count {
-        let part = child(1 + n).axis.expect("an axis stands where an axis belongs");
+        let part = axis_of(child(1 + n));
         let x = child(1 + count + n);
         let mut free = x.axes.clone();
         free.remove(part);
         axes = axes.union(&free);
         properties = properties.and(x.properties);
+        given &= is_factor(x);
     }
-    Facts { properties, ..Facts::new(child(1 + count).dtype, axes) }
+    Facts { properties, given, ..Facts::new(child(1 + count).dtype, axes) }
 }
 
 fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
-    use Property::{Finite, NonNegative, Positive, Score};
+    use Property::{Finite, NonNegative, Positive, Score, Unmasked};
     let mut axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
     if op.info().reduces {
         axes.remove(axis);
@@ -470,18 +570,19 @@ fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
             f.properties = none
                 .with_if(defined, Finite)
                 .with_if(defined, NonNegative)
-                .with_if(defined && s.has(Finite), Positive);
+                .with_if(defined && s.has(Finite) && s.has(Unmasked), Positive);
             f.positive_at = if keeps_a_key { s.finite_at.clone() } else { Witnesses::nowhere() };
         }
         FusedOp::LogSumExp => {
-            f.properties = none.with_if(s.has(Score), Score).with_if(keeps_a_key, Finite);
+            f.properties =
+                none.with_if(s.has(Score), Score).with_if(keeps_a_key, Finite).with_if(keeps_a_key, Unmasked);
         }
         FusedOp::SinkSoftmax => {
             let defined = s.has(Score) && args[1].has(Finite);
             f.properties = none
                 .with_if(defined, Finite)
                 .with_if(defined, NonNegative)
-                .with_if(defined && s.has(Finite), Positive);
+                .with_if(defined && s.has(Finite) && s.has(Unmasked), Positive);
             f.positive_at = if defined { s.finite_at.clone() } else { Witnesses::nowhere() };
         }
         FusedOp::SinkAttend => {
@@ -506,5 +607,8 @@ fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
                 .with_if(defined && args[1].has(Finite) && args[1].has(NonNegative), NonNegative);
         }
     }
+    // A sum of values under weights is a sum of products.
+    let sums = op.info().arity > 1 && op.info().reduces && f.has(Finite);
+    f.properties = f.properties.with_if(sums, Unmasked).with_if(sums, Property::Number);
     f
 }

@@ -35,6 +35,9 @@ pub(super) const ROWS: &[Row] = &[
         left: "(add (mul (mul ?y ?x) ?c) ?x)",
         right: "(mul (add (mul ?y ?c) 1) ?x)",
         when: &[
+            Guard::Factor("?x"),
+            Guard::Factor("?y"),
+            Guard::Factor("?c"),
             Guard::Scalar("?c"),
             Guard::Tensor("?x"),
             Guard::Tensor("?y"),
@@ -50,6 +53,10 @@ pub(super) const ROWS: &[Row] = &[
         left: "(add (mul (mul ?y ?x) ?c) (mul ?x ?d))",
         right: "(mul (mul (add (mul ?y (mul ?c (recip ?d))) 1) ?x) ?d)",
         when: &[
+            Guard::Factor("?x"),
+            Guard::Factor("?y"),
+            Guard::Factor("?c"),
+            Guard::Factor("?d"),
             Guard::Scalar("?c"),
             Guard::Scalar("?d"),
             Guard::Tensor("?x"),
@@ -69,6 +76,9 @@ pub(super) const ROWS: &[Row] = &[
         left: "(add (mul ?x ?r) (mul (mul ?m ?r) -1))",
         right: "(mul (add ?x (mul ?m -1)) ?r)",
         when: &[
+            Guard::Factor("?x"),
+            Guard::Factor("?m"),
+            Guard::Factor("?r"),
             Guard::Tensor("?r"),
             Guard::Within("?m", "?x"),
             Guard::Within("?r", "?x"),

@@ -61,8 +61,10 @@ pub struct Row {
 /// ignored, extents at least one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holds {
-    /// Bit for bit, up to the sign of zero.
+    /// Bit for bit.
     Exactly,
+    /// Bit for bit, but for the sign of a zero.
+    ButSigns,
     /// In real arithmetic; floats may round differently.
     Rounding,
     /// As `Rounding`, and the right side may be a number where the left is NaN or infinite.
@@ -74,6 +76,7 @@ impl Holds {
     pub fn name(self) -> &'static str {
         match self {
             Holds::Exactly => "exactly",
+            Holds::ButSigns => "exactly but for signs of zeros",
             Holds::Rounding => "rounding",
             Holds::Refining => "refining",
         }
@@ -104,6 +107,13 @@ pub enum Guard {
     Tensor(&'static str),
     /// The value depends on an input of the model, not on parameters alone.
     Data(&'static str),
+    /// The value is there at every position: no index inside of it leaves its axis. What the right side computes where
+    /// the left does not must be so.
+    Total(&'static str),
+    /// The value is a factor of the left side, which the rule multiplies with others in another grouping. Nothing is
+    /// asked of the match: by the contract such values are numbers, and their products stay within the range of floats
+    /// in any grouping. The harness holds every other rule to all magnitudes.
+    Factor(&'static str),
     /// Every element has the property.
     Is(&'static str, Property),
     /// Every row along the axis has an element that is not masked: a finite one among finite ones and -inf.
@@ -127,6 +137,8 @@ impl Guard {
             Guard::Scalar(x)
             | Guard::Tensor(x)
             | Guard::Data(x)
+            | Guard::Total(x)
+            | Guard::Factor(x)
             | Guard::Is(x, _)
             | Guard::One(x)
             | Guard::Sentinel(x) => (x, None),
@@ -144,6 +156,8 @@ impl Guard {
             Guard::Scalar(_) => x.axes.is_empty(),
             Guard::Tensor(_) => !x.axes.is_empty(),
             Guard::Data(_) => x.is_data,
+            Guard::Total(_) => x.total,
+            Guard::Factor(_) => true,
             Guard::Is(_, property) => x.has(property),
             Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
             Guard::LetsThrough(..) => along(&x.true_at),
@@ -158,13 +172,14 @@ impl Guard {
     /// Whether it asks for a property of values. The others say what the pattern matches: that they fail is no news.
     pub fn asks_for_proof(self) -> bool {
         match self {
-            Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) => true,
+            Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) | Guard::Total(_) => true,
             Guard::Free(..)
             | Guard::Along(..)
             | Guard::Within(..)
             | Guard::Scalar(_)
             | Guard::Tensor(_)
             | Guard::Data(_)
+            | Guard::Factor(_)
             | Guard::One(_)
             | Guard::Sentinel(_) => false,
         }
@@ -179,10 +194,14 @@ impl Guard {
             Guard::Scalar(x) => format!("{x} is a scalar"),
             Guard::Tensor(x) => format!("{x} is not a scalar"),
             Guard::Data(x) => format!("{x} depends on an input"),
+            Guard::Total(x) => format!("every index inside of {x} stays within its axis"),
+            Guard::Factor(x) => format!("{x} is a factor, a number within the bounds of the contract"),
             Guard::Is(x, Property::Finite) => format!("{x} is finite"),
             Guard::Is(x, Property::Score) => format!("{x} is finite or -inf"),
             Guard::Is(x, Property::NonNegative) => format!("{x} is at least zero"),
             Guard::Is(x, Property::Positive) => format!("{x} is above zero"),
+            Guard::Is(x, Property::Number) => format!("{x} is nowhere NaN"),
+            Guard::Is(x, Property::Unmasked) => format!("{x} is nowhere -inf"),
             Guard::Is(x, Property::Unit) => format!("{x} is zero or one"),
             Guard::KeepsKey(s, a) => format!("every row of {s} along {a} keeps a key"),
             Guard::LetsThrough(m, a) => format!("{m} lets a key through in every row along {a}"),
@@ -252,7 +271,7 @@ pub fn declared(text: &str) -> (DType, Vec<&str>) {
 pub fn document() -> String {
     let mut out = String::from(
         "# The rules\n\nGenerated from the tables in `crates/salient-opt/src/rules`; a test compares.\n\n\
-         A rule holds *exactly* (to the bit), by *rounding* (equal in real arithmetic) or by *refining* (as rounding, and \
+         A rule holds *exactly* (to the bit), *exactly but for signs of zeros*, by *rounding* (equal in real arithmetic) or by *refining* (as rounding, and \
          a number may stand where the left side is NaN or infinite). `--fp strict` keeps the exact ones. A rule marked \
          with an arrow `=>` is directed: its left side is not extracted again.\n",
     );

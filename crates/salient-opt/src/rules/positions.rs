@@ -8,9 +8,14 @@
 use super::{Guard, Holds, Kind, Row};
 use crate::facts::Property;
 
-const SLOPE: &[Guard] =
-    &[Guard::Free("?c", "@j"), Guard::Is("?c", Property::Finite), Guard::Is("?x", Property::Score)];
+const SLOPE: &[Guard] = &[
+    Guard::Factor("?c"),
+    Guard::Free("?c", "@j"),
+    Guard::Is("?c", Property::Finite),
+    Guard::Is("?x", Property::Score),
+];
 const SLOPE_FROM_OFFSET: &[Guard] = &[
+    Guard::Factor("?c"),
     Guard::Scalar("?n"),
     Guard::Free("?c", "@j"),
     Guard::Is("?c", Property::Finite),

@@ -1,30 +1,26 @@
-//! Short programs with what they must give, run in every way.
+//! Programs of a few lines with what they must give, or how they must be refused, on every way of running them.
 
 use crate::agree::agree;
 use crate::data::Values;
 use crate::ways::{Call, Ways};
 use salient::{Arrays, Options, Sources, lower};
 
-/// The sources of a program.
-pub fn sources(program: &str) -> Sources {
+fn sources(program: &str) -> Sources {
     let mut sources = Sources::new();
-    sources.add("program.attn", program);
+    sources.add("ruling.attn", program);
     sources
 }
 
 /// The program, compiled in every way.
 ///
 /// # Panics
-/// If it does not compile in one.
+/// As all of these: if what is expected is not what is found, with the way.
 pub fn ways(program: &str) -> Ways {
     let graph = lower(&sources(program), &Options::default()).unwrap_or_else(|e| panic!("{e}")).graph;
     Ways::new(&graph).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The inputs, each as its text form.
-///
-/// # Panics
-/// If an input is not one of the program's, or its text is no value of its type.
 pub fn call(ways: &Ways, inputs: &[(&str, &str)]) -> Call {
     let mut call = Call { seed: Some(1), ..Call::default() };
     for (name, text) in inputs {
@@ -38,18 +34,12 @@ pub fn call(ways: &Ways, inputs: &[(&str, &str)]) -> Call {
 }
 
 /// The outputs of every way.
-///
-/// # Panics
-/// If one of them fails.
 pub fn outputs(program: &str, inputs: &[(&str, &str)]) -> Vec<(String, Arrays)> {
     let ways = ways(program);
     ways.outputs(&call(&ways, inputs)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Every way must give these values for the output `y`.
-///
-/// # Panics
-/// If one of them does not.
 pub fn gives(program: &str, inputs: &[(&str, &str)], y: &str) {
     for (way, outputs) in outputs(program, inputs) {
         let found = outputs.get("y").expect("the output");
@@ -60,9 +50,6 @@ pub fn gives(program: &str, inputs: &[(&str, &str)], y: &str) {
 }
 
 /// The program is refused, with a message that holds the text.
-///
-/// # Panics
-/// If it is accepted, or the message is another.
 pub fn refused(program: &str, text: &str) {
     let error =
         lower(&sources(program), &Options::default()).expect_err("the program is accepted").to_string();
@@ -70,12 +57,15 @@ pub fn refused(program: &str, text: &str) {
 }
 
 /// Every way refuses the call, with a message that holds the text.
-///
-/// # Panics
-/// If one of them does not.
 pub fn fails(program: &str, inputs: &[(&str, &str)], text: &str) {
     let ways = ways(program);
     for (way, message) in ways.refusals(&call(&ways, inputs)).unwrap_or_else(|e| panic!("{e}")) {
         assert!(message.contains(text), "{way}: {message}");
     }
+}
+
+/// The result of each way, as numbers.
+pub fn numbers(program: &str, inputs: &[(&str, &str)]) -> Vec<(String, Vec<f64>)> {
+    let all = outputs(program, inputs).into_iter();
+    all.map(|(way, outputs)| (way, outputs.get("y").expect("the output").to_f64_vec())).collect()
 }
