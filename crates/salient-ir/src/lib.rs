@@ -11,6 +11,7 @@ pub mod graph;
 pub mod math;
 pub mod op;
 pub mod quantised;
+pub mod stack;
 pub mod text;
 pub mod ty;
 pub mod typing;
@@ -18,7 +19,7 @@ pub mod verify;
 
 pub use axis::{Axis, AxisId, AxisSet};
 pub use dim::set::{DimAt, Dims};
-pub use dim::{Bindings, Dim, DimError, DimNode, Name};
+pub use dim::{Bindings, Dim, DimError, DimNode, Limit, Name};
 pub use graph::builder::Builder;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
