@@ -97,6 +97,40 @@ fn cases_read_back() {
     each("tests/cases", case);
 }
 
+/// Names that meet: a parameter's path is an input's name, an index's, or a value's; and lengths that come out as one.
+#[test]
+fn ports_of_one_name_and_lengths_of_one_read_back() {
+    for (text, set) in [
+        (
+            "model m(x: f32[T], y: f32[T]) { param w: f32[T] as x param v: f32[T] as y return y * v * w }",
+            vec![],
+        ),
+        (
+            "model m(x: f32[T], unread: f32[T]) { param w: f32[T] as unread param s: f32 as t return x * w * s }",
+            vec![],
+        ),
+        ("model m(x: f32[T, E]) { return rope_half[10000.0](x) }", vec![("E", "2")]),
+        ("model m(x: f32[T, E]) { return rope_interleaved[10000.0](x) }", vec![("E", "2")]),
+        ("model m(x: f32[B, T, D]) { return merge_heads(split_heads[H](x)) }", vec![("D", "2"), ("H", "2")]),
+        (
+            "model m(x: f32[T, E]) { let y[t, h: 2, e: E / 2] = x[t, h * (E / 2) + e] return y, concat[e](x, x) }",
+            vec![("E", "2")],
+        ),
+        (
+            "model m(q: f32[T, E], k: f32[S, E], v: f32[S, F]) { return scaled_attention(q, k, v) }",
+            vec![("E", "1"), ("F", "1")],
+        ),
+        ("model m(x: f32[T, E]) { return layer_norm[1e-5](x) }", vec![("E", "1")]),
+    ] {
+        let mut sources = Sources::new();
+        sources.add("m.attn", text);
+        let set = set.iter().map(|(n, v): &(&str, &str)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let graph = lowered(&sources, &Options { set, ..Options::default() })
+            .unwrap_or_else(|why| panic!("{text}\n{why}"));
+        check(&Program { graph, calls: Vec::new() }).unwrap_or_else(|why| panic!("{text}\n{why}"));
+    }
+}
+
 #[test]
 fn spellings_read_back() {
     let spelling = |file: &str| example(file);

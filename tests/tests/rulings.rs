@@ -386,6 +386,151 @@ fn a_quotient_of_dimensions_is_exact_or_an_error() {
     fails(program, &[("x", "[[1, 2, 3]]")], "not divisible");
 }
 
+/// Also where the quotient is a number and no length.
+#[test]
+fn a_quotient_of_dimensions_that_is_a_number_is_exact_or_an_error() {
+    let program = "model m(x: f32[T, D]) -> (y: f32[T, D]) { return x * (D / 2) }";
+    gives(program, &[("x", "[[1, 2, 3, 4]]")], "[[2, 4, 6, 8]]");
+    fails(program, &[("x", "[[1, 2, 3]]")], "not divisible");
+    refused(
+        "model m(x: f32[T]) -> (y: f32[T]) { return x * (1 / T) }",
+        "1 is divisible by T only where that is 1",
+    );
+}
+
+#[test]
+fn a_dimension_that_divides_is_at_least_one() {
+    let program = "model m(x: f32[T]) -> (y: f32[T]) {
+        let y[i: T] = if i % (T - 3) == 0 then x[i] else 2.0
+        return y
+    }";
+    gives(program, &[("x", "[1, 1, 1, 1, 1]")], "[1, 2, 1, 2, 1]");
+    fails(program, &[("x", "[1, 1, 1]")], "1 is more than T - 3 = 0");
+    fails(program, &[("x", "[1, 1]")], "1 is more than T - 3 = -1");
+    let quotient = "model m(x: f32[T]) -> (y: f32[T]) { let y[i: T] = x[i / (T - 3)] return y }";
+    fails(quotient, &[("x", "[1, 1, 1]")], "1 is more than T - 3 = 0");
+    refused("model m(x: f32[T]) { let y[i: T] = x[i % 0] return y }", "divides by zero");
+    // Rounding down holds for a divisor below zero as well.
+    let negative = "model m(x: f32[T]) -> (y: f32[T]) { let y[i: T] = f32(i % -2) + f32(i / -2) * 10 + 0 * x[i] return y }";
+    gives(negative, &[("x", "[0, 0, 0, 0]")], "[0, -11, -10, -21]");
+}
+
+/// As in Lean and Coq, so that the quotient times the divisor and the remainder are the whole, whatever divides.
+#[test]
+fn an_integer_of_the_data_divided_by_zero_is_zero_and_all_of_it_remains() {
+    gives(
+        "model m(a: i64[T], b: i64[T]) -> (y: i64[T]) { return int_div(a, b) * 100 + a % b }",
+        &[("a", "[7, 7, -7, 0]"), ("b", "[0, 2, 0, 0]")],
+        "[7, 301, -7, 0]",
+    );
+}
+
+#[test]
+fn a_literal_beyond_32_bits_is_refused_by_compiled_code() {
+    for program in [
+        "model m(x: f32[T]) { return x[4294967296] }",
+        "model m(x: f32[T], n: i64[T]) { return x + f32(n + 3000000000) }",
+    ] {
+        let graph = lower(&sources(program), &Options::default()).unwrap_or_else(|e| panic!("{e}")).graph;
+        let Err(error) = Ways::new(&graph) else { panic!("{program}: accepted") };
+        assert!(error.to_string().contains("does not fit 32 bits"), "{error}");
+    }
+}
+
+/// Where the bucket of each distance begins, by transformers' `_relative_position_bucket` in NumPy's float32, of which it
+/// holds up to 512.
+const T5_FORWARD: &[(i64, i64)] = &[
+    (0, 0),
+    (1, 17),
+    (2, 18),
+    (3, 19),
+    (4, 20),
+    (5, 21),
+    (6, 22),
+    (7, 23),
+    (8, 24),
+    (12, 25),
+    (16, 26),
+    (23, 27),
+    (32, 28),
+    (46, 29),
+    (64, 30),
+    (91, 31),
+];
+const T5_BACKWARD: &[(i64, i64)] = &[
+    (0, 0),
+    (1, 1),
+    (2, 2),
+    (3, 3),
+    (4, 4),
+    (5, 5),
+    (6, 6),
+    (7, 7),
+    (8, 8),
+    (12, 9),
+    (16, 10),
+    (23, 11),
+    (32, 12),
+    (46, 13),
+    (64, 14),
+    (91, 15),
+];
+const T5_CAUSAL: &[(i64, i64)] = &[
+    (0, 0),
+    (1, 1),
+    (2, 2),
+    (3, 3),
+    (4, 4),
+    (5, 5),
+    (6, 6),
+    (7, 7),
+    (8, 8),
+    (9, 9),
+    (10, 10),
+    (11, 11),
+    (12, 12),
+    (13, 13),
+    (14, 14),
+    (15, 15),
+    (16, 16),
+    (19, 17),
+    (21, 18),
+    (24, 19),
+    (27, 20),
+    (31, 21),
+    (35, 22),
+    (40, 23),
+    (46, 24),
+    (52, 25),
+    (59, 26),
+    (67, 27),
+    (77, 28),
+    (87, 29),
+    (99, 30),
+    (113, 31),
+];
+
+#[test]
+fn the_buckets_of_t5_are_those_of_transformers() {
+    let distances: Vec<String> = (0..=512).map(|n: i64| n.to_string()).collect();
+    for (both, sign, begins) in [("true", 1, T5_FORWARD), ("true", -1, T5_BACKWARD), ("false", -1, T5_CAUSAL)]
+    {
+        let program = format!(
+            "model m(n: i64[T]) -> (y: i64[T]) {{
+                return t5_bucket[N = 32, max_distance = 128, bidirectional = {both}](n * ({sign}))
+            }}"
+        );
+        let bucket =
+            |n: i64| begins.iter().rev().find(|(from, _)| *from <= n).expect("from zero on").1.to_string();
+        let buckets: Vec<String> = (0..=512).map(bucket).collect();
+        gives(
+            &program,
+            &[("n", &format!("[{}]", distances.join(", ")))],
+            &format!("[{}]", buckets.join(", ")),
+        );
+    }
+}
+
 #[test]
 fn an_index_outside_its_axis_is_named() {
     let program = "model m(ids: i64[T], table: f32[V, D]) -> (y: f32[T, D]) { return table[ids, :] }";

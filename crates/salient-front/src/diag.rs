@@ -100,7 +100,7 @@ impl Diagnostic {
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let mut files = SimpleFiles::new();
     for file in sources.files() {
-        files.add(file.name.clone(), file.text.as_str());
+        files.add(escaped(&file.name), harmless(&file.text));
     }
     let config = term::Config::default();
     let mut buffer = term::termcolor::Buffer::no_color();
@@ -127,17 +127,50 @@ fn report(diagnostic: &Diagnostic) -> Report<usize> {
         Severity::Warning => Level::Warning,
     };
     let place = |span: &Span| (span.source.0 as usize, span.range());
-    let mut out = Report::new(level).with_message(&diagnostic.message);
+    let mut out = Report::new(level).with_message(escaped(&diagnostic.message));
     if let Some((span, words)) = &diagnostic.primary {
         let (file, range) = place(span);
-        out.labels.push(Label::primary(file, range).with_message(words));
+        out.labels.push(Label::primary(file, range).with_message(escaped(words)));
     }
     for (span, words) in &diagnostic.secondary {
         let (file, range) = place(span);
-        out.labels.push(Label::secondary(file, range).with_message(words));
+        out.labels.push(Label::secondary(file, range).with_message(escaped(words)));
     }
-    out.notes.extend(diagnostic.notes.iter().map(|n| format!("note: {n}")));
-    out.notes.extend(diagnostic.help.iter().map(|h| format!("help: {h}")));
+    out.notes.extend(diagnostic.notes.iter().map(|n| format!("note: {}", escaped(n))));
+    out.notes.extend(diagnostic.help.iter().map(|h| format!("help: {}", escaped(h))));
+    out
+}
+
+/// Whether a terminal would do something with a character instead of showing it: controls, and what turns the direction of
+/// a text.
+fn is_control(c: char) -> bool {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
+}
+
+/// Words in which every character is shown; breaks of lines stay.
+pub fn escaped(words: &str) -> String {
+    let mut out = String::with_capacity(words.len());
+    for c in words.chars() {
+        if is_control(c) && c != '\n' { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
+}
+
+/// A source with another character of as many bytes in the place of each that a terminal would act on, so that places stay
+/// what they are.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let ends_line = c == '\n' || (c == '\r' && chars.peek() == Some(&'\n'));
+        out.push(match c.len_utf8() {
+            _ if !is_control(c) || ends_line || c == '\t' => c,
+            1 => '?',
+            2 => '\u{b7}',
+            _ => '\u{fffd}',
+        });
+    }
     out
 }
 
@@ -208,6 +241,21 @@ pub fn counted(n: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_shown() {
+        let mut sources = Sources::new();
+        let text = "model m(x: f32[T]) {\r\n\treturn \u{1b}]0;title\u{7}\u{9b}31m\u{202e}x\r}";
+        let id = sources.add("a\u{1b}[2J.attn", text);
+        let span = Span { source: id, start: 30, end: 31 };
+        let d = Diagnostic::error(span, "found `\u{1b}`").saying("\u{7}").note("\u{9b}").help("\u{202e}");
+        let shown = render(&[d], &sources, false);
+        assert!(!shown.chars().any(|c| is_control(c) && c != '\n'), "{shown:?}");
+        assert!(shown.contains("found `\\u{1b}`") && shown.contains("?]0;title?"), "{shown}");
+        // Every place is where it was.
+        assert_eq!(harmless(text).len(), text.len());
+        assert!(harmless(text).is_char_boundary(text.find('x').unwrap()));
+    }
 
     #[test]
     fn names_of_which_it_is_a_word_are_offered() {

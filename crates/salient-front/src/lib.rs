@@ -11,6 +11,7 @@ mod lower;
 mod parse;
 mod program;
 mod resolve;
+mod slips;
 pub mod source;
 mod value;
 
@@ -36,7 +37,11 @@ pub fn compile(
     let unreached = program.user_functions().into_iter().filter(|f| !reached.contains(&f.name.name));
     let unknown: Vec<Diagnostic> = unreached.flat_map(|f| resolve::check(&program, f)).collect();
     if unknown.is_empty() {
-        return lowered;
+        let slips = sources.user_files().iter().flat_map(slips::check);
+        return lowered.map(|mut lowered| {
+            lowered.warnings.extend(slips);
+            lowered
+        });
     }
     let mut errors = lowered.err().unwrap_or_default();
     errors.extend(unknown);

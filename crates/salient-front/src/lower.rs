@@ -12,6 +12,7 @@ mod axis_call;
 mod call;
 mod expr;
 mod index;
+mod lost;
 mod model;
 mod read;
 mod state;
@@ -24,7 +25,11 @@ use crate::diag::Diagnostic;
 use crate::program::Program;
 use crate::source::{Sources, Span};
 use crate::value::{Slot, Tensor, Value};
-use salient_ir::{AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, TypeError};
+use lost::Role;
+use salient_ir::{
+    AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, Op, Origin, Relation, TypeError,
+};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Functions in functions, at most.
@@ -35,6 +40,9 @@ const MAX_DEPTH: usize = 2000;
 const STACK: usize = 256 << 20;
 /// Nodes of a graph, at most: a loop that unrolls without end is refused.
 const MAX_NODES: usize = 1 << 20;
+
+/// Operators of which each reads the one before, at most: walks of a graph are as deep.
+const MAX_CHAIN: usize = 1 << 15;
 
 /// What the caller decides instead of the source: values of dimensions and of parameters in brackets.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +83,7 @@ pub(crate) type Eval<T> = Result<T, Fail>;
 struct Var<'a> {
     value: Value<'a>,
     span: Span,
+    role: Role,
 }
 
 /// An index in scope.
@@ -144,6 +153,12 @@ struct Lowerer<'a, 's> {
     trials: usize,
     /// Places at which numbers are drawn, so far.
     draws: i64,
+    /// Inputs and values of the user's functions, by where they are made.
+    made: BTreeMap<Span, (String, Role)>,
+    /// Where what was read so far was made.
+    read: RefCell<BTreeSet<Span>>,
+    /// Indices that leave their axis at some position, with what there is to say if nothing excludes that.
+    outside: Vec<(NodeId, Diagnostic)>,
 }
 
 /// Lowers a model; also names the functions that it reaches. Runs on a thread with a stack of its own, so that no input overflows the caller's.
@@ -175,9 +190,13 @@ pub(crate) fn lower<'a>(
                     guards: 0,
                     trials: 0,
                     draws: 0,
+                    made: BTreeMap::new(),
+                    read: RefCell::new(BTreeSet::new()),
+                    outside: Vec::new(),
                 };
                 lowerer.constants();
                 lowerer.model(model);
+                lowerer.unread();
                 let reached = std::mem::take(&mut lowerer.reached);
                 (lowerer.finish(), reached)
             })
@@ -195,6 +214,10 @@ impl<'a> Lowerer<'a, '_> {
             return Err(self.errors);
         }
         let graph = self.b.finish();
+        let beyond = beyond_limits(&graph, self.sources);
+        if !beyond.is_empty() {
+            return Err(beyond);
+        }
         let faults = salient_ir::verify::verify(&graph);
         assert!(faults.is_empty(), "lowering made a graph that is not well-formed: {faults:?}");
         Ok(Lowered { graph, warnings: self.warnings })
@@ -214,8 +237,12 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn define(&mut self, name: &str, value: Value<'a>, span: Span) {
+        self.define_as(name, value, span, Role::Other);
+    }
+
+    fn define_as(&mut self, name: &str, value: Value<'a>, span: Span, role: Role) {
         let scope = self.frame().scopes.last_mut().expect("a function has a scope");
-        scope.insert(name.to_owned(), Var { value, span });
+        scope.insert(name.to_owned(), Var { value, span, role });
     }
 
     /// Reports a failure, with the calls that led to it.
@@ -305,6 +332,45 @@ impl<'a> Lowerer<'a, '_> {
     fn describe(&self, value: &Value<'a>) -> String {
         value.as_tensor().map_or_else(|| value.describe(), |t| self.shape_text(t))
     }
+}
+
+/// What of a graph later steps need not be able to take: dimensions beyond limits that nobody wrote in one expression, and
+/// values that depend on each other over too many operators.
+fn beyond_limits(graph: &Graph, sources: &Sources) -> Vec<Diagnostic> {
+    let mut out: Vec<Diagnostic> = Vec::new();
+    let mut refuse = |origin: Option<Origin>, message: String| {
+        let found = match origin {
+            Some(origin) => Diagnostic::error(sources.span(origin), message),
+            None => Diagnostic::placeless(message),
+        };
+        if !out.contains(&found) {
+            out.push(found);
+        }
+    };
+    for id in graph.ids() {
+        let node = graph.node(id);
+        let own = if let Op::Extent(dim) = &node.op { dim.limit() } else { None };
+        if let Some(limit) = own {
+            refuse(node.origin, format!("this integer is too large: it has {limit}"));
+        }
+        let axes = node.axes.iter().map(|a| graph.axis(a));
+        for (axis, limit) in axes.filter_map(|axis| Some((axis, axis.extent.limit()?))) {
+            refuse(node.origin, format!("the axis `{}` is too long: its length has {limit}", axis.name));
+        }
+    }
+    for required in graph.requirements() {
+        let (Relation::Equal(a, b) | Relation::Divides(a, b) | Relation::AtMost(a, b)) = &required.relation;
+        if let Some(limit) = a.limit().or_else(|| b.limit()) {
+            refuse(required.origin, format!("this requirement is about an integer that has {limit}"));
+        }
+    }
+    if graph.depth() > MAX_CHAIN {
+        refuse(
+            None,
+            format!("this program is too deep: more than {MAX_CHAIN} operators, each reading the one before"),
+        );
+    }
+    out
 }
 
 /// A typing error of the graph at a place. What lowering checks itself it says better.

@@ -57,6 +57,7 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
                     constants.push(c);
                 }
                 Item::Function(f) => {
+                    errors.extend(repeated_names(f));
                     let name = f.name.name.as_str();
                     if Builtin::from_name(name).is_some() {
                         errors.push(
@@ -85,6 +86,14 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
     }
     let functions = functions.into_iter().map(|(name, (f, _))| (name, f)).collect();
     Ok(Program { functions, constants })
+}
+
+/// Names that a function gives to two of the things that it takes.
+fn repeated_names(f: &Function) -> Vec<Diagnostic> {
+    let names: Vec<&crate::ast::Ident> =
+        f.statics.iter().map(|s| &s.name).chain(f.params.iter().map(|p| &p.name)).collect();
+    let first = |n: usize| names[..n].iter().find(|o| o.name == names[n].name);
+    (0..names.len()).filter_map(|n| Some(twice(&names[n].name, names[n].span, first(n)?.span))).collect()
 }
 
 fn twice(name: &str, second: crate::Span, first: crate::Span) -> Diagnostic {

@@ -69,8 +69,9 @@ impl Sources {
         out
     }
 
-    /// Adds a file.
+    /// Adds a file. A byte order mark at its head is no part of the text.
     pub fn add(&mut self, name: &str, text: &str) -> SourceId {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let id = SourceId(u32::try_from(self.files.len()).expect("fewer than 2^32 files"));
         self.files.push(SourceFile { id, name: name.to_owned(), text: text.to_owned() });
         id

@@ -34,6 +34,28 @@ macro_rules! mistakes {
 }
 
 mistakes! {
+    fraction_of_dimensions: body("let scale = 1 / E\n    return x * scale");
+    integer_beyond_64_bits: "const N = 9223372036854775807 + 1\n\nmodel m(x: f32[T]) {\n    return x * N\n}\n";
+    least_integer_negated: "const N = (-9223372036854775807 - 1) / -1\n\nmodel m(x: f32[T]) {\n    return x * N\n}\n";
+    dimension_beyond_64_bits: "model m[N = 4294967296](x: f32[T]) {\n    let y[a: N * N + T] = x[a]\n    return y\n}\n";
+    dimension_of_a_great_power: body("let z[a: (T + D) ** 60] = x[0, 0] + a\n    return z");
+    axis_beyond_64_bits: body("let z = x\n    for l in 0..70 {\n        z = concat(z, z)\n    }\n    return z * y[0, 0]");
+    number_too_large: body("return x * 1e400");
+    number_too_large_for_f32: body("return x * 1e39");
+    remainder_by_zero: body("let z[t] = x[t, t % 0]\n    return z");
+    parameter_assigned: body("param w: f32[D]\n    let z = x * w\n    w = w * 0.5\n    return z");
+    constant_assigned: "const N = 2\n\nmodel m(x: f32[T]) {\n    N = 3\n    return x * N\n}\n";
+    input_assigned_and_lost: "model m(x: f32[T]) {\n    let y = x\n    x = x * 2\n    return y\n}\n";
+    inputs_of_one_name: "model m(x: f32[T], x: f32[D]) {\n    return x\n}\n";
+    arguments_of_one_name: "fn f[a](x, a) {\n    return x\n}\n\nmodel m(x: f32[T]) {\n    return x\n}\n";
+    parameter_over_an_input: body("param x: f32[T] = ones\n    return x");
+    let_in_a_loop: "model m(x: f32[T]) {\n    for i in 0..3 {\n        let x = x + 1\n    }\n    return x\n}\n";
+    value_never_read: "model m(x: f32[T], mask: bool[T]) {\n    let z = exp(x)\n    return x\n}\n";
+    index_before_the_first: "model m(x: f32[T]) {\n    let y[t: T] = x[t - 1]\n    return y\n}\n";
+    index_behind_the_last: "model m(x: f32[T]) {\n    let y[t: T] = x[t + 1]\n    return y\n}\n";
+    mask_by_infinity: "model m(s: f32[T, T]) {\n    let keep[i: T, j: T] = j <= i\n    return softmax(s + keep * -inf)\n}\n";
+    comment_for_a_quotient: "model m(x: f32[T]) {\n    return x // 2\n}\n";
+    part_without_the_axis: "model m(y: f32[T, D], o: f32[D]) {\n    return concat[t](y, o)\n}\n";
     unknown_name: body("return sofmax(x)");
     unknown_name_of_another_system: body("return reshape(x)");
     unknown_dimension: body("let z[t: N] = t\n    return z");

@@ -54,6 +54,104 @@ fn printed_graphs_read_back() {
     assert!(seen > 40, "{seen} examples were found");
 }
 
+/// What is shared is lowered and printed once, however often it is read; chains may be long.
+#[test]
+fn programs_that_grow_by_what_they_share_stay_small() {
+    let rounds = |n: usize, first: &str, round: &str, last: &str| {
+        format!(
+            "model m(x: f32[T], k: bool[T]) {{\n    {first}\n{}    {last}\n}}\n",
+            format!("    {round}\n").repeat(n)
+        )
+    };
+    let unread = "let keep = k";
+    for (times, first, round, last) in [
+        (60, unread, "let keep = keep and k", "return if keep then x else x"),
+        (10_000, unread, "keep = keep and k", "return if keep then x else x"),
+        (
+            40,
+            "let j[i: T] = if k[i] then i else 0",
+            "j[i: T] = j[i] + j[i]",
+            "let y[i: T] = x[j[i] % T]\n    return y",
+        ),
+        (
+            40,
+            "let s = 1.0 / sqrt(T)",
+            "s = s + s * s",
+            "param w: f32[T] = normal(s)\n    return if k then x * w else x",
+        ),
+    ] {
+        let text = graph(&rounds(times, first, round, last));
+        assert!(text.len() < 600 * times, "{round}: {}", text.len());
+        assert_eq!(graph(&text), text);
+    }
+}
+
+/// The parts of a concatenation without a name for their one position are where the other parts have theirs.
+#[test]
+fn a_part_of_one_position_is_one_position() {
+    let text = graph("model m(y: f32[T, D], o: f32[1, D]) {\n    return concat[t](y, o)\n}\n");
+    assert!(text.contains("-> (output: f32[T + 1, D])"), "{text}");
+}
+
+/// What a text editor puts before a text is none of it.
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_text() {
+    let plain = "model m(x: f32[T]) {\n    return x\n}\n";
+    assert_eq!(graph(&format!("\u{feff}{plain}")), graph(plain));
+}
+
+/// Constants at the ends of what can be written.
+#[test]
+fn no_constant_makes_the_compiler_panic() {
+    let values = [
+        "9223372036854775807",
+        "-9223372036854775807 - 1",
+        "-0.0",
+        "1e-400",
+        "1e-45",
+        "3.4028235e38",
+        "1e308",
+        "0",
+        "9007199254740993",
+        "inf",
+        "-inf",
+        "nan",
+        "true",
+    ];
+    for a in values {
+        for op in ["+", "-", "*", "/", "%", "**", "==", "<"] {
+            for b in values {
+                let text = format!(
+                    "const N = ({a}) {op} ({b})\nmodel m(x: f32[T]) {{\n    return if N == 0 then x else x * N\n}}\n"
+                );
+                let mut sources = Sources::new();
+                sources.add("test.attn", &text);
+                match compile(&sources, None, &Settings::default()) {
+                    Ok(lowered) => {
+                        assert_eq!(salient_ir::verify::verify(&lowered.graph), Vec::<String>::new())
+                    }
+                    Err(errors) => assert!(!render(&errors, &sources, false).is_empty()),
+                }
+            }
+        }
+    }
+    // Integers are exact in all of their 64 bits.
+    let exact = "const N = 9007199254740993 % 2\nmodel m(x: f32[T]) {\n    return x[N]\n}\n";
+    assert!(graph(exact).contains("x[1]"), "{}", graph(exact));
+}
+
+/// A parameter's path may be an input's name, and an index's.
+#[test]
+fn ports_of_one_name_read_back() {
+    for text in [
+        "model m(x: f32[T], y: f32[T]) {\n    param w: f32[T] as x\n    param v: f32[T] as y\n    return y * v * w + x\n}\n",
+        "model m(x: f32[T]) {\n    param w: f32[T] as x\n    param s: f32 as t\n    let z[t] = w[t] * s\n    return z, x\n}\n",
+    ] {
+        let first = graph(text);
+        assert_eq!(graph(&first), first);
+    }
+}
+
 /// A dump of a fused graph is a program too; a tensor and an axis may share a name in it.
 #[test]
 fn fused_operators_read_back() {

@@ -8,7 +8,11 @@ use std::sync::Arc;
 
 mod arithmetic;
 mod display;
+mod limit;
 pub(crate) mod set;
+
+pub use limit::Limit;
+use limit::Size;
 
 /// An interned-enough name: cheap to clone, ordered by text.
 pub type Name = Arc<str>;
@@ -17,11 +21,16 @@ pub type Name = Arc<str>;
 pub type Bindings = BTreeMap<Name, i64>;
 
 /// A dimension: a polynomial with integer coefficients over symbols and quotients.
+///
+/// Arithmetic never wraps and never grows without end: what leaves a [`Limit`] is a dimension that is *beyond* it, which
+/// has no value, of which nothing is proved, and which stays beyond whatever is added to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dim {
     /// Sorted by monomial, no zero coefficient; the empty monomial is the constant term. Shared: kernels of equal blocks
     /// are full of equal dimensions.
     terms: Arc<[(Vec<Atom>, i64)]>,
+    /// How large it is when written out: follows from the terms.
+    size: Size,
 }
 
 /// What a polynomial is made of.
@@ -33,6 +42,8 @@ enum Atom {
     Exact(Dim, Dim),
     /// A quotient rounded down, as extents of strided slices are.
     Floor(Dim, Dim),
+    /// What has left a limit; it is the whole dimension.
+    Beyond(Limit),
 }
 
 impl Atom {
@@ -40,6 +51,7 @@ impl Atom {
         match self {
             Atom::Symbol(name) => &**name == symbol,
             Atom::Exact(a, b) | Atom::Floor(a, b) => a.mentions(symbol) || b.mentions(symbol),
+            Atom::Beyond(_) => false,
         }
     }
 }
@@ -66,14 +78,17 @@ pub enum DimError {
     #[error("{0} is zero and divides")]
     ZeroDivisor(Dim),
     /// A value outside the range of 64-bit integers.
-    #[error("{0} is too large")]
+    #[error("{0} is too large for an integer of 64 bits")]
     Overflow(Dim),
+    /// A dimension that has left a limit while it was computed.
+    #[error("a dimension has {0}")]
+    Beyond(Limit),
 }
 
 impl Dim {
     /// The constant `n`.
     pub fn constant(n: i64) -> Dim {
-        if n == 0 { Dim { terms: Arc::default() } } else { Dim::term(Vec::new(), n) }
+        if n == 0 { Dim::of(Arc::default()) } else { Dim::term(Vec::new(), n) }
     }
 
     /// The named dimension.
@@ -87,11 +102,35 @@ impl Dim {
 
     /// One monomial, its atoms sorted, with a coefficient that is not zero.
     fn term(atoms: Vec<Atom>, coef: i64) -> Dim {
-        Dim { terms: Arc::new([(atoms, coef)]) }
+        Dim::of(Arc::new([(atoms, coef)]))
     }
 
     fn from_map(map: BTreeMap<Vec<Atom>, i64>) -> Dim {
-        Dim { terms: map.into_iter().filter(|(_, c)| *c != 0).collect() }
+        Dim::of(map.into_iter().filter(|(_, c)| *c != 0).collect())
+    }
+
+    /// A dimension of these terms, or one beyond the limit that they leave.
+    fn of(terms: Arc<[(Vec<Atom>, i64)]>) -> Dim {
+        match Size::of(&terms) {
+            Ok(size) => Dim { terms, size },
+            Err(limit) => Dim::beyond(limit),
+        }
+    }
+
+    /// The dimension that has left a limit.
+    fn beyond(limit: Limit) -> Dim {
+        Dim { terms: Arc::new([(vec![Atom::Beyond(limit)], 1)]), size: Size::default() }
+    }
+
+    /// The limit that it has left, if it has left one.
+    pub fn limit(&self) -> Option<Limit> {
+        let [(atoms, _)] = &*self.terms else { return None };
+        if let [Atom::Beyond(limit)] = atoms.as_slice() { Some(*limit) } else { None }
+    }
+
+    /// The first of two dimensions that has left a limit.
+    fn limit_of(&self, other: &Dim) -> Option<Dim> {
+        self.limit().or_else(|| other.limit()).map(Dim::beyond)
     }
 
     /// The value, if no symbol is in it.
@@ -131,6 +170,7 @@ impl Dim {
                     a.collect_symbols(out);
                     b.collect_symbols(out);
                 }
+                Atom::Beyond(_) => {}
             }
         }
     }
@@ -151,6 +191,7 @@ impl Dim {
                         let (a, b) = (a.substitute(with), b.substitute(with));
                         a.floor_div(&b).unwrap_or_else(|| Dim::atom(Atom::Floor(a, b)))
                     }
+                    Atom::Beyond(limit) => Dim::beyond(*limit),
                 };
                 term = &term * &value;
             }
@@ -175,7 +216,7 @@ impl Dim {
                         if d == 0 {
                             return Err(DimError::ZeroDivisor(b.clone()));
                         }
-                        if n % d != 0 {
+                        if n.checked_rem(d).ok_or_else(overflow)? != 0 {
                             let (num, den) = (a.clone(), b.clone());
                             return Err(DimError::NotDivisible { num, num_value: n, den, den_value: d });
                         }
@@ -186,8 +227,9 @@ impl Dim {
                         if d == 0 {
                             return Err(DimError::ZeroDivisor(b.clone()));
                         }
-                        n.div_euclid(d)
+                        arithmetic::quotient_down(n, d).ok_or_else(overflow)?
                     }
+                    Atom::Beyond(limit) => return Err(DimError::Beyond(*limit)),
                 };
                 product = product.checked_mul(value).ok_or_else(overflow)?;
             }
@@ -198,7 +240,7 @@ impl Dim {
 
     /// Whether it is proved that the value is never negative, every symbol being at least zero.
     pub fn is_nonnegative(&self) -> bool {
-        self.terms.iter().all(|(_, c)| *c >= 0)
+        self.limit().is_none() && self.terms.iter().all(|(_, c)| *c >= 0)
     }
 
     /// Whether `self <= other` is proved, every symbol being at least zero.
@@ -232,7 +274,7 @@ impl Dim {
         for term in self.terms.iter() {
             let term = Dim::term(term.0.clone(), term.1);
             match (term.as_constant(), by.as_constant()) {
-                (Some(c), Some(b)) if b != 0 => {
+                (Some(c), Some(b)) if b > 0 => {
                     quotient = &quotient + &Dim::constant(c.div_euclid(b));
                     rest = &rest + &Dim::constant(c.rem_euclid(b));
                 }
@@ -266,7 +308,7 @@ impl Dim {
     pub fn remainder_of(&self) -> Option<Dim> {
         self.terms.iter().flat_map(|(m, _)| m).find_map(|atom| match atom {
             Atom::Floor(p, q) if *self == p - &(q * &Dim::atom(atom.clone())) => Some(q.clone()),
-            Atom::Floor(..) | Atom::Symbol(_) | Atom::Exact(..) => None,
+            Atom::Floor(..) | Atom::Symbol(_) | Atom::Exact(..) | Atom::Beyond(_) => None,
         })
     }
 
@@ -281,6 +323,31 @@ impl Dim {
         }
     }
 
+    /// Every quotient in it that must come out even, with what it is divided by.
+    pub fn exact_quotients(&self) -> Vec<(Dim, Dim)> {
+        let mut out = Vec::new();
+        for atom in self.terms.iter().flat_map(|(m, _)| m) {
+            match atom {
+                Atom::Symbol(_) | Atom::Beyond(_) => {}
+                Atom::Exact(a, b) | Atom::Floor(a, b) => {
+                    out.extend(a.exact_quotients());
+                    out.extend(b.exact_quotients());
+                    if let Atom::Exact(..) = atom {
+                        out.push((a.clone(), b.clone()));
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether it is proved that this is zero where `other` is: it is a multiple of it, or of what `other` is a part of.
+    pub fn vanishes_with(&self, other: &Dim) -> bool {
+        let parts = other.exact_quotients();
+        let whole = parts.iter().find(|(a, b)| a.exact_div(b).as_ref() == Some(other));
+        self.reduce_div(other).is_some() || whole.is_some_and(|(a, _)| self.vanishes_with(a))
+    }
+
     /// The structure, for passes that turn dimensions into code: see [`DimNode`].
     pub fn to_node(&self) -> DimNode {
         let mut sum: Option<DimNode> = None;
@@ -292,6 +359,8 @@ impl Dim {
                     Atom::Exact(a, b) | Atom::Floor(a, b) => {
                         DimNode::Div(Box::new(a.to_node()), Box::new(b.to_node()))
                     }
+                    // Without a value: a call that asks for it is refused before anything runs.
+                    Atom::Beyond(_) => DimNode::Constant(0),
                 };
                 product = Some(match product {
                     None => node,
@@ -371,6 +440,53 @@ mod tests {
         // A quotient by what is no number stays what it is.
         let e = s("D").exact_div(&s("H")).unwrap();
         assert_eq!((&s("D") - &e).to_string(), "D - D / H");
+    }
+
+    #[test]
+    fn arithmetic_never_wraps() {
+        let (most, least, two, minus) = (i64::MAX, i64::MIN, Dim::constant(2), Dim::constant(-1));
+        for beyond in [
+            &Dim::constant(most) + &Dim::constant(1),
+            &Dim::constant(least) - &Dim::constant(1),
+            &Dim::constant(0) - &Dim::constant(least),
+            &(&s("T") * &Dim::constant(most)) + &s("T"),
+            &(&s("T") * &Dim::constant(1 << 40)) * &(&s("S") * &Dim::constant(1 << 40)),
+            Dim::constant(least).exact_div(&minus).unwrap(),
+            Dim::constant(least).floor_div(&minus).unwrap(),
+        ] {
+            assert_eq!(beyond.limit(), Some(Limit::Value));
+            assert_eq!(beyond.eval(&Bindings::new()), Err(DimError::Beyond(Limit::Value)));
+            // It stays beyond, and nothing is proved of it.
+            assert_eq!((&beyond - &beyond).limit(), Some(Limit::Value));
+            assert_eq!((&beyond * &two).limit(), Some(Limit::Value));
+            assert_eq!(beyond.exact_div(&beyond).unwrap().limit(), Some(Limit::Value));
+            assert!(!beyond.is_nonnegative() && !beyond.provably_le(&beyond));
+            assert_eq!(beyond.as_constant(), None);
+        }
+        assert_eq!(&Dim::constant(least) + &Dim::constant(most), minus);
+        let square = &s("T") * &s("T");
+        let large = Bindings::from([("T".into(), 1 << 32)]);
+        assert_eq!(square.eval(&large), Err(DimError::Overflow(square.clone())));
+        let quotient = s("T").floor_div(&s("S")).unwrap();
+        let bind = |t, s| Bindings::from([("T".into(), t), ("S".into(), s)]);
+        assert_eq!(quotient.eval(&bind(least, -1)), Err(DimError::Overflow(quotient.clone())));
+        assert_eq!(quotient.eval(&bind(7, -2)), Ok(-4));
+        assert_eq!(quotient.eval(&bind(-7, 2)), Ok(-4));
+        assert_eq!(s("T").exact_div(&s("S")).unwrap().eval(&bind(least, -1)).ok(), None);
+    }
+
+    #[test]
+    fn dimensions_do_not_grow_without_end() {
+        let sum =
+            ["A", "B", "C", "D", "E", "F", "G", "H"].map(s).iter().fold(Dim::constant(1), |a, b| &a + b);
+        let power = |base: &Dim, n: usize| (0..n).fold(Dim::constant(1), |p, _| &p * base);
+        assert_eq!(power(&sum, 3).limit(), None);
+        assert_eq!(power(&sum, 14).limit(), Some(Limit::Terms));
+        assert_eq!(power(&(&s("T") + &s("D")), 60).limit(), Some(Limit::Factors));
+        let halved = |d: Dim| &d.floor_div(&Dim::constant(2)).unwrap() + &Dim::constant(1);
+        assert_eq!((0..100).fold(s("T"), |d, _| halved(d)).limit(), Some(Limit::Nesting));
+        let squared = |d: Dim| &d * &halved(d.clone());
+        assert_eq!((0..20).fold(s("T"), |d, _| squared(d)).limit(), Some(Limit::Size));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
-use crate::graph::{Graph, Init, NodeId, Port};
+use crate::graph::{Graph, Init, NodeId, Output, Port};
 use crate::op::{FusedOp, MapOp, Op, ReduceOp};
+use crate::stack::with_room;
 use crate::ty::DType;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -55,6 +56,9 @@ pub enum EvalError {
     /// A result cannot be stored.
     #[error("the output `{0}`: {1}")]
     Output(Name, ArrayError),
+    /// A graph for whose depth there is no stack.
+    #[error("no stack could be made for a graph of this depth: {0}")]
+    NoRoom(String),
     /// A negative extent.
     #[error("the axis `{0}` has the negative length {1}")]
     NegativeExtent(Name, i64),
@@ -73,18 +77,19 @@ pub struct Data<'a> {
 ///
 /// `bindings` must give every symbol of the graph.
 pub fn eval(g: &Graph, bindings: &Bindings, data: Data<'_>) -> Result<Vec<(Name, Array)>, EvalError> {
-    let oracle = Oracle::new(g, bindings, data)?;
-    g.outputs()
-        .iter()
-        .map(|out| {
+    let outputs = || {
+        let oracle = Oracle::new(g, bindings, data)?;
+        let value = |out: &Output| {
             let values = oracle.tensor(out.node, &out.axes)?;
             let shape = out.axes.iter().map(|a| oracle.extents[a.index()] as usize).collect();
             let dtype = g.node(out.node).dtype;
             let array =
                 Array::from_f64(dtype, shape, &values).map_err(|e| EvalError::Output(out.name.clone(), e))?;
             Ok((out.name.clone(), array))
-        })
-        .collect()
+        };
+        g.outputs().iter().map(value).collect()
+    };
+    with_room(g.depth(), outputs).unwrap_or_else(|e| Err(EvalError::NoRoom(e.to_string())))
 }
 
 /// One evaluation of a graph: extents, data and the cells computed so far.
@@ -96,6 +101,8 @@ pub struct Oracle<'a> {
     inputs: Vec<Option<Vec<f64>>>,
     params: Vec<Option<Vec<f64>>>,
     memo: RefCell<Vec<Option<Memo>>>,
+    /// Scalar operators that are read in several places: what reads itself twice, again and again, is computed once.
+    shared: Vec<bool>,
 }
 
 /// The cells of one node over its free axes, row-major by axis id; `None` where not asked for yet.
@@ -113,6 +120,9 @@ const I64_END: f64 = 9_223_372_036_854_775_808.0;
 /// Above this many cells a node is not kept but computed anew at each use.
 const MEMO_CELLS: usize = 1 << 26;
 
+/// The same for a scalar operator, which is cheap.
+const SHARED_CELLS: usize = 1 << 20;
+
 /// The index at each axis, by the position of the axis in the graph.
 type Position = Vec<i64>;
 
@@ -128,6 +138,7 @@ impl<'a> Oracle<'a> {
             inputs: Vec::new(),
             params: Vec::new(),
             memo: RefCell::new((0..g.len()).map(|_| None).collect()),
+            shared: shared(g),
         };
         oracle.inputs = g
             .inputs()
@@ -204,11 +215,12 @@ impl<'a> Oracle<'a> {
     /// Where the value is kept, for operators that cost more than one step.
     fn cell(&self, id: NodeId, at: &Position) -> Result<Option<usize>, EvalError> {
         let node = self.g.node(id);
-        match node.op {
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        let most = match node.op {
+            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => MEMO_CELLS,
+            Op::Map(_) | Op::Concat(..) if self.shared[id.index()] => SHARED_CELLS,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => return Ok(None),
             Op::Map(_) | Op::At(_) | Op::Concat(..) => return Ok(None),
-        }
+        };
         let mut cell = 0usize;
         let mut count = 1usize;
         for axis in node.axes.iter() {
@@ -219,7 +231,7 @@ impl<'a> Oracle<'a> {
             cell = cell * n as usize + at[axis.index()] as usize;
             count = count.saturating_mul(n as usize);
         }
-        if count > MEMO_CELLS {
+        if count > most {
             return Ok(None);
         }
         let memo = &mut self.memo.borrow_mut()[id.index()];
@@ -363,6 +375,14 @@ impl<'a> Oracle<'a> {
     }
 }
 
+/// Whether each scalar operator or concatenation is an argument in several places.
+fn shared(g: &Graph) -> Vec<bool> {
+    let mut places = vec![0usize; g.len()];
+    g.ids().flat_map(|id| g.args(id)).for_each(|arg| places[arg.index()] += 1);
+    let several = |id: NodeId| matches!(g.op(id), Op::Map(_) | Op::Concat(..)) && places[id.index()] > 1;
+    g.ids().map(several).collect()
+}
+
 /// The position of the first greatest value; NaN counts as greatest; 0 if there is none.
 fn first_greatest(op: ReduceOp, values: &[f64]) -> usize {
     debug_assert_eq!(op, ReduceOp::ArgMax, "the only reduction by position");
@@ -463,6 +483,30 @@ mod tests {
             (vec![d, e], b.at_all(square, &[(d, it), (e, id)]).unwrap())
         });
         assert_eq!(y.unwrap(), [11., 21., 31., 12., 22., 32., 13., 23., 33.]);
+    }
+
+    #[test]
+    fn what_reads_itself_twice_is_computed_once() {
+        let y = run(|b, x, t, d| {
+            let half = b.constant(Const::f32(0.5));
+            let mut y = x;
+            for _ in 0..60 {
+                let sum = b.map(MapOp::Add, &[y, y]).unwrap();
+                y = b.map(MapOp::Mul, &[sum, half]).unwrap();
+            }
+            (vec![t, d], y)
+        });
+        assert_eq!(y.unwrap(), [1., 2., 3., 4., 5., 6.]);
+    }
+
+    #[test]
+    fn a_deep_graph_does_not_overflow_the_stack() {
+        let y = run(|b, x, t, d| {
+            let one = b.constant(Const::f32(1.0));
+            let deep = (0..20_000).fold(x, |y, _| b.map(MapOp::Add, &[y, one]).unwrap());
+            (vec![t, d], deep)
+        });
+        assert_eq!(y.unwrap()[0], 20_001.0);
     }
 
     #[test]

@@ -149,7 +149,8 @@ impl Requirement {
             }
             Relation::Divides(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
-                (y == 0 || x % y != 0).then(|| format!("{a} = {x} is not divisible by {b} = {y}"))
+                (y == 0 || x.checked_rem(y).is_some_and(|rest| rest != 0))
+                    .then(|| format!("{a} = {x} is not divisible by {b} = {y}"))
             }
             Relation::AtMost(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
@@ -271,6 +272,16 @@ impl Graph {
             }
         }
         Some(found)
+    }
+
+    /// Nodes on the longest way from a source to a node: what a walk that goes from users to arguments needs room for.
+    pub fn depth(&self) -> usize {
+        let mut depths: Vec<usize> = Vec::with_capacity(self.len());
+        for id in self.ids() {
+            let below = self.args(id).iter().map(|a| depths[a.index()]).max().unwrap_or(0);
+            depths.push(below + 1);
+        }
+        depths.into_iter().max().unwrap_or(0)
     }
 
     /// Whether each node depends on an input of the model, and not on parameters alone.

@@ -13,6 +13,7 @@ pub mod math;
 pub mod op;
 pub mod quantised;
 pub mod range;
+pub mod stack;
 pub mod text;
 pub mod ty;
 pub mod typing;
@@ -20,7 +21,7 @@ pub mod verify;
 
 pub use axis::{Axis, AxisId, AxisSet};
 pub use dim::set::{DimAt, Dims};
-pub use dim::{Bindings, Dim, DimError, DimNode, Name};
+pub use dim::{Bindings, Dim, DimError, DimNode, Limit, Name};
 pub use graph::builder::Builder;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,

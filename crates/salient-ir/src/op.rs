@@ -157,8 +157,8 @@ pub const MAPS: &[MapInfo] = &[
         2,
         Typing::Integer,
         false,
-        |a| (a[0] / a[1]).floor(),
-        "The quotient, rounded down."
+        |a| quotient(a[0], a[1]),
+        "The quotient, rounded down; zero if the second argument is."
     ),
     row!(
         Mod,
@@ -167,8 +167,8 @@ pub const MAPS: &[MapInfo] = &[
         2,
         Typing::Integer,
         false,
-        |a| a[0] - a[1] * (a[0] / a[1]).floor(),
-        "The remainder of the quotient rounded down."
+        |a| a[0] - a[1] * quotient(a[0], a[1]),
+        "The remainder of the quotient rounded down; the first argument if the second is zero."
     ),
     row!(Eq, "eq", Some("=="), 2, Typing::Compare, true, |a| truth(a[0] == a[1]), "Whether equal."),
     row!(Ne, "ne", Some("!="), 2, Typing::Compare, true, |a| truth(a[0] != a[1]), "Whether different."),
@@ -218,6 +218,10 @@ pub const MAPS: &[MapInfo] = &[
 
 fn low(a: f64) -> u32 {
     a as i64 as u32
+}
+
+fn quotient(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { (a / b).floor() }
 }
 
 fn lesser(a: f64, b: f64) -> f64 {
@@ -598,5 +602,7 @@ mod tests {
         let rem = MapOp::Mod.info().eval;
         assert_eq!((div(&[-1.0, 4.0]), rem(&[-1.0, 4.0])), (-1.0, 3.0));
         assert_eq!((div(&[7.0, 4.0]), rem(&[7.0, 4.0])), (1.0, 3.0));
+        assert_eq!((div(&[7.0, -4.0]), rem(&[7.0, -4.0])), (-2.0, -1.0));
+        assert_eq!((div(&[7.0, 0.0]), rem(&[7.0, 0.0])), (0.0, 7.0));
     }
 }

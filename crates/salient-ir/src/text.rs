@@ -16,7 +16,7 @@ pub fn print(g: &Graph) -> String {
 
 /// The name of each node as [`print`](fn@print) shows it; sources other than inputs and parameters have none.
 pub fn node_names(g: &Graph) -> Vec<Option<String>> {
-    names(g, &views_with_lines(g))
+    names(g, &Lines::of(g)).nodes
 }
 
 /// An f32 as a literal of the language: shortest text that reads back the same, always with a point.
@@ -43,11 +43,10 @@ type Env = BTreeMap<AxisId, String>;
 
 struct Printer<'a> {
     g: &'a Graph,
-    names: Vec<Option<String>>,
+    names: Names,
     /// The order in which a node's line lists its axes.
     order: Vec<Vec<AxisId>>,
-    /// Views with a line of their own: parts of a concatenation that would not show how long they are.
-    views: BTreeSet<NodeId>,
+    lines: Lines,
 }
 
 /// Whether a node has a line of its own.
@@ -74,29 +73,79 @@ fn views_with_lines(g: &Graph) -> BTreeSet<NodeId> {
 }
 
 /// Whether the use of a node shows how long an axis of it is: it stands by itself where a tensor has that axis.
-fn shows(g: &Graph, id: NodeId, axis: AxisId) -> bool {
-    match g.op(id) {
-        Op::At(replaced) => match (g.args(id)[0], g.op(g.args(id)[1])) {
-            (of, Op::Iota(to)) if *to == axis && g.extent(axis) == g.extent(*replaced) => {
-                shows(g, of, *replaced)
+fn shows(g: &Graph, mut id: NodeId, mut axis: AxisId) -> bool {
+    while let Op::At(replaced) = g.op(id) {
+        let (of, index) = (g.args(id)[0], g.args(id)[1]);
+        let renames = matches!(g.op(index), Op::Iota(to) if *to == axis);
+        if renames && g.extent(axis) == g.extent(*replaced) {
+            axis = *replaced;
+        } else if *replaced == axis {
+            return false;
+        }
+        id = of;
+    }
+    g.node(id).axes.contains(axis)
+}
+
+/// Words of an index that are written out in place, at most; a larger one goes by the name of its line.
+const LONGEST: usize = 64;
+/// The same for a view of views, each of which is written into the next.
+const LONGEST_VIEW: usize = 1 << 12;
+
+/// Which values have a line of their own, and which of them go by its name.
+struct Lines {
+    /// Views with a line: parts of a concatenation that would not show how long they are, and what would be too long.
+    views: BTreeSet<NodeId>,
+    /// Whether an index goes by the name of its line.
+    by_name: Vec<bool>,
+    /// Whether a value is written out, of indices and dimensions alone.
+    of_indices: Vec<bool>,
+}
+
+impl Lines {
+    fn of(g: &Graph) -> Lines {
+        let mut lines = Lines { views: views_with_lines(g), by_name: Vec::new(), of_indices: Vec::new() };
+        let mut words: Vec<usize> = Vec::with_capacity(g.len());
+        for id in g.ids() {
+            let args = g.args(id);
+            let of = |n: usize| words[args[n].index()];
+            let (mut length, mut by_name, mut of_indices) = (1, false, false);
+            match g.op(id) {
+                Op::Iota(_) | Op::Extent(_) | Op::Const(_) => of_indices = true,
+                Op::Map(_) => {
+                    length = (0..args.len()).fold(1, |sum: usize, n| sum.saturating_add(of(n)));
+                    by_name = length > LONGEST;
+                    of_indices = !by_name && args.iter().all(|a| lines.of_indices[a.index()]);
+                }
+                Op::At(_) if !lines.views.contains(&id) => {
+                    length = of(0).saturating_mul(1 + of(1));
+                    if length > LONGEST_VIEW {
+                        lines.views.insert(id);
+                        length = 1;
+                    }
+                }
+                Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) => {}
+                Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
             }
-            (of, _) => *replaced != axis && shows(g, of, axis),
-        },
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Map(_)
-        | Op::Reduce(..)
-        | Op::Concat(..)
-        | Op::CumSum(_)
-        | Op::Fused(..) => g.node(id).axes.contains(axis),
+            words.push(if by_name { 1 } else { length });
+            lines.by_name.push(by_name);
+            lines.of_indices.push(of_indices);
+        }
+        lines
     }
 }
 
+/// The names in a text.
+struct Names {
+    /// Of each node that has a line or is a port.
+    nodes: Vec<Option<String>>,
+    /// Of each input, and of each parameter.
+    inputs: Vec<String>,
+    params: Vec<String>,
+}
+
 /// A name for each node that has a line: the source's, then those of the outputs, then of whoever uses a node first.
-fn names(g: &Graph, views: &BTreeSet<NodeId>) -> Vec<Option<String>> {
+fn names(g: &Graph, written: &Lines) -> Names {
     let mut names: Vec<Option<String>> = vec![None; g.len()];
     let mut taken: HashSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
     // Names are only ever taken, so the search for a free number goes on where it last ended.
@@ -115,10 +164,25 @@ fn names(g: &Graph, views: &BTreeSet<NodeId>) -> Vec<Option<String>> {
             }
         }
     };
-    for id in g.ids() {
-        names[id.index()] = g.port(id).map(|p| claim(&identifier(&p.name), false));
+    // Inputs go by their own names; what else is stored has a name here and a path, which may be an input's name.
+    let is_state = |n: usize| g.states().iter().any(|s| s.input == n);
+    let mut inputs: Vec<String> = g.inputs().iter().map(|p| p.name.to_string()).collect();
+    for given in (0..inputs.len()).filter(|n| !is_state(*n)) {
+        claim(&inputs[given], false);
     }
-    let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id)) || views.contains(id)).collect();
+    for state in (0..inputs.len()).filter(|n| is_state(*n)) {
+        inputs[state] = claim(&identifier(&inputs[state]), false);
+    }
+    let index = |p: &crate::Port| p.axes.is_empty() && g.axes().any(|(_, a)| *a.name == *identifier(&p.name));
+    let params: Vec<String> = g.params().iter().map(|p| claim(&identifier(&p.name), index(p))).collect();
+    for id in g.ids() {
+        if let Op::Input(n) = g.op(id) {
+            names[id.index()] = Some(inputs[*n].clone());
+        } else if let Op::Param(n) = g.op(id) {
+            names[id.index()] = Some(params[*n].clone());
+        }
+    }
+    let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id)) || written.views.contains(id)).collect();
     for id in &lines {
         if let Some(name) = &g.node(*id).name {
             // A value without axes is written without brackets: its name must not be that of an index.
@@ -144,13 +208,13 @@ fn names(g: &Graph, views: &BTreeSet<NodeId>) -> Vec<Option<String>> {
             names[id.index()] = Some(claim(stem, true));
         }
     }
-    names
+    Names { nodes: names, inputs, params }
 }
 
 impl<'a> Printer<'a> {
     fn new(g: &'a Graph) -> Printer<'a> {
-        let views = views_with_lines(g);
-        let mut p = Printer { g, names: names(g, &views), order: vec![Vec::new(); g.len()], views };
+        let lines = Lines::of(g);
+        let mut p = Printer { g, names: names(g, &lines), order: vec![Vec::new(); g.len()], lines };
         p.choose_orders();
         p
     }
@@ -205,7 +269,7 @@ impl<'a> Printer<'a> {
             .map(|o| format!("{}: {}[{}]", o.name, g.node(o.node).dtype, self.dims(&o.axes)))
             .collect();
         let _ = writeln!(out, "{}) -> ({}) {{", inputs.join(", "), outputs.join(", "));
-        let names = self.state_names();
+        let names: Vec<&String> = g.states().iter().map(|s| &self.names.inputs[s.input]).collect();
         for (state, name) in g.states().iter().zip(&names) {
             let p = &g.inputs()[state.input];
             let path = if **name == *p.name { String::new() } else { format!(" as {}", p.name) };
@@ -220,15 +284,17 @@ impl<'a> Printer<'a> {
             let message = r.message.as_ref().map(|m| format!(", {m:?}")).unwrap_or_default();
             let _ = writeln!(out, "    require {relation}{message}");
         }
-        let params: BTreeMap<usize, NodeId> = g
-            .ids()
-            .filter_map(|id| if let Op::Param(n) = g.op(id) { Some((*n, id)) } else { None })
-            .collect();
-        for (n, p) in g.params().iter().enumerate() {
-            let name = match params.get(&n) {
-                Some(id) => self.names[id.index()].clone().expect("parameters are named"),
-                None => identifier(&p.name),
-            };
+        // What initialisers mention is there before all else, since they stand above.
+        let (of_inits, inits_alone) = (self.of_inits(), self.init_only());
+        let large: BTreeSet<NodeId> =
+            of_inits.iter().copied().filter(|id| self.lines.by_name[id.index()]).collect();
+        for id in &large {
+            let Op::Map(map) = self.g.op(*id) else { continue };
+            let name = self.names.nodes[id.index()].as_ref().expect("lines are named");
+            let body = self.written_out(*id, *map, &Env::new(), &mut AxisSet::new());
+            let _ = writeln!(out, "    let {name} = {body}");
+        }
+        for (p, name) in g.params().iter().zip(&self.names.params) {
             let init = match p.init {
                 None => String::new(),
                 Some(Init::Zeros) => " = zeros".to_owned(),
@@ -236,17 +302,15 @@ impl<'a> Printer<'a> {
                 Some(Init::Normal(s)) => format!(" = normal({})", self.scalar(s)),
                 Some(Init::Uniform(a, b)) => format!(" = uniform({}, {})", self.scalar(a), self.scalar(b)),
             };
-            let path = if name == *p.name { String::new() } else { format!(" as {}", p.name) };
+            let path = if **name == *p.name { String::new() } else { format!(" as {}", p.name) };
             let _ = writeln!(out, "    param {name}: {}{init}{path}", port(p));
         }
-        // What initialisers mention is there before all else, since they stand above.
-        let (of_inits, inits_alone) = (self.of_inits(), self.init_only());
         let first = g.ids().filter(|id| of_inits.contains(id));
         let lines = first.chain(g.ids().filter(|id| !of_inits.contains(id)));
-        for id in lines.filter(|id| self.has_line(*id) && !inits_alone.contains(id)) {
+        for id in lines.filter(|id| self.has_line(*id) && !inits_alone.contains(id) && !large.contains(id)) {
             let mut seen = AxisSet::new();
             let body = self.expression(id, &mut seen);
-            let name = self.names[id.index()].as_ref().expect("lines are named");
+            let name = self.names.nodes[id.index()].as_ref().expect("lines are named");
             let _ = writeln!(out, "    let {name}{} = {body}", self.header(&self.order[id.index()], &seen));
         }
         let (mut returned, mut updates) = (Vec::new(), Vec::new());
@@ -255,7 +319,7 @@ impl<'a> Printer<'a> {
             // What reads a state before the call must stand before the state's name changes its meaning.
             let held = |id: NodeId| g.states().iter().any(|s| *g.op(id) == Op::Input(s.input));
             let whole = self.order[o.node.index()] == o.axes && !held(o.node);
-            let name = match self.names[o.node.index()].clone().filter(|_| whole) {
+            let name = match self.names.nodes[o.node.index()].clone().filter(|_| whole) {
                 Some(name) => name,
                 None => {
                     let mut seen = AxisSet::new();
@@ -273,16 +337,6 @@ impl<'a> Printer<'a> {
         out.extend(updates);
         let _ = writeln!(out, "    return {}\n}}", returned.join(", "));
         out
-    }
-
-    /// The name of each state as an identifier. A state that nothing reads has no node to be named by.
-    fn state_names(&self) -> Vec<String> {
-        let node = |n: usize| self.g.ids().find(|id| *self.g.op(*id) == Op::Input(n));
-        let name = |s: &crate::State| match node(s.input) {
-            Some(id) => self.names[id.index()].clone().expect("ports are named"),
-            None => identifier(&self.g.inputs()[s.input].name),
-        };
-        self.g.states().iter().map(name).collect()
     }
 
     /// Every node that an initialiser mentions.
@@ -368,7 +422,7 @@ impl<'a> Printer<'a> {
         let list = |seen: &mut AxisSet| args.iter().map(|a| self.usage(*a, &env, seen)).collect::<Vec<_>>();
         match self.g.op(id) {
             Op::Map(map) => {
-                let of_indices = args.iter().all(|a| !self.has_line(*a) && self.of_indices(*a));
+                let of_indices = args.iter().all(|a| !self.has_line(*a) && self.lines.of_indices[a.index()]);
                 operator(*map, &list(seen), of_indices)
             }
             Op::Reduce(op, axis) => {
@@ -403,7 +457,7 @@ impl<'a> Printer<'a> {
 
     /// Whether a node has a line of its own here.
     fn has_line(&self, id: NodeId) -> bool {
-        has_line(self.g.op(id)) || self.views.contains(&id)
+        has_line(self.g.op(id)) || self.lines.views.contains(&id)
     }
 
     /// A view written out in place.
@@ -431,7 +485,7 @@ impl<'a> Printer<'a> {
                 None => format!("({dim})"),
             },
             Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis)),
-            Op::At(axis) if !self.views.contains(&id) => self.view(id, *axis, env, seen),
+            Op::At(axis) if !self.lines.views.contains(&id) => self.view(id, *axis, env, seen),
             Op::Input(_)
             | Op::Param(_)
             | Op::Map(_)
@@ -440,7 +494,7 @@ impl<'a> Printer<'a> {
             | Op::Concat(..)
             | Op::CumSum(_)
             | Op::Fused(..) => {
-                let name = self.names[id.index()].as_ref().expect("lines and ports are named");
+                let name = self.names.nodes[id.index()].as_ref().expect("lines and ports are named");
                 let axes = &self.order[id.index()];
                 if axes.is_empty() {
                     return name.clone();
@@ -464,24 +518,17 @@ impl<'a> Printer<'a> {
             return env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis));
         }
         let Op::Map(map) = self.g.op(id) else { return self.usage(id, env, seen) };
-        let args = self.g.args(id);
-        let shown: Vec<_> = args.iter().map(|a| in_parentheses(self.index(*a, env, seen))).collect();
-        operator(*map, &shown, args.iter().all(|a| self.of_indices(*a)))
+        if self.lines.by_name[id.index()] {
+            return self.usage(id, env, seen);
+        }
+        self.written_out(id, *map, env, seen)
     }
 
-    /// Whether a value is made of indices and dimensions alone.
-    fn of_indices(&self, id: NodeId) -> bool {
-        match self.g.op(id) {
-            Op::Iota(_) | Op::Extent(_) | Op::Const(_) => true,
-            Op::Map(_) => self.g.args(id).iter().all(|a| self.of_indices(*a)),
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Reduce(..)
-            | Op::At(_)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => false,
-        }
+    /// A scalar operator with its arguments written out in place.
+    fn written_out(&self, id: NodeId, map: MapOp, env: &Env, seen: &mut AxisSet) -> String {
+        let args = self.g.args(id);
+        let shown: Vec<_> = args.iter().map(|a| in_parentheses(self.index(*a, env, seen))).collect();
+        operator(map, &shown, args.iter().all(|a| self.lines.of_indices[a.index()]))
     }
 
     /// A scalar expression without axes, written out in place.

@@ -13,6 +13,9 @@ use groups::Groups;
 use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, Init, MapOp, NodeId, Op, Port, ReduceOp};
 use std::collections::HashMap;
 
+/// Operators of an index or a mask into which indices are substituted, at most.
+const LARGEST: usize = 1 << 10;
+
 /// What each free axis of a node is replaced by: nodes of the new graph, by axis of the old.
 type Subst = Vec<(AxisId, NodeId)>;
 
@@ -314,24 +317,15 @@ impl<'a> Renamer<'a> {
     }
 
     /// Whether a value depends on the axis only by where it reads another one: two views are one.
-    fn places(&self, x: NodeId, axis: AxisId) -> bool {
-        let args = self.g.args(x);
-        match self.g.op(x) {
-            Op::At(bound) => {
-                let inside = *bound != axis && self.g.node(args[0]).axes.contains(axis);
-                !inside || self.places(args[0], axis)
+    fn places(&self, mut x: NodeId, axis: AxisId) -> bool {
+        while let Op::At(bound) = self.g.op(x) {
+            let of = self.g.args(x)[0];
+            if *bound == axis || !self.g.node(of).axes.contains(axis) {
+                return true;
             }
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => false,
+            x = of;
         }
+        false
     }
 
     /// Builds a node that keeps the axis it works along, under the name that `subst` asks for where that is possible.
@@ -419,9 +413,13 @@ fn lookup(subst: &Subst, axis: AxisId) -> NodeId {
 /// expressions over them.
 fn transparent(g: &Graph) -> Vec<bool> {
     let mut out: Vec<bool> = Vec::with_capacity(g.len());
+    // Operators of each as a tree: what shares its parts would be taken apart, once for each way to read it.
+    let mut sizes: Vec<usize> = Vec::with_capacity(g.len());
     for id in g.ids() {
         let args = g.args(id);
-        let inside = args.iter().all(|a| out[a.index()]);
+        let size = args.iter().fold(1, |size: usize, a| size.saturating_add(sizes[a.index()]));
+        sizes.push(size);
+        let inside = size <= LARGEST && args.iter().all(|a| out[a.index()]);
         out.push(match g.op(id) {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => true,
             Op::At(_) => inside,

@@ -12,12 +12,14 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The same model with each concatenation of equal computations as one computation.
 pub(crate) fn batch(g: &Graph) -> Graph {
-    let candidates: BTreeSet<NodeId> = g.ids().filter(|id| parts(g, *id).is_some()).collect();
+    let heavy = heavy(g);
+    let parts = |id: NodeId| parts(g, id, &heavy);
+    let candidates: BTreeSet<NodeId> = g.ids().filter(|id| parts(*id).is_some()).collect();
     if candidates.is_empty() {
         return g.clone();
     }
     let batched = rewrite(g, |b, new, id| {
-        let parts = candidates.contains(&id).then(|| parts(g, id))??;
+        let parts = candidates.contains(&id).then(|| parts(id))??;
         together(g, b, new, &parts)
     });
     batched.0
@@ -31,29 +33,33 @@ struct Parts {
 }
 
 /// The parts of a node that concatenates reductions along one axis of theirs.
-fn parts(g: &Graph, id: NodeId) -> Option<Parts> {
+fn parts(g: &Graph, id: NodeId, heavy: &[bool]) -> Option<Parts> {
     let Op::Concat(whole, axes) = g.op(id) else { return None };
     let part = *axes.first()?;
     let values = g.args(id).to_vec();
     let alike = axes.iter().all(|a| *a == part) && values.iter().all(|v| g.node(*v).axes.contains(part));
     let distinct: BTreeSet<&NodeId> = values.iter().collect();
     let all = alike && values.len() > 1 && distinct.len() == values.len();
-    (all && values.iter().all(|v| is_heavy(g, *v))).then_some(Parts { whole: *whole, part, values })
+    (all && values.iter().all(|v| heavy[v.index()])).then_some(Parts { whole: *whole, part, values })
 }
 
-/// Whether a value is computed by a reduction, element by element after that.
-fn is_heavy(g: &Graph, id: NodeId) -> bool {
-    match g.op(id) {
-        Op::Reduce(..) | Op::Fused(..) => true,
-        Op::Map(_) | Op::At(_) => g.args(id).iter().any(|a| is_heavy(g, *a)),
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Concat(..)
-        | Op::CumSum(_) => false,
+/// Whether each value is computed by a reduction, element by element after that.
+fn heavy(g: &Graph) -> Vec<bool> {
+    let mut out: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        out.push(match g.op(id) {
+            Op::Reduce(..) | Op::Fused(..) => true,
+            Op::Map(_) | Op::At(_) => g.args(id).iter().any(|a| out[a.index()]),
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Concat(..)
+            | Op::CumSum(_) => false,
+        });
     }
+    out
 }
 
 fn together(g: &Graph, b: &mut Builder, new: &[NodeId], parts: &Parts) -> Option<NodeId> {

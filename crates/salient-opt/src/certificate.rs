@@ -203,10 +203,10 @@ fn scaled(g: &Graph, sum: NodeId) -> Vec<NodeId> {
 
 /// What the summed product is made of: elementwise, down to what is none of these or does not depend on the index.
 fn weights(g: &Graph, sum: NodeId, axis: AxisId) -> Vec<NodeId> {
-    let mut out = Vec::new();
+    let (mut out, mut seen) = (Vec::new(), HashSet::new());
     let mut stack = vec![g.args(sum)[0]];
     while let Some(id) = stack.pop() {
-        if out.contains(&id) || !g.node(id).axes.contains(axis) {
+        if !g.node(id).axes.contains(axis) || !seen.insert(id) {
             continue;
         }
         out.push(id);

@@ -8,6 +8,9 @@ use crate::rewrite::{copy, finish, rewrite};
 use salient_ir::{Builder, DType, Graph, MapOp, NodeId, Op};
 use std::collections::HashMap;
 
+/// Factors into which a product is taken apart, at most.
+const MOST: usize = 256;
+
 /// What a value is the product and the quotient of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Factors {
@@ -18,29 +21,23 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
-    /// The factors of a value, products and quotients for which `inner` says yes being taken apart.
+    /// The factors of a value, products and quotients for which `inner` says yes being taken apart, as long as there are
+    /// not too many: a product of a product by itself has as many as it likes.
     pub(crate) fn of(g: &Graph, id: NodeId, inner: &impl Fn(NodeId) -> bool) -> Factors {
         let mut out = Factors::default();
-        let args = g.args(id);
-        let mut part = |arg: NodeId, divides: bool| {
-            let is_product = matches!(g.op(arg), Op::Map(MapOp::Mul | MapOp::Div));
-            let mut factors = match is_product && inner(arg) {
-                true => Factors::of(g, arg, inner),
-                false => Factors { above: vec![arg], below: vec![] },
-            };
-            if divides {
-                std::mem::swap(&mut factors.above, &mut factors.below);
+        let mut stack = vec![(id, false)];
+        while let Some((at, divides)) = stack.pop() {
+            let quotient = *g.op(at) == Op::Map(MapOp::Div);
+            let product = quotient || *g.op(at) == Op::Map(MapOp::Mul);
+            let few = out.above.len() + out.below.len() + stack.len() < MOST;
+            if product && few && (at == id || inner(at)) {
+                let args = g.args(at);
+                stack.extend([(args[1], divides != quotient), (args[0], divides)]);
+            } else if divides {
+                out.below.push(at);
+            } else {
+                out.above.push(at);
             }
-            out.above.extend(factors.above);
-            out.below.extend(factors.below);
-        };
-        if let Op::Map(MapOp::Mul) = g.op(id) {
-            args.iter().for_each(|arg| part(*arg, false));
-        } else if let Op::Map(MapOp::Div) = g.op(id) {
-            part(args[0], false);
-            part(args[1], true);
-        } else {
-            out.above.push(id);
         }
         out
     }

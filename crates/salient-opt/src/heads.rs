@@ -83,7 +83,11 @@ struct Split {
 fn split(g: &Graph, id: NodeId) -> Option<Split> {
     let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
     let mut stack = g.args(id).to_vec();
+    let mut seen = BTreeSet::new();
     while let Some(at) = stack.pop() {
+        if !seen.insert(at) {
+            continue;
+        }
         match g.op(at) {
             Op::Map(_) => stack.extend(g.args(at)),
             Op::At(head) => {
@@ -172,23 +176,30 @@ fn has_scores(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
 
 /// An exponential, perhaps under a mask or renamed.
 fn is_exponential(g: &Graph, id: NodeId) -> bool {
-    let args = g.args(id);
-    match g.op(id) {
-        Op::Map(MapOp::Exp) => true,
-        Op::Map(MapOp::Select) => args[1..].iter().any(|a| is_exponential(g, *a)),
-        Op::Map(MapOp::Mul) => args.iter().any(|a| is_exponential(g, *a)),
-        Op::At(_) => is_exponential(g, args[0]),
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Map(_)
-        | Op::Reduce(..)
-        | Op::Concat(..)
-        | Op::CumSum(_)
-        | Op::Fused(..) => false,
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Map(MapOp::Exp) => return true,
+            Op::Map(MapOp::Select) => stack.extend(&args[1..]),
+            Op::Map(MapOp::Mul) => stack.extend(args),
+            Op::At(_) => stack.push(args[0]),
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::Concat(..)
+            | Op::CumSum(_)
+            | Op::Fused(..) => {}
+        }
     }
+    false
 }
 
 /// Axes, each with the index that takes its place.

@@ -6,6 +6,9 @@
 use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
 
+/// Operators of an index that are looked at, at most.
+const LARGEST: usize = 128;
+
 /// An index: so many times each axis's own, and what does not depend on one.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -21,8 +24,14 @@ impl Place {
         Place { terms: BTreeMap::new(), offset }
     }
 
-    /// The place that an integer expression is, if it is one.
+    /// The place that an integer expression is, if it is one and no larger than what a source writes.
     pub(crate) fn of(g: &Graph, id: NodeId) -> Option<Place> {
+        Place::within(g, id, &mut { LARGEST })
+    }
+
+    /// As [`Place::of`], where so many operators may still be looked at: an expression that shares its parts is large.
+    fn within(g: &Graph, id: NodeId, looks: &mut usize) -> Option<Place> {
+        *looks = looks.checked_sub(1)?;
         let args = g.args(id);
         match g.op(id) {
             Op::Iota(axis) => {
@@ -32,7 +41,7 @@ impl Place {
             Op::Extent(dim) => Some(Place::fixed(dim.clone())),
             Op::Const(c) if c.dtype().is_int() => Some(Place::fixed(Dim::constant(c.value() as i64))),
             Op::Map(MapOp::Add) => {
-                let (mut a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
+                let (mut a, c) = (Place::within(g, args[0], looks)?, Place::within(g, args[1], looks)?);
                 for (axis, times) in c.terms {
                     let term = a.terms.entry(axis).or_insert_with(|| Dim::constant(0));
                     *term = &*term + &times;
@@ -42,7 +51,7 @@ impl Place {
                 Some(a)
             }
             Op::Map(MapOp::Mul) => {
-                let (a, c) = (Place::of(g, args[0])?, Place::of(g, args[1])?);
+                let (a, c) = (Place::within(g, args[0], looks)?, Place::within(g, args[1], looks)?);
                 let (index, by) = if c.terms.is_empty() { (a, c.offset) } else { (c, a.offset.clone()) };
                 // A product of two indices is no place.
                 let alone = args.iter().any(|x| g.node(*x).axes.is_empty());

@@ -123,7 +123,10 @@ const SMALLEST_LIMIT: usize = 2_000;
 const GROWTH: usize = 30;
 
 fn run(rules: &[rules::Rule], graph: &Graph, options: &Options) -> Optimised {
-    run_parts(rules, graph, options, &Border::default()).0
+    // Passes walk from users to arguments, over views that they put in between as well.
+    let room = 2 * graph.depth();
+    salient_ir::stack::with_room(room, || run_parts(rules, graph, options, &Border::default()).0)
+        .unwrap_or_else(|e| panic!("no thread could be started: {e}"))
 }
 
 /// Optimises a graph with one block for each chain of equal ones. The second result says of each output whether it is

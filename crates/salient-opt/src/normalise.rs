@@ -17,7 +17,7 @@ pub(crate) type Classes = EGraph<Term, Known>;
 
 /// Every node of the graph as a class; the result gives the class of each node.
 pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp) -> Vec<Id> {
-    let mut n = Normaliser { classes, fp, axes: HashMap::new() };
+    let mut n = Normaliser { classes, fp, axes: HashMap::new(), negations: HashMap::new() };
     let mut ids: Vec<Id> = Vec::with_capacity(g.len());
     for id in g.ids() {
         let args: Vec<Id> = g.args(id).iter().map(|a| ids[a.index()]).collect();
@@ -40,6 +40,8 @@ struct Normaliser<'a> {
     classes: &'a mut Classes,
     fp: Fp,
     axes: HashMap<AxisId, Id>,
+    /// What conjunctions and disjunctions are when they do not hold.
+    negations: HashMap<Id, Id>,
 }
 
 impl Normaliser<'_> {
@@ -309,9 +311,14 @@ impl Normaliser<'_> {
             MapOp::Eq => self.compare(MapOp::Ne, child(0), child(1)),
             MapOp::Ne => self.compare(MapOp::Eq, child(0), child(1)),
             MapOp::And | MapOp::Or => {
+                if let Some(known) = self.negations.get(&x) {
+                    return *known;
+                }
                 let (a, b) = (self.not(child(0)), self.not(child(1)));
                 let dual = if op == MapOp::And { MapOp::Or } else { MapOp::And };
-                self.map(dual, &[a, b])
+                let negation = self.map(dual, &[a, b]);
+                self.negations.insert(x, negation);
+                negation
             }
             MapOp::Le
             | MapOp::Lt

@@ -19,18 +19,24 @@ pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
 
 /// Adds the products of two values of which one depends on the key, element by element inside the expression.
 pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out: &mut BTreeSet<NodeId>) {
-    match g.op(id) {
-        Op::Map(_) => g.args(id).iter().for_each(|a| find_scores(g, data, *a, key, out)),
-        Op::Reduce(..) => {
-            let operands = || g.args(g.args(id)[0]);
-            let along = |x: &&NodeId| g.node(**x).axes.contains(key);
-            let of_data = || operands().iter().all(|x| data[x.index()]);
-            if depth(g, id).is_some() && of_data() && operands().iter().filter(along).count() == 1 {
-                out.insert(id);
-            }
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
         }
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        match g.op(id) {
+            Op::Map(_) => stack.extend(g.args(id)),
+            Op::Reduce(..) => {
+                let operands = || g.args(g.args(id)[0]);
+                let along = |x: &&NodeId| g.node(**x).axes.contains(key);
+                let of_data = || operands().iter().all(|x| data[x.index()]);
+                if depth(g, id).is_some() && of_data() && operands().iter().filter(along).count() == 1 {
+                    out.insert(id);
+                }
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::normalise::Classes;
 use crate::rewrite::finish;
 use egg::Id;
 use salient_ir::{Builder, Const, Graph, MapOp, NodeId, Op};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The graph of the chosen terms. `roots` are the classes of the outputs of `g`, whose axes, ports and names it has.
 /// The second result gives the class of each node of the graph that has one.
@@ -111,10 +111,8 @@ impl Tidy<'_> {
             Tag::Map(MapOp::Mul) => self.product(child(0), child(1)),
             Tag::Map(MapOp::Add) => self.sum(child(0), child(1)),
             Tag::Map(op @ (MapOp::And | MapOp::Or)) => {
-                let mut parts = Vec::new();
-                self.flatten(op, class, &mut parts);
+                let mut parts = self.flattened(op, class);
                 parts.sort_by_key(|p| self.choice[p].digest);
-                parts.dedup();
                 (Op::Map(op), parts)
             }
             Tag::Map(op) => (Op::Map(op), values(0)),
@@ -178,12 +176,19 @@ impl Tidy<'_> {
         }
     }
 
-    fn flatten(&self, op: MapOp, class: Id, parts: &mut Vec<Id>) {
-        if self.tag(class) == Tag::Map(op) {
-            self.flatten(op, self.child(class, 0), parts);
-            self.flatten(op, self.child(class, 1), parts);
-        } else {
-            parts.push(class);
+    /// What a class joins by an operator, each once.
+    fn flattened(&self, op: MapOp, class: Id) -> Vec<Id> {
+        let (mut parts, mut seen, mut stack) = (Vec::new(), HashSet::new(), vec![class]);
+        while let Some(class) = stack.pop() {
+            if !seen.insert(class) {
+                continue;
+            }
+            if self.tag(class) == Tag::Map(op) {
+                stack.extend([self.child(class, 1), self.child(class, 0)]);
+            } else {
+                parts.push(class);
+            }
         }
+        parts
     }
 }

@@ -139,6 +139,10 @@ impl Ranges {
             MapOp::Neg => Some(&Dim::constant(0) - &arg(0)?),
             MapOp::IntDiv | MapOp::Mod => {
                 let (p, q) = (arg(0)?, arg(1)?);
+                // Loops divide by what is positive: a dimension that divides is at least one, or the call is refused.
+                if q.as_constant().is_some_and(|by| by <= 0) {
+                    return None;
+                }
                 if !p.is_nonnegative() && p.remainder_of().is_none() {
                     return None;
                 }

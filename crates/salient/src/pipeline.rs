@@ -12,7 +12,7 @@ use crate::timings::{Step, Timings};
 use salient_front::{Lowered, Settings, Sources, format, parse};
 use salient_ir::integers::Integers;
 use salient_ir::quantised::Coding;
-use salient_ir::{Graph, NodeId, Port, text};
+use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
 use salient_opt::Optimised;
@@ -154,12 +154,25 @@ fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> (Program,
     }
 }
 
+/// Refuses literals that compiled code, which has 32 bits for an integer, would cut. The words of a key are cut on purpose.
+fn integers_fit(graph: &Graph) -> Result<(), Error> {
+    for id in graph.ids() {
+        let Op::Const(Const::I64(n)) = *graph.op(id) else { continue };
+        let is_word = |user: &NodeId| *graph.op(*user) == Op::Map(MapOp::Philox);
+        if i32::try_from(n).is_err() && !graph.users(id).iter().all(is_word) {
+            return Err(Error::Code(format!("the integer {n} does not fit 32 bits")));
+        }
+    }
+    Ok(())
+}
+
 /// Graph to machine code.
 pub(crate) fn code(
     graph: &Graph,
     options: &Options,
     timings: &mut Timings,
 ) -> Result<(Compiled, Option<Integers>), Error> {
+    integers_fit(graph)?;
     let (program, integers) = kernels(graph, options, timings);
     Ok((timings.time(Step::Emit, || emit(program, options))?, integers))
 }

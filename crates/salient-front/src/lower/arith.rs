@@ -7,7 +7,7 @@ use crate::ast::{BinaryOp, CompareOp};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 use crate::value::{Tensor, Value, promote};
-use salient_ir::{Const, DType, Dim, MapOp, Name, NodeId, Op, TypeError, Typing};
+use salient_ir::{Const, DType, Dim, MapOp, Name, NodeId, Op, Relation, TypeError, Typing};
 
 impl<'a> Lowerer<'a, '_> {
     /// The value as a tensor: what is known when compiling becomes a literal.
@@ -15,8 +15,12 @@ impl<'a> Lowerer<'a, '_> {
         match value {
             Value::Tensor(t) => Ok(t),
             Value::Int(dim) => {
+                self.comes_out_even(&dim, span);
                 let node = self.b.extent_of(&dim);
                 Ok(Tensor { index: true, ..Tensor::scalar(node) })
+            }
+            Value::Float(x) if x.is_finite() && (x as f32).is_infinite() => {
+                Err(Diagnostic::error(span, format!("the number {x:?} is too large for f32")).into())
             }
             Value::Float(x) => Ok(Tensor::scalar(self.b.constant(Const::f32(x as f32)))),
             Value::Bool(x) => Ok(Tensor::scalar(self.b.constant(Const::Bool(x)))),
@@ -97,6 +101,7 @@ impl<'a> Lowerer<'a, '_> {
             DType::Bool => self.b.constant(Const::Bool(out != 0.0)),
             // Integers beyond 2^53 are not exact in f64: left to the graph.
             DType::I32 | DType::I64 if !out.is_finite() || out.abs() > 2f64.powi(53) => node,
+            DType::I32 if out != f64::from(out as i32) => node,
             DType::I32 => self.b.constant(Const::I32(out as i32)),
             DType::I64 => self.b.constant(Const::I64(out as i64)),
         })
@@ -112,9 +117,16 @@ impl<'a> Lowerer<'a, '_> {
         if args.iter().any(|(v, _)| matches!(v, Value::Poison)) {
             return Err(super::Fail::Reported);
         }
-        if let Some(folded) = fold(op, &args) {
-            return Ok(folded);
+        let divides = matches!(op, MapOp::IntDiv | MapOp::Mod);
+        if divides && args[1].0.as_int().is_some_and(|by| by.as_constant() == Some(0)) {
+            return Err(Diagnostic::error(args[1].1, "this divides by zero").into());
         }
+        match fold(op, &args) {
+            Some(Value::Int(folded)) => return self.integer(folded, span),
+            Some(folded) => return Ok(folded),
+            None => {}
+        }
+        self.warn_of_infinite_factor(op, &args, span);
         let target = self.element_type(info.typing, &args);
         let mut tensors = Vec::new();
         for (n, (value, place)) in args.into_iter().enumerate() {
@@ -136,8 +148,40 @@ impl<'a> Lowerer<'a, '_> {
         let floored = arithmetic && (op == MapOp::IntDiv || tensors.iter().any(|(t, _)| t.floored));
         let what = info.sign.unwrap_or(info.name).trim();
         let (pos, named, nodes) = self.broadcast(&tensors, what, span)?;
+        if divides {
+            self.may_divide(nodes[0], nodes[1], span);
+        }
         let node = self.map_node(op, &nodes, span)?;
         Ok(Value::Tensor(Tensor { node, pos, named, index, floored }))
+    }
+
+    /// An integer that arithmetic gave.
+    pub(super) fn integer(&self, dim: Dim, span: Span) -> Eval<Value<'a>> {
+        match dim.limit() {
+            None => Ok(Value::Int(dim)),
+            Some(limit) => {
+                let words = format!("it has {limit}");
+                Err(Diagnostic::error(span, "this integer is too large").saying(words).into())
+            }
+        }
+    }
+
+    /// Quotients in a dimension that becomes a value come out even, or the call is refused.
+    fn comes_out_even(&mut self, dim: &Dim, span: Span) {
+        for (num, den) in dim.exact_quotients() {
+            self.relation_once(Relation::Divides(num, den), span);
+        }
+    }
+
+    /// A dimension by which something is divided is at least one, or the call is refused; unless there is nothing to divide
+    /// where it is zero, as with the features of heads that have none.
+    fn may_divide(&mut self, whole: NodeId, by: NodeId, span: Span) {
+        let Op::Extent(by) = self.b.op(by).clone() else { return };
+        let one = Dim::constant(1);
+        let vanishes = |axis| self.b.extent(axis).vanishes_with(&by);
+        if !one.provably_le(&by) && !self.b.node(whole).axes.iter().any(vanishes) {
+            self.relation_once(Relation::AtMost(one, by), span);
+        }
     }
 
     /// The element type that the operator works in.
@@ -173,11 +217,15 @@ impl<'a> Lowerer<'a, '_> {
         }
         match (op, &a.0, &b.0) {
             (_, Value::Poison, _) | (_, _, Value::Poison) => Err(super::Fail::Reported),
-            (BinaryOp::Add, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x + y)),
-            (BinaryOp::Sub, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x - y)),
-            (BinaryOp::Mul, Value::Int(x), Value::Int(y)) => Ok(Value::Int(x * y)),
+            (BinaryOp::Add, Value::Int(x), Value::Int(y)) => self.integer(x + y, span),
+            (BinaryOp::Sub, Value::Int(x), Value::Int(y)) => self.integer(x - y, span),
+            (BinaryOp::Mul, Value::Int(x), Value::Int(y)) => self.integer(x * y, span),
             (BinaryOp::Div, Value::Int(x), Value::Int(y)) => match x.exact_div(y) {
-                Some(q) => Ok(Value::Int(q)),
+                // One divided by what is not known yet: only a number can be meant.
+                Some(_) if matches!(x.as_constant(), Some(1 | -1)) && y.as_constant().is_none() => {
+                    Err(self.a_fraction(x, y, (a.1, b.1), span))
+                }
+                Some(q) => self.integer(q, span),
                 None => Err(self.not_divisible(x, y, a.1, b.1, span)),
             },
             (BinaryOp::Div, _, _) => self.divide(a, b, span),
@@ -219,6 +267,14 @@ impl<'a> Lowerer<'a, '_> {
         };
         let integers = matches!(tensor, Value::Tensor(t) if self.dtype(t).is_int());
         (neutral && integers).then(|| tensor.clone())
+    }
+
+    fn a_fraction(&self, x: &Dim, y: &Dim, (left, right): (Span, Span), span: Span) -> super::Fail {
+        let (one, by) = (self.arithmetic_text(x, left), self.sources.text(right));
+        Diagnostic::error(span, format!("{one} is divisible by {y} only where that is 1"))
+            .saying("`/` between integers must come out even")
+            .help(format!("write `{one}.0 / {by}`, or `{one} / f32({by})`, for the number"))
+            .into()
     }
 
     fn not_divisible(&self, x: &Dim, y: &Dim, left: Span, right: Span, span: Span) -> super::Fail {
@@ -271,7 +327,8 @@ impl<'a> Lowerer<'a, '_> {
         };
         match (&a.0, whole) {
             (Value::Int(base), Some(n @ 0..=63)) if matches!(b.0, Value::Int(_)) => {
-                Ok(Value::Int((0..n).fold(Dim::constant(1), |p, _| &p * base)))
+                let power = (0..n).fold(Dim::constant(1), |p, _| &p * base);
+                self.integer(power, span)
             }
             (Value::Tensor(_), Some(n @ 2..=4)) => {
                 let mut out = a.clone();
@@ -334,8 +391,40 @@ pub(super) fn compare_dims(op: CompareOp, x: &Dim, y: &Dim) -> Option<bool> {
     })
 }
 
+/// The result of an operator on integers, exact in all 64 bits; a dimension beyond them where they do not hold it.
+fn fold_integers<'a>(op: MapOp, args: &[i64]) -> Option<Value<'a>> {
+    let dims: Vec<Dim> = args.iter().copied().map(Dim::constant).collect();
+    let compared = |op: CompareOp| compare_dims(op, &dims[0], &dims[1]).map(Value::Bool);
+    let quotient = || dims[0].floor_div(&dims[1]);
+    let out = match op {
+        MapOp::Neg => &Dim::constant(0) - &dims[0],
+        MapOp::Abs if args[0] < 0 => &Dim::constant(0) - &dims[0],
+        MapOp::Abs => dims[0].clone(),
+        MapOp::Add => &dims[0] + &dims[1],
+        MapOp::Sub => &dims[0] - &dims[1],
+        MapOp::Mul => &dims[0] * &dims[1],
+        MapOp::Min => Dim::constant(args[0].min(args[1])),
+        MapOp::Max => Dim::constant(args[0].max(args[1])),
+        MapOp::IntDiv => quotient()?,
+        MapOp::Mod => &dims[0] - &(&dims[1] * &quotient()?),
+        MapOp::Eq => return compared(CompareOp::Eq),
+        MapOp::Ne => return compared(CompareOp::Ne),
+        MapOp::Lt => return compared(CompareOp::Lt),
+        MapOp::Le => return compared(CompareOp::Le),
+        MapOp::ToI64 => dims[0].clone(),
+        MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh => return None,
+        MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Not | MapOp::ToF32 | MapOp::ToI32 => return None,
+        MapOp::Div | MapOp::Pow | MapOp::And | MapOp::Or | MapOp::Select | MapOp::Philox => return None,
+    };
+    Some(Value::Int(out))
+}
+
 /// The result where every argument is known when compiling.
 fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
+    let known: Option<Vec<i64>> = args.iter().map(|(v, _)| v.as_int()?.as_constant()).collect();
+    if let Some(folded) = known.and_then(|known| fold_integers(op, &known)) {
+        return Some(folded);
+    }
     let mut values = Vec::new();
     for (value, _) in args {
         values.push(match value {

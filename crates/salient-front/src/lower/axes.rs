@@ -6,6 +6,10 @@ use super::Lowerer;
 use crate::value::Slot;
 use salient_ir::axis::stored_names;
 use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
+use std::collections::HashMap;
+
+/// What nodes have become under replacements, inside an index or not: indices share their parts.
+type Known = HashMap<(NodeId, Vec<(AxisId, NodeId)>, bool), NodeId>;
 
 impl<'a> Lowerer<'a, '_> {
     /// Whether an axis would be confused with one of the others.
@@ -72,10 +76,16 @@ impl<'a> Lowerer<'a, '_> {
     ///
     /// A reading of a reading is one reading: indices are put into indices, down to where a value is computed.
     pub(super) fn replaced(&mut self, node: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
-        self.replaced_in(node, with, false)
+        self.replaced_in(node, with, false, &mut HashMap::new())
     }
 
-    fn replaced_in(&mut self, node: NodeId, with: &[(AxisId, NodeId)], is_index: bool) -> NodeId {
+    fn replaced_in(
+        &mut self,
+        node: NodeId,
+        with: &[(AxisId, NodeId)],
+        is_index: bool,
+        known: &mut Known,
+    ) -> NodeId {
         let free = self.b.node(node).axes.clone();
         let mut with: Vec<(AxisId, NodeId)> = with
             .iter()
@@ -85,18 +95,23 @@ impl<'a> Lowerer<'a, '_> {
         if with.is_empty() {
             return node;
         }
-        match self.b.op(node).clone() {
+        let key = (node, with.clone(), is_index);
+        if let Some(done) = known.get(&key) {
+            return *done;
+        }
+        let done = match self.b.op(node).clone() {
             Op::Iota(axis) => with.iter().find(|(a, _)| *a == axis).map_or(node, |(_, index)| *index),
             Op::At(axis) => {
                 let args = self.b.args(node);
-                let index = self.replaced_in(args[1], &with, true);
+                let index = self.replaced_in(args[1], &with, true, known);
                 with.retain(|(a, _)| *a != axis);
                 with.push((axis, index));
-                self.replaced_in(args[0], &with, is_index)
+                self.replaced_in(args[0], &with, is_index, known)
             }
             Op::Map(op) if is_index => {
+                let args = self.b.args(node);
                 let args: Vec<NodeId> =
-                    self.b.args(node).into_iter().map(|a| self.replaced_in(a, &with, true)).collect();
+                    args.into_iter().map(|a| self.replaced_in(a, &with, true, known)).collect();
                 self.folded(op, &args).expect("the types are those of the original")
             }
             Op::Map(_)
@@ -108,6 +123,8 @@ impl<'a> Lowerer<'a, '_> {
             | Op::Concat(..)
             | Op::CumSum(_)
             | Op::Fused(..) => self.b.at_all(node, &with).expect("indices are integers"),
-        }
+        };
+        known.insert(key, done);
+        done
     }
 }

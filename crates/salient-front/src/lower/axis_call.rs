@@ -270,6 +270,23 @@ impl<'a> Lowerer<'a, '_> {
                 .also(first.3, format!("this is {}", self.shape_text(&first.0)))
                 .into());
         }
+        let known = parts.iter().find(|p| p.2 != usize::MAX).map(|p| (p.2, p.0.pos.len()));
+        if let (Some(name), Some((from_right, others))) = (&label, known) {
+            for (t, slot, place, at) in &mut parts {
+                if *place != usize::MAX || t.pos.is_empty() {
+                    continue;
+                }
+                // An axis of one position has no name: it is the one where the other parts have theirs.
+                let unit = t.pos.len().checked_sub(1 + from_right).filter(|n| t.pos[*n] == Slot::UNIT);
+                let Some(unit) = unit.filter(|_| t.pos.len() == others + 1) else {
+                    return Err(Diagnostic::error(*at, format!("this part has no axis called `{name}`"))
+                        .saying(format!("this is {}", self.shape_text(t)))
+                        .help(format!("give it one, of one position: `let part[{name}: 1, …] = …`"))
+                        .into());
+                };
+                (*slot, *place) = (t.pos.remove(unit), from_right);
+            }
+        }
         self.one_after_the_other(parts, label, "concat", span)
     }
 

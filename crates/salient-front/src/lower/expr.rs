@@ -51,7 +51,7 @@ impl<'a> Lowerer<'a, '_> {
             ExprKind::Unary(op, x) => {
                 let value = self.expr(x)?;
                 match (op, &value) {
-                    (UnaryOp::Neg, Value::Int(d)) => Ok(Value::Int(&Dim::constant(0) - d)),
+                    (UnaryOp::Neg, Value::Int(d)) => self.integer(&Dim::constant(0) - d, e.span),
                     (UnaryOp::Neg, _) => self.map(MapOp::Neg, vec![(value, x.span)], e.span),
                     (UnaryOp::Not, _) => self.map(MapOp::Not, vec![(value, x.span)], e.span),
                 }
@@ -109,7 +109,8 @@ impl<'a> Lowerer<'a, '_> {
                 }
                 // A tensor and an index may share a name: only the tensor can be read.
                 let tensor = if let ExprKind::Name(name) = &target.kind {
-                    self.lookup(name).filter(|v| v.value.as_tensor().is_some()).map(|v| v.value.clone())
+                    let named = self.lookup(name).filter(|v| v.value.as_tensor().is_some());
+                    named.map(|v| self.read_from(v))
                 } else {
                     None
                 };
@@ -134,7 +135,7 @@ impl<'a> Lowerer<'a, '_> {
         }
         if let Some(var) = self.lookup(name) {
             let poison = matches!(var.value, Value::Poison);
-            return if poison { Err(Fail::Reported) } else { Ok(var.value.clone()) };
+            return if poison { Err(Fail::Reported) } else { Ok(self.read_from(var)) };
         }
         if let Some(f) = self.program.function(name) {
             return Ok(Value::Function(FunctionValue { callee: Callee::Declared(f), statics: Vec::new() }));
@@ -157,10 +158,10 @@ impl<'a> Lowerer<'a, '_> {
         if self.bound(name).is_some() {
             return None;
         }
-        match self.lookup(name).map(|v| &v.value) {
-            Some(Value::Function(f)) if f.statics.is_empty() => return Some(f.callee),
-            Some(_) => return None,
-            None => {}
+        if let Some(var) = self.lookup(name) {
+            let Value::Function(f) = &var.value else { return None };
+            self.read_from(var);
+            return f.statics.is_empty().then_some(f.callee);
         }
         let declared = self.program.function(name).map(Callee::Declared);
         declared.or_else(|| Builtin::from_name(name).map(Callee::Builtin))

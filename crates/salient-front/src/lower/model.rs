@@ -1,5 +1,6 @@
 //! What a model stores: its inputs, its parameters under their paths, its outputs; and the model as a whole.
 
+use super::lost::Role;
 use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, typing};
 use crate::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, StmtKind, Type};
 use crate::diag::{Diagnostic, did_you_mean, listed};
@@ -29,7 +30,8 @@ impl<'a> Lowerer<'a, '_> {
         self.outermost(None);
         for c in self.program.constants.clone() {
             let value = self.constant_value(c);
-            self.constants.insert(c.name.name.clone(), Var { value, span: c.name.span });
+            let var = Var { value, span: c.name.span, role: Role::Const };
+            self.constants.insert(c.name.name.clone(), var);
         }
         self.frames.pop();
     }
@@ -84,7 +86,8 @@ impl<'a> Lowerer<'a, '_> {
             let node = self.b.input(&p.name.name, &axes, dtype, Some(p.name.span.origin()));
             let node = self.without_units(node, &axes);
             let t = Tensor { pos: slots, ..Tensor::scalar(node) };
-            self.define(&p.name.name, Value::Tensor(t), p.name.span);
+            self.note_made(&p.name.name, p.name.span, Role::Input);
+            self.define_as(&p.name.name, Value::Tensor(t), p.name.span, Role::Input);
         }
         self.body(&f.body);
         self.leave_scope();
@@ -264,6 +267,7 @@ impl<'a> Lowerer<'a, '_> {
         if decl.is_some_and(|f| f.kind == Kind::Model) {
             self.symbols_in(&p.ty);
         }
+        self.hides_nothing(&p.name)?;
         let (dtype, dims) = self.stored_type(&p.ty)?;
         let mut segments = self.here().path.clone();
         match &p.path {
@@ -301,7 +305,7 @@ impl<'a> Lowerer<'a, '_> {
                 ));
             }
             let t = Tensor { pos, ..Tensor::scalar(node.expect("a declared parameter has a node")) };
-            self.define(&p.name.name, Value::Tensor(t), p.name.span);
+            self.define_as(&p.name.name, Value::Tensor(t), p.name.span, Role::Param);
             return Ok(());
         }
         let init = p.init.as_ref().map(|e| self.init(e)).transpose()?;
@@ -312,7 +316,8 @@ impl<'a> Lowerer<'a, '_> {
         let weight =
             Weight { node: Some(node), pos: pos.clone(), dims, dtype, span: p.name.span, call, explicit };
         self.weights.insert(path, weight);
-        self.define(&p.name.name, Value::Tensor(Tensor { pos, ..Tensor::scalar(node) }), p.name.span);
+        let value = Value::Tensor(Tensor { pos, ..Tensor::scalar(node) });
+        self.define_as(&p.name.name, value, p.name.span, Role::Param);
         Ok(())
     }
 

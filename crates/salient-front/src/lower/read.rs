@@ -138,6 +138,7 @@ impl<'a> Lowerer<'a, '_> {
                 .into());
         }
         if let Some(axis) = slot.axis {
+            self.note_outside(index_tensor.node, &extent, index.span);
             out.with.push((axis, index_tensor.node));
         }
         out.pos.extend(index_tensor.pos);

@@ -138,6 +138,7 @@ impl<'a> Lowerer<'a, '_> {
 
     fn next_value(&mut self, open: &Open) -> Eval<()> {
         let Some(var) = self.lookup(&open.name).cloned() else { return Ok(()) };
+        self.read_from(&var);
         let (name, span) = (&open.name, var.span);
         if matches!(var.value, Value::Poison) {
             return Err(Fail::Reported);

@@ -2,6 +2,7 @@
 //!
 //! Parameters and the model as a whole are in [`super::model`].
 
+use super::lost::Role;
 use super::{Eval, Fail, Lowerer, Var};
 use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind, Range, Stmt, StmtKind, Target, Type};
 use crate::diag::{Diagnostic, counted, did_you_mean};
@@ -65,6 +66,7 @@ impl<'a> Lowerer<'a, '_> {
             }
             StmtKind::Assign(targets, value) => {
                 for target in targets {
+                    self.may_change(&target.name)?;
                     if self.lookup(&target.name.name).is_none() {
                         let frame = self.here();
                         let known = frame.scopes.iter().flat_map(|s| s.keys()).map(String::as_str);
@@ -83,7 +85,7 @@ impl<'a> Lowerer<'a, '_> {
             StmtKind::State(cells) => self.state(cells),
             StmtKind::Const(c) => {
                 let value = self.constant_value(c);
-                self.define(&c.name.name, value, c.name.span);
+                self.define_as(&c.name.name, value, c.name.span, Role::Const);
                 Ok(())
             }
             StmtKind::Require(condition, message) => {
@@ -176,13 +178,15 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Gives a name its value: in the innermost scope, or where it is defined already.
     fn assign(&mut self, name: &str, value: Value<'a>, span: Span, assign: bool) {
+        let role = if assign { self.changed_role(name) } else { Role::Value };
+        self.note_made(name, span, role);
         let frame = self.frame();
         let holds = frame.scopes.iter_mut().rev().find(|s| assign && s.contains_key(name));
         match holds {
             Some(scope) => {
-                scope.insert(name.to_owned(), Var { value, span });
+                scope.insert(name.to_owned(), Var { value, span, role });
             }
-            None => self.define(name, value, span),
+            None => self.define_as(name, value, span, role),
         }
     }
 
@@ -213,7 +217,7 @@ impl<'a> Lowerer<'a, '_> {
             };
             *slot = n;
         }
-        if out[1] - out[0] > 4096 {
+        if out[1].saturating_sub(out[0]) > 4096 {
             return Err(
                 Diagnostic::error(range.low.span.to(range.high.span), "a loop may have 4096 rounds").into()
             );
@@ -255,7 +259,7 @@ impl<'a> Lowerer<'a, '_> {
             let (n, d) = (self.dimension(a)?, self.dimension(b)?);
             return match (n.as_constant(), d.as_constant()) {
                 (Some(_), Some(0)) => Err(Diagnostic::error(b.span, "this divides by zero").into()),
-                (Some(p), Some(q)) if p % q == 0 => Ok(()),
+                (Some(p), Some(q)) if p.checked_rem(q).is_none_or(|rest| rest == 0) => Ok(()),
                 (Some(_), Some(_)) => {
                     let (p, q) = (self.arithmetic_text(&n, a.span), self.arithmetic_text(&d, b.span));
                     Err(unmet(span, message, Some(format!("{p} is not divisible by {q}, required here"))))
@@ -311,6 +315,13 @@ impl<'a> Lowerer<'a, '_> {
         Err(Diagnostic::error(span, "a requirement speaks about dimensions")
             .saying(format!("this is {}", self.describe(value)))
             .into())
+    }
+
+    /// A relation that arithmetic relies on, unless it is required already.
+    pub(super) fn relation_once(&mut self, relation: Relation, span: Span) {
+        if !self.b.requirements().iter().any(|r| r.relation == relation) {
+            self.relation(relation, None, span);
+        }
     }
 
     fn relation(&mut self, relation: Relation, message: Option<&str>, span: Span) {

@@ -1,6 +1,7 @@
 //! Types against values: binds dimensions, and shows both sides where they clash.
 
 use super::call::Given;
+use super::lost::Role;
 use super::{Eval, Fail, Lowerer};
 use crate::ast::{BinaryOp, Expr, ExprKind, Extent, Function, Kind, Parameter, Results, Type};
 use crate::diag::{Diagnostic, counted, did_you_mean};
@@ -66,7 +67,7 @@ impl<'a> Lowerer<'a, '_> {
                 Some(ty) => self.fit(param, ty, given.value, given.span, &mut pairs)?,
                 None => given.value,
             };
-            self.define(&param.name.name, value, given.span);
+            self.define_as(&param.name.name, value, given.span, Role::Given);
         }
         self.settle_pairs(f, &mut pairs)?;
         for s in f.statics.iter().filter(|s| !s.axis) {
@@ -276,7 +277,10 @@ impl<'a> Lowerer<'a, '_> {
             _ => return Ok(Progress::Later),
         };
         match rest {
-            Some(rest) => self.solve(open, rest, pair),
+            Some(rest) => {
+                self.integer(rest.clone(), pair.place)?;
+                self.solve(open, rest, pair)
+            }
             None => Err(Diagnostic::error(pair.place, format!("{actual} is not divisible by {k}"))
                 .saying(format!(
                     "{}: {actual} where `{}` stands",
@@ -377,7 +381,7 @@ impl<'a> Lowerer<'a, '_> {
 
     pub(super) fn define_root(&mut self, name: &str, value: Value<'a>, span: Span) {
         let scope = self.frame().scopes.first_mut().expect("a function has a scope");
-        scope.insert(name.to_owned(), super::Var { value, span });
+        scope.insert(name.to_owned(), super::Var { value, span, role: Role::Other });
     }
 
     /// The names in a dimension that nothing has bound, each once.

@@ -201,7 +201,12 @@ impl Tree {
                     .into()),
             },
             Rule::float => {
-                let value = text.replace('_', "").parse().expect("the grammar's floats are Rust's");
+                let value: f64 = text.replace('_', "").parse().expect("the grammar's floats are Rust's");
+                if value.is_infinite() {
+                    return Err(Diagnostic::error(span, format!("`{text}` is too large for a number"))
+                        .help("infinity is written `inf`")
+                        .into());
+                }
                 leaf(ExprKind::Float(value))
             }
             Rule::truth => leaf(ExprKind::Bool(text == "true")),

@@ -1,7 +1,7 @@
 //! Sums, products and quotients of dimensions, in normal form: what provably comes out even is cancelled, and fractions of
 //! one monomial are joined.
 
-use super::{Atom, Dim};
+use super::{Atom, Dim, Limit, limit};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Dim {
@@ -11,8 +11,12 @@ impl Dim {
         if by.as_constant() == Some(0) {
             return None;
         }
+        if let Some(beyond) = self.limit_of(by) {
+            return Some(beyond);
+        }
         if let (Some(a), Some(b)) = (self.as_constant(), by.as_constant()) {
-            return (a % b == 0).then(|| Dim::constant(a / b));
+            let even = a.checked_rem(b).is_none_or(|rest| rest == 0);
+            return even.then(|| checked(a.checked_div(b)));
         }
         if let Some(q) = self.reduce_div(by) {
             return Some(q);
@@ -31,8 +35,11 @@ impl Dim {
         if by.as_constant() == Some(0) {
             return None;
         }
+        if let Some(beyond) = self.limit_of(by) {
+            return Some(beyond);
+        }
         if let (Some(a), Some(b)) = (self.as_constant(), by.as_constant()) {
-            return Some(Dim::constant(a.div_euclid(b)));
+            return Some(checked(quotient_down(a, b)));
         }
         if let Some(q) = self.reduce_div(by) {
             return Some(q);
@@ -42,18 +49,21 @@ impl Dim {
 
     /// The quotient, where polynomial division proves that it is even.
     pub(super) fn reduce_div(&self, by: &Dim) -> Option<Dim> {
+        if self.limit_of(by).is_some() {
+            return None;
+        }
         if self == by {
             return Some(Dim::constant(1));
         }
         let [(by_atoms, by_coef)] = &*by.terms else {
             // A divisor of several terms: only a constant multiple of it.
             let (c0, c1) = (self.terms.first()?.1, by.terms.first()?.1);
-            return (c1 != 0 && c0 % c1 == 0 && *self == by * &Dim::constant(c0 / c1))
-                .then(|| Dim::constant(c0 / c1));
+            let even = c0.checked_rem(c1)? == 0;
+            return (even && *self == by * &Dim::constant(c0 / c1)).then(|| Dim::constant(c0 / c1));
         };
         let mut out = BTreeMap::new();
         for (atoms, coef) in self.terms.iter() {
-            if coef % by_coef != 0 {
+            if coef.checked_rem(*by_coef)? != 0 {
                 return None;
             }
             let mut rest = atoms.clone();
@@ -75,17 +85,20 @@ impl std::ops::Add for &Dim {
             (_, Some(0)) => return self.clone(),
             (Some(_) | None, _) => {}
         }
+        if let Some(beyond) = self.limit_of(other) {
+            return beyond;
+        }
         let mut map: BTreeMap<Vec<Atom>, i64> = self.terms.iter().cloned().collect();
         // Equal quotients that add up may come out even: three times `D / 3` is `D`.
         let mut quotients = Vec::new();
         for (atoms, coef) in other.terms.iter() {
-            let sum = map.get(atoms).map(|c| c + coef);
-            match sum {
-                Some(sum) if atoms.iter().any(|a| matches!(a, Atom::Exact(..))) => {
-                    map.remove(atoms);
-                    quotients.push((atoms.clone(), sum));
-                }
-                _ => *map.entry(atoms.clone()).or_insert(0) += coef,
+            let known = map.get(atoms).copied();
+            let Some(sum) = known.unwrap_or(0).checked_add(*coef) else { return Dim::beyond(Limit::Value) };
+            if known.is_some() && atoms.iter().any(|a| matches!(a, Atom::Exact(..))) {
+                map.remove(atoms);
+                quotients.push((atoms.clone(), sum));
+            } else {
+                map.insert(atoms.clone(), sum);
             }
         }
         let rest = Dim::from_map(map);
@@ -161,7 +174,8 @@ impl Dim {
         // What is left over has the sign of the whole, so that a sign that was plain stays plain.
         for (atoms, coef) in [(first.whole.clone(), num / den), (first.part(den), num % den)] {
             if coef != 0 {
-                *rest.entry(atoms).or_insert(0) += coef;
+                let sum: &mut i64 = rest.entry(atoms).or_insert(0);
+                *sum = sum.checked_add(coef)?;
             }
         }
         Some(Dim::from_map(rest))
@@ -178,6 +192,18 @@ impl Fraction {
         atoms.sort();
         atoms
     }
+}
+
+/// The constant, or a dimension beyond 64 bits where there is none.
+fn checked(n: Option<i64>) -> Dim {
+    n.map_or_else(|| Dim::beyond(Limit::Value), Dim::constant)
+}
+
+/// `n / d` rounded down, whatever the signs; `None` for a divisor of zero and beyond 64 bits.
+pub(super) fn quotient_down(n: i64, d: i64) -> Option<i64> {
+    let quotient = n.checked_div(d)?;
+    let rest = n % d;
+    Some(if rest != 0 && (rest < 0) != (d < 0) { quotient - 1 } else { quotient })
 }
 
 /// The greatest number that divides both; one if both are zero.
@@ -204,15 +230,30 @@ impl std::ops::Mul for &Dim {
             (_, Some(1)) => return self.clone(),
             (Some(_) | None, _) => {}
         }
-        let mut terms = Vec::new();
+        if let Some(beyond) = self.limit_of(other) {
+            return beyond;
+        }
+        if self.terms.len() * other.terms.len() > limit::PRODUCTS {
+            return Dim::beyond(Limit::Terms);
+        }
+        // Monomials that no quotient is in are gathered; what a quotient makes of others is added up.
+        let mut plain: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
+        let mut others = Vec::new();
         for (xa, xc) in self.terms.iter() {
             for (ya, yc) in other.terms.iter() {
+                let Some(coef) = xc.checked_mul(*yc) else { return Dim::beyond(Limit::Value) };
                 let mut atoms: Vec<Atom> = xa.iter().chain(ya).cloned().collect();
                 atoms.sort();
-                terms.push(cancel(atoms, xc.wrapping_mul(*yc)));
+                if atoms.iter().any(|a| matches!(a, Atom::Exact(..))) {
+                    others.push(cancel(atoms, coef));
+                    continue;
+                }
+                let sum = plain.entry(atoms).or_insert(0);
+                let Some(both) = sum.checked_add(coef) else { return Dim::beyond(Limit::Value) };
+                *sum = both;
             }
         }
-        terms.iter().fold(Dim::constant(0), |sum, term| &sum + term)
+        others.iter().fold(Dim::from_map(plain), |sum, term| &sum + term)
     }
 }
 

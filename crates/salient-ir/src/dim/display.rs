@@ -39,6 +39,7 @@ impl fmt::Display for Dim {
                     }
                     Atom::Exact(a, b) => write!(f, "{} / {}", Operand(a), Operand(b))?,
                     Atom::Floor(a, b) => write!(f, "({a}) // ({b})")?,
+                    Atom::Beyond(limit) => write!(f, "({limit})")?,
                 }
             }
         }

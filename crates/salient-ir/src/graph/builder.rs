@@ -54,11 +54,24 @@ impl Builder {
 
     /// The node of `from` with everything it depends on. Axis ids must mean the same in both graphs.
     pub fn copy(&mut self, from: &Graph, id: NodeId) -> NodeId {
-        let args: Args = from.args(id).into_iter().map(|a| self.copy(from, a)).collect();
-        let node = from.node(id);
-        let new = self.add(node.op.clone(), &args).expect("a node of a verified graph");
-        self.describe(new, node.name.as_ref(), node.origin);
-        new
+        // Each node once, arguments first: with a stack of its own, since graphs are deep.
+        let mut new: FxHashMap<NodeId, NodeId> = FxHashMap::default();
+        let mut stack = vec![id];
+        while let Some(at) = stack.last().copied() {
+            let args = from.args(at);
+            let missing: Vec<NodeId> = args.iter().copied().filter(|a| !new.contains_key(a)).collect();
+            if !new.contains_key(&at) && !missing.is_empty() {
+                stack.extend(missing);
+                continue;
+            }
+            stack.pop();
+            let args: Args = args.iter().map(|a| new[a]).collect();
+            let node = from.node(at);
+            let copied = self.add(node.op.clone(), &args).expect("a node of a verified graph");
+            self.describe(copied, node.name.as_ref(), node.origin);
+            new.insert(at, copied);
+        }
+        new[&id]
     }
 
     /// The axis of that name and extent.

@@ -136,7 +136,8 @@ impl<'g> Terms<'g> {
             Op::Map(op @ (MapOp::IntDiv | MapOp::Mod)) => {
                 let (p, q) = (self.polynomial(args[0], place), self.polynomial(args[1], place));
                 let ranges = self.ranges([&p, &q]);
-                let quotient = if ranges.nonnegative(&p) { ranges.quotient(&p, &q) } else { None };
+                let positive = q.as_constant().is_none_or(|by| by > 0);
+                let quotient = if positive && ranges.nonnegative(&p) { ranges.quotient(&p, &q) } else { None };
                 match quotient {
                     Some(quotient) if *op == MapOp::IntDiv => quotient,
                     Some(quotient) => &p - &(&q * &quotient),
