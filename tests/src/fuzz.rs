@@ -106,7 +106,12 @@ pub fn tokenizer_gguf(bytes: &[u8]) {
 
 fn through_tokenizer(path: &Path) {
     let Ok(tokenizer) = salient_text::Tokenizer::read(path) else { return };
-    for text in ["", "a plain sentence", "\u{feff}ä\u{0}\n\u{1f600} <s> [CLS] ##x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] {
+    for text in [
+        "",
+        "a plain sentence",
+        "\u{feff}ä\u{0}\n\u{1f600} <s> [CLS] ##x",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    ] {
         let Ok(encoded) = tokenizer.encode(text) else { continue };
         drop(tokenizer.decode(&encoded.ids));
     }

@@ -119,7 +119,8 @@ pub fn changed(graph: &Graph) -> Option<Graph> {
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
         Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
     };
-    let last = graph.ids().rev().find(|id| graph.node(*id).dtype == DType::F32 && other(graph.op(*id)).is_some())?;
+    let last =
+        graph.ids().rev().find(|id| graph.node(*id).dtype == DType::F32 && other(graph.op(*id)).is_some())?;
     let mut b = Builder::like(graph);
     let mut ids: Vec<NodeId> = Vec::new();
     for id in graph.ids() {

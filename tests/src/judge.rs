@@ -12,8 +12,8 @@
 
 pub mod range;
 
-use range::{Fault, Range, added, corners, growing, sum};
 use crate::ways::Call;
+use range::{Fault, Range, added, corners, growing, sum};
 use salient::{Bindings, Graph};
 use salient_ir::{AxisId, Const, DType, MapOp, NodeId, Op, ReduceOp};
 
@@ -78,7 +78,11 @@ pub fn judge(graph: &Graph, bindings: &Bindings, call: &Call) -> Option<Vec<Judg
         let tensor = court.tensor(id, call)?;
         court.tensors.push(tensor);
     }
-    graph.outputs().iter().map(|o| Some(Judged { name: o.name.to_string(), ranges: court.listed(o)? })).collect()
+    graph
+        .outputs()
+        .iter()
+        .map(|o| Some(Judged { name: o.name.to_string(), ranges: court.listed(o)? }))
+        .collect()
 }
 
 /// Whether the program must be refused for an index outside its axis, as far as that is certain.
@@ -236,7 +240,13 @@ fn known(r: Range) -> Option<bool> {
 fn compared(a: Range, b: Range, certain: bool, impossible: bool, of_nan: bool) -> Range {
     let numbers = a.is_number() && b.is_number();
     let may_be_nan = a.nan || b.nan;
-    let of_numbers = if certain { Some(true) } else if impossible { Some(false) } else { None };
+    let of_numbers = if certain {
+        Some(true)
+    } else if impossible {
+        Some(false)
+    } else {
+        None
+    };
     let result = match (numbers, may_be_nan) {
         (false, _) => Some(of_nan),
         (true, false) => of_numbers,
@@ -289,7 +299,10 @@ fn power(a: Range, b: Range) -> Range {
         return Range::ANY.of(&[a, b]);
     }
     let out = corners(a, b, f64::powf);
-    let slope = [a.lo, a.hi].into_iter().filter(|x| *x > 0.0 && x.is_finite()).fold(1.0, |m: f64, x| m.max(x.ln().abs()));
+    let slope = [a.lo, a.hi]
+        .into_iter()
+        .filter(|x| *x > 0.0 && x.is_finite())
+        .fold(1.0, |m: f64, x| m.max(x.ln().abs()));
     if out.is_number() && out.lo.is_finite() && out.hi.is_finite() {
         let error = out.magnitude() * slope * b.magnitude() * 1e-6;
         return out.wider(error);
@@ -322,7 +335,11 @@ fn logarithm(a: Range) -> Range {
         out.wild = true;
     }
     let approximate = out.approximate();
-    if approximate.lo.is_finite() && approximate.hi.is_finite() { approximate.wider(1e-7) } else { approximate }
+    if approximate.lo.is_finite() && approximate.hi.is_finite() {
+        approximate.wider(1e-7)
+    } else {
+        approximate
+    }
 }
 
 fn integers(op: MapOp, a: Range, b: Range) -> Range {
@@ -347,7 +364,8 @@ fn extremum(op: MapOp, a: Range, b: Range) -> Range {
         return Range::exactly(f64::NAN).of(&[a, b]);
     }
     let pick = if op == MapOp::Min { f64::min } else { f64::max };
-    Range { lo: pick(a.lo, b.lo), hi: pick(a.hi, b.hi), nan: a.nan || b.nan, wild: false, fault: Fault::No }.of(&[a, b])
+    Range { lo: pick(a.lo, b.lo), hi: pick(a.hi, b.hi), nan: a.nan || b.nan, wild: false, fault: Fault::No }
+        .of(&[a, b])
 }
 
 fn select(args: &[Range]) -> Range {
@@ -370,7 +388,11 @@ fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
     let b = args.get(1).copied().unwrap_or(a);
     match op {
         MapOp::Neg => {
-            if a.is_number() { Range { lo: -a.hi, hi: -a.lo, ..a } } else { a }
+            if a.is_number() {
+                Range { lo: -a.hi, hi: -a.lo, ..a }
+            } else {
+                a
+            }
         }
         MapOp::Abs => {
             if !a.is_number() {
@@ -383,7 +405,11 @@ fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         MapOp::Exp => growing(a, f64::exp).approximate(),
         MapOp::Sqrt if a.is_number() && a.lo < 0.0 => {
             let hi = a.hi.max(0.0).sqrt();
-            if a.hi < 0.0 { Range::exactly(f64::NAN).of(&[a]) } else { Range { lo: 0.0, hi, nan: true, wild: true, ..a } }
+            if a.hi < 0.0 {
+                Range::exactly(f64::NAN).of(&[a])
+            } else {
+                Range { lo: 0.0, hi, nan: true, wild: true, ..a }
+            }
         }
         MapOp::Sqrt => growing(a, f64::sqrt).rounded(),
         MapOp::Tanh => growing(a, f64::tanh).approximate(),
@@ -393,7 +419,13 @@ fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         MapOp::Cos => wave(a, f64::cos),
         MapOp::Recip => quotient(Range::exactly(1.0), a).rounded(),
         MapOp::Not => truth(known(a).map(|x| !x)).of(&[a]),
-        MapOp::ToF32 => if a.exact().is_some_and(|x| x.abs() < 1.6e7) { a } else { a.rounded() },
+        MapOp::ToF32 => {
+            if a.exact().is_some_and(|x| x.abs() < 1.6e7) {
+                a
+            } else {
+                a.rounded()
+            }
+        }
         MapOp::ToI32 | MapOp::ToI64 => whole(a),
         MapOp::Add if float => added(a, b),
         MapOp::Sub if float => added(a, map(MapOp::Neg, &[b], dtype)),

@@ -5,7 +5,7 @@ use crate::generate::{self, Data};
 use crate::judge;
 use crate::trial::{self, Failure, Kind, Report, Trial, Way, guarded};
 use crate::ways::Call;
-use salient::{Arrays, Bindings, Engine, Graph, Model, Options, Sources, Weights};
+use salient::{Arrays, Bindings, Graph, Model, Options, Sources, Weights};
 use salient_ir::text::print;
 
 /// Steps of a program: the longer, the more of the pipeline meets in it.
@@ -70,8 +70,10 @@ pub fn trial_of(seed: u64, data: Data) -> Result<Option<Trial>, Failure> {
 /// The failure.
 pub fn run(seed: u64, data: Data, ways: &[Way], tries: usize) -> Result<Report, Found> {
     let part = Part::of(seed);
-    let found =
-        |f: &Failure, text: String| Found { kind: f.kind, text: format!("seed {seed} {part:?} {data:?}\n{text}") };
+    let found = |f: &Failure, text: String| Found {
+        kind: f.kind,
+        text: format!("seed {seed} {part:?} {data:?}\n{text}"),
+    };
     let Some(trial) = trial_of(seed, data).map_err(|f| found(&f, f.text.clone()))? else {
         return Ok(Report { unread: 1, ..Report::default() });
     };
@@ -161,7 +163,8 @@ fn over_calls(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
             threads: Some(way.threads),
             ..Options::default()
         };
-        let model = Model::from_graph(trial.graph.clone(), &options).map_err(|e| fail(Kind::Compile, e.to_string()))?;
+        let model = Model::from_graph(trial.graph.clone(), &options)
+            .map_err(|e| fail(Kind::Compile, e.to_string()))?;
         let calls: Vec<Call> = CALLS
             .iter()
             .enumerate()
@@ -190,22 +193,32 @@ fn over_calls(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
             let explicit = match (explicit, step) {
                 (Ok(explicit), Ok(step)) => {
                     for (name, array) in explicit.iter() {
-                        let kept = trial.graph.states().iter().any(|s| *trial.graph.outputs()[s.output].name == *name);
+                        let kept = trial
+                            .graph
+                            .states()
+                            .iter()
+                            .any(|s| *trial.graph.outputs()[s.output].name == *name);
                         let same = kept || step.get(name).is_some_and(|s| s.same_bits(array));
                         if !same {
-                            return Err(fail(Kind::Value, format!("call {n}: a step gives another `{name}` than the call")));
+                            return Err(fail(
+                                Kind::Value,
+                                format!("call {n}: a step gives another `{name}` than the call"),
+                            ));
                         }
                     }
                     explicit
                 }
-                (Err(e), Ok(_)) => return Err(fail(Kind::Refused, format!("call {n}, which a step accepts: {e}"))),
+                (Err(e), Ok(_)) => {
+                    return Err(fail(Kind::Refused, format!("call {n}, which a step accepts: {e}")));
+                }
                 (Ok(_), Err(e)) => return Err(fail(Kind::Refused, format!("a step of call {n}: {e}"))),
                 // What refuses is judged below, and ends the calls.
                 (Err(_), Err(_)) => Arrays::new(),
             };
             let Some(wanted) = judge::judge(&trial.graph, &call.dimensions, &call) else { break };
             let refused = explicit.names().next().is_none();
-            let found = if refused { Err(salient::Error::Run("refused".to_owned())) } else { Ok(explicit.clone()) };
+            let found =
+                if refused { Err(salient::Error::Run("refused".to_owned())) } else { Ok(explicit.clone()) };
             let tolerant = trial.data == Data::Tame;
             let judged = trial::compare(&found, &wanted, *way, tolerant);
             report.add(judged.map_err(|(kind, text)| fail(kind, format!("call {n}: {text}")))?);
@@ -215,7 +228,11 @@ fn over_calls(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
             held = states_of(&trial.graph, &explicit);
         }
     }
-    if trial.graph.states().is_empty() { Err(Failure { kind: Kind::Judge, way: None, text: "no states".to_owned() }) } else { Ok(report) }
+    if trial.graph.states().is_empty() {
+        Err(Failure { kind: Kind::Judge, way: None, text: "no states".to_owned() })
+    } else {
+        Ok(report)
+    }
 }
 
 /// The names and values of states.
@@ -226,7 +243,8 @@ fn nothing_held(graph: &Graph, call: &Call) -> Held {
     bindings.insert("R".into(), 0);
     let state = |s: &salient_ir::State| {
         let port = &graph.inputs()[s.input];
-        let shape = graph.shape(&port.axes).iter().map(|d| d.eval(&bindings).expect("bound") as usize).collect();
+        let shape =
+            graph.shape(&port.axes).iter().map(|d| d.eval(&bindings).expect("bound") as usize).collect();
         (port.name.to_string(), salient::Array::zeros(port.dtype, shape).expect("it is small"))
     };
     graph.states().iter().map(state).collect()
@@ -262,15 +280,5 @@ fn give(call: &mut Call, held: &Held) {
         if name.starts_with("held") {
             call.dimensions.insert("R".into(), array.shape()[0] as i64);
         }
-    }
-}
-
-/// An engine that a name of a failure shows: for counting.
-pub fn engine_of(way: Option<Way>) -> &'static str {
-    match way.map(|w| w.engine) {
-        None => "none",
-        Some(Engine::Jit) => "jit",
-        Some(Engine::Unfused) => "unfused",
-        Some(Engine::Oracle) => "oracle",
     }
 }

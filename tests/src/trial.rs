@@ -190,11 +190,8 @@ impl Trial {
         self.ask_oracle(&calls, &wanted)?;
         for way in ways {
             let model = compiled(graph, *way)?;
-            let single = if way.threads > 1 {
-                Some(compiled(graph, Way { threads: 1, ..*way })?)
-            } else {
-                None
-            };
+            let single =
+                if way.threads > 1 { Some(compiled(graph, Way { threads: 1, ..*way })?) } else { None };
             for (call, wanted) in calls.iter().zip(&wanted) {
                 let started = Instant::now();
                 let found = call.run(&model);
@@ -238,7 +235,9 @@ impl Trial {
                 // The oracle has no infinity to give where f32 overflows.
                 (Err(_), Fault::No) if self.data == Data::Hostile => None,
                 (Err(e), Fault::No) => Some(format!("the oracle refuses what the judge accepts: {e}")),
-                (Ok(found), _) if self.data == Data::Tame => first_wrong(found, wanted, Freedom::AsWritten, true),
+                (Ok(found), _) if self.data == Data::Tame => {
+                    first_wrong(found, wanted, Freedom::AsWritten, true)
+                }
                 (Ok(_) | Err(_), _) => None,
             };
             if let Some(text) = wrong {
@@ -315,11 +314,7 @@ fn scale(judged: &Judged) -> f64 {
 
 fn shown(range: judge::range::Range) -> String {
     let nan = if range.nan { " or NaN" } else { "" };
-    if range.lo > range.hi {
-        "NaN".to_owned()
-    } else {
-        format!("{:e} to {:e}{nan}", range.lo, range.hi)
-    }
+    if range.lo > range.hi { "NaN".to_owned() } else { format!("{:e} to {:e}{nan}", range.lo, range.hi) }
 }
 
 /// How many values the oracle computes.
@@ -363,7 +358,9 @@ pub fn smallest(trial: &Trial, failure: &Failure, tries: usize) -> (Trial, Failu
         Some(way) => vec![way],
         None => all_ways(),
     };
-    let again = |t: &Trial| t.check(&ways).err().filter(|f| f.kind == failure.kind && f.way.is_some() == failure.way.is_some());
+    let again = |t: &Trial| {
+        t.check(&ways).err().filter(|f| f.kind == failure.kind && f.way.is_some() == failure.way.is_some())
+    };
     let mut best = trial.clone();
     let mut reason = failure.clone();
     let accept = |candidate: Trial, best: &mut Trial, reason: &mut Failure| {

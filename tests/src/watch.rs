@@ -68,10 +68,11 @@ impl Watched {
         for (name, value) in [("--from", from), ("--to", to), ("--step", self.lanes)] {
             command.arg(name).arg(value.to_string());
         }
-        let mut child = match command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
-            Ok(child) => child,
-            Err(e) => return End::At(to, format!("Start({e})").replace(' ', "_")),
-        };
+        let mut child =
+            match command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
+                Ok(child) => child,
+                Err(e) => return End::At(to, format!("Start({e})").replace(' ', "_")),
+            };
         let (lines, said) = mpsc::channel();
         let out = child.stdout.take().expect("it is piped");
         std::thread::spawn(move || {
@@ -84,12 +85,10 @@ impl Watched {
         let mut at = from;
         loop {
             match said.recv_timeout(self.patience) {
-                Ok(line) => {
-                    match line.strip_prefix("at ").and_then(|n| n.parse().ok()) {
-                        Some(number) => at = number,
-                        None => _ = send.send(line),
-                    }
-                }
+                Ok(line) => match line.strip_prefix("at ").and_then(|n| n.parse().ok()) {
+                    Some(number) => at = number,
+                    None => _ = send.send(line),
+                },
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     // It may have ended just now; either way it is gone.
                     _ = child.kill();
@@ -112,7 +111,10 @@ impl Watched {
 /// What a child says to its parent: a line, at once. A parent that is gone needs no answer.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    if writeln!(out, "{}", line.replace('\\', "\\\\").replace('\n', "\\n")).and_then(|()| out.flush()).is_err() {
+    if writeln!(out, "{}", line.replace('\\', "\\\\").replace('\n', "\\n"))
+        .and_then(|()| out.flush())
+        .is_err()
+    {
         std::process::exit(0);
     }
 }

@@ -124,10 +124,9 @@ fn child(request: &Request, from: u64, to: u64, step: u64) {
         say(&format!("at {seed}"));
         let ways = if request.all_ways { trial::all_ways() } else { trial::some_ways(seed) };
         match soak::run(seed, data, &ways, TRIES) {
-            Ok(r) => say(&format!(
-                "ok {} {} {} {} {} {}",
-                r.ran, r.refused, r.open, r.unread, r.judged, r.free
-            )),
+            Ok(r) => {
+                say(&format!("ok {} {} {} {} {} {}", r.ran, r.refused, r.open, r.unread, r.judged, r.free))
+            }
             Err(found) => say(&format!("failed {:?} {}", found.kind, found.text)),
         }
     }

@@ -6,7 +6,8 @@ use salient::{Array, Arrays, Options, Tuning};
 use salient_ir::text::print;
 
 /// The model behind `serve`.
-pub(super) const SERVED: &str = "model served(x: f32[T, D]) -> (y: f32[T, D]) { return softmax(x @ x.T) @ x }\n";
+pub(super) const SERVED: &str =
+    "model served(x: f32[T, D]) -> (y: f32[T, D]) { return softmax(x @ x.T) @ x }\n";
 
 /// The files of a target's corpus.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
@@ -68,13 +69,15 @@ fn written(name: &str, write: impl Fn(&std::path::Path)) -> Vec<u8> {
 }
 
 pub(super) fn npz() -> Vec<Vec<u8>> {
-    let mut out = vec![written("seed.npz", |p| salient::write_npz(p, &some_arrays()).expect("it can be written"))];
+    let mut out =
+        vec![written("seed.npz", |p| salient::write_npz(p, &some_arrays()).expect("it can be written"))];
     out.extend(corpus("npz"));
     out
 }
 
 pub(super) fn safetensors() -> Vec<Vec<u8>> {
-    let write = |p: &std::path::Path| salient_io::write_safetensors(p, &some_arrays()).expect("it can be written");
+    let write =
+        |p: &std::path::Path| salient_io::write_safetensors(p, &some_arrays()).expect("it can be written");
     let mut out = vec![written("seed.safetensors", write)];
     out.extend(corpus("safetensors"));
     out

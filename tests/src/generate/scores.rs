@@ -305,7 +305,8 @@ impl Program {
             self.values.push(Value { node: weight, bound: GREAT, guards: score.guards.clone() });
         }
         let node = self.reduce(ReduceOp::Sum, axis, weighted.node);
-        let node = if self.rarely(5) && self.has(&v, I) { self.map(MapOp::Add, &[node, v.node]) } else { node };
+        let node =
+            if self.rarely(5) && self.has(&v, I) { self.map(MapOp::Add, &[node, v.node]) } else { node };
         Some(Value { node, bound: 4.0 * GREAT, guards: weighted.guards })
     }
 }

@@ -98,7 +98,8 @@ impl Writer {
     /// `let v[i: T, j: S] = …`.
     fn by_index(&mut self) {
         let rank = self.rng.usize(1..4);
-        let scope: Scope = (0..rank).map(|n| (format!("{}{n}", self.pick(&["i", "j", "d"])), self.pick(&DIMS))).collect();
+        let scope: Scope =
+            (0..rank).map(|n| (format!("{}{n}", self.pick(&["i", "j", "d"])), self.pick(&DIMS))).collect();
         let depth = self.rng.usize(1..4);
         let value = self.expression(depth, &scope);
         let value = self.closed(value, "0.0");
@@ -124,7 +125,11 @@ impl Writer {
         let (x, y) = (self.tensor(), self.tensor());
         let same = x.dims == y.dims;
         let a = &x.name;
-        let b = if same || x.dims.ends_with(&y.dims) { y.name.clone() } else { self.pick(&["0.5", "2", "-1"]).to_owned() };
+        let b = if same || x.dims.ends_with(&y.dims) {
+            y.name.clone()
+        } else {
+            self.pick(&["0.5", "2", "-1"]).to_owned()
+        };
         let text = match self.rng.u8(0..10) {
             0 => format!("{a} + {b}"),
             1 => format!("{a} * tanh({b})"),
@@ -166,7 +171,11 @@ impl Writer {
         for _ in 0..6 {
             let t = self.tensor();
             if t.dims.len() == 2 && t.dims[1] == "D" {
-                if self.rng.bool() { (q, rows) = (t.name, t.dims[0]) } else { (k, keys) = (t.name, t.dims[0]) }
+                if self.rng.bool() {
+                    (q, rows) = (t.name, t.dims[0])
+                } else {
+                    (k, keys) = (t.name, t.dims[0])
+                }
             }
         }
         let v = self.tensors.iter().rev().find(|t| t.dims.len() == 2 && t.dims[0] == keys).cloned();
@@ -176,7 +185,8 @@ impl Writer {
         }
         let (score, weight, out) = (self.name(), self.name(), self.name());
         self.line(&format!("let {score} = {q} @ {k}.T / sqrt(D + 1)"));
-        let own: Vec<Tensor> = self.masks.iter().filter(|m| m.dims == [rows, keys] || m.dims == [keys]).cloned().collect();
+        let own: Vec<Tensor> =
+            self.masks.iter().filter(|m| m.dims == [rows, keys] || m.dims == [keys]).cloned().collect();
         let mask = match self.rng.u8(0..5) {
             0 => format!("{score} > 0.1"),
             1 => format!("{score} > max({score})[.., _] - 1.5"),
@@ -240,7 +250,8 @@ impl Writer {
         let mut inner = scope.clone();
         inner.push((axis.clone(), self.pick(&DIMS)));
         let body = self.expression(depth - 1, &inner);
-        let (bound, free): (Vec<String>, Vec<String>) = body.guards.iter().cloned().partition(|g| g.contains(&axis));
+        let (bound, free): (Vec<String>, Vec<String>) =
+            body.guards.iter().cloned().partition(|g| g.contains(&axis));
         let op = self.pick(&["sum", "mean", "max", "min", "sum"]);
         let other = if op == "sum" || op == "mean" { "0.0" } else { "-1.0" };
         let body = self.closed(Open { text: body.text, guards: bound }, other);
@@ -250,7 +261,9 @@ impl Writer {
 
     fn leaf(&mut self, scope: &Scope) -> Open {
         match self.rng.u8(0..8) {
-            0 => Open { text: self.pick(&["0.5", "1.0", "-2.0", "0.0", "0.1"]).to_owned(), guards: Vec::new() },
+            0 => {
+                Open { text: self.pick(&["0.5", "1.0", "-2.0", "0.0", "0.1"]).to_owned(), guards: Vec::new() }
+            }
             1 => {
                 let n = self.integer(2, scope);
                 Open { text: format!("f32({n} % 7) * 0.2"), guards: Vec::new() }
@@ -265,7 +278,8 @@ impl Writer {
     /// A tensor at indices, which need guards where they may be outside.
     fn read(&mut self, t: &Tensor, scope: &Scope) -> Open {
         let mut guards = Vec::new();
-        let indices: Vec<String> = t.dims.clone().into_iter().map(|dim| self.index(dim, scope, &mut guards)).collect();
+        let indices: Vec<String> =
+            t.dims.clone().into_iter().map(|dim| self.index(dim, scope, &mut guards)).collect();
         Open { text: format!("{}[{}]", t.name, indices.join(", ")), guards }
     }
 
@@ -347,12 +361,15 @@ impl Writer {
         if self.rng.bool() {
             return format!("(if {} then {} else {other})", open.guards.join(" and "), open.text);
         }
-        open.guards.iter().rev().fold(open.text, |text, guard| format!("(if {guard} then {text} else {other})"))
+        open.guards
+            .iter()
+            .rev()
+            .fold(open.text, |text, guard| format!("(if {guard} then {text} else {other})"))
     }
 }
 
 fn joined(a: Open, b: Open, text: impl Fn(String, String) -> String) -> Open {
     let mut guards = a.guards;
-    guards.extend(b.guards.into_iter());
+    guards.extend(b.guards);
     Open { text: text(a.text, b.text), guards }
 }

@@ -152,11 +152,8 @@ impl Program {
         }
         let zero = self.float(0.0);
         let other = if self.rng.bool() { zero } else { y.node };
-        let node = if self.rarely(4) {
-            self.select(mask, other, x.node)
-        } else {
-            self.select(mask, x.node, other)
-        };
+        let node =
+            if self.rarely(4) { self.select(mask, other, x.node) } else { self.select(mask, x.node, other) };
         Some(Value { node, bound: x.bound.max(y.bound), guards: x.guards })
     }
 
@@ -356,11 +353,8 @@ impl Program {
             }
         };
         let op = self.one_of(&[MapOp::Lt, MapOp::Le]);
-        let mask = if self.rng.bool() {
-            self.map(op, &[x.node, other])
-        } else {
-            self.map(op, &[other, x.node])
-        };
+        let mask =
+            if self.rng.bool() { self.map(op, &[x.node, other]) } else { self.map(op, &[other, x.node]) };
         self.masks.push(mask);
         None
     }

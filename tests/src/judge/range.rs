@@ -94,8 +94,11 @@ impl Range {
     /// Either of two.
     #[must_use]
     pub fn or(self, other: Range) -> Range {
-        let fault =
-            if self.fault == other.fault { self.fault } else { self.fault.max(other.fault).min(Fault::Maybe) };
+        let fault = if self.fault == other.fault {
+            self.fault
+        } else {
+            self.fault.max(other.fault).min(Fault::Maybe)
+        };
         Range {
             lo: self.lo.min(other.lo),
             hi: self.hi.max(other.hi),
@@ -149,7 +152,8 @@ impl Range {
         };
         let (lo, hi) = (fit(self.lo), fit(self.hi));
         // The end that was not beyond it with its error may stay where it was.
-        let (lo, hi) = (if lo == f64::INFINITY { MOST } else { lo }, if hi == f64::NEG_INFINITY { -MOST } else { hi });
+        let (lo, hi) =
+            (if lo == f64::INFINITY { MOST } else { lo }, if hi == f64::NEG_INFINITY { -MOST } else { hi });
         let lo = if self.lo > MOST * (1.0 + 1e-5) { f64::INFINITY } else { lo };
         let hi = if self.hi < -MOST * (1.0 + 1e-5) { f64::NEG_INFINITY } else { hi };
         let grew = |before: f64, now: f64| before.is_finite() && !now.is_finite();
@@ -169,7 +173,13 @@ impl Range {
 /// The range of a function of two ranges that is monotone in each: it lies between its values at the corners. A corner
 /// without a value makes NaN possible.
 pub fn corners(a: Range, b: Range, f: impl Fn(f64, f64) -> f64) -> Range {
-    let mut out = Range { lo: f64::INFINITY, hi: f64::NEG_INFINITY, nan: a.nan || b.nan, wild: false, fault: Fault::No };
+    let mut out = Range {
+        lo: f64::INFINITY,
+        hi: f64::NEG_INFINITY,
+        nan: a.nan || b.nan,
+        wild: false,
+        fault: Fault::No,
+    };
     if a.is_number() && b.is_number() {
         for x in [a.lo, a.hi] {
             for y in [b.lo, b.hi] {
@@ -237,8 +247,20 @@ pub fn sum(terms: &[Range]) -> Range {
     }
     let error = if weight == 0.0 { 0.0 } else { (terms.len() as f64 + 2.0) * STEP * weight + LEAST };
     let least = if lo >= 0.0 && terms.iter().all(|t| t.lo >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
-    out.lo = if certain.1 { f64::INFINITY } else if down { f64::NEG_INFINITY } else { (lo - error).max(least) };
-    out.hi = if certain.0 { f64::NEG_INFINITY } else if up { f64::INFINITY } else { hi + error };
+    out.lo = if certain.1 {
+        f64::INFINITY
+    } else if down {
+        f64::NEG_INFINITY
+    } else {
+        (lo - error).max(least)
+    };
+    out.hi = if certain.0 {
+        f64::NEG_INFINITY
+    } else if up {
+        f64::INFINITY
+    } else {
+        hi + error
+    };
     if certain.0 && certain.1 {
         return Range { lo: f64::INFINITY, hi: f64::NEG_INFINITY, nan: true, wild: true, fault: out.fault };
     }
