@@ -133,7 +133,7 @@ fn literal<'t>(
 }
 
 /// FNV-1a: the draw of one input must not depend on the order of the others.
-fn hash(key: &str) -> u64 {
+pub(crate) fn hash(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 

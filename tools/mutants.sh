@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Broken versions of the compiler, one after the other: each must make a test fail. The list is tools/mutants.txt.
+#
+#   tools/mutants.sh FOLDER [FROM [TO]]
+#
+# FOLDER is a worktree that nobody else uses (`git worktree add FOLDER`); what is changed in it is put back. FROM and TO are
+# numbers of versions, from 1 on. A version is built in the dev profile and shown to the quick detectors first, then to
+# others, until one fails; the last lines say how many were caught by which, and name the survivors.
+set -uo pipefail
+
+list="$(cd "$(dirname "$0")" && pwd)/mutants.txt"
+folder="${1:?a worktree to break things in}"
+from="${2:-1}"
+to="${3:-9999}"
+cd "$folder" || exit 2
+export INSTA_UPDATE=no CARGO_TERM_COLOR=never
+log="$(mktemp)"
+trap 'rm -f "$log"' EXIT
+
+# A name, then the arguments of `cargo test`: the quick ones first, those of the changed crate among them.
+detectors() {
+    case "$1" in
+    crates/salient-opt/*)
+        echo "rules:-p salient-opt --lib"
+        echo "random:-p salient-tests --test props"
+        echo "optimiser:-p salient-opt --tests"
+        ;;
+    crates/salient-vector/*)
+        echo "vector:-p salient-vector --tests"
+        echo "bodies:-p salient-jit --test bodies"
+        echo "random:-p salient-tests --test props"
+        ;;
+    crates/salient-jit/*)
+        echo "bodies:-p salient-jit --test bodies"
+        echo "random:-p salient-tests --test props"
+        echo "programs:-p salient-jit --tests"
+        ;;
+    *)
+        echo "random:-p salient-tests --test props"
+        echo "tile:-p salient-tile --tests"
+        echo "programs:-p salient-jit --test programs"
+        ;;
+    esac
+    echo "rulings:-p salient-tests --test rulings"
+    echo "cases:-p salient-tests --test cases"
+    echo "lengths:-p salient-tests --test lengths --test seeds --test equivalence --test geometry"
+    echo "sessions:-p salient --tests"
+    echo "all:--workspace"
+}
+
+# Puts `with` in the place of the `nth` occurrence of `find` (0: of the only one).
+replace() {
+    FIND="$2" WITH="$3" NTH="$4" perl -0777 -i -pe '
+        my ($find, $with, $nth) = @ENV{qw(FIND WITH NTH)};
+        my @at;
+        my $from = 0;
+        while (($from = index($_, $find, $from)) >= 0) { push @at, $from; $from += length $find }
+        exit 1 if $nth ? @at < $nth : @at != 1;
+        substr($_, $at[$nth ? $nth - 1 : 0], length $find) = $with;
+    ' "$1"
+}
+
+declare -A caught
+number=0
+survivors=()
+missing=()
+
+try() {
+    number=$((number + 1))
+    if ((number < from || number > to)); then return; fi
+    cp "$file" "$log.before"
+    if ! replace "$file" "$find" "$with" "${nth:-0}" || cmp -s "$file" "$log.before"; then
+        cp "$log.before" "$file"
+        missing+=("$number $file: $find")
+        echo "$number: the text does not stand in $file as it should: $find"
+        return
+    fi
+    local by="" started=$SECONDS
+    while IFS=: read -r name arguments; do
+        # A version that does not compile is none. Tests that hang are caught too.
+        # shellcheck disable=SC2086
+        if ! timeout 900 cargo test -q $arguments >"$log" 2>&1 </dev/null; then
+            if grep -q '^error\(\[E[0-9]*\]\)\?: ' "$log" && ! grep -q 'test failed\|SIG' "$log"; then
+                by="compiler"
+            else
+                by="$name"
+            fi
+            break
+        fi
+    done < <(detectors "$file")
+    cp "$log.before" "$file"
+    if [[ -z "$by" ]]; then
+        survivors+=("$number $file: $what")
+        echo "$number: SURVIVES $file: $what"
+    else
+        caught[$by]=$((${caught[$by]:-0} + 1))
+        echo "$number: $by ($((SECONDS - started)) s) $file: $what $(grep -m1 '^test .*FAILED\|^---- ' "$log" | cut -c1-100)"
+    fi
+}
+
+file="" what="" find="" with="" nth=""
+while IFS= read -r line || [[ -n "$line" ]]; do
+    case "$line" in
+    "file "*) file="${line#file }" nth="" ;;
+    "what "*) what="${line#what }" ;;
+    "find "*) find="${line#find }" ;;
+    "with "*) with="${line#with }" ;;
+    "nth "*) nth="${line#nth }" ;;
+    "") if [[ -n "$file" ]]; then try; file=""; fi ;;
+    esac
+done < <(cat "$list"; echo; echo)
+
+echo
+for by in "${!caught[@]}"; do echo "caught by $by: ${caught[$by]}"; done
+echo "survivors: ${#survivors[@]}"
+((${#survivors[@]})) && printf '  %s\n' "${survivors[@]}"
+echo "texts that are gone: ${#missing[@]}"
+((${#missing[@]})) && printf '  %s\n' "${missing[@]}"
+((${#survivors[@]} == 0 && ${#missing[@]} == 0))
