@@ -625,3 +625,38 @@ fn the_first_of_equal_greatest_values_is_found() {
     let program = "model m(x: f32[T, D]) -> (y: i64[T]) { return argmax(x) }";
     gives(program, &[("x", "[[1, 3, 3, 2], [-inf, -inf, -inf, -inf], [0, 5, 5, 5]]")], "[1, 0, 1]");
 }
+
+/// 2049 lies between two halves, of which 2048 is even; 2051 between 2050 and 2052; 70000 is past the largest half.
+#[test]
+fn outputs_of_16_bits_are_rounded_to_the_nearest() {
+    let program = |dtype: &str| {
+        format!("model m(x: f32[T]) -> (y: {dtype}[T], z: f32[T]) {{ let y = x * 1.0 return y, y }}")
+    };
+    let inputs = [("x", "[2049.0, 2051.0, 0.1, 70000.0, -1e-9, nan]")];
+    for (dtype, name, expected) in [
+        (DType::F16, "f16", [2048.0, 2052.0, 0.099_975_586, f64::INFINITY, -0.0]),
+        (DType::BF16, "bf16", [2048.0, 2048.0, 0.100_097_656, 70144.0, -1e-9]),
+    ] {
+        for (way, outputs) in outputs(&program(name), &inputs) {
+            let y = outputs.get("y").expect("the output");
+            assert_eq!(y.dtype(), dtype, "{way}");
+            let found = y.to_f64_vec();
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(
+                    (found - expected).abs() <= expected.abs() * 1e-2 || *found == expected,
+                    "{way}: {found}"
+                );
+            }
+            assert_eq!(found[..2], expected[..2], "{way}");
+            assert!(
+                (found[2] - expected[2]).abs() < 1e-8 && found[3] == expected[3] && found[5].is_nan(),
+                "{way}"
+            );
+            assert_eq!(
+                outputs.get("z").expect("the output").to_f64_vec()[0],
+                2049.0,
+                "{way}: the other is as it was"
+            );
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
 
 use crate::failure::{Failure, Outcome};
+use crate::numbers::{seconds, times};
 use crate::options::{Compile, Timed};
 use crate::profile::{Peaks, Profile};
 use crate::terminal;
@@ -33,10 +34,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// Turns of each engine
-    #[arg(long, value_name = "N", default_value_t = 7)]
-    rounds: u32,
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = times, allow_negative_numbers = true)]
+    rounds: usize,
     /// Seconds of one turn
-    #[arg(long, value_name = "S", default_value_t = 0.3)]
+    #[arg(long, value_name = "S", default_value_t = 0.3, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// Seed of the arrays
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -251,7 +252,10 @@ fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Resul
             let known = dim.eval(&lengths).ok().and_then(|n| usize::try_from(n).ok());
             shape.push(known.ok_or_else(|| unknown(model, &lengths))?);
         }
-        let count: usize = shape.iter().product();
+        let too_large = || Failure::call(format!("`{}`: {shape:?} does not fit into memory", port.name));
+        let count = shape.iter().try_fold(1, |n: usize, extent| n.checked_mul(*extent));
+        let count =
+            count.filter(|n| Vec::<f32>::new().try_reserve_exact(*n).is_ok()).ok_or_else(too_large)?;
         let array = match port.dtype {
             DType::F32 | DType::F16 | DType::BF16 => {
                 // Box and Muller's normal numbers from uniform ones.

@@ -3,10 +3,11 @@
 //! A checkpoint may hold more than a model uses (a pooler, a head for training): what is left over is named in a note and
 //! passed over, but only where nothing is missing, since a tensor left over may then be one that is misspelt.
 
+use crate::arrays::{narrowed, note_narrowed};
 use crate::failure::{Failure, Outcome};
 use crate::terminal;
 use clap::Args;
-use salient::{Arrays, Coded, Graph, Options, Weights, read_arrays, read_gguf_coded};
+use salient::{Arrays, Coded, Graph, Options, Weights, read_gguf_coded, read_wanted};
 use salient_text::Tokenizer;
 use std::path::PathBuf;
 
@@ -58,21 +59,20 @@ impl Checkpoint {
         Ok(Tokenizer::read(self.tokenizer.as_ref().unwrap_or(&self.weights))?)
     }
 
-    /// Reads the weights.
-    pub(crate) fn read(&self) -> Outcome<Given> {
+    /// Reads the weights of these models.
+    pub(crate) fn read(&self, graphs: &[&Graph]) -> Outcome<Given> {
+        let path = |name: &str| name.strip_prefix(&self.prefix).unwrap_or(name).to_owned();
+        let is_wanted = |name: &str| graphs.iter().any(|graph| is_param(graph, &path(name)));
         let is_gguf = self.weights.extension().is_some_and(|e| e == "gguf");
         let (arrays, coded) = if is_gguf && !self.widen {
             read_gguf_coded(&self.weights)?
         } else {
-            (read_arrays(&self.weights)?, Coded::new())
+            (read_wanted(&self.weights, &is_wanted)?, Coded::new())
         };
-        let path = |name: String| name.strip_prefix(&self.prefix).map(str::to_owned).unwrap_or(name);
-        let mut given = Given::default();
-        for (name, array) in arrays {
-            given.arrays.insert(path(name), array)?;
-        }
-        given.coded = coded.into_iter().map(|(name, blocks)| (path(name), blocks)).collect();
-        Ok(given)
+        let arrays = arrays.renamed(|name| path(&name))?;
+        note_narrowed(&narrowed("parameter", &arrays));
+        let coded = coded.into_iter().map(|(name, blocks)| (path(&name), blocks)).collect();
+        Ok(Given { arrays, coded })
     }
 }
 
@@ -90,7 +90,8 @@ impl Given {
         if graphs.iter().any(|graph| !self.is_complete(graph)) {
             return;
         }
-        let all = self.arrays.names().chain(self.coded.keys().map(String::as_str));
+        let passed_over = self.arrays.passed_over().iter().map(String::as_str);
+        let all = self.arrays.names().chain(passed_over).chain(self.coded.keys().map(String::as_str));
         let is_left = |name: &&str| !graphs.iter().any(|graph| is_param(graph, name));
         let left: Vec<String> = all.filter(is_left).map(|n| format!("`{n}`")).collect();
         if left.is_empty() {
@@ -108,8 +109,9 @@ impl Given {
             return Ok(self);
         }
         let mut used = Given::default();
-        for (name, array) in self.arrays.into_iter().filter(|(name, _)| is_param(graph, name)) {
-            used.arrays.insert(name, array)?;
+        let (entries, _) = self.arrays.into_parts();
+        for (name, array, stored) in entries.into_iter().filter(|(name, ..)| is_param(graph, name)) {
+            used.arrays.insert_stored(name, array, stored)?;
         }
         used.coded = self.coded.into_iter().filter(|(name, _)| is_param(graph, name)).collect();
         Ok(used)

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::fitting;
 use crate::options::{Compile, Machine};
 use crate::terminal;
-use salient::{Model, read_sources, write_npy};
+use salient::{Model, lower, read_sources, write_npy};
 use salient_text::Embedder;
 use serde_json::json;
 use std::fmt::Write;
@@ -50,9 +50,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::call("there are no texts: give them behind the model, or with --input"));
     }
     let sources = read_sources(&args.file)?;
-    let given = args.checkpoint.read()?;
-    let options = given.options(args.compile.options_for(&args.machine)?);
+    let options = args.compile.options_for(&args.machine)?;
     let options = fitting::chosen(&sources, options, &|graph| Embedder::check(graph).is_ok())?;
+    let given = args.checkpoint.read(&[&lower(&sources, &options)?.graph])?;
+    let options = given.options(options);
     let model = Model::from_sources(&sources, &options)?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let mut tokenizer = args.checkpoint.tokenizer()?;

@@ -51,6 +51,15 @@ impl Failure {
         Failure { blame: Blame::Model, message: Message::Nothing }
     }
 
+    /// What is wrong, for who asked by another way than the command line.
+    pub(crate) fn text(&self) -> String {
+        match &self.message {
+            Message::Sentences(text) | Message::Rendered(text) => text.clone(),
+            Message::Source(rejected) => rejected.render(false),
+            Message::Nothing => String::new(),
+        }
+    }
+
     pub(crate) fn code(&self) -> u8 {
         match self.blame {
             Blame::Model => 1,

@@ -6,9 +6,10 @@
 use crate::checkpoint::{Checkpoint, text};
 use crate::failure::{Failure, Outcome};
 use crate::fitting;
-use crate::options::{Compile, Machine, number};
+use crate::numbers::{not_negative, probability};
+use crate::options::{Compile, Machine};
 use crate::terminal;
-use salient::{Model, read_sources};
+use salient::{Model, lower, read_sources};
 use salient_text::{ChatTemplate, End, Generated, Generator, Message, Sampling, Settings, Tokenizer};
 use serde_json::json;
 use std::path::PathBuf;
@@ -38,13 +39,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_tokens: usize,
     /// Draw tokens, more evenly the greater this is; 0 takes the most probable
-    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative, allow_negative_numbers = true)]
     temperature: f64,
     /// Draw from so many of the most probable tokens alone; 0 for all
     #[arg(long, value_name = "N", default_value_t = 0)]
     top_k: usize,
     /// Draw from the most probable tokens that together reach this probability
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability, allow_negative_numbers = true)]
     top_p: f64,
     /// What draws repeat by
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -59,16 +60,6 @@ pub(crate) struct Args {
     machine: Machine,
 }
 
-fn not_negative(text: &str) -> Result<f64, String> {
-    let number = number(text).ok().filter(|x| *x >= 0.0);
-    number.ok_or_else(|| "expected a number that is not negative".to_owned())
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    let number = number(text).ok().filter(|x| *x > 0.0 && *x <= 1.0);
-    number.ok_or_else(|| "expected a number above 0 and at most 1".to_owned())
-}
-
 /// Generates once.
 pub(crate) fn run(args: &Args) -> Outcome {
     let prompt = match (&args.prompt, &args.input) {
@@ -79,9 +70,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let sources = read_sources(&args.file)?;
-    let given = args.checkpoint.read()?;
-    let options = given.options(args.compile.options_for(&args.machine)?);
+    let options = args.compile.options_for(&args.machine)?;
     let options = fitting::chosen(&sources, options, &|graph| Generator::check(graph).is_ok())?;
+    let given = args.checkpoint.read(&[&lower(&sources, &options)?.graph])?;
+    let options = given.options(options);
     let model = Model::from_sources(&sources, &options)?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;

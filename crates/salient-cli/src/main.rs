@@ -16,6 +16,7 @@ mod fmt;
 mod generate;
 mod ir;
 mod models;
+mod numbers;
 mod options;
 mod profile;
 mod report;

@@ -103,12 +103,6 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A number that is finite.
-pub(crate) fn number(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|x| x.is_finite());
-    number.ok_or_else(|| "expected a number".to_owned())
-}
-
 /// Parses the name of a stage.
 pub(crate) fn stage() -> impl TypedValueParser<Value = Stage> {
     PossibleValuesParser::new(Stage::ALL.map(Stage::name))

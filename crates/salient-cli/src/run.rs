@@ -2,12 +2,15 @@
 
 use crate::arrays::{Given, Sources};
 use crate::failure::{Failure, Outcome};
+use crate::numbers::{bytes, not_negative};
 use crate::options::{Compile, Machine, pair};
 use crate::profile::{Peaks, Profile};
 use crate::report::{Checked, Report, all_json};
 use crate::terminal;
 use salient::compare::{Tolerance, compare};
-use salient::{Arrays, Model, Session, Step, Weights, nearest, read_sources, write_npy, write_npz};
+use salient::{
+    Arrays, Model, Session, Step, Weights, nearest, read_sources, write_npy, write_npz, write_safetensors,
+};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -27,14 +30,14 @@ pub(crate) struct Args {
     /// Write an output to a .npy file; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
     output: Vec<(String, String)>,
-    /// Write every output to a .npz file
+    /// Write every output to a .npz or .safetensors file
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
     /// Deviation that a comparison allows, relative to the expected element
-    #[arg(long, value_name = "X", default_value_t = Tolerance::default().rtol, value_parser = deviation, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().rtol, value_parser = not_negative, allow_negative_numbers = true)]
     rtol: f64,
     /// Deviation that a comparison allows, absolute
-    #[arg(long, value_name = "X", default_value_t = Tolerance::default().atol, value_parser = deviation, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().atol, value_parser = not_negative, allow_negative_numbers = true)]
     atol: f64,
     #[command(flatten)]
     machine: Machine,
@@ -55,25 +58,6 @@ pub(crate) struct Args {
 /// Runs that a profile takes the least times of.
 const PROFILED: usize = 7;
 
-fn deviation(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(x) if x >= 0.0 => Ok(x),
-        Ok(_) | Err(_) => Err("expected a number that is not negative".to_owned()),
-    }
-}
-
-/// `1000`, `64K`, `2G`: bytes, in powers of 1024.
-fn bytes(text: &str) -> Result<usize, String> {
-    let (number, unit) = match text.char_indices().last() {
-        Some((at, 'K')) => (&text[..at], 1 << 10),
-        Some((at, 'M')) => (&text[..at], 1 << 20),
-        Some((at, 'G')) => (&text[..at], 1 << 30),
-        Some(_) | None => (text, 1),
-    };
-    let value = number.parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
-    value.ok_or_else(|| "expected a number of bytes, such as 1000, 64K or 2G".to_owned())
-}
-
 /// Compiles the model, and runs it once for each set of arrays.
 pub(crate) fn run(args: &Args) -> Outcome {
     let options = args.compile.options_for(&args.machine)?;
@@ -82,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     terminal::note(&model.warnings(terminal::stderr_colour()));
 
     let before = Instant::now();
-    let given = args.arrays.read()?;
+    let given = args.arrays.read(model.graph())?;
     let read = before.elapsed();
     if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {
         return Err(Failure::call(
@@ -160,6 +144,10 @@ fn run_on(
     };
     let profile = args.profile.then(|| profile(args, &session, &given.inputs)).transpose()?;
     let mut document = report.json();
+    let narrowed = given.narrowed();
+    if !narrowed.is_empty() {
+        document["narrowed"] = narrowed.into();
+    }
     if !args.json {
         terminal::print(&report.text(terminal::stdout_colour()))?;
     }
@@ -187,7 +175,8 @@ fn profile(args: &Args, session: &Session<'_>, inputs: &Arrays) -> Outcome<(Prof
 fn check_names(args: &Args, model: &Model, expected: Option<&Arrays>) -> Outcome {
     let known: Vec<&str> = model.graph().outputs().iter().map(|o| &*o.name).collect();
     let wanted = args.output.iter().map(|(name, _)| name.as_str());
-    let expected = expected.into_iter().flat_map(Arrays::names);
+    let others = expected.into_iter().flat_map(|e| e.passed_over().iter().map(String::as_str));
+    let expected = expected.into_iter().flat_map(Arrays::names).chain(others);
     let unknown: Vec<String> = wanted
         .chain(expected)
         .filter(|name| !known.contains(name))
@@ -207,7 +196,11 @@ fn write(args: &Args, outputs: &Arrays) -> Outcome {
         write_npy(path, outputs.get(name).expect("names were checked"))?;
     }
     if let Some(path) = &args.outputs {
-        write_npz(path, outputs)?;
+        if path.extension().is_some_and(|extension| extension == "safetensors") {
+            write_safetensors(path, outputs)?;
+        } else {
+            write_npz(path, outputs)?;
+        }
     }
     Ok(())
 }

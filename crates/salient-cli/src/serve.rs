@@ -11,17 +11,18 @@
 //! | `peak` | `{"fma": GF/s, "memory": GB/s}` of one core |
 //!
 //! Before the first request comes `{"compile_ms", "bind_ms", "isa"}`. A request that cannot be met is answered with
-//! `{"error"}`. Nothing here reports or compares: that is for who asks.
+//! `{"error"}`, and the next one is waited for. Nothing here reports or compares: that is for who asks.
 
 use crate::arrays::Sources;
 use crate::failure::{Failure, Outcome};
+use crate::numbers::seconds;
 use crate::options::{Compile, Machine};
 use crate::terminal;
 use salient::{
     Array, Arrays, Bindings, Isa, IsaChoice, Model, Session, Weights, peak, read_sources, write_npz,
 };
 use serde_json::{Value, json};
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     machine: Machine,
 }
 
+/// A request has less than so many bytes.
+const MOST_BYTES: u64 = 1 << 16;
+
 /// The most calls of one turn.
 const CALLS: usize = 4000;
 
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
     let compile = before.elapsed();
-    let given = args.arrays.read_one()?;
+    let given = args.arrays.read_one(model.graph())?;
     let before = Instant::now();
     let mut weights = Weights::from(&given.weights);
     if let Some(seed) = args.init {
@@ -66,11 +70,29 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut served =
         Served { outputs: session.outputs()?, model: &model, session, inputs: given.inputs, isa };
     answer(&json!({"compile_ms": millis(compile), "bind_ms": millis(bind), "isa": isa.to_string()}))?;
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|e| Failure::call(format!("standard input cannot be read: {e}")))?;
-        answer(&served.request(line.trim())?)?;
+    let mut requests = std::io::stdin().lock();
+    loop {
+        let line = next_line(&mut requests)
+            .map_err(|e| Failure::call(format!("standard input cannot be read: {e}")))?;
+        let Some(line) = line else { return Ok(()) };
+        let met = line.map_err(Failure::call).and_then(|line| served.request(line.trim()));
+        answer(&met.unwrap_or_else(|failure| json!({"error": failure.text()})))?;
     }
-    Ok(())
+}
+
+/// The next line, or what is wrong with it; `None` at the end.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<String, String>>> {
+    let mut line = Vec::new();
+    input.by_ref().take(MOST_BYTES).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.len() as u64 == MOST_BYTES && line.last() != Some(&b'\n') {
+        // The rest of it is no request of its own.
+        input.skip_until(b'\n')?;
+        return Ok(Some(Err(format!("a request has less than {MOST_BYTES} bytes"))));
+    }
+    Ok(Some(String::from_utf8(line).map_err(|_| "a request is UTF-8".to_owned())))
 }
 
 /// What answers requests.
@@ -85,18 +107,19 @@ struct Served<'m> {
 impl Served<'_> {
     fn request(&mut self, line: &str) -> Outcome<Value> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        Ok(match (word, rest.parse::<f64>()) {
-            ("turn", Ok(seconds)) => json!({"ms": self.turn(seconds)?}),
-            ("steps", Ok(seconds)) => json!({"ms": self.steps(seconds)?}),
-            ("write", _) if !rest.is_empty() => {
+        let time = || seconds(rest).map_err(|what| Failure::call(format!("`{line}`: {what}")));
+        match word {
+            "turn" => Ok(json!({"ms": self.turn(time()?)?})),
+            "steps" => Ok(json!({"ms": self.steps(time()?)?})),
+            "write" if !rest.is_empty() => {
                 self.write(rest)?;
-                json!({"written": rest})
+                Ok(json!({"written": rest}))
             }
-            ("peak", _) => json!({"fma": peak::fma_peak(self.isa), "memory": peak::memory_peak(1)}),
-            _ => {
-                json!({"error": format!("`{line}` is none of: turn SECONDS, steps SECONDS, write FILE, peak")})
-            }
-        })
+            "peak" => Ok(json!({"fma": peak::fma_peak(self.isa), "memory": peak::memory_peak(1)})),
+            _ => Err(Failure::call(format!(
+                "`{line}` is none of: turn SECONDS, steps SECONDS, write FILE, peak"
+            ))),
+        }
     }
 
     /// The milliseconds of each call of a turn.

@@ -4,9 +4,10 @@
 
 use crate::checkpoint::{Checkpoint, lines};
 use crate::failure::{Failure, Outcome};
-use crate::options::{Compile, Machine, number};
+use crate::numbers::finite;
+use crate::options::{Compile, Machine};
 use crate::terminal;
-use salient::{Model, Options, read_sources};
+use salient::{Model, Options, lower, read_sources};
 use salient_text::{Beams, Hypothesis, Tokenizer, Translator};
 use serde_json::json;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     beams: u16,
     /// What the number of tokens is raised to that a continuation's score is divided by: above 0, long ones are favoured
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = finite, allow_negative_numbers = true)]
     length_penalty: f64,
     /// The most tokens of a translation
     #[arg(long, value_name = "N", default_value_t = 128)]
@@ -60,11 +61,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::call("there are no texts: give them behind the model, or with --input"));
     }
     let sources = read_sources(&args.file)?;
-    let given = args.checkpoint.read()?;
-    let options = given.options(args.compile.options_for(&args.machine)?);
-    let decoder = Model::from_sources(&sources, &options)?;
-    let encoder =
-        Model::from_sources(&sources, &Options { model: Some(args.encoder.clone()), ..options.clone() })?;
+    let options = args.compile.options_for(&args.machine)?;
+    let of_encoder = Options { model: Some(args.encoder.clone()), ..options.clone() };
+    let graphs = [lower(&sources, &options)?.graph, lower(&sources, &of_encoder)?.graph];
+    let given = args.checkpoint.read(&graphs.each_ref())?;
+    let decoder = Model::from_sources(&sources, &given.options(options))?;
+    let encoder = Model::from_sources(&sources, &given.options(of_encoder))?;
     terminal::note(&encoder.warnings(terminal::stderr_colour()));
     terminal::note(&decoder.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;

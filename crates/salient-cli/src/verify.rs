@@ -1,6 +1,7 @@
 //! `salient verify`: compiled code against the interpreter, on generated dimensions and data.
 
 use crate::failure::{Failure, Outcome};
+use crate::numbers::times;
 use crate::options::Compile;
 use crate::report::Checked;
 use crate::terminal;
@@ -16,7 +17,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     compile: Compile,
     /// Choices of dimensions and data to try: 20 if not given, and with --each-length as many as there are
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = times, allow_negative_numbers = true)]
     trials: Option<usize>,
     /// Give each dimension in turn the lengths 1, 2, 3, 5, 7, 17, 31, 33, 127 and 1025, as far as the model accepts them
     #[arg(long)]

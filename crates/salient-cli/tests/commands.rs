@@ -4,7 +4,7 @@ mod common;
 
 use salient::{Array, Arrays};
 
-use common::{Ended, counting, file, npz, scratch, told, words};
+use common::{Ended, counting, file, npy, npz, scratch, told, told_bytes, words};
 
 const MODEL: &str = "examples/causal_self_attention.attn";
 const DATA: &str = "examples/data/causal_self_attention.npz";
@@ -334,6 +334,131 @@ fn requests_are_answered_line_by_line() {
 }
 
 #[test]
+fn requests_that_cannot_be_met_are_answered_and_the_next_is_met() {
+    let long = "x".repeat(1 << 17);
+    let bad =
+        ["write nowhere/y.npz", "write", "turn nan", "turn inf", "turn -1", "turn 1e300", "steps", "", &long];
+    let mut requests: Vec<u8> = bad.iter().flat_map(|r| format!("{r}\n").into_bytes()).collect();
+    requests.extend(b"\xff\xfe\x00\n\nturn 0\npeak of wha\x1bt");
+    let ended = told_bytes(&format!("serve {MODEL} --data {DATA}"), &requests);
+    let answers: Vec<serde_json::Value> =
+        succeeds(&ended).lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), bad.len() + 4, "{}", ended.stdout);
+    let error = |at: usize| answers[at]["error"].as_str().unwrap_or_default();
+    assert_eq!(error(0), "nowhere/y.npz: cannot be written: No such file or directory (os error 2)");
+    for (at, request) in bad.iter().enumerate().skip(2).take(4) {
+        let expected = format!("`{request}`: expected a number of seconds from 0 to 86400");
+        assert_eq!(error(at), expected);
+    }
+    assert_eq!(error(bad.len() - 1), "a request has less than 65536 bytes");
+    assert_eq!(error(bad.len()), "a request is UTF-8");
+    assert_eq!(answers[bad.len() + 2]["ms"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn outputs_of_16_bits_are_written_as_such() {
+    let model =
+        file("sixteen.attn", "model m(x: f32[T]) -> (h: f16[T], b: bf16[T]) { return x * 1.0, x * 1.0 }");
+    let x = Array::from_f32(vec![3], vec![2049.0, 0.1, -1.5]).unwrap();
+    let inputs = npz("sixteen.npz", vec![("x", x)]);
+    for engine in ["jit", "unfused", "oracle"] {
+        let [one, all, whole] = ["sixteen_h.npy", "sixteen_all.npz", "sixteen_all.safetensors"].map(scratch);
+        let (h, a, w) = (one.display(), all.display(), whole.display());
+        let call = format!("run {model} --inputs {inputs} --engine {engine}");
+        succeeds(&words(&format!("{call} --output h={h} --outputs {a}")));
+        succeeds(&words(&format!("{call} --outputs {w}")));
+        assert!(std::fs::read(&one).unwrap().windows(3).any(|text| text == b"<f2"), "{engine}");
+        let half = [0x6800, 0x2e66, 0xbe00].to_vec();
+        let half = Array::from_f16_bits(vec![3], half).unwrap();
+        let brain = Array::from_bf16_bits(vec![3], [0x4500, 0x3dcd, 0xbfc0].to_vec()).unwrap();
+        assert!(salient::read_npy(&one).unwrap().same_bits(&half), "{engine}");
+        let (all, whole) = (salient::read_arrays(&all).unwrap(), salient::read_arrays(&whole).unwrap());
+        assert!(
+            all.get("h").unwrap().same_bits(&half) && whole.get("h").unwrap().same_bits(&half),
+            "{engine}"
+        );
+        // NumPy has no bf16: f32 holds the rounded numbers.
+        assert!(all.get("b").unwrap().same_bits(&brain.clone().widen()), "{engine}");
+        assert!(whole.get("b").unwrap().same_bits(&brain), "{engine}");
+    }
+}
+
+#[test]
+fn f64_arrays_are_taken_with_a_note() {
+    let model = file("wide.attn", "model m(x: f32[T], y: f32[T]) -> (z: f32[T]) { return x + y }");
+    let (x, y) =
+        (npy("wide_x.npy", "<f8", &0.1f64.to_le_bytes()), npy("wide_y.npy", "<f4", &1f32.to_le_bytes()));
+    let call = format!("run {model} --input x={x} --input y={y}");
+    let ended = words(&call);
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (Some(0), "note: the f64 elements of input `x` are rounded to f32\n")
+    );
+    let report: serde_json::Value = serde_json::from_str(&words(&format!("{call} --json")).stdout).unwrap();
+    assert_eq!(report["narrowed"], serde_json::json!(["input `x`"]));
+    let x = npy("wide_inf.npy", "<f8", &1e300f64.to_le_bytes());
+    let ended = words(&format!("run {model} --input x={x} --input y={y}"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with(&format!("error: {x}: element 0 is 1")), "{}", ended.stderr);
+}
+
+#[test]
+fn integers_are_truth_values_if_they_are_0_or_1() {
+    let model = file(
+        "truth.attn",
+        "model m(keep: bool[T], x: f32[T]) -> (y: f32[T]) { return if keep then x else 0.0 }",
+    );
+    let x = npy("truth_x.npy", "<f4", &[1f32, 2.0, 3.0].map(f32::to_le_bytes).concat());
+    for (descr, size) in [("|u1", 1), ("|i1", 1), ("<i4", 4), ("<i8", 8), ("<u2", 2)] {
+        let keep = |third: u8| {
+            let bytes: Vec<u8> =
+                [1, 0, third].into_iter().flat_map(|n| [vec![n], vec![0; size - 1]].concat()).collect();
+            npy(&format!("truth_{}_{third}.npy", &descr[1..]), descr, &bytes)
+        };
+        for engine in ["jit", "unfused", "oracle"] {
+            let call = format!("run {model} --engine {engine} --input x={x} --input keep={}", keep(1));
+            assert!(succeeds(&words(&call)).contains("[1.0 0.0 3.0]"), "{descr}");
+        }
+        let ended = words(&format!("run {model} --input x={x} --input keep={}", keep(2)));
+        let message = "error: input `keep`: element [2] is 2; an integer is a truth value if it is 0 or 1\n";
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), message), "{descr}");
+    }
+    let x = npy("truth_u8.npy", "|u1", &[1, 2, 3]);
+    let ended = words(&format!("run {model} --input x={x} --input keep={x}"));
+    let message = "error: input `x` has elements of type u8 (NumPy's uint8), expected f32\n";
+    assert!(ended.stderr.contains(message), "{}", ended.stderr);
+}
+
+#[test]
+fn arrays_that_the_model_does_not_have_are_not_read() {
+    // A member whose elements are not there: only its name is looked at.
+    let data = scratch("passed_over.npz");
+    std::fs::copy(format!("{}/../../{DATA}", env!("CARGO_MANIFEST_DIR")), &data).unwrap();
+    let mut arrays = Arrays::new();
+    for (name, array) in salient::read_arrays(&data).unwrap() {
+        arrays.insert(name, array).unwrap();
+    }
+    arrays.insert("out.contxt", counting(&[1])).unwrap();
+    salient::write_npz(&data, &arrays).unwrap();
+    let mut bytes = std::fs::read(&data).unwrap();
+    let at = bytes.windows(10).rposition(|text| text == b"fortran_or").unwrap();
+    bytes[at] = b'?';
+    std::fs::write(&data, bytes).unwrap();
+    succeeds(&words(&format!("run {MODEL} --data {}", data.display())));
+    let ended = words(&format!("run {MODEL} --data {} --check", data.display()));
+    let message = "error: the model has no output `contxt`; did you mean `context`?\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), message));
+}
+
+#[test]
+fn a_byte_order_mark_is_accepted() {
+    let source = "\u{feff}model m(x: f32[T]) -> (y: f32[T]) {\n    return x\n}\n";
+    let path = file("marked.attn", source);
+    succeeds(&words(&format!("check {path}")));
+    succeeds(&words(&format!("fmt --check {path}")));
+}
+
+#[test]
 fn served_steps_go_on_from_what_is_held() {
     let source = "model m(x: f32[T]) -> (y: f32[]) {\n    state past: f32[S]\n    require S + T <= 3, \"too many\"\n    past = append[s](past, x)\n    return sum(past)\n}\n";
     let path = file("served_steps.attn", source);
@@ -346,7 +471,9 @@ fn served_steps_go_on_from_what_is_held() {
         assert_eq!(answer["ms"].as_array().map(Vec::len), Some(1), "{request}: {}", ended.stdout);
     }
     // More steps than the model has positions.
-    assert!(ended.stderr.contains("too many"), "{}", ended.stderr);
+    let answer: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert!(answer["error"].as_str().unwrap().contains("too many"), "{}", ended.stdout);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
 
 #[test]

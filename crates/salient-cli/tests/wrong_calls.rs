@@ -324,3 +324,118 @@ fn texts_without_what_they_need_are_refused() {
     let no_such = "error: no/such.json: cannot be read: No such file or directory (os error 2)";
     refuses(&format!("embed {call} --tokenizer no/such.json a"), 2, no_such);
 }
+
+#[test]
+fn numbers_that_are_none_are_refused() {
+    let bench = format!("bench {MODEL} --set B=1 --set T=4 --set D=4 --set E=4");
+    let run = format!("run {MODEL} --data {DATA}");
+    let generate = "generate a.attn --weights a.npz --tokenizer a.json a";
+    let translate = "translate a.attn --weights a.npz --encoder e --start a --end b a";
+    let calls = [
+        (bench.as_str(), "--rounds", &["0", "-1", "nan", "1e3", "99999999999"][..]),
+        (&bench, "--seconds", &["nan", "inf", "-inf", "-1", "1e300", ""]),
+        (&bench, "--threads", &["0", "-1", "1025"]),
+        (&bench, "--held", &["-1", "1.5", "4294967296"]),
+        (&bench, "--seed", &["-1", "x"]),
+        (&run, "--rtol", &["nan", "-1", "inf"]),
+        (&run, "--atol", &["nan", "-1e-9", "inf"]),
+        (&run, "--max-memory", &["K", "-1", "1.5G", "99999999999G", "nan"]),
+        (&run, "--threads", &["0", "65536"]),
+        (&run, "--init", &["-1", "1.5"]),
+        (&format!("verify {MODEL}"), "--trials", &["0", "-1", "nan", "99999999999"]),
+        (generate, "--temperature", &["nan", "inf", "-1"]),
+        (generate, "--top-p", &["nan", "0", "1.5", "-1"]),
+        (generate, "--top-k", &["-1", "1.5"]),
+        (generate, "--max-tokens", &["-1", "x"]),
+        (translate, "--beams", &["0", "-1", "65536"]),
+        (translate, "--length-penalty", &["nan", "inf"]),
+        (translate, "--max-tokens", &["-1"]),
+        ("embed a.attn --weights a.npz a", "--batch", &["0", "-1"]),
+    ];
+    for (call, flag, numbers) in calls {
+        for number in numbers {
+            let ended = words(&format!("{call} {flag}={number}"));
+            let message = refused(&ended, 2);
+            assert!(message.contains(flag) && !message.contains("unexpected"), "{flag}={number}: {message}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_by_every_flag() {
+    let (run, texts) = (format!("run {MODEL} --data {DATA}"), "embed a.attn --weights");
+    for (path, kind) in [("/dev/zero", "a device or a socket"), ("/tmp", "a directory")] {
+        for call in [
+            format!("run {MODEL} --data {path}"),
+            format!("run {MODEL} --inputs {path}"),
+            format!("run {MODEL} --input x={path}"),
+            format!("run {MODEL} --weights {path}"),
+            format!("{run} --expect {path}"),
+            format!("{run} --tuning {path}"),
+            format!("models {path}"),
+            format!("run {path}"),
+            format!("check {path}"),
+            format!("fmt {path}"),
+            format!("{texts} a.npz --input {path}"),
+        ] {
+            let message = format!("error: {path}: cannot be read: it is {kind}, not a file");
+            refuses(&call, 2, &message);
+        }
+    }
+    let index =
+        file("itself.safetensors.index.json", r#"{"weight_map": {"w": "itself.safetensors.index.json"}}"#);
+    let problem = "it places `w` in `itself.safetensors.index.json`, which is an index";
+    for call in [format!("models {index}"), format!("run {MODEL} --weights {index}")] {
+        refuses(&call, 2, &format!("error: {index}: has a malformed index: {problem}"));
+    }
+}
+
+/// A file of another kind than is written leaves the old one, and so does one that no longer fits on the disk.
+#[test]
+fn outputs_that_cannot_be_written_leave_the_old_file() {
+    let old = file("kept.npy", "old");
+    for (line, message) in [
+        (format!("run {MODEL} --data {DATA} --output context=/dev/full"), "No space left on device"),
+        (format!("run {MODEL} --data {DATA} --output context={old}/y.npy"), "Not a directory"),
+        (format!("run {MODEL} --data {DATA} --outputs /tmp"), "directory"),
+    ] {
+        let ended = words(&line);
+        let said = refused(&ended, 2);
+        assert!(said.contains("cannot be written: ") && said.contains(message), "{line}: {said}");
+    }
+    assert_eq!(std::fs::read(old).unwrap(), b"old");
+}
+
+#[test]
+fn logits_that_choose_no_token_are_an_error() {
+    let tokenizer = file(
+        "no_choice.json",
+        r#"{"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"},
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}}"#,
+    );
+    let weights = npz("no_choice.npz", vec![("w", counting(&[4]))]);
+    let model = |name: &str, logit: &str| {
+        let source = format!(
+            "model m(ids: i64[B, T]) -> (logits: f32[B, T, 4]) {{ param w: f32[4] let y[b: B, t: T, v] = {logit} return y + 0.0 * f32(ids)[:, :, _] }}"
+        );
+        format!(
+            "{} --weights {weights} --tokenizer {tokenizer}",
+            file(&format!("no_choice_{name}.attn"), source)
+        )
+    };
+    for sampling in ["", "--temperature 1"] {
+        for (name, logit, nan, greatest) in [
+            ("nan", "log(-1.0 - w[v])", 4, "-inf"),
+            ("infinite", "log(0.0 * w[v])", 0, "-inf"),
+            ("some", "log(1.0 - w[v]) + log(0.0 * w[v])", 2, "-inf"),
+        ] {
+            let ended = words(&format!("generate {} a {sampling}", model(name, logit)));
+            let message = format!(
+                "error: no token can be chosen after 1 tokens: of 4 logits {nan} are NaN, and the greatest of the others is {greatest}"
+            );
+            assert_eq!(refused(&ended, 1), message, "{name} {sampling}");
+        }
+        let ended = words(&format!("generate {} a {sampling}", model("outside", "1000.0 * w[v]")));
+        assert_eq!(refused(&ended, 1), "error: the model chose token 3 after 1 tokens; the tokenizer has 2");
+    }
+}

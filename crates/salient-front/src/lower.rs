@@ -20,7 +20,7 @@ mod stmt;
 mod unify;
 mod uses;
 
-use crate::ast::{Function, Results};
+use crate::ast::{Function, Results, Type};
 use crate::diag::Diagnostic;
 use crate::program::Program;
 use crate::source::{Sources, Span};
@@ -376,6 +376,15 @@ fn beyond_limits(graph: &Graph, sources: &Sources) -> Vec<Diagnostic> {
 /// A typing error of the graph at a place. What lowering checks itself it says better.
 fn typing(span: Span) -> impl Fn(TypeError) -> Fail {
     move |e| Diagnostic::error(span, e.to_string()).into()
+}
+
+/// The types that a function declares for its results.
+fn result_types(f: &Function) -> Vec<&Type> {
+    match &f.results {
+        Some(Results::Named(list)) => list.iter().map(|(_, ty)| ty).collect(),
+        Some(Results::One(ty)) => vec![ty],
+        None => Vec::new(),
+    }
 }
 
 /// The names that a function declares for its results.

@@ -278,6 +278,19 @@ impl Array {
         Ok(Array { shape: self.shape, data: Data::F32(values) })
     }
 
+    /// An `f32` array in one of the types of 16 bits, rounded to the nearest, ties to even; what is too large becomes an
+    /// infinity, as in IEEE 754. For every other pair of types the array as it is.
+    pub fn rounded_to(self, dtype: DType) -> Array {
+        let data = match (&self.data, dtype) {
+            (Data::F32(v), DType::F16) => Data::F16(v.iter().map(|x| f16::from_f32(*x).to_bits()).collect()),
+            (Data::F32(v), DType::BF16) => {
+                Data::BF16(v.iter().map(|x| bf16::from_f32(*x).to_bits()).collect())
+            }
+            _ => return self,
+        };
+        Array { shape: self.shape, data }
+    }
+
     /// Whether both have one dtype, one shape and the same bits in every element: NaNs equal themselves, 0 is not −0.
     pub fn same_bits(&self, other: &Array) -> bool {
         if self.shape != other.shape {

@@ -82,10 +82,9 @@ pub fn eval(g: &Graph, bindings: &Bindings, data: Data<'_>) -> Result<Vec<(Name,
         let value = |out: &Output| {
             let values = oracle.tensor(out.node, &out.axes)?;
             let shape = out.axes.iter().map(|a| oracle.extents[a.index()] as usize).collect();
-            let dtype = g.node(out.node).dtype;
-            let array =
-                Array::from_f64(dtype, shape, &values).map_err(|e| EvalError::Output(out.name.clone(), e))?;
-            Ok((out.name.clone(), array))
+            let array = Array::from_f64(out.dtype.compute(), shape, &values)
+                .map_err(|e| EvalError::Output(out.name.clone(), e))?;
+            Ok((out.name.clone(), array.rounded_to(out.dtype)))
         };
         g.outputs().iter().map(value).collect()
     };

@@ -92,6 +92,8 @@ pub struct Output {
     pub axes: Vec<AxisId>,
     /// The value.
     pub node: NodeId,
+    /// The type that it is stored in: the node's, or one of 16 bits to which the node's f32 is rounded.
+    pub dtype: DType,
 }
 
 /// A tensor that a model keeps between calls: an input that holds it before the call and an output that holds it after.

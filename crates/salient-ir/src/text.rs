@@ -266,7 +266,7 @@ impl<'a> Printer<'a> {
         let returned = |(n, _): &(usize, &crate::Output)| !kept.contains_key(n);
         let outputs: Vec<_> = (g.outputs().iter().enumerate().filter(returned))
             .map(|(_, o)| o)
-            .map(|o| format!("{}: {}[{}]", o.name, g.node(o.node).dtype, self.dims(&o.axes)))
+            .map(|o| format!("{}: {}[{}]", o.name, o.dtype, self.dims(&o.axes)))
             .collect();
         let _ = writeln!(out, "{}) -> ({}) {{", inputs.join(", "), outputs.join(", "));
         let names: Vec<&String> = g.states().iter().map(|s| &self.names.inputs[s.input]).collect();

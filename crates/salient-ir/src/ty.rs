@@ -7,7 +7,7 @@ use std::fmt;
 /// The type of a tensor's elements.
 ///
 /// Arithmetic is done in `F32`, in integers and in `Bool`. `F16` and `BF16` are storage only: an input or a
-/// parameter may be declared with them, and reading it widens to `F32`.
+/// parameter may be declared with them, and reading it widens to `F32`; an output that is declared with them is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
     /// IEEE 754 binary32.

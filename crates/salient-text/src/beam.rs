@@ -9,6 +9,7 @@
 //! 2014, section 3.2, and for scores by length Wu et al., "Google's Neural Machine Translation System", 2016, section 7.
 
 use crate::error::TextError;
+use crate::sample::no_choice;
 
 /// How wide the search is and where it ends.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ pub(crate) fn search(beams: &Beams, next: &mut Next<'_>) -> Result<Vec<Hypothesi
         let logits = next(&rows)?;
         let mut candidates: Vec<(usize, u32, f64)> = Vec::new();
         for (at, (beam, logits)) in alive.iter().zip(&logits).enumerate() {
-            let best = most_probable(logits, looked_at);
+            let best = most_probable(logits, looked_at).ok_or_else(|| no_choice(logits, beam.ids.len()))?;
             candidates.extend(best.into_iter().map(|(id, log)| (at, id, beam.sum + log)));
         }
         candidates.sort_by(|(i, a, p), (j, b, q)| q.total_cmp(p).then((i, a).cmp(&(j, b))));
@@ -93,9 +94,6 @@ pub(crate) fn search(beams: &Beams, next: &mut Next<'_>) -> Result<Vec<Hypothesi
         finished.truncate(width);
         let worst = finished.last().filter(|_| finished.len() == width).map(|h| h.score);
         match (follow.first(), worst) {
-            (None, _) if finished.is_empty() => {
-                return Err(TextError::Text("the model's logits are no numbers".to_owned()));
-            }
             (None, _) => break,
             (Some(best), Some(worst)) if width == 1 || score(best.sum) <= worst => break,
             (Some(_), _) => alive = follow,
@@ -104,11 +102,15 @@ pub(crate) fn search(beams: &Beams, next: &mut Next<'_>) -> Result<Vec<Hypothesi
     Ok(finished)
 }
 
-/// The ids of the greatest logits that are numbers, at most `count`, each with the logarithm of its probability.
-fn most_probable(logits: &[f32], count: usize) -> Vec<(u32, f64)> {
+/// The ids of the greatest logits that are numbers, at most `count`, each with the logarithm of its probability; `None` if
+/// the greatest is not finite.
+fn most_probable(logits: &[f32], count: usize) -> Option<Vec<(u32, f64)>> {
     let numbers = logits.iter().map(|l| f64::from(*l)).zip(0..).filter(|(logit, _)| !logit.is_nan());
     let mut numbers: Vec<(f64, u32)> = numbers.collect();
     let greatest = numbers.iter().map(|(logit, _)| *logit).fold(f64::NEG_INFINITY, f64::max);
+    if !greatest.is_finite() {
+        return None;
+    }
     let total = numbers.iter().map(|(logit, _)| (logit - greatest).exp()).sum::<f64>().ln();
     let order = |(a, i): &(f64, u32), (b, j): &(f64, u32)| b.total_cmp(a).then(i.cmp(j));
     if count < numbers.len() {
@@ -116,7 +118,7 @@ fn most_probable(logits: &[f32], count: usize) -> Vec<(u32, f64)> {
         numbers.truncate(count);
     }
     numbers.sort_by(order);
-    numbers.into_iter().map(|(logit, id)| (id, logit - greatest - total)).collect()
+    Some(numbers.into_iter().map(|(logit, id)| (id, logit - greatest - total)).collect())
 }
 
 #[cfg(test)]
@@ -146,7 +148,7 @@ mod tests {
 
     /// Every continuation of at most so many tokens, with the sum of its logarithms.
     fn all(ids: &mut Vec<u32>, sum: f64, left: usize, out: &mut Vec<Hypothesis>) {
-        for (id, log) in most_probable(&logits(ids), 4) {
+        for (id, log) in most_probable(&logits(ids), 4).unwrap() {
             let (ids_of, has_ended) = (ids[1..].to_vec(), id == END);
             if has_ended || left == 1 {
                 let ids = if has_ended { ids_of } else { [ids_of, vec![id]].concat() };
@@ -177,7 +179,7 @@ mod tests {
     fn one_beam_takes_the_most_probable_token_each_time() {
         let mut ids = vec![3];
         let ended = loop {
-            let next = most_probable(&logits(&ids), 1)[0].0;
+            let next = most_probable(&logits(&ids), 1).unwrap()[0].0;
             if next == END || ids.len() == 9 {
                 break next == END;
             }
@@ -203,7 +205,14 @@ mod tests {
     fn no_tokens_and_no_numbers() {
         assert_eq!(found(3, 1.0, 0), Vec::new());
         let beams = Beams { width: 2, length_penalty: 1.0, max_tokens: 3, start: 3, ends: vec![END] };
-        let error = search(&beams, &mut |rows| Ok(vec![vec![f32::NAN; 4]; rows.len()])).unwrap_err();
-        assert_eq!(error.to_string(), "the tokenizer refuses the text: the model's logits are no numbers");
+        for (logit, nan, greatest) in
+            [(f32::NAN, 4, "-inf"), (f32::NEG_INFINITY, 0, "-inf"), (f32::INFINITY, 0, "inf")]
+        {
+            let error = search(&beams, &mut |rows| Ok(vec![vec![logit; 4]; rows.len()])).unwrap_err();
+            let expected = format!(
+                "no token can be chosen after 1 tokens: of 4 logits {nan} are NaN, and the greatest of the others is {greatest}"
+            );
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }

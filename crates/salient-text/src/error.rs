@@ -24,6 +24,31 @@ pub enum TextError {
     /// A text cannot be encoded, or ids cannot be decoded.
     #[error("the tokenizer refuses the text: {0}")]
     Text(String),
+    /// A model's logits choose no token: the greatest of them is no finite number.
+    #[error(
+        "no token can be chosen after {position} tokens: of {count} logits {nan} are NaN, and the greatest \
+         of the others is {greatest}"
+    )]
+    Logits {
+        /// The tokens before.
+        position: usize,
+        /// The logits.
+        count: usize,
+        /// Those that are NaN.
+        nan: usize,
+        /// The greatest that is a number, -inf if none is.
+        greatest: f32,
+    },
+    /// A model chose a token that the tokenizer does not have.
+    #[error("the model chose token {id} after {position} tokens; the tokenizer has {size}")]
+    NoSuchToken {
+        /// The token.
+        id: u32,
+        /// The tokens before.
+        position: usize,
+        /// How many the tokenizer has.
+        size: usize,
+    },
     /// The chat template of a checkpoint is malformed, or refuses the messages.
     #[error("the chat template: {0}")]
     Template(String),
@@ -48,6 +73,7 @@ impl TextError {
             | TextError::Io(_)
             | TextError::Template(_)
             | TextError::Signature(_) => true,
+            TextError::Logits { .. } | TextError::NoSuchToken { .. } => false,
             TextError::Model(error) => error.is_call(),
         }
     }

@@ -4,7 +4,7 @@
 //! (f32[B, V]). If it has state, each call is given the ids that are new; if not, all of them, each time.
 
 use crate::error::TextError;
-use crate::sample::{Sampler, Sampling};
+use crate::sample::{Sampler, Sampling, no_choice};
 use crate::signature::{IDS, check_inputs, output};
 use crate::stop::Stops;
 use crate::tokenizer::Tokenizer;
@@ -118,7 +118,11 @@ impl<'a> Generator<'a> {
                 out.prefill = start.elapsed();
             }
             let next = sampler.next(logits).and_then(|at| u32::try_from(at).ok());
-            let next = next.ok_or_else(|| TextError::Text("the model's logits are no numbers".to_owned()))?;
+            let next = next.ok_or_else(|| no_choice(logits, all.len()))?;
+            if !tokenizer.has(next) {
+                let (position, size) = (all.len(), tokenizer.size());
+                return Err(TextError::NoSuchToken { id: next, position, size });
+            }
             if settings.ends.contains(&next) {
                 out.end = End::Token;
                 break;

@@ -93,10 +93,19 @@ pub(crate) fn tokenizer(metadata: &[(String, Metadata)]) -> Result<Tokenizer, St
     inner.add_special_tokens(of_type(CONTROL).map(|t| added(t, true))).map_err(refused)?;
     inner.add_tokens(of_type(USER_DEFINED).map(|t| added(t, false))).map_err(refused)?;
 
-    let id = |key: &str| own(key).and_then(Metadata::as_u64).and_then(|id| u32::try_from(id).ok());
-    let ends = ["eos_token_id", "eot_token_id", "eom_token_id"].into_iter().filter_map(id).collect();
+    let id = |key: &str| -> Result<Option<u32>, String> {
+        let Some(value) = own(key) else { return Ok(None) };
+        let id = value.as_u64().filter(|id| *id < tokens.len() as u64).and_then(|id| u32::try_from(id).ok());
+        let none = || format!("its tokenizer has {} tokens, and `{key}` is none of them", tokens.len());
+        id.map(Some).ok_or_else(none)
+    };
+    let ends = ["eos_token_id", "eot_token_id", "eom_token_id"]
+        .map(id)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    let ends = ends.into_iter().flatten().collect();
     let starts = matches!(own("add_bos_token"), Some(Metadata::Bool(true)));
-    let start = if starts { id("bos_token_id") } else { None };
+    let start = if starts { id("bos_token_id")? } else { None };
     let template = get("tokenizer.chat_template").and_then(Metadata::as_str).map(str::to_owned);
     Ok(Tokenizer::from_parts(inner, ends, start, template))
 }
@@ -192,6 +201,8 @@ mod tests {
         assert!(error.contains("splits words as `klingon`; known are default, gpt-2"), "{error}");
         let error = refused("tokenizer.ggml.tokens", Metadata::Array(vec![Metadata::Bool(true)]));
         assert_eq!(error, "its tokenizer has no list of texts `tokenizer.ggml.tokens`");
+        let error = refused("tokenizer.ggml.eos_token_id", Metadata::Unsigned(12));
+        assert_eq!(error, "its tokenizer has 12 tokens, and `eos_token_id` is none of them");
         let error = refused("tokenizer.ggml.merges", texts(&["ab"]));
         assert_eq!(error, "its tokenizer has the merge `ab` of one part");
         let error = refused("tokenizer.ggml.merges", texts(&["a z"]));

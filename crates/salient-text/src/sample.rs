@@ -2,6 +2,8 @@
 //!
 //! Drawn ones repeat for a seed. Ties go to the lower id.
 
+use crate::error::TextError;
+
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
@@ -32,12 +34,14 @@ impl Sampler {
         Sampler { sampling, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// The position of the chosen logit; `None` if there is none that is a number.
+    /// The position of the chosen logit; `None` if the greatest is not finite, so that none is more probable than others.
+    /// What is NaN is never chosen.
     pub fn next(&mut self, logits: &[f32]) -> Option<usize> {
+        let greatest = greatest(logits)?;
         match self.sampling {
-            Sampling::Greedy => greatest(logits),
+            Sampling::Greedy => Some(greatest),
             Sampling::Random { temperature, top_k, top_p } => {
-                let most = f64::from(logits[greatest(logits)?]);
+                let most = f64::from(logits[greatest]);
                 let mut weights: Vec<(usize, f64)> = logits
                     .iter()
                     .enumerate()
@@ -75,7 +79,14 @@ fn keep_nucleus(weights: &mut Vec<(usize, f64)>, p: f64) {
     weights.truncate(reached.map_or(weights.len(), |at| at + 1));
 }
 
-/// The first of the greatest that are numbers.
+/// What is wrong with logits of which none was chosen, after so many tokens.
+pub(crate) fn no_choice(logits: &[f32], position: usize) -> TextError {
+    let nan = logits.iter().filter(|logit| logit.is_nan()).count();
+    let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    TextError::Logits { position, count: logits.len(), nan, greatest }
+}
+
+/// The first of the greatest that are numbers, if these are finite.
 fn greatest(logits: &[f32]) -> Option<usize> {
     // Side by side, so that they are compared as vectors: a vocabulary is long, and this is done for every token.
     let mut most = [f32::NEG_INFINITY; 16];
@@ -87,7 +98,7 @@ fn greatest(logits: &[f32]) -> Option<usize> {
         }
     }
     let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
-    logits.iter().position(|logit| *logit == most)
+    if most.is_finite() { logits.iter().position(|logit| *logit == most) } else { None }
 }
 
 /// As many as are compared side by side, the others no numbers.
@@ -116,7 +127,11 @@ mod tests {
     fn greedy_takes_the_first_of_the_greatest() {
         assert_eq!(Sampler::new(Sampling::Greedy, 0).next(&LOGITS), Some(1));
         assert_eq!(Sampler::new(Sampling::Greedy, 0).next(&[f32::NAN]), None);
-        assert_eq!(Sampler::new(random(1.0, 0, 1.0), 0).next(&[]), None);
+        for sampling in [Sampling::Greedy, random(1.0, 0, 1.0)] {
+            assert_eq!(Sampler::new(sampling, 0).next(&[]), None);
+            assert_eq!(Sampler::new(sampling, 0).next(&[f32::NEG_INFINITY; 20]), None);
+            assert_eq!(Sampler::new(sampling, 0).next(&[0.0, f32::INFINITY]), None);
+        }
     }
 
     #[test]
@@ -129,7 +144,10 @@ mod tests {
             logits.push(0.5);
             assert_eq!(greatest(&logits), Some(at + 1), "{count}");
         }
-        assert_eq!(greatest(&[f32::NAN, f32::NEG_INFINITY]), Some(1));
+        for none in [f32::NEG_INFINITY, f32::INFINITY, f32::NAN] {
+            assert_eq!(greatest(&[f32::NAN, none]), None);
+        }
+        assert_eq!(greatest(&[f32::NEG_INFINITY, f32::MIN]), Some(1));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn output(graph: &Graph, name: &str, ranks: &[usize], wanted: &str) -
     let own: Vec<_> = own.collect();
     let found =
         own.iter().find(|o| &*o.name == name).or(if let [one] = own.as_slice() { Some(one) } else { None });
-    let fits = found.filter(|o| graph.node(o.node).dtype == DType::F32 && ranks.contains(&o.axes.len()));
+    let fits = found.filter(|o| o.dtype == DType::F32 && ranks.contains(&o.axes.len()));
     fits.map(|o| o.name.to_string()).ok_or_else(|| {
         TextError::Signature(format!("the model `{}` has no output `{name}: {wanted}`", graph.name()))
     })

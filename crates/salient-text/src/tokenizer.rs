@@ -90,11 +90,19 @@ impl Tokenizer {
         Ok(())
     }
 
+    /// Whether an id is one of the tokenizer's.
+    pub fn has(&self, id: u32) -> bool {
+        self.inner.id_to_token(id).is_some()
+    }
+
     /// The text of ids, without special tokens.
     ///
     /// # Errors
-    /// [`TextError::Text`] if an id is not one of the tokenizer's.
+    /// [`TextError::NoSuchToken`] if an id is not one of the tokenizer's.
     pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
+        if let Some(position) = ids.iter().position(|id| !self.has(*id)) {
+            return Err(TextError::NoSuchToken { id: ids[position], position, size: self.size() });
+        }
         self.inner.decode(ids, true).map_err(|e| TextError::Text(e.to_string()))
     }
 

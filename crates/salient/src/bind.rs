@@ -261,7 +261,7 @@ fn has_quotient(node: &DimNode) -> bool {
 
 /// The one value of `name` for which `dim`, which has no other symbol, is `target`; `None` where there is none or
 /// where it is not unique (a quotient that rounds down) or not found (the symbol occurs more than once).
-fn invert(dim: &Dim, name: &Name, target: i64) -> Option<i64> {
+pub(crate) fn invert(dim: &Dim, name: &Name, target: i64) -> Option<i64> {
     let value = invert_node(&dim.to_node(), target)?;
     let at = |v: i64| dim.eval(&Bindings::from([(name.clone(), v)])).ok();
     // A quotient may round: then its neighbours give the same length, and the value is only one of several.

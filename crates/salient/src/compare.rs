@@ -110,7 +110,7 @@ fn difference(a: f64, b: f64) -> f64 {
 }
 
 /// The index along each axis of a row-major position.
-fn index_of(position: usize, shape: &[usize]) -> Vec<usize> {
+pub(crate) fn index_of(position: usize, shape: &[usize]) -> Vec<usize> {
     let mut rest = position;
     let mut index = vec![0; shape.len()];
     for (at, &extent) in index.iter_mut().zip(shape).rev() {

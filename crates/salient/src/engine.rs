@@ -235,7 +235,11 @@ impl<'a> Prepared<'a> {
                 }
                 let inputs: Vec<Option<&Array>> = arguments.inputs.iter().map(Option::as_deref).collect();
                 let params: Vec<&Array> = params.iter().map(|a| &**a).collect();
-                Ok(compiled.run_watched(plan, loaded, Inputs::InPlace(&inputs), &params, outputs, watch)?)
+                let mut computed = Computed::of(outputs)?;
+                let result =
+                    compiled.run_watched(plan, loaded, Inputs::InPlace(&inputs), &params, outputs, watch);
+                computed.round_into(outputs);
+                Ok(result?)
             }
             (Prepared::Native(..), Bound::Oracle(_)) | (Prepared::Oracle, Bound::Native(_)) => {
                 unreachable!("a session has one engine")
@@ -252,6 +256,35 @@ impl<'a> Prepared<'a> {
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+/// The outputs of 16 bits of a call of compiled code, which computes them in 32: while it runs, memory of that width stands
+/// in their place.
+struct Computed(Vec<(usize, Array)>);
+
+impl Computed {
+    /// Puts memory to compute in into the places of those outputs.
+    fn of(outputs: &mut [Array]) -> Result<Computed, Error> {
+        let mut own = Vec::new();
+        for (at, output) in outputs.iter_mut().enumerate() {
+            let dtype = output.dtype();
+            if dtype != dtype.compute() {
+                let wide = Array::zeros(dtype.compute(), output.shape().to_vec());
+                let wide = wide.map_err(|e| Error::Run(e.to_string()))?;
+                own.push((at, std::mem::replace(output, wide)));
+            }
+        }
+        Ok(Computed(own))
+    }
+
+    /// Puts the outputs back, with what was computed rounded into them.
+    fn round_into(&mut self, outputs: &mut [Array]) {
+        for (at, own) in self.0.drain(..) {
+            let wide = std::mem::replace(&mut outputs[at], own);
+            let dtype = outputs[at].dtype();
+            outputs[at] = wide.rounded_to(dtype);
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Says nothing about how a fault is found (that is `bind`) and nothing about the source of the model.
 
+use salient_io::Stored;
 use salient_ir::{DType, Name};
 use std::fmt;
 
@@ -92,8 +93,17 @@ pub enum Fault {
         tensor: Tensor,
         /// As declared.
         expected: DType,
-        /// As given.
-        found: DType,
+        /// As given: as the file stores it, where it is from one.
+        found: Stored,
+    },
+    /// An integer that is given as a truth value is neither 0 nor 1.
+    NoTruthValue {
+        /// The tensor.
+        tensor: Tensor,
+        /// The index of the element along each axis.
+        index: Vec<usize>,
+        /// The integer.
+        value: i64,
     },
     /// Another number of axes.
     Rank {
@@ -139,6 +149,10 @@ pub enum Fault {
         /// The length that was given.
         found: usize,
     },
+    /// No trials were asked for.
+    NothingTried,
+    /// No lengths of these dimensions were found that the model accepts; there may be some.
+    NoLengths(Vec<Name>),
     /// No tensor determines these dimensions.
     Undetermined(Vec<Name>),
     /// Dimensions were set that the model does not have.
@@ -189,7 +203,11 @@ impl fmt::Display for Fault {
                 }
             }
             Fault::DType { tensor, expected, found } => {
-                write!(f, "{tensor} has elements of type {found}, expected {expected}")
+                write!(f, "{tensor} has elements of type {}, expected {expected}", found.described())
+            }
+            Fault::NoTruthValue { tensor, index, value } => {
+                let index = shape_text(index);
+                write!(f, "{tensor}: element {index} is {value}; an integer is a truth value if it is 0 or 1")
             }
             Fault::Rank { tensor, declared, found } => {
                 write!(f, "{tensor} has the shape {}, expected {declared}", shape_text(found))
@@ -218,6 +236,12 @@ impl fmt::Display for Fault {
                 let flags: Vec<String> = names.iter().map(|n| format!("--set {n}=LENGTH")).collect();
                 f.write_str(&flags.join(" "))
             }
+            Fault::NoLengths(names) => {
+                let flags: Vec<String> = names.iter().map(|n| format!("--set {n}=LENGTH")).collect();
+                let (names, flags) = (listed(names), flags.join(" "));
+                write!(f, "no lengths of {names} were found that the model accepts; give some with {flags}")
+            }
+            Fault::NothingTried => f.write_str("nothing is compared in 0 trials"),
             Fault::NoSuchDimension { name, known } => {
                 write!(f, "the model has no dimension `{name}` to set; its dimensions are {}", listed(known))
             }

@@ -4,6 +4,7 @@
 //! compile anything: one model serves sessions of any dimensions.
 
 use crate::bind::{self, Shapes};
+use crate::compare::index_of;
 use crate::engine::{Arguments, Bound, Prepared};
 use crate::error::Error;
 use crate::fault::{Fault, Side, Tensor};
@@ -12,7 +13,7 @@ use crate::model::Model;
 use crate::results::Results;
 use crate::sizes::{Lengths, Sizes};
 use crate::weights::Weights;
-use salient_io::Arrays;
+use salient_io::{Arrays, Stored};
 use salient_ir::array::{Array, ArrayError, Data, collected};
 use salient_ir::{Bindings, DType, Dim, Port};
 use salient_jit::Cost;
@@ -64,16 +65,17 @@ impl<'a> Session<'a> {
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         faults.extend(dtype_faults(Side::Param, graph.params(), given));
         let blocks = weights.blocks().into_iter().flatten().filter(|(path, _)| given.get(path).is_none());
-        let mut known = shapes(given);
+        let mut known = shapes(graph.params(), given);
         for (path, blocks) in blocks {
             known.insert(path, blocks.shape());
             let port = graph.params().iter().find(|port| *port.name == **path);
             if let Some(port) = port.filter(|port| port.dtype != DType::F32) {
                 let tensor = Tensor { side: Side::Param, name: port.name.clone() };
-                faults.push(Fault::DType { tensor, expected: port.dtype, found: DType::F32 });
+                faults.push(Fault::DType { tensor, expected: port.dtype, found: Stored::F32 });
             }
         }
-        let dimensions = bind::bind(graph, &shapes(inputs), &known, set, weights.seed().is_some());
+        let dimensions =
+            bind::bind(graph, &shapes(graph.inputs(), inputs), &known, set, weights.seed().is_some());
         let dimensions = match dimensions {
             Ok(dimensions) if faults.is_empty() => dimensions,
             Ok(_) => return Err(Error::Call(faults)),
@@ -151,7 +153,8 @@ impl<'a> Session<'a> {
     /// # Errors
     /// [`Error::Call`] with everything that is wrong with names, shapes and dtypes.
     pub fn reshaped(&self, inputs: &Arrays, set: &Bindings) -> Result<Session<'a>, Error> {
-        let dimensions = self.dimensions_of(inputs, shapes(inputs), set)?;
+        let given = shapes(self.model.graph().inputs(), inputs);
+        let dimensions = self.dimensions_of(inputs, given, set)?;
         Session::at(self.model, dimensions, set, self.params.clone(), self.param_shapes.clone())
     }
 
@@ -346,7 +349,7 @@ impl<'a> Session<'a> {
             None => {
                 let mut given: Shapes<'_> =
                     self.held().map(|(port, array)| (&*port.name, array.shape())).collect();
-                given.extend(shapes(inputs));
+                given.extend(shapes(self.model.graph().inputs(), inputs));
                 self.dimensions_of(inputs, given, &self.set)?
             }
         };
@@ -487,7 +490,8 @@ impl<'a> Session<'a> {
         {
             let tensor = Tensor { side: Side::Output, name: output.name.clone() };
             if memory.dtype() != *dtype {
-                faults.push(Fault::DType { tensor, expected: *dtype, found: memory.dtype() });
+                let found = Stored::of(memory.dtype());
+                faults.push(Fault::DType { tensor, expected: *dtype, found });
             } else if memory.shape() != shape.as_slice() {
                 let (expected, found) = (shape.clone(), memory.shape().to_vec());
                 faults.push(Fault::Shape { tensor, expected, found });
@@ -524,32 +528,65 @@ fn of_tensor(name: &str, why: &ArrayError) -> Error {
     Error::Run(format!("`{name}`: {why}"))
 }
 
-fn shapes(arrays: &Arrays) -> Shapes<'_> {
-    arrays.iter().map(|(name, array)| (name, array.shape())).collect()
+/// The shapes of arrays that were given for these ports. An array that was passed over counts by its name where no port has
+/// it, so that it is told of as any other is that the model does not have.
+fn shapes<'s>(ports: &[Port], arrays: &'s Arrays) -> Shapes<'s> {
+    let is_port = |name: &&String| ports.iter().any(|port| *port.name == **name);
+    let others = arrays.passed_over().iter().filter(|name| !is_port(name));
+    let others = others.map(|name| (name.as_str(), [].as_slice()));
+    arrays.iter().map(|(name, array)| (name, array.shape())).chain(others).collect()
 }
 
 fn dtype_faults(side: Side, ports: &[Port], arrays: &Arrays) -> Vec<Fault> {
     let wrong = ports.iter().filter_map(|port| {
-        let found = arrays.get(&port.name)?.dtype();
-        let tensor = Tensor { side, name: port.name.clone() };
-        (!converts(found, port.dtype)).then_some(Fault::DType { tensor, expected: port.dtype, found })
+        let (array, stored) = (arrays.get(&port.name)?, arrays.stored(&port.name)?);
+        let tensor = || Tensor { side, name: port.name.clone() };
+        if !converts(array.dtype(), port.dtype) {
+            return Some(Fault::DType { tensor: tensor(), expected: port.dtype, found: stored });
+        }
+        let (index, value) = if port.dtype == DType::Bool { no_truth_value(array)? } else { return None };
+        Some(Fault::NoTruthValue { tensor: tensor(), index, value })
     });
     wrong.collect()
 }
 
-/// Whether every value of one type is one of the other.
+/// The first integer of an array that is neither 0 nor 1, with its index along each axis.
+fn no_truth_value(array: &Array) -> Option<(Vec<usize>, i64)> {
+    let is_none = |n: &i64| *n != 0 && *n != 1;
+    let (at, value) = match array.data() {
+        Data::I32(values) => values.iter().copied().map(i64::from).enumerate().find(|(_, n)| is_none(n))?,
+        Data::I64(values) => values.iter().copied().enumerate().find(|(_, n)| is_none(n))?,
+        Data::F32(_) | Data::F16(_) | Data::BF16(_) | Data::Bool(_) => return None,
+    };
+    Some((index_of(at, array.shape()), value))
+}
+
+/// Whether values of one type are taken where another is declared: without loss, or 0 and 1 as truth values.
 fn converts(from: DType, to: DType) -> bool {
-    from == to || matches!((from, to), (DType::F16 | DType::BF16, DType::F32) | (DType::I32, DType::I64))
+    from == to
+        || matches!(
+            (from, to),
+            (DType::F16 | DType::BF16, DType::F32)
+                | (DType::I32, DType::I64)
+                | (DType::I32 | DType::I64, DType::Bool)
+        )
 }
 
 /// The array in the type with which elements of the declared type are computed; as it is if its own type does not
 /// convert to the declared one, which is a fault that has been noted.
 fn widened<'a>(array: &'a Array, port: &Port) -> Result<Cow<'a, Array>, Error> {
     let shape = array.shape().to_vec();
+    let none = |dtype| ArrayError::no_memory(dtype, &shape);
     let wide = match (array.data(), port.dtype.compute()) {
         (Data::I32(values), DType::I64) => collected(values.len(), values.iter().map(|n| i64::from(*n)))
-            .ok_or_else(|| ArrayError::no_memory(DType::I64, &shape))
-            .and_then(|values| Array::from_i64(shape, values)),
+            .ok_or_else(|| none(DType::I64))
+            .and_then(|values| Array::from_i64(shape.clone(), values)),
+        (Data::I32(values), DType::Bool) => collected(values.len(), values.iter().map(|n| *n != 0))
+            .ok_or_else(|| none(DType::Bool))
+            .and_then(|values| Array::new(shape.clone(), Data::Bool(values))),
+        (Data::I64(values), DType::Bool) => collected(values.len(), values.iter().map(|n| *n != 0))
+            .ok_or_else(|| none(DType::Bool))
+            .and_then(|values| Array::new(shape.clone(), Data::Bool(values))),
         (Data::F16(_) | Data::BF16(_), DType::F32) => array.clone().widen(),
         _ => return Ok(Cow::Borrowed(array)),
     };

@@ -26,7 +26,7 @@ impl Sizes {
         let ports = graph.inputs().iter().map(|p| &p.axes).chain(graph.outputs().iter().map(|o| &o.axes));
         let axes = ports.map(|axes| graph.shape(axes).iter().map(|d| dims.intern(d)).collect()).collect();
         let inputs = vec![Vec::new(); graph.inputs().len()];
-        let outputs = graph.outputs().iter().map(|o| (graph.node(o.node).dtype, Vec::new())).collect();
+        let outputs = graph.outputs().iter().map(|o| (o.dtype, Vec::new())).collect();
         let mut sizes = Sizes { dimensions: Bindings::new(), inputs, outputs, dims, axes };
         sizes.set(dimensions);
         sizes

@@ -3,9 +3,9 @@
 //! For users' own models, whose numbers nobody has recorded. Odd lengths, lengths of one, masks that hide everything and
 //! ties are tried on purpose; what is drawn depends on the seed alone. Files are not read here and nothing is printed.
 
-use crate::compare::{Deviation, Tolerance, compare};
+use crate::compare::{Deviation, Tolerance, compare, index_of};
 use crate::error::Error;
-use crate::fault::Side;
+use crate::fault::{Fault, Side};
 use crate::init::{normal, path_key, uniform};
 use crate::model::Model;
 use crate::options::Options;
@@ -19,8 +19,10 @@ use salient_jit::target::Isa;
 use std::fmt;
 
 mod lengths;
+mod masks;
 
 pub use lengths::{Lengths, ODD};
+use masks::Use;
 
 /// How much to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +121,9 @@ pub fn verify(
     trials: Trials,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Verified, Error> {
+    if trials.count == 0 {
+        return Err(Error::Call(vec![Fault::NothingTried]));
+    }
     let oracle = Model::from_graph(graph.clone(), &Options { engine: Engine::Oracle, ..options.clone() })?;
     let models = ways(options.isa).into_iter().map(|way| {
         let Way { engine, isa, threads } = way;
@@ -127,11 +132,13 @@ pub fn verify(
         Ok((way, Model::from_graph(graph.clone(), &options)?))
     });
     let models = models.collect::<Result<Vec<_>, Error>>()?;
+    let uses = masks::uses(graph);
     let same: Ways<'_> = models.chunk_by(|(_, _), (way, _)| way.threads > 1).collect();
     let mut out = Verified::default();
     for (trial, dimensions) in lengths::chosen(graph, trials)?.into_iter().enumerate() {
         progress(trial);
-        let data = Drawn { graph, dimensions: &dimensions, trial, seed: seed_of(trials.seed, trial) };
+        let seed = seed_of(trials.seed, trial);
+        let data = Drawn { graph, dimensions: &dimensions, uses: &uses, trial, seed };
         let (inputs, params) =
             (data.arrays(graph.inputs(), Side::Input)?, data.arrays(graph.params(), Side::Param)?);
         let run =
@@ -211,8 +218,9 @@ fn disagreements(
         let (Some(found), Some(expected)) = (found.get(&output.name), expected.get(&output.name)) else {
             unreachable!("a run gives every output");
         };
+        let tolerance = tolerance(expected);
         let expected = if engine == Engine::Jit { refined(expected, found) } else { expected.clone() };
-        let deviation = compare(found, &expected, tolerance(&expected)).expect("shapes come from the graph");
+        let deviation = compare(found, &expected, tolerance).expect("shapes come from the graph");
         if !deviation.agrees() {
             out.push(Problem::Deviation(output.name.clone(), deviation));
         }
@@ -220,16 +228,22 @@ fn disagreements(
     out
 }
 
-/// Rounding in f32 grows with the largest value that is summed.
+/// Rounding in f32 grows with the largest value that is summed; what is then rounded to 16 bits may be off by one unit of
+/// its last place more.
 fn tolerance(expected: &Array) -> Tolerance {
+    let rtol = match expected.dtype() {
+        DType::F16 => 1.0 / 1024.0,
+        DType::BF16 => 1.0 / 128.0,
+        DType::F32 | DType::I32 | DType::I64 | DType::Bool => 1e-4,
+    };
     let finite = expected.to_f64_vec().into_iter().filter(|x| x.is_finite());
-    Tolerance { rtol: 1e-4, atol: 1e-5 * finite.fold(1.0, |most, x| x.abs().max(most)) }
+    Tolerance { rtol, atol: 1e-5 * finite.fold(1.0, |most, x| x.abs().max(most)) }
 }
 
 /// What is expected of fused code, which may have a number where the program as written has NaN.
 fn refined(expected: &Array, found: &Array) -> Array {
-    let (Some(e), Some(f)) = (expected.as_f32(), found.as_f32()) else { return expected.clone() };
-    let values = e.iter().zip(f).map(|(e, f)| if e.is_nan() { *f } else { *e }).collect();
+    let (Some(e), Some(f)) = (expected.to_f32_vec(), found.to_f32_vec()) else { return expected.clone() };
+    let values = e.into_iter().zip(f).map(|(e, f)| if e.is_nan() { f } else { e }).collect();
     Array::from_f32(expected.shape().to_vec(), values).expect("the count does not change")
 }
 
@@ -237,20 +251,26 @@ fn refined(expected: &Array, found: &Array) -> Array {
 struct Drawn<'a> {
     graph: &'a Graph,
     dimensions: &'a Bindings,
+    /// By position of the graph's inputs.
+    uses: &'a [Use],
     trial: usize,
     seed: u64,
 }
 
+/// The part of a mask that is 1, or true, by trial: half, all, none, and a density in between.
+const DENSITIES: [f64; 4] = [0.5, 1.0, 0.0, 0.15];
+
 impl Drawn<'_> {
     fn arrays(&self, ports: &[Port], side: Side) -> Result<Arrays, Error> {
         let mut out = Arrays::new();
-        for port in ports {
-            out.insert(&*port.name, self.array(port, side).map_err(|e| Error::Run(e.to_string()))?)?;
+        for (at, port) in ports.iter().enumerate() {
+            let used = if side == Side::Input { self.uses[at] } else { Use::Number };
+            out.insert(&*port.name, self.array(port, side, used).map_err(|e| Error::Run(e.to_string()))?)?;
         }
         Ok(out)
     }
 
-    fn array(&self, port: &Port, side: Side) -> Result<Array, salient_ir::array::ArrayError> {
+    fn array(&self, port: &Port, side: Side, used: Use) -> Result<Array, salient_ir::array::ArrayError> {
         let extent = |d: salient_ir::Dim| d.eval(self.dimensions).ok().and_then(|n| usize::try_from(n).ok());
         let shape: Vec<usize> = self
             .graph
@@ -266,7 +286,24 @@ impl Drawn<'_> {
             Side::Param => PARAMETERS.min(longest.sqrt().recip()),
         };
         let key = path_key(self.seed, &port.name);
+        let is_kept = |n: u64| uniform(key, n) < DENSITIES[self.trial % DENSITIES.len()];
+        // Where everything were drowned, f32 would know no differences that f64 still knows.
+        let least = shape.iter().copied().min().unwrap_or(1).max(1);
+        let is_kept_anyway =
+            |n: u64| index_of(n as usize, &shape).iter().sum::<usize>().is_multiple_of(least);
+        let mask: Option<f64> = match used {
+            Use::Mask(kept) => Some(kept),
+            // What may be a mask is one in every other pair of trials.
+            Use::Compared if (self.trial / 2).is_multiple_of(2) => Some(1.0),
+            Use::Compared | Use::Number => None,
+        };
         let values: Vec<f64> = match port.dtype {
+            DType::F32 | DType::F16 | DType::BF16 if let Some(kept) = mask => {
+                let is_drowning = matches!(used, Use::Mask(_));
+                let value =
+                    |n| if is_kept(n) || is_drowning && is_kept_anyway(n) { kept } else { 1.0 - kept };
+                (0..count).map(value).collect()
+            }
             DType::F32 | DType::F16 | DType::BF16 => {
                 // Every fourth trial rounds to halves: equal scores, exact zeros.
                 let round = |x: f64| if self.trial % 4 == 3 { (2.0 * x).round() / 2.0 } else { x };
@@ -278,12 +315,7 @@ impl Drawn<'_> {
                 (0..count).map(|n| (uniform(key, n) * most).floor()).collect()
             }
             DType::Bool => {
-                // All, none, and two densities in between.
-                let density = [0.5, 1.0, 0.0, 0.15][self.trial % 4];
-                return Array::new(
-                    shape,
-                    Data::Bool((0..count).map(|n| uniform(key, n) < density).collect()),
-                );
+                return Array::new(shape, Data::Bool((0..count).map(is_kept).collect()));
             }
         };
         Array::from_f64(port.dtype, shape, &values)
@@ -301,6 +333,43 @@ mod tests {
 
     fn tried(source: &str, count: usize) -> Result<Verified, Error> {
         verify(&graph(source), &Options::default(), Trials { count, ..Trials::default() }, &mut |_| {})
+    }
+
+    #[test]
+    fn no_trials_agree_with_nothing() {
+        assert_eq!(tried(COPY, 0).unwrap_err().to_string(), "nothing is compared in 0 trials");
+    }
+
+    /// Halves of a mask would drown the scores of a row, and what is left of them is no figure to compare.
+    #[test]
+    fn float_masks_are_zeros_and_ones() {
+        let drawn = |expression: &str| {
+            let source = format!("model m(s: f32[T], m: f32[T]) -> (y: f32[T]) {{ return {expression} }}");
+            let (g, dimensions) = (graph(&source), Bindings::from([("T".into(), 40)]));
+            let uses = masks::uses(&g);
+            let values = |trial| {
+                let drawn = Drawn { graph: &g, dimensions: &dimensions, uses: &uses, trial, seed: 7 };
+                let arrays = drawn.arrays(g.inputs(), Side::Input).unwrap();
+                let of = |name: &str| {
+                    arrays.get(name).unwrap().to_f64_vec().iter().all(|x| *x == 0.0 || *x == 1.0)
+                };
+                (of("s"), of("m"))
+            };
+            [0, 1, 2, 3].map(values)
+        };
+        let (no, mask) = ((false, false), (false, true));
+        for always in ["s + (1 - m) * -1e9", "softmax(s + m * -10000.0)", "s - (1.0 - m) / 1e-9"] {
+            assert_eq!(drawn(always), [mask; 4], "{always}");
+        }
+        for sometimes in
+            ["if m > 0 then s else 0.0", "if m == 1 then s else 0.0", "if 1 - m < 0.5 then s else -inf"]
+        {
+            assert_eq!(drawn(sometimes), [mask, mask, no, no], "{sometimes}");
+        }
+        assert_eq!(drawn("s + 2.0 * m"), [no; 4]);
+        let source = "model m(q: f32[T, 4], k: f32[S, 4], m: f32[S]) -> (y: f32[T, 4]) { return softmax(q @ k.T + (1 - m) * -1e9) @ k }";
+        let verified = tried(source, 8).unwrap();
+        assert!(verified.findings.is_empty(), "{:?}", verified.findings);
     }
 
     const COPY: &str = "model copy(x: f32[T]) -> (y: f32[T]) { return x * 1.0 }";

@@ -35,6 +35,11 @@ pub(crate) fn salient_with(variables: &[(&str, &str)], args: &[&str]) -> Ended {
 
 /// Calls the program with words separated by blanks and lines on its standard input.
 pub(crate) fn told(line: &str, input: &str) -> Ended {
+    told_bytes(line, input.as_bytes())
+}
+
+/// Calls the program with words separated by blanks and bytes on its standard input.
+pub(crate) fn told_bytes(line: &str, input: &[u8]) -> Ended {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut child = Command::new(env!("CARGO_BIN_EXE_salient"))
         .args(line.split_whitespace())
@@ -46,7 +51,7 @@ pub(crate) fn told(line: &str, input: &str) -> Ended {
         .spawn()
         .expect("the program starts");
     let mut stdin = child.stdin.take().expect("it has a standard input");
-    stdin.write_all(input.as_bytes()).expect("the program reads");
+    stdin.write_all(input).expect("the program reads");
     drop(stdin);
     let output = child.wait_with_output().expect("the program ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program speaks UTF-8");
@@ -68,6 +73,15 @@ pub(crate) fn file(name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path = scratch(name);
     std::fs::write(&path, bytes).expect("the tests' folder can be written");
     path.display().to_string()
+}
+
+/// Writes an array of one axis, of a type that is not written by the library.
+pub(crate) fn npy(name: &str, descr: &str, elements: &[u8]) -> String {
+    let size: usize = descr[2..].parse().expect("a size");
+    let header =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({},), }}", elements.len() / size);
+    let length = u16::try_from(header.len()).expect("a short header").to_le_bytes();
+    file(name, [b"\x93NUMPY\x01\x00", length.as_slice(), header.as_bytes(), elements].concat())
 }
 
 /// Writes an archive of the tests' own.

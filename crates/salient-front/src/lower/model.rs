@@ -1,7 +1,7 @@
 //! What a model stores: its inputs, its parameters under their paths, its outputs; and the model as a whole.
 
 use super::lost::Role;
-use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, typing};
+use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, result_types, typing};
 use crate::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, StmtKind, Type};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;
@@ -213,8 +213,9 @@ impl<'a> Lowerer<'a, '_> {
 
     fn outputs(&mut self, f: &'a Function, results: Vec<(Value<'a>, Span)>) -> Eval<()> {
         let names = self.output_names(f, results.len());
+        let types = result_types(f);
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
-        for ((value, place), name) in results.into_iter().zip(names) {
+        for (at, ((value, place), name)) in results.into_iter().zip(names).enumerate() {
             if let Some(first) = seen.insert(name.clone(), place) {
                 return Err(Diagnostic::error(place, format!("two results are called `{name}`"))
                     .also(first, "the first")
@@ -232,6 +233,11 @@ impl<'a> Lowerer<'a, '_> {
                         self.distinct(unit, &used)
                     }
                 });
+            }
+            if let Some(ty) = types.get(at)
+                && let Some(dtype) = self.element(ty)?
+            {
+                self.b.store(&name, dtype);
             }
             self.b.output(&name, &axes, t.node).map_err(typing(place))?;
         }

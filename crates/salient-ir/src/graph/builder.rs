@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 pub struct Builder {
     graph: Graph,
     interned: FxHashMap<(Op, Args), NodeId>,
+    /// The types that outputs of these names are stored in, where those are not the types of their values.
+    stored: Vec<(Name, DType)>,
 }
 
 impl std::ops::Deref for Builder {
@@ -27,7 +29,7 @@ impl std::ops::Deref for Builder {
 impl Builder {
     /// An empty graph for a model of that name.
     pub fn new(name: &str) -> Builder {
-        Builder { graph: Graph::empty(name), interned: FxHashMap::default() }
+        Builder { graph: Graph::empty(name), interned: FxHashMap::default(), stored: Vec::new() }
     }
 
     /// A builder with the axes, inputs, parameters, states and requirements of `graph`, and no nodes: axis ids and
@@ -39,6 +41,7 @@ impl Builder {
         out.graph.inputs = graph.inputs.clone();
         out.graph.params = graph.params.clone();
         out.graph.requirements = graph.requirements.clone();
+        out.stored = graph.outputs.iter().map(|o| (o.name.clone(), o.dtype)).collect();
         out.states_of(graph);
         for at in 0..out.graph.params.len() {
             let init = out.graph.params[at].init;
@@ -229,6 +232,11 @@ impl Builder {
         }
     }
 
+    /// The result of that name will be stored in this type, if its value is computed in the type that widens it.
+    pub fn store(&mut self, name: &str, dtype: DType) {
+        self.stored.push((name.into(), dtype));
+    }
+
     /// Declares a result.
     pub fn output(&mut self, name: &str, axes: &[AxisId], node: NodeId) -> Result<(), TypeError> {
         let listed: AxisSet = axes.iter().copied().collect();
@@ -238,7 +246,11 @@ impl Builder {
         if let Some(axis) = self.node(node).axes.iter().find(|a| !listed.contains(*a)) {
             return Err(TypeError::UnlistedAxis(name.to_owned(), self.axis(axis).name.to_string()));
         }
-        self.graph.outputs.push(Output { name: name.into(), axes: axes.to_vec(), node });
+        let computed = self.node(node).dtype;
+        let stored =
+            self.stored.iter().find(|(known, stored)| **known == *name && stored.compute() == computed);
+        let dtype = stored.map_or(computed, |(_, stored)| *stored);
+        self.graph.outputs.push(Output { name: name.into(), axes: axes.to_vec(), node, dtype });
         Ok(())
     }
 

@@ -8,7 +8,8 @@ use crate::bind;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::init::{path_key, uniform};
-use salient_ir::{Bindings, Graph, Name, Op};
+use salient_ir::{Bindings, Dim, Graph, Name, Op, Relation, Requirement};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lengths that an axis is given: one, small, not a multiple of any vector, just past one.
 const LENGTHS: [i64; 9] = [1, 2, 3, 4, 5, 8, 16, 17, 33];
@@ -19,7 +20,9 @@ const ENOUGH_WORK: i64 = 2_000_000;
 /// Draws of dimensions that the model accepts, of which the one with the least work is taken where all have too much.
 const ACCEPTED: usize = 16;
 /// Draws before giving up.
-const DRAWS: u64 = 2000;
+const DRAWS: u64 = 500;
+/// Lengths up to this one are looked through for one that fits.
+const SEARCHED: i64 = 64;
 
 /// The lengths that [`Lengths::Each`] gives to each dimension: nothing that tiles, vectors and blocks divide, around each
 /// of them and past several.
@@ -50,8 +53,12 @@ pub(super) fn chosen(graph: &Graph, trials: Trials) -> Result<Vec<Bindings>, Err
 
 fn drawn(graph: &Graph, seed: u64) -> Result<Bindings, Error> {
     let pool = |draw: u64| if draw.is_multiple_of(2) { LENGTHS.to_vec() } else { POWERS.to_vec() };
-    accepted(graph, seed, None, &pool)
-        .ok_or_else(|| Error::Call(vec![Fault::Undetermined(bind::symbols(graph).into_iter().collect())]))
+    accepted(graph, seed, None, &pool).ok_or_else(|| {
+        let names: Vec<Name> = bind::symbols(graph).into_iter().collect();
+        // Without a choice, what is wrong is wrong with the one that there is.
+        let faults = bind::relations(graph, &Bindings::new());
+        Error::Call(if names.is_empty() { faults } else { vec![Fault::NoLengths(names)] })
+    })
 }
 
 fn each(graph: &Graph, count: usize, seed: u64) -> Vec<Bindings> {
@@ -85,6 +92,7 @@ fn accepted(
     pool: &dyn Fn(u64) -> Vec<i64>,
 ) -> Option<Bindings> {
     let symbols = bind::symbols(graph);
+    let conditions = conditions(graph);
     let key = path_key(seed, "dimensions");
     let mut accepted: Vec<(i64, Bindings)> = Vec::new();
     for draw in 0..DRAWS {
@@ -93,11 +101,16 @@ fn accepted(
             let u = uniform(key, draw * symbols.len() as u64 + at);
             lengths[(u * lengths.len() as f64) as usize]
         };
-        let value = |(name, at): (&Name, u64)| match fixed {
+        let wish = |(name, at): (&Name, u64)| match fixed {
             Some((own, length)) if own == name => (name.clone(), length),
             Some(_) | None => (name.clone(), drawn(at)),
         };
-        let bindings: Bindings = symbols.iter().zip(0..).map(value).collect();
+        let mut wishes: Vec<(Name, i64)> = symbols.iter().zip(0..).map(wish).collect();
+        // What one dimension asks of another may be easier to meet from either side.
+        let turned = (draw as usize / 2) % symbols.len().max(1);
+        wishes.rotate_left(turned);
+        wishes.sort_by_key(|(name, _)| fixed.is_none_or(|(own, _)| own != name));
+        let Some(bindings) = fitting(&conditions, &wishes, fixed.is_some(), &lengths) else { continue };
         if bind::relations(graph, &bindings).is_empty() {
             let work = work(graph, &bindings);
             accepted.push((work, bindings));
@@ -109,6 +122,81 @@ fn accepted(
         }
     }
     accepted.into_iter().min_by_key(|(work, _)| *work).map(|(_, bindings)| bindings)
+}
+
+/// Something that a model asks of its dimensions, and the symbols in it.
+struct Condition<'g> {
+    symbols: BTreeSet<Name>,
+    asked: Asked<'g>,
+}
+
+enum Asked<'g> {
+    /// A relation that the source requires.
+    Relation(&'g Requirement),
+    /// An axis that has a length.
+    Length(&'g Dim),
+}
+
+fn conditions(graph: &Graph) -> Vec<Condition<'_>> {
+    let required = graph.requirements().iter().map(|requirement| {
+        let (Relation::Equal(a, b) | Relation::Divides(a, b) | Relation::AtMost(a, b)) =
+            &requirement.relation;
+        let symbols = a.symbols().into_iter().chain(b.symbols()).collect();
+        Condition { symbols, asked: Asked::Relation(requirement) }
+    });
+    let lengths: BTreeSet<&Dim> = bind::extents(graph).into_iter().map(|axis| graph.extent(axis)).collect();
+    let lengths = lengths.into_iter().filter(|dim| dim.as_symbol().is_none());
+    let lengths = lengths.map(|dim| Condition { symbols: dim.symbols(), asked: Asked::Length(dim) });
+    required.chain(lengths).collect()
+}
+
+impl Condition<'_> {
+    fn holds(&self, known: &Bindings) -> bool {
+        match self.asked {
+            Asked::Relation(requirement) => requirement.check(known).is_ok(),
+            Asked::Length(dim) => dim.eval(known).is_ok_and(|length| length >= 0),
+        }
+    }
+
+    /// The value of a symbol that follows from the others, where the condition is an equation that can be solved for it.
+    fn solution(&self, name: &Name, known: &Bindings) -> Option<i64> {
+        let Asked::Relation(Requirement { relation: Relation::Equal(a, b), .. }) = self.asked else {
+            return None;
+        };
+        let dims: BTreeMap<Name, Dim> =
+            known.iter().map(|(name, value)| (name.clone(), Dim::constant(*value))).collect();
+        let side =
+            |dim: &Dim, other: &Dim| bind::invert(&dim.substitute(&dims), name, other.eval(known).ok()?);
+        side(a, b).or_else(|| side(b, a))
+    }
+}
+
+/// Each symbol in turn with the length that is wished for it; where a condition that is then decided does not hold, with
+/// another one. The first may be fixed.
+fn fitting(
+    conditions: &[Condition<'_>],
+    wishes: &[(Name, i64)],
+    is_fixed: bool,
+    lengths: &[i64],
+) -> Option<Bindings> {
+    let mut known = Bindings::new();
+    for (at, (name, wish)) in wishes.iter().enumerate() {
+        let is_decided = |c: &&Condition<'_>| {
+            c.symbols.contains(name) && c.symbols.iter().all(|s| s == name || known.contains_key(s))
+        };
+        let decided: Vec<&Condition<'_>> = conditions.iter().filter(is_decided).collect();
+        let solutions = decided.iter().filter_map(|c| c.solution(name, &known));
+        let others = solutions.chain(lengths.iter().copied()).chain(1..=SEARCHED);
+        let others: Vec<i64> = if is_fixed && at == 0 { Vec::new() } else { others.collect() };
+        let fits = |length: &i64| {
+            let mut with = known.clone();
+            with.insert(name.clone(), *length);
+            decided.iter().all(|c| c.holds(&with))
+        };
+        let length = std::iter::once(*wish).chain(others).find(fits)?;
+        known.insert(name.clone(), length);
+    }
+    Some(known)
 }
 
 /// Scalar operations of the interpreter, about.
@@ -145,6 +233,39 @@ mod tests {
             let found = drawn(&graph(), seed).unwrap();
             assert_eq!(found[&Name::from("D")] % found[&Name::from("H")], 0);
         }
+    }
+
+    /// Lengths that no draw of small ones would hit.
+    #[test]
+    fn lengths_are_found_that_equations_ask_for() {
+        for (require, holds) in [
+            ("D == 24 * H", (|d, h| d == 24 * h) as fn(i64, i64) -> bool),
+            ("D == 3 * H + 100", |d, h| d == 3 * h + 100),
+            ("H == 41", |_, h| h == 41),
+            ("D % H == 0 and H >= 9", |d, h| d % h == 0 && h >= 9),
+        ] {
+            let parts: Vec<String> =
+                require.split(" and ").map(|part| format!("require {part}, \"why\"")).collect();
+            let source = format!(
+                "model m(x: f32[D], y: f32[H]) -> (z: f32[D]) {{ {} return x + sum(y) }}",
+                parts.join("\n")
+            );
+            let options = Options { engine: Engine::Oracle, ..Options::default() };
+            let graph = Model::compile(&source, &options).unwrap().graph().clone();
+            for seed in 0..20 {
+                let found = drawn(&graph, seed).unwrap();
+                assert!(holds(found[&Name::from("D")], found[&Name::from("H")]), "{require}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_not_found_are_not_said_to_be_undetermined() {
+        let source = "model m(x: f32[D], y: f32[H]) -> (z: f32[D]) { require D * D == 7 * H * H, \"why\" return x + sum(y) }";
+        let options = Options { engine: Engine::Oracle, ..Options::default() };
+        let graph = Model::compile(source, &options).unwrap().graph().clone();
+        let expected = "no lengths of `D` and `H` were found that the model accepts; give some with --set D=LENGTH --set H=LENGTH";
+        assert_eq!(drawn(&graph, 1).unwrap_err().to_string(), expected);
     }
 
     #[test]
