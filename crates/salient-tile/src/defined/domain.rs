@@ -137,7 +137,8 @@ impl<'g> Terms<'g> {
                 let (p, q) = (self.polynomial(args[0], place), self.polynomial(args[1], place));
                 let ranges = self.ranges([&p, &q]);
                 let positive = q.as_constant().is_none_or(|by| by > 0);
-                let quotient = if positive && ranges.nonnegative(&p) { ranges.quotient(&p, &q) } else { None };
+                let quotient =
+                    if positive && ranges.nonnegative(&p) { ranges.quotient(&p, &q) } else { None };
                 match quotient {
                     Some(quotient) if *op == MapOp::IntDiv => quotient,
                     Some(quotient) => &p - &(&q * &quotient),
