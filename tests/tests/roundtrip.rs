@@ -111,9 +111,9 @@ fn ports_of_one_name_and_lengths_of_one_read_back() {
         ),
         ("model m(x: f32[T, E]) { return rope_half[10000.0](x) }", vec![("E", "2")]),
         ("model m(x: f32[T, E]) { return rope_interleaved[10000.0](x) }", vec![("E", "2")]),
-        ("model m(x: f32[B, T, D]) { return merge_heads(split_heads[H](x)) }", vec![("D", "2"), ("H", "2")]),
+        ("model m[H = 2](x: f32[B, T, D]) { return merge_heads(split_heads[H](x)) }", vec![("D", "2")]),
         (
-            "model m(x: f32[T, E]) { let y[t, h: 2, e: E / 2] = x[t, h * (E / 2) + e] return y, concat[e](x, x) }",
+            "model m(x: f32[T, E]) { let y[t, h: 2, e: E / 2] = x[t, h * (E / 2) + e] return y, concat(x, x) }",
             vec![("E", "2")],
         ),
         (
@@ -121,6 +121,14 @@ fn ports_of_one_name_and_lengths_of_one_read_back() {
             vec![("E", "1"), ("F", "1")],
         ),
         ("model m(x: f32[T, E]) { return layer_norm[1e-5](x) }", vec![("E", "1")]),
+        (
+            "model m(x: f32[T, E], s: f32[E / 2]) { let y[t, e: E / 2] = x[t, e] * s[e] return concat(y, x), sum(y) }",
+            vec![("E", "2")],
+        ),
+        (
+            "model m(x: f32[T, D]) { let y[t, h: 2, e: D / 2] = x[t, h * (D / 2) + e] return argmax(y), y, softmax(y) }",
+            vec![("D", "2")],
+        ),
     ] {
         let mut sources = Sources::new();
         sources.add("m.attn", text);

@@ -18,6 +18,7 @@ mod read;
 mod state;
 mod stmt;
 mod unify;
+mod units;
 mod uses;
 
 use crate::ast::{Function, Results, Type};
@@ -213,7 +214,7 @@ impl<'a> Lowerer<'a, '_> {
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        let graph = self.b.finish();
+        let graph = units::without_unit_indices(self.b.finish());
         let beyond = beyond_limits(&graph, self.sources);
         if !beyond.is_empty() {
             return Err(beyond);

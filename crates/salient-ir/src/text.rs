@@ -324,7 +324,7 @@ impl<'a> Printer<'a> {
                 None => {
                     let mut seen = AxisSet::new();
                     let body = self.usage(o.node, &Env::new(), &mut seen);
-                    let name = format!("{}_out", identifier(&o.name));
+                    let name = self.output_name(&o.name);
                     let _ = writeln!(out, "    let {name}{} = {body}", self.output_header(o, &seen));
                     name
                 }
@@ -337,6 +337,17 @@ impl<'a> Printer<'a> {
         out.extend(updates);
         let _ = writeln!(out, "    return {}\n}}", returned.join(", "));
         out
+    }
+
+    /// A name for the line of an output that is no line by itself: nothing else goes by it.
+    fn output_name(&self, output: &str) -> String {
+        let Names { nodes, inputs, params } = &self.names;
+        let taken = |name: &String| nodes.iter().flatten().chain(inputs).chain(params).any(|n| n == name);
+        let mut name = format!("{}_out", identifier(output).replace('.', "_"));
+        while taken(&name) {
+            name.push('_');
+        }
+        name
     }
 
     /// Every node that an initialiser mentions.
