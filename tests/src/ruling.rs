@@ -5,7 +5,8 @@ use crate::data::Values;
 use crate::ways::{Call, Ways};
 use salient::{Arrays, Options, Sources, lower};
 
-fn sources(program: &str) -> Sources {
+/// The sources of a program.
+pub fn sources(program: &str) -> Sources {
     let mut sources = Sources::new();
     sources.add("ruling.attn", program);
     sources

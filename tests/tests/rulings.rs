@@ -2,9 +2,9 @@
 //!
 //! Expected values are written out, not computed by any of the ways.
 
-use salient::{Array, DType};
-use salient_tests::ruling::{call, fails, gives, outputs, refused, ways};
-use salient_tests::ways::Call;
+use salient::{Array, DType, Options, lower};
+use salient_tests::ruling::{call, fails, gives, outputs, refused, sources, ways};
+use salient_tests::ways::{Call, Ways};
 
 // ---- rows without a key
 
