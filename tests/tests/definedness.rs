@@ -351,3 +351,19 @@ fn long_chains_of_operators_compile() {
     gives(&program(steps(24, "y = y + tanh(y)")), &[("x", "[0]")], "[0]");
     gives(&program(steps(500, "y = 0.5 * y + 1.0")), &[("x", "[4]")], "[2]");
 }
+
+/// The other feature of a pair lies inside the axis, since the axis has an even number of them.
+#[test]
+fn a_guard_by_remainder_reaches_the_neighbour() {
+    gives(
+        "model m(x: f32[T, E], w: f32[F, E]) -> (y: f32[T, F]) {
+             require E % 2 == 0
+             let p[t: T, e: E] = if e % 2 == 0 then x[t, e + 1] else x[t, e - 1]
+             let s[t: T, f: F] = sum[e](p[t, e] * w[f, e])
+             let y[t: T, f: F] = if t > 0 then s[t, f] else 0
+             return y
+         }",
+        &[("x", "[[1, 2, 3, 4], [5, 6, 7, 8]]"), ("w", "[[1, 0, 0, 10]]")],
+        "[[0], [76]]",
+    );
+}

@@ -65,11 +65,12 @@ fn random_programs_agree_in_all_ways() {
 #[test]
 fn random_programs_reach_every_operator() {
     let mut seen = BTreeSet::new();
-    for seed in 0..count() {
+    for seed in 0..4 * count() {
         let graph = generate::program(seed, 4 + seed as usize % 24);
         let fused = salient::optimise(&graph, &Options::default()).graph;
-        for id in fused.ids() {
-            seen.insert(match fused.op(id) {
+        let ops = [&graph, &fused].into_iter().flat_map(|g| g.ids().map(|id| g.op(id)));
+        for op in ops {
+            seen.insert(match op {
                 Op::Map(op) => op.info().name,
                 Op::Reduce(op, _) => op.info().name,
                 Op::Fused(op, _) => op.info().name,

@@ -569,7 +569,8 @@ fn a_text_is_translated() {
         "{}",
         ended.stderr
     );
-    assert_eq!(ended.stderr, UNUSED);
+    assert!(ended.stderr.starts_with("warning: the input `tgt` is never read"), "{}", ended.stderr);
+    assert!(ended.stderr.ends_with(UNUSED), "{}", ended.stderr);
     let ended = words(&format!("translate {call} one --beams 3 --length-penalty 0 --json"));
     let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let best = &found["hypotheses"][0];
@@ -580,7 +581,8 @@ fn a_text_is_translated() {
     assert_eq!(found["hypotheses"].as_array().map(Vec::len), Some(3));
     let ended = words(&format!("translate {call} one --end four"));
     let message = "error: `four` is no token of the tokenizer\n";
-    assert_eq!((ended.code, ended.stderr.replace(UNUSED, "")), (Some(2), message.to_owned()));
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.ends_with(message), "{}", ended.stderr);
 }
 
 #[test]

@@ -43,7 +43,7 @@ const STACK: usize = 256 << 20;
 const MAX_NODES: usize = 1 << 20;
 
 /// Operators of which each reads the one before, at most: walks of a graph are as deep.
-const MAX_CHAIN: usize = 1 << 15;
+const MAX_CHAIN: usize = 1 << 17;
 
 /// What the caller decides instead of the source: values of dimensions and of parameters in brackets.
 #[derive(Clone, Debug, Default)]

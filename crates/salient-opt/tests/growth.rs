@@ -25,11 +25,11 @@ fn graph(build: impl Fn(&mut Builder, &Inputs) -> NodeId) -> Graph {
     b.finish()
 }
 
-/// The optimised graph is well-formed and not much larger than the one it is made of.
+/// The optimised graph is well-formed and larger than the one it is made of by a factor, not by a power.
 fn stays_small(g: &Graph) {
     let fused = optimise(g, &Options::default()).graph;
     assert_eq!(salient_ir::verify::verify(&fused), Vec::<String>::new());
-    assert!(fused.len() < 4 * g.len() + 64, "{} nodes of {}", fused.len(), g.len());
+    assert!(fused.len() < 8 * g.len(), "{} nodes of {}", fused.len(), g.len());
 }
 
 /// So many rounds of an operator on a value and itself.

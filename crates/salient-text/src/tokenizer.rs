@@ -32,8 +32,10 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// The tokenizer of a `tokenizer.json`'s bytes; the error is a sentence.
     pub(crate) fn from_json(text: &[u8]) -> Result<Tokenizer, String> {
-        let mut inner =
-            tokenizers::Tokenizer::from_bytes(text).map_err(|e| format!("is no tokenizer: {e}"))?;
+        // The library panics on some files that are none.
+        let read = std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(text));
+        let read = read.map_err(|_| "is no tokenizer: its parts do not fit each other".to_owned())?;
+        let mut inner = read.map_err(|e| format!("is no tokenizer: {e}"))?;
         let longest = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| format!("is no tokenizer: {e}"))?;

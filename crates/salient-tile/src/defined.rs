@@ -10,6 +10,8 @@
 //!   `if defined then value else CULPRIT` stands in its place ([`check`]): the culprit is the element that was read
 //!   outside, which reports itself.
 //!
+//! A check costs a pass of its own, so there are few: see [`MOST_CHECKS`].
+//!
 //! The condition is derived from the expression: a view is defined where its index lies inside and its tensor is defined
 //! there, a choice where the arm that is taken is, a reduction where all of its elements are. Most conditions are proved
 //! once and for all, by ranges or by the choice around them.
@@ -58,15 +60,25 @@ impl Defined {
 
 /// The graph with a check where a stored value is used that may be undefined there, and what is known of its nodes.
 pub(crate) fn defined(g: &Graph) -> (Cow<'_, Graph>, Defined) {
-    let found = Analysis::of(g);
-    let open = found.unchecked();
-    if open.is_empty() {
-        return (Cow::Borrowed(g), found.known);
+    let mut used = BTreeSet::new();
+    loop {
+        let found = Analysis::of(g, &used);
+        let open = found.unchecked();
+        if open.is_empty() {
+            return (Cow::Borrowed(g), found.known);
+        }
+        if used.is_empty() && open.len() <= MOST_CHECKS {
+            let checked = check::with_checks(found, &open);
+            let known = Analysis::of(&checked, &used).known;
+            return (Cow::Owned(checked), known);
+        }
+        used.extend(open);
     }
-    let checked = check::with_checks(found, &open);
-    let known = Analysis::of(&checked).known;
-    (Cow::Owned(checked), known)
 }
+
+/// Stored values up to which a check stands in front of each. Where a program has more of them, as a whole model has that is
+/// pooled by a mask, they are taken to be used, and an index outside is refused whether they are or not.
+const MOST_CHECKS: usize = 8;
 
 /// Whether an operator's node is stored, or computed as a whole: a strip does not compute it on the way.
 fn is_whole(op: &Op) -> bool {
@@ -93,8 +105,9 @@ struct Analysis<'g> {
 }
 
 impl<'g> Analysis<'g> {
-    fn of(g: &'g Graph) -> Analysis<'g> {
-        let known = Defined { demanded: demanded(g), ..Defined::default() };
+    /// The analysis of a graph of which some nodes are taken to be used as outputs are.
+    fn of(g: &'g Graph, used: &BTreeSet<NodeId>) -> Analysis<'g> {
+        let known = Defined { demanded: demanded(g, used), ..Defined::default() };
         let (domains, large) = (Vec::with_capacity(g.len()), BTreeMap::new());
         let mut out = Analysis { g, terms: Terms::new(g), domains, large, known };
         for id in g.ids() {
@@ -266,7 +279,7 @@ impl<'g> Analysis<'g> {
 }
 
 /// For each node whether all of its elements reach an output outside of any choice. Axes are taken to have positions.
-fn demanded(g: &Graph) -> Vec<bool> {
+fn demanded(g: &Graph, used: &BTreeSet<NodeId>) -> Vec<bool> {
     // The axes along which not every position is known to be used; `None` if nothing is.
     let mut least: Vec<Option<AxisSet>> = vec![None; g.len()];
     let note = |least: &mut Vec<Option<AxisSet>>, id: NodeId, cut: AxisSet| {
@@ -276,9 +289,8 @@ fn demanded(g: &Graph) -> Vec<bool> {
             *known = Some(cut);
         }
     };
-    for output in g.outputs() {
-        note(&mut least, output.node, AxisSet::new());
-    }
+    let outputs = g.outputs().iter().map(|output| &output.node);
+    outputs.chain(used).for_each(|id| note(&mut least, *id, AxisSet::new()));
     for id in g.ids().rev() {
         let Some(cut) = least[id.index()].clone() else { continue };
         let args = g.args(id);

@@ -318,7 +318,7 @@ impl Program {
             return None;
         }
         let op = self.one_of(&[MapOp::And, MapOp::Or]);
-        let node = match self.rng.u8(0..4) {
+        let node = match self.rng.u8(0..3) {
             0 => self.map(MapOp::Not, &[mask]),
             1 => {
                 let axes: Vec<AxisId> = self.axes_of(mask).iter().collect();

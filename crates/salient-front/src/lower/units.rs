@@ -6,7 +6,14 @@ use salient_ir::{Builder, Const, DType, Graph, MapOp, NodeId, Op};
 /// with one, operators on literals alone.
 pub(super) fn without_unit_indices(g: Graph) -> Graph {
     let is_unit = |axis| g.extent(axis).as_constant() == Some(1);
-    if !g.ids().any(|id| matches!(g.op(id), Op::Iota(axis) if is_unit(*axis))) {
+    let is_known = |id: &NodeId| matches!(g.op(*id), Op::Const(Const::I64(0 | 1)));
+    let is_undone = |id: NodeId| match g.op(id) {
+        Op::Iota(axis) => is_unit(*axis),
+        Op::Map(_) => g.node(id).dtype == DType::I64 && g.args(id).iter().any(is_known),
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Reduce(..) => false,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+    };
+    if !g.ids().any(is_undone) {
         return g;
     }
     let mut b = Builder::like(&g);

@@ -124,8 +124,13 @@ impl Builder {
 
     /// A relation that the dimensions must satisfy when they are bound.
     pub fn require(&mut self, requirement: Requirement) {
-        if !self.graph.requirements.contains(&requirement) {
-            self.graph.requirements.push(requirement);
+        let known = self.graph.requirements.iter_mut().find(|known| known.relation == requirement.relation);
+        match known {
+            None => self.graph.requirements.push(requirement),
+            // The same twice is once, with the source's message if one has it.
+            Some(known) if known.message.is_none() => *known = requirement,
+            Some(known) if requirement.message.is_none() || *known == requirement => {}
+            Some(_) => self.graph.requirements.push(requirement),
         }
     }
 

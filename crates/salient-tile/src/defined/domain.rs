@@ -4,7 +4,7 @@
 //! and about truth values of the graph. Everything here is a proof or gives up: a condition that is not proved stays.
 
 use crate::index::Ranges;
-use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op, Relation};
 use std::collections::BTreeMap;
 
 /// What each free axis of a node stands for: a polynomial of the symbols of [`Terms`].
@@ -279,6 +279,12 @@ impl<'g> Terms<'g> {
             (Op::Map(MapOp::Eq), true) | (Op::Map(MapOp::Ne), false) if g.node(args[0]).dtype.is_int() => {
                 self.learn_order(args[0], args[1], false, place, facts);
                 self.learn_order(args[1], args[0], false, place, facts);
+                self.learn_remainder((args[0], args[1]), true, place, facts);
+                self.learn_remainder((args[1], args[0]), true, place, facts);
+            }
+            (Op::Map(MapOp::Eq), false) | (Op::Map(MapOp::Ne), true) if g.node(args[0]).dtype.is_int() => {
+                self.learn_remainder((args[0], args[1]), false, place, facts);
+                self.learn_remainder((args[1], args[0]), false, place, facts);
             }
             (Op::At(axis), _) => {
                 let inner = self.inner_place(*axis, args[1], place);
@@ -286,6 +292,46 @@ impl<'g> Terms<'g> {
             }
             _ => {}
         }
+    }
+
+    /// `p % q` is `rest`, or is not: the least and the greatest position for which that is so.
+    fn learn_remainder(
+        &mut self,
+        (remainder, rest): (NodeId, NodeId),
+        holds: bool,
+        place: &Place,
+        facts: &mut Facts,
+    ) {
+        let args = self.g.args(remainder);
+        if *self.g.op(remainder) != Op::Map(MapOp::Mod) {
+            return;
+        }
+        let [p, q, rest] = [args[0], args[1], rest].map(|id| self.polynomial(id, place));
+        let (Some(q), Some(rest)) = (q.as_constant(), rest.as_constant()) else { return };
+        if !(0..q).contains(&rest) || !self.is_nonnegative(&p) {
+            return;
+        }
+        let known = match (holds, q, rest) {
+            (true, ..) => Some(rest),
+            (false, 2, _) => Some(1 - rest),
+            (false, ..) => None,
+        };
+        let least = known.unwrap_or(i64::from(rest == 0));
+        facts.nonnegative.push(&p - &Dim::constant(least));
+        let (Some(known), Some(symbol)) = (known, p.as_symbol()) else { return };
+        if let Meaning::Axis(axis) = self.meaning(symbol) {
+            let extent = self.g.extent(axis);
+            if self.is_multiple(extent, q) {
+                facts.nonnegative.push(&(extent - &p) - &Dim::constant(q - known));
+            }
+        }
+    }
+
+    /// Whether a dimension is a multiple of a number, by its form or since the model requires it.
+    fn is_multiple(&self, of: &Dim, by: i64) -> bool {
+        let divides = Relation::Divides(of.clone(), Dim::constant(by));
+        of.split_multiple(&Dim::constant(by)).1 == Dim::constant(0)
+            || self.g.requirements().iter().any(|required| required.relation == divides)
     }
 
     /// `less <= more`, or `less < more`: also of the arguments of minima, maxima and magnitudes.
