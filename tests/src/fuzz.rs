@@ -165,7 +165,7 @@ pub fn source(bytes: &[u8]) {
         let turn = crate::data::hash(&String::from_utf8_lossy(bytes)) as usize + n;
         let (engine, fp) =
             [(Engine::Jit, Fp::Default), (Engine::Unfused, Fp::Default), (Engine::Jit, Fp::Strict)][turn % 3];
-        let isa = if turn / 3 % 2 == 0 { IsaChoice::Auto } else { IsaChoice::Only(Isa::Baseline) };
+        let isa = if (turn / 3).is_multiple_of(2) { IsaChoice::Auto } else { IsaChoice::Only(Isa::Baseline) };
         let options = Options { engine, fp, isa, threads: Some(1), ..Options::default() };
         drop(Model::from_graph(graph, &options));
     }
