@@ -60,7 +60,10 @@ pub fn trial_of(seed: u64, data: Data) -> Result<Option<Trial>, Failure> {
         })
     });
     Ok(made?.map(|graph| {
-        let sizes = (0..2).map(|n| generate::sizes(&graph, (seed / 50) as usize + n * 5)).collect();
+        let sizes = (0..2).map(|n| generate::sizes(&graph, (seed / 50) as usize + n * 5));
+        // What a program requires of its dimensions it refuses otherwise, before anything is computed.
+        let sizes =
+            sizes.filter(|sizes| graph.requirements().iter().all(|r| r.check(sizes).is_ok())).collect();
         Trial { graph, seed, sizes, data }
     }))
 }

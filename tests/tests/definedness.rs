@@ -367,3 +367,35 @@ fn a_guard_by_remainder_reaches_the_neighbour() {
         "[[0], [76]]",
     );
 }
+
+// ---- dimensions of zero
+
+#[test]
+fn a_dimension_may_be_zero_where_nothing_runs_along_it() {
+    let program = "model m(x: f32[S, D]) -> (y: f32[S]) {
+                       let y[j: S] = if 0 < D then x[j, D - 1] else 7.0
+                       return y
+                   }";
+    gives(program, &[("x", "[[], []]")], "[7, 7]");
+    gives(program, &[("x", "[[1, 2], [3, 4]]")], "[2, 4]");
+}
+
+// ---- sentinels
+
+/// With the log-sum-exp of its row, which is -1e9 to the last digit, each weight would be one.
+#[test]
+fn weights_of_a_row_of_sentinels_sum_to_one() {
+    gives(
+        "model m(x: f32[T, E], k: f32[S, E], keep: bool[T, S], kept: bool[T, S]) -> (y: f32[T]) {
+             let w = softmax(if keep then x @ k.T else -1e9)
+             return sum(if kept then w else 0)
+         }",
+        &[
+            ("x", "[[1], [1]]"),
+            ("k", "[[1], [1]]"),
+            ("keep", "[[false, false], [true, true]]"),
+            ("kept", "[[false, true], [true, true]]"),
+        ],
+        "[0.5, 1]",
+    );
+}

@@ -539,7 +539,10 @@ impl<'a> Printer<'a> {
     fn written_out(&self, id: NodeId, map: MapOp, env: &Env, seen: &mut AxisSet) -> String {
         let args = self.g.args(id);
         let shown: Vec<_> = args.iter().map(|a| in_parentheses(self.index(*a, env, seen))).collect();
-        operator(map, &shown, args.iter().all(|a| self.lines.of_indices[a.index()]))
+        // An index that stands for data reads a tensor.
+        let of_indices = args.iter().all(|a| self.lines.of_indices[a.index()])
+            && !shown.iter().any(|arg| arg.contains('['));
+        operator(map, &shown, of_indices)
     }
 
     /// A scalar expression without axes, written out in place.

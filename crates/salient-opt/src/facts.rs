@@ -216,15 +216,19 @@ impl Known {
     /// What the graph says about its inputs and dimensions.
     pub fn of(g: &Graph) -> Known {
         let port = |p: &salient_ir::Port| (p.dtype.compute(), p.axes.iter().copied().collect());
-        let required = g.requirements().iter().filter_map(|r| match &r.relation {
-            Relation::AtMost(a, b) => Some(b - a),
-            Relation::Equal(..) | Relation::Divides(..) => None,
-        });
+        let required: Vec<Dim> = g
+            .requirements()
+            .iter()
+            .filter_map(|r| match &r.relation {
+                Relation::AtMost(a, b) => Some(b - a),
+                Relation::Equal(..) | Relation::Divides(..) => None,
+            })
+            .collect();
         // The extent of an axis is at least one, also where it is a quotient such as `D / H`.
         let one = Dim::constant(1);
         let extents: BTreeSet<&Dim> = g.axes().map(|(_, a)| &a.extent).collect();
         let extents = extents.into_iter().filter(|e| e.as_constant().is_none()).map(|e| e - &one);
-        let nonnegative = required.chain(extents).collect();
+        let nonnegative = required.iter().cloned().chain(extents).collect();
         let counts_rows = |p: &salient_ir::Port| p.axes.iter().rev().nth(1).copied();
         let rows = g.inputs().iter().filter_map(counts_rows).flat_map(|axis| g.extent(axis).symbols());
         Known {
@@ -232,7 +236,7 @@ impl Known {
             ports: g.inputs().iter().chain(g.params()).map(port).collect(),
             inputs: g.inputs().len(),
             rows: rows.collect(),
-            assumptions: Assumptions { nonnegative },
+            assumptions: Assumptions { nonnegative, required },
             ..Known::default()
         }
     }

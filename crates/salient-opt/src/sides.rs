@@ -80,7 +80,35 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
         Some(value) => !shared(value),
         None => readers(g, id).is_some_and(|r| r.iter().all(|id| reduces_scores(g, *id))),
     };
-    (wanted && !inside.is_empty()).then_some(Weights { key, score, value, zeros, inside })
+    (wanted && !inside.is_empty() && !has_sentinel(g, score)).then_some(Weights {
+        key,
+        score,
+        value,
+        zeros,
+        inside,
+    })
+}
+
+/// Literals of scores from which on a difference to a log-sum-exp has lost the digits that make a weight.
+const LARGE: f64 = 1e4;
+
+/// Whether scores may be a large number that stands for a masked key: of a row in which all are, the log-sum-exp is that number
+/// and nothing else, and the weights would not sum to one.
+fn has_sentinel(g: &Graph, score: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![score]);
+    while let Some(id) = stack.pop() {
+        match g.op(id) {
+            Op::Const(c) if g.node(id).dtype.is_float() => {
+                if c.value().is_finite() && c.value().abs() >= LARGE {
+                    return true;
+                }
+            }
+            Op::Map(_) | Op::At(_) | Op::Concat(..) if seen.insert(id) => stack.extend(g.args(id)),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => {}
+            Op::At(_) | Op::Concat(..) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
+    }
+    false
 }
 
 /// The weights, or the sum of values under them.

@@ -62,7 +62,7 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
     let mut kernels = Vec::new();
     let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
     let is_stored = |id: NodeId| stored_nodes.contains(&id);
-    let among = Among { g, defined: scope.defined, is_stored: &is_stored };
+    let among = Among { g, defined: scope.defined, keeps_order: scope.keeps_order, is_stored: &is_stored };
     let mut key_panels = Vec::new();
     let found = a.query.map(|query| inner_products(&among, query, a.key, a.score));
     let (found, anywhere) = found.unwrap_or_default();

@@ -91,7 +91,7 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTree
         Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
         Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
     };
-    let of = Among { g, defined, is_stored: &is_stored };
+    let of = Among { g, defined, keeps_order: true, is_stored: &is_stored };
     // A product with a parameter is that of a layer, which others read.
     let of_inputs = |id: NodeId| {
         sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
@@ -193,6 +193,8 @@ impl Scores {
 pub(crate) struct Among<'a> {
     pub(crate) g: &'a Graph,
     pub(crate) defined: &'a Defined,
+    /// Whether every product is taken as written: see [`Options`](crate::Options).
+    pub(crate) keeps_order: bool,
     pub(crate) is_stored: &'a dyn Fn(NodeId) -> bool,
 }
 
@@ -266,7 +268,7 @@ impl Finder<'_> {
                     if let Some(new) = self.found.get_mut(known)
                         && new.node == arg
                     {
-                        let scale = scale(g, id, new, self.row);
+                        let scale = scale(g, id, new, self.row).filter(|_| !self.of.keeps_order);
                         new.scale = scale.filter(|scale| !self.of.defined.may_report(scale.by));
                     }
                 }

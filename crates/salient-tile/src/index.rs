@@ -75,9 +75,25 @@ impl Ranges {
         p.is_nonnegative() || (&zero - p).upper_bound(&self.below).provably_le(&zero)
     }
 
+    /// Whether a divisor is at least one wherever an index has a value: it is a number, or an axis that the index runs along
+    /// is a multiple of it, which has no positions otherwise.
+    fn is_positive(&self, divisor: &Dim, index: &Dim) -> bool {
+        let parts = match divisor.to_node() {
+            DimNode::Div(_, parts) => polynomial(&parts),
+            DimNode::Constant(_) | DimNode::Symbol(_) | DimNode::Add(..) | DimNode::Mul(..) => None,
+        };
+        // An exact quotient times its divisor is the dividend; one that is rounded is not.
+        let is_multiple = |extent: &Dim| {
+            extent.split_multiple(divisor).1 == Dim::constant(0)
+                || parts.as_ref().is_some_and(|parts| divisor * parts == *extent)
+        };
+        divisor.as_constant().is_some_and(|n| n > 0)
+            || index.symbols().iter().any(|symbol| self.below.get(symbol).is_some_and(is_multiple))
+    }
+
     /// Whether the index provably lies in `0..extent`.
     pub(crate) fn inside(&self, index: &Dim, extent: &Dim) -> bool {
-        if index.remainder_of().as_ref() == Some(extent) {
+        if index.remainder_of().as_ref() == Some(extent) && self.is_positive(extent, index) {
             return true;
         }
         // `p // q` is less than what `p` is less than so many times `q`: the head of a column.
@@ -158,6 +174,17 @@ impl Ranges {
     }
 }
 
+/// A polynomial without quotients.
+fn polynomial(node: &DimNode) -> Option<Dim> {
+    Some(match node {
+        DimNode::Constant(n) => Dim::constant(*n),
+        DimNode::Symbol(name) => Dim::symbol(name),
+        DimNode::Add(a, b) => &polynomial(a)? + &polynomial(b)?,
+        DimNode::Mul(a, b) => &polynomial(a)? * &polynomial(b)?,
+        DimNode::Div(..) => return None,
+    })
+}
+
 /// The values of nodes at places, as far as they are known.
 type Known = Vec<(NodeId, Vec<(AxisId, Option<Bound>)>, Option<Dim>)>;
 
@@ -185,5 +212,10 @@ mod tests {
             Dim::symbol("h").floor_div(&Dim::symbol("H").exact_div(&Dim::symbol("G")).unwrap()).unwrap();
         assert!(r.inside(&group, &Dim::symbol("G")));
         assert!(!r.inside(&group, &Dim::symbol("K")));
+        // A remainder lies below its divisor where that is no zero: `column % (D / H)`, but not `h % K`.
+        let rest = r.remainder(&Dim::symbol("column"), &width).unwrap();
+        assert!(r.inside(&rest, &width));
+        let rest = r.remainder(&Dim::symbol("h"), &Dim::symbol("K")).unwrap();
+        assert!(!r.inside(&rest, &Dim::symbol("K")));
     }
 }

@@ -291,7 +291,7 @@ impl<'g> Planner<'g> {
         }
         let is_stored =
             |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
-        let of = Among { g, defined: self.defined, is_stored: &is_stored };
+        let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
         let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         let values = &g.args(anchor)[1..];

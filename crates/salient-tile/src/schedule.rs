@@ -34,6 +34,8 @@ pub struct Options<'a> {
     pub fuse: bool,
     /// Sizes of tiles and blocks.
     pub tiling: Tiling,
+    /// Whether every product is taken as written: no scale of scores is multiplied into the queries.
+    pub keeps_order: bool,
     /// Parameters that will be given in blocks of few bits, by position among the graph's.
     pub coded: &'a BTreeMap<usize, Coding>,
     /// Chains of equal blocks of the graph: for each block its nodes, corresponding ones at the same position.
@@ -43,7 +45,7 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     fn default() -> Self {
         const NONE: &BTreeMap<usize, Coding> = &BTreeMap::new();
-        Options { fuse: true, tiling: Tiling::default(), coded: NONE, chains: &[] }
+        Options { fuse: true, tiling: Tiling::default(), keeps_order: false, coded: NONE, chains: &[] }
     }
 }
 
@@ -63,6 +65,7 @@ pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
         panels: BTreeMap::new(),
         coded: options.coded,
         tiling: options.tiling,
+        keeps_order: options.keeps_order,
         rows: BTreeMap::new(),
         ranges: Ranges::default(),
         reads: BTreeSet::new(),

@@ -108,7 +108,7 @@ pub(crate) fn split(
     let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
     let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
     let is_stored = |id: NodeId| stored_nodes.contains(&id);
-    let among = Among { g, defined: scope.defined, is_stored: &is_stored };
+    let among = Among { g, defined: scope.defined, keeps_order: scope.keeps_order, is_stored: &is_stored };
     let (found, _) = inner_products(&among, query, a.key, a.score);
     let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
     let group = if found.is_empty() { return None } else { group(g, a, &operands) };

@@ -58,6 +58,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) coded: &'g BTreeMap<usize, Coding>,
     /// Sizes of tiles and blocks.
     pub(crate) tiling: Tiling,
+    /// Whether every product is taken as written.
+    pub(crate) keeps_order: bool,
     /// Operands of products that are stored row by row: the node, the axes that number its rows, and its depth.
     pub(crate) rows: BTreeMap<(NodeId, Vec<AxisId>, AxisId), Stored>,
     pub(crate) ranges: Ranges,

@@ -15,7 +15,7 @@ use salient_ir::quantised::Coding;
 use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
-use salient_opt::Optimised;
+use salient_opt::{Fp, Optimised};
 use salient_tile::Program;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -77,7 +77,9 @@ pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Opt
         Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };
-    salient_tile::schedule(fused, salient_tile::Options { fuse, tiling, coded: &coded, chains })
+    let keeps_order = !fuse || options.fp == Fp::Strict;
+    let options = salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains };
+    salient_tile::schedule(fused, options)
 }
 
 /// Checks that every sum of weighted values becomes one pass over the keys.

@@ -74,11 +74,18 @@ impl Affine {
 /// Dimensions of which it is known that they are never negative, beside what their form shows.
 #[derive(Clone, Debug, Default)]
 pub struct Assumptions {
-    /// Each is at least zero.
+    /// Each is at least zero wherever there is a row.
     pub nonnegative: Vec<Dim>,
+    /// Each is at least zero, since the model requires it.
+    pub required: Vec<Dim>,
 }
 
 impl Assumptions {
+    /// Whether the dimension is proved to be at least zero, every symbol being at least zero.
+    pub fn is_never_negative(&self, dim: &Dim) -> bool {
+        dim.is_nonnegative() || self.required.iter().any(|known| (dim - known).is_nonnegative())
+    }
+
     /// Whether the dimension is proved to be at least zero, every symbol being at least one.
     pub fn is_nonnegative(&self, dim: &Dim) -> bool {
         let positive = |dim: &Dim| {
@@ -119,7 +126,7 @@ mod tests {
         assert!(known.is_nonnegative(&(&t - &Dim::constant(1))));
         assert!(!known.is_nonnegative(&(&t - &Dim::constant(2))));
         assert!(!known.is_nonnegative(&(&s - &t)));
-        let known = Assumptions { nonnegative: vec![&s - &t] };
+        let known = Assumptions { nonnegative: vec![&s - &t], ..Assumptions::default() };
         assert!(known.is_nonnegative(&(&s - &t)));
         assert!(!known.is_nonnegative(&(&(&s - &t) - &Dim::constant(1))));
     }

@@ -171,7 +171,10 @@ fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts
         gap.offset = &gap.offset + &Dim::constant(by);
         Some(gap)
     };
-    let at_least_zero = |gap: Option<Affine>| gap.map(|g| known.nonnegative_at(&g)).unwrap_or_default();
+    // What no index is in has a value where axes are empty, too: there a dimension may be zero.
+    let is_sure = |g: &Affine| !g.terms.is_empty() || known.assumptions.is_never_negative(&g.offset);
+    let at_least_zero =
+        |gap: Option<Affine>| gap.filter(is_sure).map(|g| known.nonnegative_at(&g)).unwrap_or_default();
     match op {
         MapOp::Le => {
             f.true_at = at_least_zero(gap(0, 1, 0));
