@@ -128,6 +128,11 @@ impl Ranges {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => return None,
             Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return None,
         }
+        // An operator on indices costs less than it does to look it up.
+        let is_leaf = |a: &NodeId| matches!(g.op(*a), Op::Iota(_) | Op::Extent(_) | Op::Const(_));
+        if g.args(id).iter().all(is_leaf) {
+            return self.evaluate_composite(g, id, env, known);
+        }
         let axes = &g.node(id).axes;
         let place: Vec<(AxisId, Option<Bound>)> = axes.iter().map(|a| (a, env.get(&a).cloned())).collect();
         if let Some((.., value)) = known.iter().find(|(node, at, _)| *node == id && *at == place) {

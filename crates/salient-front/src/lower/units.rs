@@ -6,10 +6,16 @@ use salient_ir::{Builder, Const, DType, Graph, MapOp, NodeId, Op};
 /// with one, operators on literals alone.
 pub(super) fn without_unit_indices(g: Graph) -> Graph {
     let is_unit = |axis| g.extent(axis).as_constant() == Some(1);
-    let is_known = |id: &NodeId| matches!(g.op(*id), Op::Const(Const::I64(0 | 1)));
+    let is = |id: NodeId, n: i64| *g.op(id) == Op::Const(Const::I64(n));
     let is_undone = |id: NodeId| match g.op(id) {
         Op::Iota(axis) => is_unit(*axis),
-        Op::Map(_) => g.node(id).dtype == DType::I64 && g.args(id).iter().any(is_known),
+        Op::Map(op) => match (op, g.args(id).as_slice()) {
+            (MapOp::Add, [a, b]) => is(*a, 0) || is(*b, 0),
+            (MapOp::Sub, [_, b]) => is(*b, 0),
+            (MapOp::Mul, [a, b]) => is(*a, 1) || is(*b, 1),
+            (MapOp::IntDiv, [_, b]) => is(*b, 1),
+            _ => false,
+        },
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Reduce(..) => false,
         Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
     };
