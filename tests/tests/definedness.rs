@@ -399,3 +399,14 @@ fn weights_of_a_row_of_sentinels_sum_to_one() {
         "[0.5, 1]",
     );
 }
+
+/// Rows of a product that are one more than the tensor has: the last one is no row of it.
+#[test]
+fn rows_of_a_product_may_leave_their_tensor() {
+    let program = "model m(x: f32[T, D], w: f32[D, F]) -> (y: f32[T + 1, F]) {
+                       let s[p: T + 1, f: F] = sum[d](x[(p), d] * w[d, f])
+                       let y[p: T + 1, f: F] = if p < T then s[p, f] else -1
+                       return y
+                   }";
+    gives(program, &[("x", "[[1, 2], [3, 4]]"), ("w", "[[1], [10]]")], "[[21], [43], [-1]]");
+}

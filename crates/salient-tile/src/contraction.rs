@@ -102,6 +102,7 @@ impl Renamed {
             && let [inner, index] = g.args(left)[..]
             && let Op::Iota(new) = *g.op(index)
             && !g.node(inner).axes.contains(new)
+            && g.extent(new) == g.extent(axis)
         {
             axes.values_mut().filter(|a| **a == new).for_each(|a| *a = axis);
             left = inner;
