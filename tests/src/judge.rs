@@ -4,10 +4,11 @@
 //! gives, nor what overflows. Here every value is a range that holds whatever rounding makes of it, in any order of sums. The
 //! judgement of results is in one place, [`Verdict::of`]:
 //!
-//! - A value that is certainly finite must lie in its range, in every mode.
-//! - A value that may be infinite or NaN since an infinity was given, and nothing overflowed, must be what is written.
-//! - Where something overflowed or was NaN on the way, `strict` and unfused code give what is written; fused code may be
-//!   mended (`docs/semantics.md`): anything goes there, since which number is the mended one depends on what is left out.
+//! - `strict` and unfused code give what is written: a number in its range, an infinity or NaN where that may be.
+//! - Fused code gives the same, but for what the contract (`docs/semantics.md`) leaves open: where something overflowed on the
+//!   way, or was computed of NaN or +inf, it may be mended, and which number is the mended one depends on what is left out;
+//!   where a factor is beyond the bounds, products may be grouped anew. Such a value is *wild*, and anything goes there.
+//! - What is -inf, and nothing else, is as written.
 //! - A value that reads an index outside its axis is refused by all, and nothing else is.
 
 pub mod range;
@@ -62,7 +63,7 @@ impl Verdict {
     pub fn of(found: &[f64], judged: &Judged, freedom: Freedom, tolerance: f64) -> Option<Verdict> {
         let wrong = |(found, range): (&f64, &Range)| {
             let near = range.is_finite() && (found - (range.lo + range.hi) / 2.0).abs() <= tolerance;
-            let free = freedom == Freedom::Mended && range.wild && !range.is_finite();
+            let free = freedom == Freedom::Mended && range.wild;
             !(range.holds(*found) || near || free)
         };
         let at = found.iter().zip(&judged.ranges).position(wrong)?;
@@ -146,15 +147,30 @@ impl Court<'_> {
             Op::Const(c) => vec![constant(*c)],
             Op::Iota(axis) => self.each(&axes, |at| Range::exactly(at[axis.index()] as f64))?,
             Op::Extent(dim) => vec![Range::exactly(dim.eval(self.bindings).ok()? as f64)],
-            Op::Map(op) => self.each(&axes, |at| {
-                let values: Vec<Range> = args.iter().map(|a| self.read(*a, at)).collect();
-                map(*op, &values, node.dtype)
-            })?,
+            Op::Map(op) => {
+                let is_product = matches!(op, MapOp::Mul | MapOp::Div | MapOp::Recip | MapOp::Pow);
+                let groups = is_product && node.dtype == DType::F32;
+                let factors: Vec<Option<Factor>> =
+                    args.iter().map(|a| Factor::of(self.graph, *a).filter(|_| groups)).collect();
+                self.each(&axes, |at| {
+                    let values: Vec<Range> = args.iter().map(|a| self.read(*a, at)).collect();
+                    let mut out = map(*op, &values, node.dtype);
+                    let bounded = values.iter().zip(&factors).all(|(v, f)| f.is_none_or(|f| f.holds(*v)));
+                    out.wild |= !bounded;
+                    out
+                })?
+            }
             Op::Reduce(op, axis) => {
                 let length = self.extent(*axis)?;
+                let outside = if length == 0 { self.factors_outside(args[0], *axis) } else { Vec::new() };
                 self.each(&axes, |at| {
                     let along: Vec<Range> = (0..length).map(|n| self.moved(args[0], at, *axis, n)).collect();
-                    reduce(*op, &along, node.dtype)
+                    let mut out = reduce(*op, &along, node.dtype);
+                    out.wild |= outside.iter().any(|(factor, divides)| {
+                        let value = self.read(*factor, at);
+                        !value.is_finite() || *divides && value.lo <= 0.0 && value.hi >= 0.0
+                    });
+                    out
                 })?
             }
             Op::At(axis) => {
@@ -185,6 +201,24 @@ impl Court<'_> {
             Op::Fused(..) => return None,
         };
         Some(Tensor { axes, shape, values })
+    }
+
+    /// The factors of a summand that do not depend on the axis, and whether each divides: they may leave the sum, also one
+    /// of nothing.
+    fn factors_outside(&self, summand: NodeId, axis: AxisId) -> Vec<(NodeId, bool)> {
+        let (mut out, mut waiting) = (Vec::new(), vec![(summand, false)]);
+        while let Some((id, divides)) = waiting.pop() {
+            let args = self.graph.args(id);
+            match self.graph.op(id) {
+                _ if !self.graph.node(id).axes.contains(axis) => out.push((id, divides)),
+                Op::Map(MapOp::Mul) => waiting.extend(args.iter().map(|a| (*a, divides))),
+                Op::Map(MapOp::Div) => waiting.extend([(args[0], divides), (args[1], !divides)]),
+                Op::Map(MapOp::Neg) => waiting.push((args[0], divides)),
+                Op::Map(MapOp::Recip) => waiting.push((args[0], !divides)),
+                _ => {}
+            }
+        }
+        out
     }
 
     /// An argument where one axis is elsewhere.
@@ -221,6 +255,35 @@ impl Court<'_> {
     }
 }
 
+/// What the contract says of a factor of a product, which may be grouped with others anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Factor {
+    /// Data: neither too large nor, unless it is zero, too small.
+    Data,
+    /// A value that is computed: not too large.
+    Computed,
+}
+
+impl Factor {
+    /// What is asked of an operand of a product: nothing of another product, whose factors are asked.
+    fn of(graph: &Graph, id: NodeId) -> Option<Factor> {
+        match graph.op(id) {
+            Op::Map(MapOp::Mul | MapOp::Div | MapOp::Recip) => None,
+            Op::Map(MapOp::Neg | MapOp::Abs) | Op::At(_) => Factor::of(graph, graph.args(id)[0]),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) => Some(Factor::Data),
+            Op::Concat(..) | Op::Map(MapOp::Select | MapOp::Min | MapOp::Max) => Some(Factor::Data),
+            Op::Map(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+                Some(Factor::Computed)
+            }
+        }
+    }
+
+    fn holds(self, value: Range) -> bool {
+        let small = self == Factor::Data && value.magnitude() < 1e-9 && value.magnitude() != 0.0;
+        !value.nan && value.magnitude() <= 1e9 && !small
+    }
+}
+
 fn constant(c: Const) -> Range {
     Range::exactly(c.value())
 }
@@ -252,11 +315,7 @@ fn compared(a: Range, b: Range, certain: bool, impossible: bool, of_nan: bool) -
         (true, false) => of_numbers,
         (true, true) => of_numbers.filter(|x| *x == of_nan),
     };
-    // What is compared decides alone: the result is a truth value like another, unless it hangs on an overflow.
-    let undecided = result.is_none();
-    let mut out = truth(result).of(&[a, b]);
-    out.wild = undecided && out.wild;
-    out
+    truth(result).of(&[a, b])
 }
 
 fn scaled(a: Range, b: Range) -> Range {
@@ -324,7 +383,7 @@ fn logarithm(a: Range) -> Range {
         return a;
     }
     if a.hi < 0.0 {
-        return Range::exactly(f64::NAN).of(&[a]);
+        return Range { wild: true, ..Range::exactly(f64::NAN) }.of(&[a]);
     }
     let mut out = Range { lo: a.lo.max(0.0).ln(), hi: a.hi.ln(), ..a };
     if a.lo < 0.0 {
@@ -373,11 +432,9 @@ fn select(args: &[Range]) -> Range {
     let mut out = match known(condition) {
         Some(true) => yes,
         Some(false) => no,
-        None => {
-            let either = yes.or(no);
-            Range { wild: either.wild || condition.wild, ..either }
-        }
+        None => yes.or(no),
     };
+    out.wild |= condition.wild;
     out.fault = out.fault.max(condition.fault);
     out
 }
@@ -406,7 +463,7 @@ fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         MapOp::Sqrt if a.is_number() && a.lo < 0.0 => {
             let hi = a.hi.max(0.0).sqrt();
             if a.hi < 0.0 {
-                Range::exactly(f64::NAN).of(&[a])
+                Range { wild: true, ..Range::exactly(f64::NAN) }.of(&[a])
             } else {
                 Range { lo: 0.0, hi, nan: true, wild: true, ..a }
             }

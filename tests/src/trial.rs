@@ -185,11 +185,18 @@ impl Trial {
             return fail(Kind::Compile, None, faults.join("\n"));
         }
         let (mut report, calls) = (Report::default(), self.calls());
+        let large = self.sizes.first().is_some_and(|sizes| has_large_integers(graph, sizes));
         let wanted: Vec<Option<Vec<Judged>>> =
             calls.iter().map(|c| judge::judge(&self.graph, &c.dimensions, c)).collect();
         self.ask_oracle(&calls, &wanted)?;
         for way in ways {
-            let model = compiled(graph, *way)?;
+            let model = match compiled(graph, *way) {
+                Err(failure) if large && failure.text.contains(OF_32_BITS) => {
+                    report.open += calls.len();
+                    continue;
+                }
+                model => model?,
+            };
             let single =
                 if way.threads > 1 { Some(compiled(graph, Way { threads: 1, ..*way })?) } else { None };
             for (call, wanted) in calls.iter().zip(&wanted) {
@@ -203,7 +210,8 @@ impl Trial {
                 {
                     return fail(Kind::Threads, Some(*way), "threads change the result".to_owned());
                 }
-                let Some(wanted) = wanted else {
+                let too_large = |e: &Error| large && e.to_string().contains(OF_32_BITS);
+                let Some(wanted) = wanted.as_ref().filter(|_| !found.as_ref().is_err_and(too_large)) else {
                     report.open += 1;
                     continue;
                 };
@@ -248,6 +256,19 @@ impl Trial {
     }
 }
 
+/// How compiled code refuses an integer of which it cannot prove that it holds it.
+const OF_32_BITS: &str = "32 bits";
+
+/// Whether literals may make integers that compiled code does not hold: those of mutants, not of what is generated.
+fn has_large_integers(graph: &Graph, sizes: &Bindings) -> bool {
+    let large = |n: i64| n.unsigned_abs() >= 1 << 15;
+    graph.ids().any(|id| match graph.op(id) {
+        Op::Const(c) if c.dtype().is_int() => large(c.value() as i64),
+        Op::Extent(dim) => dim.eval(sizes).map_or(true, large),
+        _ => false,
+    })
+}
+
 fn compiled(graph: &Graph, way: Way) -> Result<Model, Failure> {
     let Way { engine, fp, isa, threads } = way;
     let options = Options { engine, fp, isa, threads: Some(threads), ..Options::default() };
@@ -284,8 +305,8 @@ pub fn compare(
         }
         (Ok(found), Fault::No) => {
             report.ran += 1;
-            let fused = way.engine == Engine::Jit && way.fp == Fp::Default;
-            let freedom = if fused { Freedom::Mended } else { Freedom::AsWritten };
+            // Unfused code multiplies and adds in one step: a product that overflows alone does not beside what it is added to.
+            let freedom = if way.fp == Fp::Default { Freedom::Mended } else { Freedom::AsWritten };
             if let Some(text) = first_wrong(found, wanted, freedom, tolerant) {
                 return Err((Kind::Value, text));
             }

@@ -410,3 +410,52 @@ fn rows_of_a_product_may_leave_their_tensor() {
                    }";
     gives(program, &[("x", "[[1, 2], [3, 4]]"), ("w", "[[1], [10]]")], "[[21], [43], [-1]]");
 }
+
+/// What comes to a number without it is asked for all the same.
+#[test]
+fn an_index_outside_is_refused_though_its_value_cancels() {
+    for of in [
+        "tanh(x[ids[t]]) * 0.0",
+        "x[t] + (tanh(x[ids[t]]) - tanh(x[ids[t]]))",
+        "(exp(tanh(x[ids[t]])) + 1.0) / (exp(tanh(x[ids[t]])) + 1.0)",
+    ] {
+        let program =
+            format!("model m(x: f32[T], ids: i64[T]) -> (y: f32[T]) {{ let y[t] = {of} return y }}");
+        fails(&program, &[("x", "[1, 2]"), ("ids", "[0, 5]")], "index 5 is outside");
+    }
+    let program = "model m(x: f32[T, S], ids: i64[T]) -> (y: f32[T, S]) {
+                       let ones[t] = sum(softmax(tanh(x[ids[t], :])))
+                       let y[t, s] = x[t, s] * ones[t]
+                       return y
+                   }";
+    fails(program, &[("x", "[[1, 2], [3, 4]]"), ("ids", "[0, 5]")], "index 5 is outside");
+}
+
+/// A result without elements asks for nothing.
+#[test]
+fn an_index_outside_is_used_only_where_a_result_has_elements() {
+    let program = "model m(x: f32[T], ids: i64[T], s: f32[S]) -> (y: f32[T, S]) {
+                       let picked[t] = x[ids[t]] * 2.0
+                       let y[t, j: S] = picked[t] + s[j]
+                       return y
+                   }";
+    fails(program, &[("x", "[1, 2]"), ("ids", "[0, 5]"), ("s", "[1]")], "index 5 is outside");
+    gives(program, &[("x", "[1, 2]"), ("ids", "[0, 5]"), ("s", "[]")], "[[], []]");
+}
+
+/// A place that no axis has, left out by a choice: no element asks for it.
+#[test]
+fn an_index_that_is_always_outside_may_be_left_out() {
+    let program = "model m(x: f32[T]) -> (y: f32[T]) {
+                       let next[t: T] = if t + 1 < T then x[t + 1] else -0.5
+                       let y[t: T] = x[t] + next[T - 1]
+                       return y
+                   }";
+    gives(program, &[("x", "[1, 2, 3]")], "[0.5, 1.5, 2.5]");
+    let program = "model m(x: f32[T]) -> (y: f32[T]) {
+                       let beyond = x[T]
+                       let y[t: T] = if t < T then x[t] else beyond
+                       return y
+                   }";
+    gives(program, &[("x", "[1, 2, 3]")], "[1, 2, 3]");
+}

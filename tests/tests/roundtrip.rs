@@ -129,6 +129,13 @@ fn ports_of_one_name_and_lengths_of_one_read_back() {
             "model m(x: f32[T, D]) { let y[t, h: 2, e: D / 2] = x[t, h * (D / 2) + e] return argmax(y), y, softmax(y) }",
             vec![("D", "2")],
         ),
+        // Parts of a concatenation that are the same everywhere along it.
+        (
+            "model m(x: f32[T, D], w: f32[D]) { let a[t: T, d] = w[d] let b[t: T, d: D] = 2.0 \
+             let y[t: T + T + T, d] = concat[t](a[t, d], x[t, d], a[t, d]) \
+             let z[t: T + T, d] = concat[t](b[t, d], x[t, d]) return y, sum(z) }",
+            vec![],
+        ),
     ] {
         let mut sources = Sources::new();
         sources.add("m.attn", text);

@@ -26,7 +26,7 @@ use crate::diag::Diagnostic;
 use crate::program::Program;
 use crate::source::{Sources, Span};
 use crate::value::{Slot, Tensor, Value};
-use lost::Role;
+use lost::{Outside, Role};
 use salient_ir::{
     AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, Op, Origin, Relation, TypeError,
 };
@@ -158,8 +158,8 @@ struct Lowerer<'a, 's> {
     made: BTreeMap<Span, (String, Role)>,
     /// Where what was read so far was made.
     read: RefCell<BTreeSet<Span>>,
-    /// Indices that leave their axis at some position, with what there is to say if nothing excludes that.
-    outside: Vec<(NodeId, Diagnostic)>,
+    /// Indices that leave their axis.
+    outside: Vec<Outside>,
 }
 
 /// Lowers a model; also names the functions that it reaches. Runs on a thread with a stack of its own, so that no input overflows the caller's.

@@ -53,6 +53,9 @@ pub struct Node {
     pub name: Option<Name>,
     /// Where it was written.
     pub origin: Option<Origin>,
+    /// How many operators and views, at most, stand one on the other between what it reads and itself: the depth of the
+    /// expression that a kernel computes if nothing between is stored. Walks that look through expressions end by it.
+    pub depth: u32,
 }
 
 /// How a parameter begins when no checkpoint gives it. The bounds are scalar nodes of the graph.

@@ -72,6 +72,15 @@ fn views_with_lines(g: &Graph) -> BTreeSet<NodeId> {
     out
 }
 
+/// The parts of a concatenation, by place, that are the same everywhere along it and longer than one: their lengths stand
+/// nowhere in what is concatenated.
+fn repeated_parts(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
+    let Op::Concat(_, parts) = g.op(id) else { return Vec::new() };
+    let all = g.args(id).into_iter().zip(parts).enumerate().map(|(place, (arg, part))| (place, arg, *part));
+    let is_repeated = |arg, part| !g.node(arg).axes.contains(part) && g.extent(part).as_constant() != Some(1);
+    all.filter(|(_, arg, part)| is_repeated(*arg, *part)).collect()
+}
+
 /// Whether the use of a node shows how long an axis of it is: it stands by itself where a tensor has that axis.
 fn shows(g: &Graph, mut id: NodeId, mut axis: AxisId) -> bool {
     while let Op::At(replaced) = g.op(id) {
@@ -139,6 +148,8 @@ impl Lines {
 struct Names {
     /// Of each node that has a line or is a port.
     nodes: Vec<Option<String>>,
+    /// Of the repeated parts of concatenations: the node and the place of the part.
+    parts: BTreeMap<(NodeId, usize), String>,
     /// Of each input, and of each parameter.
     inputs: Vec<String>,
     params: Vec<String>,
@@ -208,7 +219,14 @@ fn names(g: &Graph, written: &Lines) -> Names {
             names[id.index()] = Some(claim(stem, true));
         }
     }
-    Names { nodes: names, inputs, params }
+    let mut parts = BTreeMap::new();
+    for id in g.ids() {
+        for (place, ..) in repeated_parts(g, id) {
+            let stem = names[id.index()].clone().unwrap_or_else(|| "value".to_owned());
+            parts.insert((id, place), claim(&stem, true));
+        }
+    }
+    Names { nodes: names, parts, inputs, params }
 }
 
 impl<'a> Printer<'a> {
@@ -308,6 +326,13 @@ impl<'a> Printer<'a> {
         let first = g.ids().filter(|id| of_inits.contains(id));
         let lines = first.chain(g.ids().filter(|id| !of_inits.contains(id)));
         for id in lines.filter(|id| self.has_line(*id) && !inits_alone.contains(id) && !large.contains(id)) {
+            for (place, arg, part) in repeated_parts(g, id) {
+                let mut seen = AxisSet::new();
+                let body = self.usage(arg, &Env::new(), &mut seen);
+                let axes = [&self.order[arg.index()][..], &[part]].concat();
+                let name = &self.names.parts[&(id, place)];
+                let _ = writeln!(out, "    let {name}{} = {body}", self.header(&axes, &seen));
+            }
             let mut seen = AxisSet::new();
             let body = self.expression(id, &mut seen);
             let name = self.names.nodes[id.index()].as_ref().expect("lines are named");
@@ -341,8 +366,10 @@ impl<'a> Printer<'a> {
 
     /// A name for the line of an output that is no line by itself: nothing else goes by it.
     fn output_name(&self, output: &str) -> String {
-        let Names { nodes, inputs, params } = &self.names;
-        let taken = |name: &String| nodes.iter().flatten().chain(inputs).chain(params).any(|n| n == name);
+        let Names { nodes, parts, inputs, params } = &self.names;
+        let taken = |name: &String| {
+            nodes.iter().flatten().chain(parts.values()).chain(inputs).chain(params).any(|n| n == name)
+        };
         let mut name = format!("{}_out", identifier(output).replace('.', "_"));
         while taken(&name) {
             name.push('_');
@@ -452,7 +479,13 @@ impl<'a> Printer<'a> {
                 // The index is bound in each part on its own, with the part's extent.
                 let name = self.axis_name(*axis);
                 let mut shown = Vec::new();
-                for (arg, part) in args.iter().zip(parts) {
+                for (place, (arg, part)) in args.iter().zip(parts).enumerate() {
+                    if let Some(repeated) = self.names.parts.get(&(id, place)) {
+                        let axes = self.order[arg.index()].iter().map(|a| self.axis_name(*a) + ", ");
+                        shown.push(format!("{repeated}[{}{name}]", axes.collect::<String>()));
+                        self.order[arg.index()].iter().for_each(|a| seen.insert(*a));
+                        continue;
+                    }
                     let env = Env::from([(*part, name.clone())]);
                     shown.push(self.usage(*arg, &env, seen));
                 }

@@ -19,6 +19,7 @@ use crate::lang::{Tag, Term};
 use affine::{Affine, Assumptions};
 use egg::{Analysis, DidMerge, EGraph, Id};
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, Graph, Name, Relation};
+use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashSet};
 use witness::{Position, Witnesses};
 
@@ -87,6 +88,54 @@ impl Properties {
     }
 }
 
+/// Reads of which an index may leave its axis, inside of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenReads {
+    /// These: a digest of each read, sorted.
+    Some(SmallVec<[u64; 4]>),
+    /// More than are listed.
+    Many,
+}
+
+impl Default for OpenReads {
+    fn default() -> OpenReads {
+        OpenReads::Some(SmallVec::new())
+    }
+}
+
+impl OpenReads {
+    /// As many are listed.
+    const MOST: usize = 16;
+
+    /// One read, by its digest.
+    fn one(digest: u64) -> OpenReads {
+        OpenReads::Some(SmallVec::from_slice(&[digest]))
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(&self, other: &OpenReads) -> OpenReads {
+        let (OpenReads::Some(a), OpenReads::Some(b)) = (self, other) else { return OpenReads::Many };
+        if b.iter().all(|read| a.contains(read)) {
+            return self.clone();
+        }
+        let mut all = a.clone();
+        all.extend(b.iter().copied());
+        all.sort_unstable();
+        all.dedup();
+        if all.len() > OpenReads::MOST { OpenReads::Many } else { OpenReads::Some(all) }
+    }
+
+    /// Whether each is among the others.
+    pub fn is_within(&self, others: &OpenReads) -> bool {
+        match (self, others) {
+            (OpenReads::Some(a), OpenReads::Some(b)) => a.iter().all(|read| b.contains(read)),
+            (OpenReads::Some(a), OpenReads::Many) => a.is_empty(),
+            (OpenReads::Many, _) => false,
+        }
+    }
+}
+
 /// What is known of a class.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -102,8 +151,8 @@ pub struct Facts {
     pub affine: Option<Affine>,
     /// The least and the greatest value that an integer can have.
     pub bounds: Option<(Dim, Dim)>,
-    /// Whether it has a value at every position: no index of a read leaves its axis. An index that is data may.
-    pub total: bool,
+    /// The reads of which an index may leave its axis, as one that is data may.
+    pub open_reads: OpenReads,
     /// Whether its elements are those of inputs and parameters, as they were given.
     pub given: bool,
     /// Of an f32.
@@ -133,7 +182,7 @@ impl Facts {
             constant: None,
             affine: None,
             bounds: None,
-            total: true,
+            open_reads: OpenReads::default(),
             given: false,
             properties: Properties::default(),
             true_at: Witnesses::nowhere(),
@@ -144,6 +193,11 @@ impl Facts {
             is_data: false,
             source: None,
         }
+    }
+
+    /// Whether it has a value at every position: no index of a read leaves its axis.
+    pub fn is_total(&self) -> bool {
+        self.open_reads == OpenReads::default()
     }
 
     /// Whether a property is known of every element.
@@ -356,9 +410,10 @@ impl Analysis<Term> for Known {
         a.renamed = a.renamed.or(b.renamed);
         note(a.bounds.is_none() && b.bounds.is_some(), a.bounds.is_some() && b.bounds.is_none());
         a.bounds = a.bounds.take().or(b.bounds);
-        // Either term may be extracted: this fact alone holds only where it does for all terms.
-        note(a.total && !b.total, !a.total && b.total);
-        a.total &= b.total;
+        // Either term may be extracted: this fact is of all of them.
+        let reads = a.open_reads.and(&b.open_reads);
+        note(reads != a.open_reads, reads != b.open_reads);
+        a.open_reads = reads;
         note(!a.given && b.given, a.given && !b.given);
         a.given |= b.given;
         note(a.is_data && !b.is_data, !a.is_data && b.is_data);

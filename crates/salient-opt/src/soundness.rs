@@ -567,3 +567,20 @@ fn names_of_rules_are_unique_and_tell_the_family() {
         }
     }
 }
+
+/// What the right side no longer computes must not be what alone refuses a call.
+#[test]
+fn a_rule_that_drops_a_value_says_why_it_may() {
+    for row in rows() {
+        let rule = Rule::new(row);
+        let kept = rule.right.vars();
+        for dropped in rule.left.vars().into_iter().filter(|v| !kept.contains(v)) {
+            let is_axis = dropped.to_string().starts_with("?@");
+            let says = |guard: &Guard| match *guard {
+                Guard::Total(x) | Guard::Covered(x, _) | Guard::Unread(x) => variable(x) == dropped,
+                _ => false,
+            };
+            assert!(is_axis || row.when.iter().any(says), "{}: nothing is said of {dropped}", row.name);
+        }
+    }
+}

@@ -32,13 +32,11 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// The tokenizer of a `tokenizer.json`'s bytes; the error is a sentence.
     pub(crate) fn from_json(text: &[u8]) -> Result<Tokenizer, String> {
-        // The library panics on some files that are none.
-        let read = std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(text));
-        let read = read.map_err(|_| "is no tokenizer: its parts do not fit each other".to_owned())?;
-        let mut inner = read.map_err(|e| format!("is no tokenizer: {e}"))?;
+        let not_one = |e: tokenizers::Error| format!("is no tokenizer: {e}");
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(text)).map_err(not_one)?;
         let longest = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
-        inner.with_truncation(None).map_err(|e| format!("is no tokenizer: {e}"))?;
+        inner.with_truncation(None).map_err(not_one)?;
         Ok(Tokenizer { inner, longest, ends: Vec::new(), start: None, chat_template: None })
     }
 
@@ -57,7 +55,7 @@ impl Tokenizer {
     /// [`TextError::Text`] if the tokenizer refuses it.
     pub fn encode(&self, text: &str) -> Result<Encoded, TextError> {
         let refused = |e: tokenizers::Error| TextError::Text(e.to_string());
-        let mut encoded = self.inner.encode_fast(text, true).map_err(refused)?;
+        let mut encoded = guarded(|| self.inner.encode_fast(text, true)).map_err(refused)?;
         let longest = self.longest.filter(|longest| encoded.len() > *longest);
         if let Some(longest) = longest {
             // The end goes, and the special tokens stay around what is left.
@@ -105,7 +103,7 @@ impl Tokenizer {
         if let Some(position) = ids.iter().position(|id| !self.has(*id)) {
             return Err(TextError::NoSuchToken { id: ids[position], position, size: self.size() });
         }
-        self.inner.decode(ids, true).map_err(|e| TextError::Text(e.to_string()))
+        guarded(|| self.inner.decode(ids, true)).map_err(|e| TextError::Text(e.to_string()))
     }
 
     /// Decodes ids as they come.
@@ -134,6 +132,12 @@ impl Tokenizer {
     }
 }
 
+/// The library panics on some files whose parts do not fit each other, as a template with a token that is nowhere.
+fn guarded<T>(run: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Result<T> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err("the parts of the tokenizer do not fit each other".into()))
+}
+
 type Stream<'a> = tokenizers::tokenizer::DecodeStream<
     'a,
     tokenizers::ModelWrapper,
@@ -154,6 +158,7 @@ impl TextStream<'_> {
     /// # Errors
     /// [`TextError::Text`] if it is not one of the tokenizer's.
     pub fn push(&mut self, id: u32) -> Result<String, TextError> {
-        self.inner.step(id).map(Option::unwrap_or_default).map_err(|e| TextError::Text(e.to_string()))
+        let added = guarded(|| self.inner.step(id)).map_err(|e| TextError::Text(e.to_string()))?;
+        Ok(added.unwrap_or_default())
     }
 }

@@ -29,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Defined {
     /// Whether a node may be undefined somewhere, where what it reads and is demanded is defined.
     partial: Vec<bool>,
-    demanded: Vec<bool>,
+    /// Of a node of which every element reaches an output outside of any choice: the axes that must have positions for that.
+    demanded: Vec<Option<AxisSet>>,
     /// Whether such a node is in the expression of a node.
     may_report: Vec<bool>,
     /// Arms of choices that are defined wherever the choice takes them.
@@ -44,7 +45,17 @@ impl Defined {
 
     /// Whether every element of a node reaches an output outside of any choice.
     pub(crate) fn is_demanded(&self, id: NodeId) -> bool {
-        self.demanded[id.index()]
+        self.demanded[id.index()].is_some()
+    }
+
+    /// The node itself, if it is demanded.
+    pub(crate) fn demanding(&self, id: NodeId) -> Option<NodeId> {
+        self.is_demanded(id).then_some(id)
+    }
+
+    /// The axes that must have positions for a demanded node to be used: those along which what uses it repeats it.
+    pub(crate) fn needs(&self, demanded: NodeId) -> AxisSet {
+        self.demanded[demanded.index()].clone().unwrap_or_default()
     }
 
     /// Whether an element-wise node may be computed for all positions at once.
@@ -278,55 +289,77 @@ impl<'g> Analysis<'g> {
     }
 }
 
-/// For each node whether all of its elements reach an output outside of any choice. Axes are taken to have positions.
-fn demanded(g: &Graph, used: &BTreeSet<NodeId>) -> Vec<bool> {
-    // The axes along which not every position is known to be used; `None` if nothing is.
-    let mut least: Vec<Option<AxisSet>> = vec![None; g.len()];
-    let note = |least: &mut Vec<Option<AxisSet>>, id: NodeId, cut: AxisSet| {
-        let cut = cut.intersection(&g.node(id).axes);
+/// How much of a node is used outside of any choice.
+#[derive(Clone, Debug, Default)]
+struct Demand {
+    /// The axes along which not every position is known to be used.
+    cut: AxisSet,
+    /// The axes that must have positions for that, which the node itself does not have.
+    needs: AxisSet,
+}
+
+/// For each node of which all elements reach an output outside of any choice the axes that must have positions for that.
+fn demanded(g: &Graph, used: &BTreeSet<NodeId>) -> Vec<Option<AxisSet>> {
+    let mut least: Vec<Option<Demand>> = vec![None; g.len()];
+    let is_sure = |axis: AxisId| (&Dim::constant(0) - g.extent(axis)).provably_le(&Dim::constant(-1));
+    let note = |least: &mut Vec<Option<Demand>>, id: NodeId, from: &AxisSet, demand: Demand| {
+        let axes = &g.node(id).axes;
+        let repeats = from.iter().filter(|a| !axes.contains(*a) && !is_sure(*a));
+        let needs = demand.needs.union(&repeats.collect());
+        let new = Demand { cut: demand.cut.intersection(axes), needs };
+        let size = |d: &Demand| (d.cut.len(), d.needs.len());
         let known = &mut least[id.index()];
-        if known.as_ref().is_none_or(|known| known.len() > cut.len()) {
-            *known = Some(cut);
+        if known.as_ref().is_none_or(|known| size(known) > size(&new)) {
+            *known = Some(new);
         }
     };
-    let outputs = g.outputs().iter().map(|output| &output.node);
-    outputs.chain(used).for_each(|id| note(&mut least, *id, AxisSet::new()));
+    for output in g.outputs() {
+        note(&mut least, output.node, &output.axes.iter().copied().collect(), Demand::default());
+    }
+    used.iter().for_each(|id| note(&mut least, *id, &AxisSet::new(), Demand::default()));
     for id in g.ids().rev() {
-        let Some(cut) = least[id.index()].clone() else { continue };
-        let args = g.args(id);
+        let Some(demand) = least[id.index()].clone() else { continue };
+        let (args, own) = (g.args(id), &g.node(id).axes);
         match g.op(id) {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::Map(MapOp::Select) => note(&mut least, args[0], cut),
-            Op::Map(_) => args.iter().for_each(|a| note(&mut least, *a, cut.clone())),
+            Op::Map(MapOp::Select) => note(&mut least, args[0], own, demand),
+            Op::Map(_) => args.iter().for_each(|a| note(&mut least, *a, own, demand.clone())),
             Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
-                let mut cut = cut;
-                cut.remove(*axis);
-                args.iter().for_each(|a| note(&mut least, *a, cut.clone()));
+                let mut along = own.clone();
+                along.insert(*axis);
+                let mut demand = demand;
+                demand.cut.remove(*axis);
+                args.iter().for_each(|a| note(&mut least, *a, &along, demand.clone()));
             }
             Op::Concat(axis, parts) => {
                 for (part, arg) in parts.iter().zip(&args) {
-                    let mut cut = cut.clone();
-                    if cut.remove(*axis) {
-                        cut.insert(*part);
+                    let (mut demand, mut along) = (demand.clone(), own.clone());
+                    along.remove(*axis);
+                    along.insert(*part);
+                    if demand.cut.remove(*axis) {
+                        demand.cut.insert(*part);
                     }
-                    note(&mut least, *arg, cut);
+                    note(&mut least, *arg, &along, demand);
                 }
             }
             Op::At(axis) => {
-                note(&mut least, args[1], cut.clone());
-                let mut inner = cut.clone();
-                inner.remove(*axis);
+                note(&mut least, args[1], own, demand.clone());
+                let mut inner = demand.clone();
+                inner.cut.remove(*axis);
                 let new = &g.node(args[1]).axes;
-                let shared =
-                    new.iter().any(|a| a != *axis && g.node(args[0]).axes.contains(a) || cut.contains(a));
+                let shared = new
+                    .iter()
+                    .any(|a| a != *axis && g.node(args[0]).axes.contains(a) || demand.cut.contains(a));
                 if shared || !covers(g, args[1], *axis) {
-                    inner.insert(*axis);
+                    inner.cut.insert(*axis);
                 }
-                note(&mut least, args[0], inner);
+                // Where the axis has positions, so have those that its index runs along.
+                let along = own.iter().filter(|a| !new.contains(*a) || g.node(args[0]).axes.contains(*a));
+                note(&mut least, args[0], &along.collect(), inner);
             }
         }
     }
-    least.into_iter().map(|cut| cut.is_some_and(|cut| cut.is_empty())).collect()
+    least.into_iter().map(|demand| demand.filter(|d| d.cut.is_empty()).map(|d| d.needs)).collect()
 }
 
 /// Whether an index takes every position of an axis: another name of it, its reverse, or two axes that are its parts.

@@ -8,6 +8,9 @@ use salient_ir::{AxisId, Dim, DimNode, Graph, MapOp, Name, NodeId, Op};
 use salient_vector::I32;
 use std::collections::BTreeMap;
 
+/// Expressions deeper than this are no polynomials: the walk through one, and what it gives, stay small.
+pub(crate) const DEEPEST_INDEX: u32 = 64;
+
 /// What an axis stands for where an expression is evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Bound {
@@ -127,6 +130,9 @@ impl Ranges {
             Op::At(_) => {}
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => return None,
             Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return None,
+        }
+        if g.node(id).depth > DEEPEST_INDEX {
+            return None;
         }
         // An operator on indices costs less than it does to look it up.
         let is_leaf = |a: &NodeId| matches!(g.op(*a), Op::Iota(_) | Op::Extent(_) | Op::Const(_));

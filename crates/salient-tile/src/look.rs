@@ -148,7 +148,7 @@ fn by_sides(
     flags: Base,
 ) -> Stmt {
     let g = m.scope.graph;
-    let (keys, reports) = (m.scope.ranges.clone(), m.scope.defined.is_demanded(condition));
+    let (keys, reports) = (m.scope.ranges.clone(), m.scope.defined.demanding(condition));
     let mut b = Builder::new("look");
     let mut args = Vec::new();
     let mut known = BTreeMap::new();

@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 /// Lanes of a strip; `None` is all of them.
 type Lanes = Option<Mask>;
 
-/// A node at a place: the lanes that lie inside its axes and need it, and whether it is used or only computed.
+/// A node at a place: the lanes that lie inside its axes and need it, and the demanded node for which it is used; `None`: it
+/// is only computed.
 #[derive(Clone)]
 struct Use {
     env: Env,
     lanes: Lanes,
-    reported: bool,
+    reported: Option<NodeId>,
 }
 
 /// The elements still to be looked at, by node.
@@ -39,9 +40,11 @@ impl Used {
         let mut new = of.clone();
         new.env.retain(|axis, _| free.contains(*axis));
         // What is demanded is used wherever it is computed.
-        new.reported |= defined.is_demanded(id);
+        new.reported =
+            new.reported.into_iter().chain(defined.demanding(id)).min_by_key(|d| defined.needs(*d).len());
         let uses = self.of.entry(id).or_default();
-        match uses.iter_mut().find(|known| known.env == new.env && known.reported == new.reported) {
+        let needs = |of: &Use| of.reported.map(|demanded| defined.needs(demanded));
+        match uses.iter_mut().find(|known| known.env == new.env && needs(known) == needs(&new)) {
             None => uses.push(new),
             Some(known) => known.lanes = known.lanes.zip(new.lanes).map(|(a, c)| b.or(a, c)),
         }
@@ -49,10 +52,11 @@ impl Used {
 }
 
 impl Strip<'_, '_> {
-    /// Reports what the lanes of the strip use outside its axis in computing a node; if not `used`, only what is demanded.
-    pub(crate) fn report(&mut self, b: &mut Builder, id: NodeId, env: &Env, used: bool) {
+    /// Reports what the lanes of the strip use outside its axis in computing a node, for one that is demanded; without one,
+    /// only what is demanded itself.
+    pub(crate) fn report(&mut self, b: &mut Builder, id: NodeId, env: &Env, demanded: Option<NodeId>) {
         let mut uses = Used::default();
-        uses.by(b, self, id, &Use { env: env.clone(), lanes: None, reported: used });
+        uses.by(b, self, id, &Use { env: env.clone(), lanes: None, reported: demanded });
         // Users have greater ids than what they use.
         while let Some((id, of)) = uses.of.pop_last() {
             for one in of {
@@ -74,7 +78,7 @@ impl Strip<'_, '_> {
                 uses.by(b, self, args[0], of);
                 for arm in [1, 2] {
                     // What is demanded is so outside of any choice.
-                    let is_quiet = !of.reported || self.scope.defined.is_guarded(id, arm);
+                    let is_quiet = of.reported.is_none() || self.scope.defined.is_guarded(id, arm);
                     if is_quiet || !self.scope.defined.may_report(args[arm]) {
                         continue;
                     }
@@ -112,9 +116,14 @@ impl Strip<'_, '_> {
             bound @ (Bound::Loose(_) | Bound::Vector(_)) => {
                 let at = self.int(b, index, &of.env);
                 let inside = self.inside(b, bound, axis);
-                if of.reported {
+                if let Some(demanded) = of.reported {
                     let outside = b.not(inside);
-                    let outside = both(b, of.lanes, outside);
+                    let mut outside = both(b, of.lanes, outside);
+                    for axis in self.scope.defined.needs(demanded).iter() {
+                        let (extent, zero) = (self.vector(b, self.scope.graph.extent(axis)), b.i32(0));
+                        let some = b.gt(extent, zero);
+                        outside = b.and(outside, some);
+                    }
                     self.note_outside(b, tensor, axis, at, outside);
                 }
                 Some(both(b, of.lanes, inside))

@@ -23,7 +23,7 @@ const UNROLL: u32 = 4;
 pub(crate) struct Softmax {
     pub(crate) normaliser: Normaliser,
     /// Whether scores report what they read outside its axis.
-    reports: bool,
+    reports: Option<NodeId>,
     /// The greatest score so far; zero where no softmax makes the weights.
     pub(crate) max: Base,
     /// The greatest score of the newest tile.
@@ -68,7 +68,7 @@ impl Softmax {
         let mut slot = |name: &str| m.scratch(name, rows.clone());
         let (max, newest, shift) = (slot("max"), slot("newest"), slot("shift"));
         let (sum, factor) = (slot("sum"), slot("factor"));
-        let (normaliser, reports) = (a.normaliser, m.scope.defined.is_demanded(a.score));
+        let (normaliser, reports) = (a.normaliser, m.scope.defined.demanding(a.score));
         Softmax { normaliser, reports, max, newest, shift, sum, factor, weights, weights_row }
     }
 
@@ -350,7 +350,7 @@ fn in_place(
     s: &mut Strip<'_, '_>,
     at: salient_vector::Place,
     of: Option<(NodeId, &Env)>,
-    reports: bool,
+    reports: Option<NodeId>,
 ) -> F32 {
     let Some((node, env)) = of else { return b.load(at) };
     let value = F32::from_value(s.root_of(b, node, env, reports));

@@ -404,12 +404,18 @@ impl<'s, 'g> Strip<'s, 'g> {
     /// [`Strip::value`] of a node that a kernel computes for all positions: what it reads outside its axes is reported if the
     /// node is demanded.
     pub(crate) fn root(&mut self, b: &mut Builder, id: NodeId, env: &Env) -> Value {
-        let reports = self.scope.defined.is_demanded(id);
+        let reports = self.scope.defined.demanding(id);
         self.root_of(b, id, env, reports)
     }
 
-    /// As [`Strip::root`], where something else decides whether it reports.
-    pub(crate) fn root_of(&mut self, b: &mut Builder, id: NodeId, env: &Env, reports: bool) -> Value {
+    /// As [`Strip::root`], reporting for a node that is demanded, if there is one.
+    pub(crate) fn root_of(
+        &mut self,
+        b: &mut Builder,
+        id: NodeId,
+        env: &Env,
+        reports: Option<NodeId>,
+    ) -> Value {
         let value = self.value(b, id, env);
         self.report(b, id, env, reports);
         value

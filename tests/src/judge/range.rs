@@ -18,7 +18,8 @@ pub struct Range {
     pub hi: f64,
     /// Whether it may be NaN.
     pub nan: bool,
-    /// Whether something overflowed, or was NaN, on the way: fused code may then be finite where this is not.
+    /// Whether something overflowed on the way, or was computed of NaN, of +inf, or of a factor beyond the bounds of the
+    /// contract: fused code may then give something else.
     pub wild: bool,
     /// Whether an index outside its axis is read for it.
     pub fault: Fault,
@@ -44,16 +45,13 @@ impl Range {
 
     /// A number that is known, or NaN.
     pub fn exactly(x: f64) -> Range {
-        if x.is_nan() {
-            return Range {
-                lo: f64::INFINITY,
-                hi: f64::NEG_INFINITY,
-                nan: true,
-                wild: true,
-                fault: Fault::No,
-            };
-        }
-        Range { lo: x, hi: x, nan: false, wild: false, fault: Fault::No }
+        let (lo, hi) = if x.is_nan() { (f64::INFINITY, f64::NEG_INFINITY) } else { (x, x) };
+        Range { lo, hi, nan: x.is_nan(), wild: false, fault: Fault::No }
+    }
+
+    /// Whether it may be NaN, or the infinity above.
+    pub fn is_hostile(self) -> bool {
+        self.nan || self.hi == f64::INFINITY
     }
 
     /// Some number between two.
@@ -209,6 +207,7 @@ pub fn growing(a: Range, f: impl Fn(f64) -> f64) -> Range {
 /// The range of a sum of two, which is rounded once.
 pub fn added(a: Range, b: Range) -> Range {
     let mut out = corners(a, b, |x, y| x + y);
+    out.wild |= a.is_hostile() || b.is_hostile();
     let (up, down) = (f64::INFINITY, f64::NEG_INFINITY);
     let may = |x: Range, end: f64| x.is_number() && (x.lo == end || x.hi == end);
     if may(a, up) && may(b, down) || may(a, down) && may(b, up) {
@@ -226,6 +225,7 @@ pub fn sum(terms: &[Range]) -> Range {
     for t in terms {
         out = out.of(&[*t]);
         out.nan |= t.nan;
+        out.wild |= t.is_hostile();
         if !t.is_number() {
             (out.lo, out.hi) = (f64::INFINITY, f64::NEG_INFINITY);
             continue;

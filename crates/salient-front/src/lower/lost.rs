@@ -6,8 +6,16 @@ use crate::ast::Ident;
 use crate::diag::Diagnostic;
 use crate::source::Span;
 use crate::value::Value;
-use salient_ir::{DType, Dim, MapOp, NodeId, Op};
-use std::collections::BTreeSet;
+use salient_ir::{AxisId, DType, Dim, MapOp, NodeId, Op};
+
+/// An index that leaves its axis, with what there is to say if nothing excludes that.
+pub(super) struct Outside {
+    pub(super) index: NodeId,
+    pub(super) extent: Dim,
+    pub(super) diagnostic: Diagnostic,
+    /// Whether it does so everywhere, which is an error, or somewhere.
+    pub(super) everywhere: bool,
+}
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +101,7 @@ impl<'a> Lowerer<'a, '_> {
         if !self.errors.is_empty() {
             return;
         }
-        self.warn_outside();
+        self.tell_outside();
         let read = self.read.take();
         for (span, (name, role)) in std::mem::take(&mut self.made) {
             if read.contains(&span) {
@@ -136,14 +144,17 @@ impl<'a> Lowerer<'a, '_> {
         let message = format!("this index reaches {reaches}, outside an axis of length {extent}");
         let d = Diagnostic::warning(span, message)
             .help("choose where it lies inside: `if 0 <= i and i < T then x[i] else 0`");
-        self.outside.push((index, d));
+        self.outside.push(Outside { index, extent: extent.clone(), diagnostic: d, everywhere: false });
     }
 
-    /// Warns of such indices where no choice excludes them: of those that every evaluation of the results reads.
-    fn warn_outside(&mut self) {
+    /// Tells of such indices where no choice excludes them: of those that every evaluation of the results reads.
+    fn tell_outside(&mut self) {
+        if self.outside.is_empty() {
+            return;
+        }
         let mut sure = vec![false; self.b.len()];
         self.b.outputs().iter().for_each(|o| sure[o.node.index()] = true);
-        let mut read = BTreeSet::new();
+        let mut read = Vec::new();
         for id in self.b.ids().rev() {
             if !sure[id.index()] {
                 continue;
@@ -151,13 +162,21 @@ impl<'a> Lowerer<'a, '_> {
             let args = self.b.args(id);
             let asked = if *self.b.op(id) == Op::Map(MapOp::Select) { 1 } else { args.len() };
             args[..asked].iter().for_each(|a| sure[a.index()] = true);
-            if let Op::At(_) = self.b.op(id) {
-                read.insert(args[1]);
+            if let Op::At(axis) = self.b.op(id) {
+                read.push((args[1], *axis));
             }
         }
-        for (index, d) in std::mem::take(&mut self.outside) {
-            if read.contains(&index) {
-                self.warn(d);
+        for outside in std::mem::take(&mut self.outside) {
+            let is_this = |(index, axis): &(NodeId, AxisId)| {
+                *index == outside.index && *self.b.extent(*axis) == outside.extent
+            };
+            if !read.iter().any(is_this) {
+                continue;
+            }
+            if outside.everywhere {
+                self.errors.push(outside.diagnostic);
+            } else {
+                self.warn(outside.diagnostic);
             }
         }
     }

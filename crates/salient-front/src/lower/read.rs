@@ -1,7 +1,7 @@
 //! Reading tensors through brackets: `t[i, 0, a:b, ..]`.
 
 use super::uses::{Use, slot_of};
-use super::{Bound, Eval, Fail, Lowerer};
+use super::{Bound, Eval, Fail, Lowerer, lost::Outside};
 use crate::ast::{Bracket, Expr, ExprKind};
 use crate::diag::{Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
@@ -111,6 +111,7 @@ impl<'a> Lowerer<'a, '_> {
             return Err(self.unbound_index(name, index.span));
         }
         let value = self.expr(index)?;
+        let mut always_outside = None;
         if let Value::Int(at) = &value {
             let outside = match (at.as_constant(), extent.as_constant()) {
                 (Some(n), _) if n < 0 => true,
@@ -121,16 +122,24 @@ impl<'a> Lowerer<'a, '_> {
                 let help = (at.as_constant().is_some_and(|n| n < 0)).then(|| {
                     format!("indices count from 0; the last one is `{}`", &extent - &Dim::constant(1))
                 });
-                return Err(Diagnostic::error(
+                let d = Diagnostic::error(
                     index.span,
                     format!("index {at} is outside an axis of length {extent}"),
                 )
                 .also(target, format!("this is {}", self.shape_text(t)))
-                .help_if(help)
-                .into());
+                .help_if(help);
+                if self.trials > 0 || slot.axis.is_none() {
+                    return Err(d.into());
+                }
+                always_outside = Some(d);
             }
         }
         let index_tensor = self.tensor(value, index.span)?;
+        if let Some(diagnostic) = always_outside {
+            // It is read or not: what a choice leaves out has no value that anybody asks for.
+            let index = index_tensor.node;
+            self.outside.push(Outside { index, extent: extent.clone(), diagnostic, everywhere: true });
+        }
         if !self.dtype(&index_tensor).is_int() {
             return Err(Diagnostic::error(index.span, "an index must be an integer")
                 .saying(format!("this is {}", self.shape_text(&index_tensor)))

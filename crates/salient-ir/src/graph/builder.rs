@@ -141,7 +141,11 @@ impl Builder {
             return Ok(*id);
         }
         let (dtype, axes) = result_type(&self.graph, &key.0, args)?;
-        let node = Node { op: key.0.clone(), dtype, axes, name: None, origin: None };
+        let depth = match key.0 {
+            Op::Map(_) | Op::At(_) => args.iter().map(|a| self.graph.node(*a).depth).max().unwrap_or(0) + 1,
+            _ => 0,
+        };
+        let node = Node { op: key.0.clone(), dtype, axes, name: None, origin: None, depth };
         let id = NodeId(self.graph.dag.add_node(node));
         for (slot, arg) in args.iter().enumerate() {
             let slot = u8::try_from(slot).map_err(|_| TypeError::TooManyArguments(args.len()))?;

@@ -2,19 +2,28 @@
 
 use super::affine::Affine;
 use super::witness::{Position, Witnesses};
-use super::{Classes, Facts, Known, Properties, Property, integers};
+use super::{Classes, Facts, Known, OpenReads, Properties, Property, integers};
 use crate::fp::Fp;
 use crate::lang::{Tag, Term};
 use egg::Id;
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, FusedOp, MapOp, ReduceOp, Typing};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The facts about a term, from those about its children.
 pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
     let mut facts = by_operator(egraph, term);
     let child = |n: usize| &egraph[term.children[n]].data;
     let inside = term.tag != Tag::At || egraph.analysis.is_inside(child(2), axis_of(child(0)));
-    facts.total = inside && (0..term.children.len()).all(|n| child(n).total);
+    let own = if inside { OpenReads::default() } else { OpenReads::one(digest(term)) };
+    facts.open_reads = (0..term.children.len()).fold(own, |all, n| all.and(&child(n).open_reads));
     facts
+}
+
+/// A number for a term by what it is made of.
+fn digest(term: &Term) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    term.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn axis_of(facts: &Facts) -> AxisId {

@@ -110,9 +110,14 @@ pub enum Guard {
     /// The value is there at every position: no index inside of it leaves its axis. What the right side computes where
     /// the left does not must be so.
     Total(&'static str),
-    /// The value is a factor of the left side, which the rule multiplies with others in another grouping. Nothing is
-    /// asked of the match: by the contract such values are numbers, and their products stay within the range of floats
-    /// in any grouping. The harness holds every other rule to all magnitudes.
+    /// Every read inside of the value of which an index may leave its axis is also inside of the other one, which stays: a
+    /// call that the left side refuses is refused without the value too.
+    Covered(&'static str, &'static str),
+    /// The left side does not look at the value: a choice that is decided leaves it out.
+    Unread(&'static str),
+    /// The value is a factor of the left side, which the rule multiplies with others in another grouping. Of the match
+    /// nothing is asked but that it is no literal NaN or infinity: by the contract such values are numbers, and their
+    /// products stay within the range of floats in any grouping. The harness holds every other rule to all magnitudes.
     Factor(&'static str),
     /// Every element has the property.
     Is(&'static str, Property),
@@ -130,7 +135,7 @@ impl Guard {
     /// The variable that it is about, and the axis or the other variable if it names one.
     fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Guard::Within(x, y) => (x, Some(y)),
+            Guard::Within(x, y) | Guard::Covered(x, y) => (x, Some(y)),
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
                 (x, Some(a))
             }
@@ -138,6 +143,7 @@ impl Guard {
             | Guard::Tensor(x)
             | Guard::Data(x)
             | Guard::Total(x)
+            | Guard::Unread(x)
             | Guard::Factor(x)
             | Guard::Is(x, _)
             | Guard::One(x)
@@ -156,8 +162,10 @@ impl Guard {
             Guard::Scalar(_) => x.axes.is_empty(),
             Guard::Tensor(_) => !x.axes.is_empty(),
             Guard::Data(_) => x.is_data,
-            Guard::Total(_) => x.total,
-            Guard::Factor(_) => true,
+            Guard::Total(_) => x.is_total(),
+            Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.open_reads)),
+            Guard::Unread(_) => true,
+            Guard::Factor(_) => x.constant.is_none_or(|c| c.value().is_finite()),
             Guard::Is(_, property) => x.has(property),
             Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
             Guard::LetsThrough(..) => along(&x.true_at),
@@ -172,13 +180,15 @@ impl Guard {
     /// Whether it asks for a property of values. The others say what the pattern matches: that they fail is no news.
     pub fn asks_for_proof(self) -> bool {
         match self {
-            Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) | Guard::Total(_) => true,
+            Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) => true,
+            Guard::Total(_) | Guard::Covered(..) => true,
             Guard::Free(..)
             | Guard::Along(..)
             | Guard::Within(..)
             | Guard::Scalar(_)
             | Guard::Tensor(_)
             | Guard::Data(_)
+            | Guard::Unread(_)
             | Guard::Factor(_)
             | Guard::One(_)
             | Guard::Sentinel(_) => false,
@@ -195,6 +205,10 @@ impl Guard {
             Guard::Tensor(x) => format!("{x} is not a scalar"),
             Guard::Data(x) => format!("{x} depends on an input"),
             Guard::Total(x) => format!("every index inside of {x} stays within its axis"),
+            Guard::Covered(x, y) => {
+                format!("every read inside of {x} that may leave its axis is inside of {y} too")
+            }
+            Guard::Unread(x) => format!("{x} is not looked at"),
             Guard::Factor(x) => format!("{x} is a factor, a number within the bounds of the contract"),
             Guard::Is(x, Property::Finite) => format!("{x} is finite"),
             Guard::Is(x, Property::Score) => format!("{x} is finite or -inf"),

@@ -3,7 +3,7 @@
 //! A condition is about integers that are polynomials of axes, dimensions and integers of which nothing is known (data),
 //! and about truth values of the graph. Everything here is a proof or gives up: a condition that is not proved stays.
 
-use crate::index::Ranges;
+use crate::index::{DEEPEST_INDEX, Ranges};
 use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op, Relation};
 use std::collections::BTreeMap;
 
@@ -39,6 +39,7 @@ pub(super) struct Facts {
 pub(super) struct Terms<'g> {
     g: &'g Graph,
     unknown: Vec<(NodeId, Place)>,
+    numbers: BTreeMap<(NodeId, Place), usize>,
     polynomials: BTreeMap<(NodeId, Place), Dim>,
 }
 
@@ -59,7 +60,7 @@ pub(super) enum Meaning<'t> {
 
 impl<'g> Terms<'g> {
     pub(super) fn new(g: &'g Graph) -> Terms<'g> {
-        Terms { g, unknown: Vec::new(), polynomials: BTreeMap::new() }
+        Terms { g, unknown: Vec::new(), numbers: BTreeMap::new(), polynomials: BTreeMap::new() }
     }
 
     /// Every axis of a node as its own symbol.
@@ -100,10 +101,11 @@ impl<'g> Terms<'g> {
         let place: Place =
             place.iter().filter(|(a, _)| axes.contains(**a)).map(|(a, d)| (*a, d.clone())).collect();
         let entry = (id, place);
-        let n = self.unknown.iter().position(|known| *known == entry).unwrap_or_else(|| {
+        let next = self.unknown.len();
+        let n = *self.numbers.entry(entry.clone()).or_insert(next);
+        if n == next {
             self.unknown.push(entry);
-            self.unknown.len() - 1
-        });
+        }
         ["+", "-"].map(|sign| Dim::symbol(&format!("%{sign}{n}")))
     }
 
@@ -116,6 +118,9 @@ impl<'g> Terms<'g> {
             Op::Const(c) => return Dim::constant(c.value() as i64),
             Op::Map(_) | Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) => {}
             Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
+        if g.node(id).depth > DEEPEST_INDEX {
+            return self.unknown(id, place);
         }
         let key = (id, place.clone());
         if let Some(known) = self.polynomials.get(&key) {
