@@ -523,6 +523,10 @@ fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
 
 fn reduce(op: ReduceOp, along: &[Range], dtype: DType) -> Range {
     let empty = Range::exactly(op.info().empty);
+    if along.is_empty() && dtype.is_int() && !empty.is_finite() {
+        // No integer is infinite.
+        return Range { fault: Fault::Maybe, ..Range::ANY };
+    }
     match op {
         ReduceOp::Sum if dtype == DType::F32 => sum(along),
         ReduceOp::Sum => along.iter().fold(empty, |a, b| map(MapOp::Add, &[a, *b], dtype)),

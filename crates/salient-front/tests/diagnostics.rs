@@ -83,6 +83,7 @@ mistakes! {
     index_negative: body("return x[-1, :]");
     index_is_a_float: body("return x[y[0, 0], :]");
     slice_outside: "model m(x: f32[4]) {\n    return x[2:6]\n}\n";
+    dimension_in_lower_case: "model m(x: f32[rows, D]) {\n    return x\n}\n";
     no_axis_of_that_name: body("return sum[q](x)");
     no_axis_at_all: body("return sum(1.0)");
     index_notation_wants_an_axis: body("let z[t, d] = softmax(x[t, d])\n    return z");

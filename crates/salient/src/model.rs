@@ -79,6 +79,9 @@ impl Model {
     /// # Errors
     /// [`Error::Code`] if no code can be made for it on this machine.
     pub fn from_graph(graph: Graph, options: &Options) -> Result<Model, Error> {
+        if let Some(name) = salient_ir::verify::misnamed(&graph).next() {
+            return Err(Error::Code(format!("the dimension `{name}` does not begin with a capital letter")));
+        }
         Model::timed(graph, options, Timings::default())
     }
 

@@ -165,11 +165,27 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
+    /// Indices and tensors have names in lower case: one for a dimension would be taken for an index where both stand.
+    pub(super) fn check_dimension(&mut self, name: &str, span: Span) {
+        if name.starts_with(|c: char| c.is_ascii_uppercase()) {
+            return;
+        }
+        let capital: String =
+            name.chars().take(1).flat_map(char::to_uppercase).chain(name.chars().skip(1)).collect();
+        self.errors.push(
+            Diagnostic::error(span, format!("`{name}` is no dimension: those begin with a capital letter"))
+                .help(format!(
+                    "write `{capital}`; an index gets its name before a colon, as in `f32[{name}: {capital}]`"
+                )),
+        );
+    }
+
     /// Names in a model's types that nothing binds are dimensions that stay symbolic until a call.
     fn symbols_in(&mut self, ty: &'a Type) {
         for extent in ty.shape.iter().flatten() {
             let Extent::Dim(_, e) = extent else { continue };
             for name in self.unknown_names(e) {
+                self.check_dimension(name, e.span);
                 let value = match self.setting(name) {
                     Ok(Some(value)) => value,
                     Ok(None) => Value::Int(Dim::symbol(name)),

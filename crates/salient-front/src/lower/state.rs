@@ -119,6 +119,7 @@ impl<'a> Lowerer<'a, '_> {
         for extent in cell.ty.shape.iter().flatten() {
             let crate::ast::Extent::Dim(_, e) = extent else { continue };
             for name in self.unknown_names(e) {
+                self.check_dimension(name, e.span);
                 self.define_root(name, Value::Int(Dim::symbol(name)), e.span);
                 self.lengths.entry(name.to_owned()).or_insert(e.span);
             }
