@@ -20,6 +20,8 @@ use salient_ir::{AxisId, Const, DType, MapOp, NodeId, Op, ReduceOp};
 
 /// Above this many elements of a node a program is not judged.
 const ELEMENTS: usize = 1 << 21;
+/// Stored values in front of which compiled code has checks, at most.
+const MOST_CHECKS: usize = 8;
 
 /// The ranges of a node over its axes, row-major in the order of the set.
 #[derive(Debug)]
@@ -36,6 +38,9 @@ pub struct Judged {
     pub name: String,
     /// An element each.
     pub ranges: Vec<Range>,
+    /// Whether something undefined is left aside in a program of more reductions than compiled code checks one by one: it may
+    /// be refused all the same (the last section of `docs/semantics.md`).
+    pub beyond_checks: bool,
 }
 
 /// How much a way of running may depart from what is written.
@@ -63,8 +68,10 @@ impl Verdict {
     pub fn of(found: &[f64], judged: &Judged, freedom: Freedom, tolerance: f64) -> Option<Verdict> {
         let wrong = |(found, range): (&f64, &Range)| {
             let near = range.is_finite() && (found - (range.lo + range.hi) / 2.0).abs() <= tolerance;
-            let free = freedom == Freedom::Mended && range.wild;
-            !(range.holds(*found) || near || free)
+            let free = freedom == Freedom::Mended && range.wild || range.contracted;
+            // What is too small for a normal number may be lost where a row is computed otherwise.
+            let lost = freedom == Freedom::Mended && range.wider(range::SMALL).holds(*found);
+            !(range.holds(*found) || near || free || lost)
         };
         let at = found.iter().zip(&judged.ranges).position(wrong)?;
         Some(Verdict { at, found: found[at], range: judged.ranges[at] })
@@ -79,10 +86,13 @@ pub fn judge(graph: &Graph, bindings: &Bindings, call: &Call) -> Option<Vec<Judg
         let tensor = court.tensor(id, call)?;
         court.tensors.push(tensor);
     }
+    let is_whole = |id: &NodeId| matches!(graph.op(*id), Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..));
+    let beyond_checks = graph.ids().filter(is_whole).count() > MOST_CHECKS
+        && court.tensors.iter().flat_map(|t| &t.values).any(|r| r.fault != Fault::No);
     graph
         .outputs()
         .iter()
-        .map(|o| Some(Judged { name: o.name.to_string(), ranges: court.listed(o)? }))
+        .map(|o| Some(Judged { name: o.name.to_string(), ranges: court.listed(o)?, beyond_checks }))
         .collect()
 }
 
@@ -162,10 +172,12 @@ impl Court<'_> {
             }
             Op::Reduce(op, axis) => {
                 let length = self.extent(*axis)?;
+                let is_of_products = *op == ReduceOp::Sum && *self.graph.op(args[0]) == Op::Map(MapOp::Mul);
                 let outside = if length == 0 { self.factors_outside(args[0], *axis) } else { Vec::new() };
                 self.each(&axes, |at| {
                     let along: Vec<Range> = (0..length).map(|n| self.moved(args[0], at, *axis, n)).collect();
                     let mut out = reduce(*op, &along, node.dtype);
+                    out.contracted |= is_of_products && along.iter().any(|r| r.magnitude().is_infinite());
                     out.wild |= outside.iter().any(|(factor, divides)| {
                         let value = self.read(*factor, at);
                         !value.is_finite() || *divides && value.lo <= 0.0 && value.hi >= 0.0
@@ -206,15 +218,19 @@ impl Court<'_> {
     /// The factors of a summand that do not depend on the axis, and whether each divides: they may leave the sum, also one
     /// of nothing.
     fn factors_outside(&self, summand: NodeId, axis: AxisId) -> Vec<(NodeId, bool)> {
-        let (mut out, mut waiting) = (Vec::new(), vec![(summand, false)]);
-        while let Some((id, divides)) = waiting.pop() {
+        let (mut out, mut waiting) = (Vec::new(), vec![(summand, axis, false)]);
+        while let Some((id, axis, divides)) = waiting.pop() {
             let args = self.graph.args(id);
             match self.graph.op(id) {
                 _ if !self.graph.node(id).axes.contains(axis) => out.push((id, divides)),
-                Op::Map(MapOp::Mul) => waiting.extend(args.iter().map(|a| (*a, divides))),
-                Op::Map(MapOp::Div) => waiting.extend([(args[0], divides), (args[1], !divides)]),
-                Op::Map(MapOp::Neg) => waiting.push((args[0], divides)),
-                Op::Map(MapOp::Recip) => waiting.push((args[0], !divides)),
+                Op::Map(MapOp::Mul) => waiting.extend(args.iter().map(|a| (*a, axis, divides))),
+                Op::Map(MapOp::Div) => waiting.extend([(args[0], axis, divides), (args[1], axis, !divides)]),
+                Op::Map(MapOp::Neg | MapOp::Pow | MapOp::Sqrt) => waiting.push((args[0], axis, divides)),
+                Op::Map(MapOp::Recip) => waiting.push((args[0], axis, !divides)),
+                // Another name of the axis.
+                Op::At(of) if *self.graph.op(args[1]) == Op::Iota(axis) => {
+                    waiting.push((args[0], *of, divides))
+                }
                 _ => {}
             }
         }
@@ -328,6 +344,10 @@ fn scaled(a: Range, b: Range) -> Range {
         out.nan = true;
         out.wild = true;
     }
+    // A product with a mask is a choice in default mode: what a zero leaves out need not be looked at.
+    if a.exact() == Some(0.0) && b.fault == Fault::Yes || b.exact() == Some(0.0) && a.fault == Fault::Yes {
+        out.fault = Fault::Maybe;
+    }
     if zero(a) && finite(b) || zero(b) && finite(a) {
         (out.lo, out.hi) = (out.lo.min(0.0), out.hi.max(0.0));
     }
@@ -423,8 +443,8 @@ fn extremum(op: MapOp, a: Range, b: Range) -> Range {
         return Range::exactly(f64::NAN).of(&[a, b]);
     }
     let pick = if op == MapOp::Min { f64::min } else { f64::max };
-    Range { lo: pick(a.lo, b.lo), hi: pick(a.hi, b.hi), nan: a.nan || b.nan, wild: false, fault: Fault::No }
-        .of(&[a, b])
+    let picked = Range::between(pick(a.lo, b.lo), pick(a.hi, b.hi));
+    Range { nan: a.nan || b.nan, ..picked }.of(&[a, b])
 }
 
 fn select(args: &[Range]) -> Range {

@@ -141,6 +141,18 @@ fn a_mask_of_data_inside_of_another_is_looked_at_only_under_it() {
     );
 }
 
+// ---- masks that are numbers
+
+#[test]
+fn what_a_mask_multiplies_may_go_unnoticed() {
+    let program = "model m(x: f32[T], m: bool[T]) -> (y: f32[T]) { return exp(x) * f32(m) }";
+    let inputs = [("x", "[0, nan, inf, nan]"), ("m", "[true, false, false, true]")];
+    for (way, y) in numbers(program, &inputs) {
+        let is_kept = |x: f64| x.is_nan() || x == 0.0 && way != "strict" && way != "oracle";
+        assert!(y[0] == 1.0 && is_kept(y[1]) && is_kept(y[2]) && y[3].is_nan(), "{way}: {y:?}");
+    }
+}
+
 // ---- what strict keeps
 
 /// Whether two results are the same, bit for bit but for what is in a NaN.

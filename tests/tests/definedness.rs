@@ -459,3 +459,20 @@ fn an_index_that_is_always_outside_may_be_left_out() {
                    }";
     gives(program, &[("x", "[1, 2, 3]")], "[1, 2, 3]");
 }
+
+/// What is the same along a row is computed once for it; what only has fewer axes is not.
+#[test]
+fn statistics_of_rows_read_rows_of_fewer_axes() {
+    gives(
+        "model m(keep: bool[T, S], x: f32[T, 2]) -> (y: f32[T, S, 2]) {
+             let most[h: 2] = max[k](x[k, h])
+             let less[k, h] = x[k, h] - most[h]
+             let kept[i, j, k: T, h: 2] = if keep[i, j] then less[k, h] else 0.0
+             let sums[i, j, h] = sum[k](kept[i, j, k, h])
+             let y[i, j, h] = sum[k](x[k, h] * sums[i, j, h])
+             return y
+         }",
+        &[("keep", "[[false], [true]]"), ("x", "[[1, 5], [3, 2]]")],
+        "[[[0, 0]], [[-8, -21]]]",
+    );
+}

@@ -129,6 +129,11 @@ fn ports_of_one_name_and_lengths_of_one_read_back() {
             "model m(x: f32[T, D]) { let y[t, h: 2, e: D / 2] = x[t, h * (D / 2) + e] return argmax(y), y, softmax(y) }",
             vec![("D", "2")],
         ),
+        // A view of what is the same everywhere along the axis of the index.
+        (
+            "model m(w: f32[D], ids: i64[T]) { let all[d: D, t: T] = w[d] let y[d, t: T] = all[d, ids[t]] return y, all }",
+            vec![],
+        ),
         // Parts of a concatenation that are the same everywhere along it.
         (
             "model m(x: f32[T, D], w: f32[D]) { let a[t: T, d] = w[d] let b[t: T, d: D] = 2.0 \

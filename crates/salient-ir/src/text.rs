@@ -62,6 +62,9 @@ fn has_line(op: &Op) -> bool {
 fn views_with_lines(g: &Graph) -> BTreeSet<NodeId> {
     let mut out = BTreeSet::new();
     for id in g.ids() {
+        if matches!(g.op(id), Op::At(_)) && !repeated(g, id).is_empty() {
+            out.insert(id);
+        }
         let Op::Concat(_, parts) = g.op(id) else { continue };
         for (arg, part) in g.args(id).into_iter().zip(parts) {
             if matches!(g.op(arg), Op::At(_)) && g.node(arg).axes.contains(*part) && !shows(g, arg, *part) {
@@ -72,10 +75,16 @@ fn views_with_lines(g: &Graph) -> BTreeSet<NodeId> {
     out
 }
 
-/// The parts of a concatenation, by place, that are the same everywhere along it and longer than one: their lengths stand
-/// nowhere in what is concatenated.
-fn repeated_parts(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
-    let Op::Concat(_, parts) = g.op(id) else { return Vec::new() };
+/// Of a concatenation the parts, by place, that are the same everywhere along it and longer than one; of a view the tensor,
+/// if it is the same everywhere along the axis of the index. How long that axis is stands nowhere in the tensor.
+fn repeated(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
+    let parts = match g.op(id) {
+        Op::Concat(_, parts) => parts,
+        Op::At(axis) if !g.node(g.args(id)[0]).axes.contains(*axis) => {
+            return vec![(0, g.args(id)[0], *axis)];
+        }
+        _ => return Vec::new(),
+    };
     let all = g.args(id).into_iter().zip(parts).enumerate().map(|(place, (arg, part))| (place, arg, *part));
     let is_repeated = |arg, part| !g.node(arg).axes.contains(part) && g.extent(part).as_constant() != Some(1);
     all.filter(|(_, arg, part)| is_repeated(*arg, *part)).collect()
@@ -148,7 +157,7 @@ impl Lines {
 struct Names {
     /// Of each node that has a line or is a port.
     nodes: Vec<Option<String>>,
-    /// Of the repeated parts of concatenations: the node and the place of the part.
+    /// Of what is repeated along an axis in a concatenation or under a view: the node that reads it and the place there.
     parts: BTreeMap<(NodeId, usize), String>,
     /// Of each input, and of each parameter.
     inputs: Vec<String>,
@@ -221,7 +230,7 @@ fn names(g: &Graph, written: &Lines) -> Names {
     }
     let mut parts = BTreeMap::new();
     for id in g.ids() {
-        for (place, ..) in repeated_parts(g, id) {
+        for (place, ..) in repeated(g, id) {
             let stem = names[id.index()].clone().unwrap_or_else(|| "value".to_owned());
             parts.insert((id, place), claim(&stem, true));
         }
@@ -326,7 +335,7 @@ impl<'a> Printer<'a> {
         let first = g.ids().filter(|id| of_inits.contains(id));
         let lines = first.chain(g.ids().filter(|id| !of_inits.contains(id)));
         for id in lines.filter(|id| self.has_line(*id) && !inits_alone.contains(id) && !large.contains(id)) {
-            for (place, arg, part) in repeated_parts(g, id) {
+            for (place, arg, part) in repeated(g, id) {
                 let mut seen = AxisSet::new();
                 let body = self.usage(arg, &Env::new(), &mut seen);
                 let axes = [&self.order[arg.index()][..], &[part]].concat();
@@ -481,9 +490,7 @@ impl<'a> Printer<'a> {
                 let mut shown = Vec::new();
                 for (place, (arg, part)) in args.iter().zip(parts).enumerate() {
                     if let Some(repeated) = self.names.parts.get(&(id, place)) {
-                        let axes = self.order[arg.index()].iter().map(|a| self.axis_name(*a) + ", ");
-                        shown.push(format!("{repeated}[{}{name}]", axes.collect::<String>()));
-                        self.order[arg.index()].iter().for_each(|a| seen.insert(*a));
+                        shown.push(self.usage_of_repeated(repeated, *arg, &name, seen));
                         continue;
                     }
                     let env = Env::from([(*part, name.clone())]);
@@ -504,6 +511,14 @@ impl<'a> Printer<'a> {
         has_line(self.g.op(id)) || self.lines.views.contains(&id)
     }
 
+    /// What has a line that repeats it along an axis, at an index of that axis.
+    fn usage_of_repeated(&self, name: &str, of: NodeId, index: &str, seen: &mut AxisSet) -> String {
+        let order = &self.order[of.index()];
+        order.iter().for_each(|a| seen.insert(*a));
+        let axes: String = order.iter().map(|a| self.axis_name(*a) + ", ").collect();
+        format!("{name}[{axes}{index}]")
+    }
+
     /// A view written out in place.
     fn view(&self, id: NodeId, axis: AxisId, env: &Env, seen: &mut AxisSet) -> String {
         let args = self.g.args(id);
@@ -514,6 +529,9 @@ impl<'a> Printer<'a> {
         {
             // In parentheses an index is a value: its extent is not the axis's.
             index = format!("({index})");
+        }
+        if let Some(repeated) = self.names.parts.get(&(id, 0)) {
+            return self.usage_of_repeated(repeated, args[0], &index, seen);
         }
         let mut inner = env.clone();
         inner.insert(axis, index);

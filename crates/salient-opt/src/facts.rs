@@ -278,11 +278,6 @@ impl Known {
                 Relation::Equal(..) | Relation::Divides(..) => None,
             })
             .collect();
-        // The extent of an axis is at least one, also where it is a quotient such as `D / H`.
-        let one = Dim::constant(1);
-        let extents: BTreeSet<&Dim> = g.axes().map(|(_, a)| &a.extent).collect();
-        let extents = extents.into_iter().filter(|e| e.as_constant().is_none()).map(|e| e - &one);
-        let nonnegative = required.iter().cloned().chain(extents).collect();
         let counts_rows = |p: &salient_ir::Port| p.axes.iter().rev().nth(1).copied();
         let rows = g.inputs().iter().filter_map(counts_rows).flat_map(|axis| g.extent(axis).symbols());
         Known {
@@ -290,7 +285,7 @@ impl Known {
             ports: g.inputs().iter().chain(g.params()).map(port).collect(),
             inputs: g.inputs().len(),
             rows: rows.collect(),
-            assumptions: Assumptions { nonnegative, required },
+            assumptions: Assumptions { required },
             ..Known::default()
         }
     }
@@ -308,20 +303,28 @@ impl Known {
         &self.extents[axis.index()]
     }
 
-    /// Whether an index is proved to be a position of the axis.
+    /// Whether an axis is proved to have a position.
+    pub(crate) fn is_filled(&self, axis: AxisId) -> bool {
+        let last = self.extent(axis) - &Dim::constant(1);
+        self.assumptions.is_nonnegative(&last, [].into_iter())
+    }
+
+    /// Whether an index is proved to be a position of the axis wherever it has a value.
     fn is_inside(&self, index: &Facts, axis: AxisId) -> bool {
         let last = self.extent(axis) - &Dim::constant(1);
+        let filled = || index.axes.as_slice().iter().map(|a| self.extent(*a));
         let affine = index.affine.as_ref().is_some_and(|at| {
-            let proved = |v: &Affine| self.assumptions.never_negative(v, |a| self.extent(a));
+            let proved = |v: &Affine| self.assumptions.never_negative(v, filled(), |a| self.extent(a));
             proved(at) && Affine::dim(last.clone()).plus(at, -1).is_some_and(|rest| proved(&rest))
         });
-        let proved = |dim: &Dim| self.assumptions.is_nonnegative(dim);
+        let proved = |dim: &Dim| self.assumptions.is_nonnegative(dim, filled());
         affine || index.bounds.as_ref().is_some_and(|(least, most)| proved(least) && proved(&(&last - most)))
     }
 
     /// Where `0 <= value` holds, as witnesses for each axis that occurs in it.
     fn nonnegative_at(&self, value: &Affine) -> Witnesses {
-        let proved = |v: &Affine| self.assumptions.never_negative(v, |a| self.extent(a));
+        let filled = || value.terms.iter().map(|(a, _)| self.extent(*a));
+        let proved = |v: &Affine| self.assumptions.never_negative(v, filled(), |a| self.extent(a));
         if proved(value) {
             return Witnesses::Everywhere;
         }
@@ -346,7 +349,7 @@ impl Known {
                 let mut at = Affine::index(*other);
                 if gap == Dim::constant(0) {
                     out.push((*axis, Position::Along(*other), at));
-                } else if self.assumptions.is_nonnegative(&gap) {
+                } else if self.assumptions.is_nonnegative(&gap, [].into_iter()) {
                     at.offset = gap;
                     out.push((*axis, Position::FromEnd(*other), at));
                 }

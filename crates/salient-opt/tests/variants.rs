@@ -85,7 +85,7 @@ fn masks_that_keep_a_key_are_proved_to() {
         },
         // A window on both sides of a symbolic width.
         |m, _, i, j| {
-            let width = m.extent(&salient_ir::Dim::symbol("W"));
+            let width = m.extent(&(&salient_ir::Dim::symbol("W") + &salient_ir::Dim::constant(1)));
             let gap = &m.iota(i) - &m.iota(j);
             gap.lt(&width).and(&(&m.int(0) - &width).lt(&gap))
         },
@@ -121,6 +121,12 @@ fn masks_that_may_drop_every_key_are_not_assumed_to_keep_one() {
     let masks: &[Mask] = &[
         // Strictly causal: the first row is empty.
         |m, _, i, j| m.iota(j).lt(&m.iota(i)),
+        // A window of a width that may be zero.
+        |m, _, i, j| {
+            let width = m.extent(&salient_ir::Dim::symbol("W"));
+            let gap = &m.iota(i) - &m.iota(j);
+            gap.lt(&width).and(&(&m.int(0) - &width).lt(&gap))
+        },
         // Each keeps a key, together they keep none.
         |m, _, i, j| m.iota(j).le(&m.iota(i)).and(&m.iota(i).lt(&m.iota(j))),
         // Causal up to an offset of data, which may be negative.

@@ -304,8 +304,10 @@ fn demanded(g: &Graph, used: &BTreeSet<NodeId>) -> Vec<Option<AxisSet>> {
     let is_sure = |axis: AxisId| (&Dim::constant(0) - g.extent(axis)).provably_le(&Dim::constant(-1));
     let note = |least: &mut Vec<Option<Demand>>, id: NodeId, from: &AxisSet, demand: Demand| {
         let axes = &g.node(id).axes;
-        let repeats = from.iter().filter(|a| !axes.contains(*a) && !is_sure(*a));
-        let needs = demand.needs.union(&repeats.collect());
+        // An axis as long as one of the node's own has positions where the node has elements.
+        let is_own = |axis: AxisId| axes.iter().any(|own| g.extent(own) == g.extent(axis));
+        let repeats = from.iter().filter(|a| !is_own(*a) && !is_sure(*a));
+        let needs = demand.needs.iter().filter(|a| !is_own(*a)).chain(repeats).collect();
         let new = Demand { cut: demand.cut.intersection(axes), needs };
         let size = |d: &Demand| (d.cut.len(), d.needs.len());
         let known = &mut least[id.index()];

@@ -202,7 +202,7 @@ impl Row<'_> {
 
 /// What the kernel of the rows `root` holds: the reductions in its expression that are not stored, and what else is the same
 /// along a row and depends on them, arguments first.
-fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
+fn held_by(scope: &Scope<'_>, root: NodeId, along: AxisId) -> BTreeSet<NodeId> {
     fn visit(scope: &Scope<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
         if let Some(known) = seen.get(&id) {
             return *known;
@@ -219,7 +219,7 @@ fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
     let mut seen = BTreeMap::new();
     visit(scope, root, &mut seen);
     let is_same = |id: &NodeId| {
-        scope.graph.node(*id).axes.len() < scope.graph.node(root).axes.len()
+        !scope.graph.node(*id).axes.contains(along)
             && (matches!(scope.graph.op(*id), Op::Reduce(..)) || !scope.defined.may_report(*id))
     };
     seen.into_iter().filter(|(_, holds)| *holds).map(|(id, _)| id).filter(is_same).collect()
@@ -227,7 +227,7 @@ fn held_by(scope: &Scope<'_>, root: NodeId) -> BTreeSet<NodeId> {
 
 /// The kernel that stores the rows of an expression with reductions of the same rows in it.
 pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>, along: AxisId) -> Kernel {
-    let held = held_by(scope, target.node);
+    let held = held_by(scope, target.node, along);
     let (mut m, env) = begin(scope, target, along);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);

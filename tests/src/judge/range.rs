@@ -5,7 +5,7 @@ const MOST: f64 = f32::MAX as f64;
 /// Half the distance of neighbouring f32 near one, with room for functions that are off by a few ulps.
 const STEP: f64 = 4.0 * 1.2e-7 / 2.0;
 /// What may be lost below the smallest normal number where a function gives zero there.
-const SMALL: f64 = 1.2e-38;
+pub const SMALL: f64 = 1.2e-38;
 /// The distance of neighbouring numbers near zero.
 const LEAST: f64 = 3.0e-45;
 
@@ -21,6 +21,8 @@ pub struct Range {
     /// Whether something overflowed on the way, or was computed of NaN, of +inf, or of a factor beyond the bounds of the
     /// contract: fused code may then give something else.
     pub wild: bool,
+    /// Whether a product in a sum overflowed on the way: what is multiplied and added in one step is not rounded between.
+    pub contracted: bool,
     /// Whether an index outside its axis is read for it.
     pub fault: Fault,
 }
@@ -38,15 +40,21 @@ pub enum Fault {
 
 impl Range {
     /// Nothing is known.
-    pub const ANY: Range =
-        Range { lo: f64::NEG_INFINITY, hi: f64::INFINITY, nan: true, wild: true, fault: Fault::No };
+    pub const ANY: Range = Range {
+        lo: f64::NEG_INFINITY,
+        hi: f64::INFINITY,
+        nan: true,
+        wild: true,
+        contracted: false,
+        fault: Fault::No,
+    };
     /// An index outside its axis.
     pub const OUTSIDE: Range = Range { fault: Fault::Yes, ..Range::ANY };
 
     /// A number that is known, or NaN.
     pub fn exactly(x: f64) -> Range {
         let (lo, hi) = if x.is_nan() { (f64::INFINITY, f64::NEG_INFINITY) } else { (x, x) };
-        Range { lo, hi, nan: x.is_nan(), wild: false, fault: Fault::No }
+        Range { lo, hi, nan: x.is_nan(), wild: false, contracted: false, fault: Fault::No }
     }
 
     /// Whether it may be NaN, or the infinity above.
@@ -56,7 +64,7 @@ impl Range {
 
     /// Some number between two.
     pub fn between(lo: f64, hi: f64) -> Range {
-        Range { lo, hi, nan: false, wild: false, fault: Fault::No }
+        Range { lo, hi, nan: false, wild: false, contracted: false, fault: Fault::No }
     }
 
     /// The number, if it is known.
@@ -84,6 +92,7 @@ impl Range {
     pub fn of(self, args: &[Range]) -> Range {
         Range {
             wild: self.wild || args.iter().any(|a| a.wild),
+            contracted: self.contracted || args.iter().any(|a| a.contracted),
             fault: args.iter().map(|a| a.fault).fold(self.fault, Fault::max),
             ..self
         }
@@ -102,6 +111,7 @@ impl Range {
             hi: self.hi.max(other.hi),
             nan: self.nan || other.nan,
             wild: self.wild || other.wild,
+            contracted: self.contracted || other.contracted,
             fault,
         }
     }
@@ -176,6 +186,7 @@ pub fn corners(a: Range, b: Range, f: impl Fn(f64, f64) -> f64) -> Range {
         hi: f64::NEG_INFINITY,
         nan: a.nan || b.nan,
         wild: false,
+        contracted: false,
         fault: Fault::No,
     };
     if a.is_number() && b.is_number() {
@@ -262,7 +273,7 @@ pub fn sum(terms: &[Range]) -> Range {
         hi + error
     };
     if certain.0 && certain.1 {
-        return Range { lo: f64::INFINITY, hi: f64::NEG_INFINITY, nan: true, wild: true, fault: out.fault };
+        return Range { wild: true, fault: out.fault, ..Range::exactly(f64::NAN) }.of(terms);
     }
     if out.lo > out.hi {
         std::mem::swap(&mut out.lo, &mut out.hi);
@@ -271,7 +282,7 @@ pub fn sum(terms: &[Range]) -> Range {
         // Whether a part of the sum overflows depends on the order.
         let one_sign = terms.iter().all(|t| t.lo >= 0.0) || terms.iter().all(|t| t.hi <= 0.0);
         if !one_sign {
-            return Range { fault: out.fault, ..Range::ANY };
+            return Range { fault: out.fault, ..Range::ANY }.of(terms);
         }
     }
     out.in_f32()

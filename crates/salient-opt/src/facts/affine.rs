@@ -74,36 +74,44 @@ impl Affine {
 /// Dimensions of which it is known that they are never negative, beside what their form shows.
 #[derive(Clone, Debug, Default)]
 pub struct Assumptions {
-    /// Each is at least zero wherever there is a row.
-    pub nonnegative: Vec<Dim>,
     /// Each is at least zero, since the model requires it.
     pub required: Vec<Dim>,
 }
 
 impl Assumptions {
-    /// Whether the dimension is proved to be at least zero, every symbol being at least zero.
-    pub fn is_never_negative(&self, dim: &Dim) -> bool {
-        dim.is_nonnegative() || self.required.iter().any(|known| (dim - known).is_nonnegative())
+    /// Whether the dimension is proved to be at least zero where axes of the extents `filled` have positions. Every other
+    /// dimension may be zero.
+    pub fn is_nonnegative<'a>(&self, dim: &Dim, filled: impl Iterator<Item = &'a Dim> + Clone) -> bool {
+        let (zero, one) = (Dim::constant(0), Dim::constant(1));
+        let is_proved =
+            |dim: &Dim| dim.is_nonnegative() || self.required.iter().any(|k| (dim - k).is_nonnegative());
+        if is_proved(dim) {
+            return true;
+        }
+        // A symbol without which an axis is empty is at least one.
+        let mut with = BTreeMap::new();
+        for extent in filled.clone() {
+            for symbol in extent.symbols() {
+                let without = extent.substitute(&BTreeMap::from([(symbol.clone(), zero.clone())]));
+                if without == zero {
+                    let more = &Dim::symbol(&symbol) + &one;
+                    with.insert(symbol, more);
+                }
+            }
+        }
+        let positive = |dim: &Dim| is_proved(dim) || !with.is_empty() && is_proved(&dim.substitute(&with));
+        // An extent is at least one, also where it is a quotient such as `D / H`.
+        positive(dim) || filled.filter(|e| e.as_constant().is_none()).any(|e| positive(&(dim - &(e - &one))))
     }
 
-    /// Whether the dimension is proved to be at least zero, every symbol being at least one.
-    pub fn is_nonnegative(&self, dim: &Dim) -> bool {
-        let positive = |dim: &Dim| {
-            let with: BTreeMap<_, _> = dim
-                .symbols()
-                .into_iter()
-                .map(|s| {
-                    let more = &Dim::symbol(&s) + &Dim::constant(1);
-                    (s, more)
-                })
-                .collect();
-            dim.is_nonnegative() || dim.substitute(&with).is_nonnegative()
-        };
-        positive(dim) || self.nonnegative.iter().any(|known| positive(&(dim - known)))
-    }
-
-    /// Whether the value is proved to be at least zero at every position. `extent` gives the length of an axis.
-    pub fn never_negative<'a>(&self, value: &Affine, extent: impl Fn(AxisId) -> &'a Dim) -> bool {
+    /// Whether the value is proved to be at least zero at every position where axes of the extents `filled` have some.
+    /// `extent` gives the length of an axis.
+    pub fn never_negative<'a>(
+        &self,
+        value: &Affine,
+        filled: impl Iterator<Item = &'a Dim> + Clone,
+        extent: impl Fn(AxisId) -> &'a Dim,
+    ) -> bool {
         let mut least = value.offset.clone();
         for (axis, c) in &value.terms {
             if *c < 0 {
@@ -111,7 +119,7 @@ impl Assumptions {
                 least = &least + &(&last * &Dim::constant(*c));
             }
         }
-        self.is_nonnegative(&least)
+        self.is_nonnegative(&least, filled)
     }
 }
 
@@ -120,14 +128,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn symbols_are_at_least_one() {
+    fn symbols_are_at_least_one_where_an_axis_is_filled() {
         let known = Assumptions::default();
-        let (t, s) = (Dim::symbol("T"), Dim::symbol("S"));
-        assert!(known.is_nonnegative(&(&t - &Dim::constant(1))));
-        assert!(!known.is_nonnegative(&(&t - &Dim::constant(2))));
-        assert!(!known.is_nonnegative(&(&s - &t)));
-        let known = Assumptions { nonnegative: vec![&s - &t], ..Assumptions::default() };
-        assert!(known.is_nonnegative(&(&s - &t)));
-        assert!(!known.is_nonnegative(&(&(&s - &t) - &Dim::constant(1))));
+        let (t, s, d) = (Dim::symbol("T"), Dim::symbol("S"), Dim::symbol("D"));
+        let one = Dim::constant(1);
+        let width = d.exact_div(&Dim::symbol("H")).unwrap();
+        assert!(known.is_nonnegative(&t, [].into_iter()));
+        assert!(!known.is_nonnegative(&(&t - &one), [].into_iter()));
+        assert!(!known.is_nonnegative(&(&t - &one), [&s].into_iter()));
+        assert!(known.is_nonnegative(&(&t - &one), [&t].into_iter()));
+        assert!(known.is_nonnegative(&(&t - &one), [&(&t * &s)].into_iter()));
+        assert!(!known.is_nonnegative(&(&t - &one), [&(&t + &s)].into_iter()));
+        assert!(known.is_nonnegative(&(&width - &one), [&width].into_iter()));
+        assert!(!known.is_nonnegative(&(&t - &Dim::constant(2)), [&t].into_iter()));
+        assert!(!known.is_nonnegative(&(&s - &t), [&s, &t].into_iter()));
+        let known = Assumptions { required: vec![&s - &t] };
+        assert!(known.is_nonnegative(&(&s - &t), [].into_iter()));
+        assert!(known.is_nonnegative(&(&s - &one), [&t].into_iter()));
+        assert!(!known.is_nonnegative(&(&(&s - &t) - &one), [&s, &t].into_iter()));
     }
 }

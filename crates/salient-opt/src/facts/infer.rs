@@ -180,10 +180,7 @@ fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts
         gap.offset = &gap.offset + &Dim::constant(by);
         Some(gap)
     };
-    // What no index is in has a value where axes are empty, too: there a dimension may be zero.
-    let is_sure = |g: &Affine| !g.terms.is_empty() || known.assumptions.is_never_negative(&g.offset);
-    let at_least_zero =
-        |gap: Option<Affine>| gap.filter(is_sure).map(|g| known.nonnegative_at(&g)).unwrap_or_default();
+    let at_least_zero = |gap: Option<Affine>| gap.map(|g| known.nonnegative_at(&g)).unwrap_or_default();
     match op {
         MapOp::Le => {
             f.true_at = at_least_zero(gap(0, 1, 0));
@@ -376,7 +373,9 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
                 args[0].affine.as_ref().is_some_and(|v| {
                     let mut v = v.clone();
                     v.offset = &v.offset - &Dim::constant(by);
-                    known.assumptions.never_negative(&v, |a| known.extent(a))
+                    // A number made of a dimension is one of the contract: that of a filled axis.
+                    let filled = known.extents.iter();
+                    known.assumptions.never_negative(&v, filled, |a| known.extent(a))
                 })
             };
             f.properties = none

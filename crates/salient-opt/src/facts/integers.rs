@@ -47,7 +47,9 @@ pub(super) fn affine(op: MapOp, args: &[&Facts]) -> Option<Affine> {
 pub(super) fn bounds(known: &Known, op: MapOp, args: &[&Facts]) -> Option<(Dim, Dim)> {
     let of = |n: usize| args[n].bounds.clone();
     let (zero, one) = (Dim::constant(0), Dim::constant(1));
-    let at_least = |x: &Dim, least: &Dim| known.assumptions.is_nonnegative(&(x - least));
+    // What divides is at least one where anything is divided: see `docs/semantics.md`.
+    let filled = known.extents.iter();
+    let at_least = |x: &Dim, least: &Dim| known.assumptions.is_nonnegative(&(x - least), filled.clone());
     match op {
         MapOp::Add => Some((&of(0)?.0 + &of(1)?.0, &of(0)?.1 + &of(1)?.1)),
         MapOp::Sub => Some((&of(0)?.0 - &of(1)?.1, &of(0)?.1 - &of(1)?.0)),

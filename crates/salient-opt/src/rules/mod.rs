@@ -127,6 +127,8 @@ pub enum Guard {
     LetsThrough(&'static str, &'static str),
     /// The axis has one position.
     One(&'static str),
+    /// The axis is not empty.
+    Filled(&'static str),
     /// A literal at or below -1e4, and finite: a stand-in for -inf.
     Sentinel(&'static str),
 }
@@ -147,6 +149,7 @@ impl Guard {
             | Guard::Factor(x)
             | Guard::Is(x, _)
             | Guard::One(x)
+            | Guard::Filled(x)
             | Guard::Sentinel(x) => (x, None),
         }
     }
@@ -170,6 +173,7 @@ impl Guard {
             Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
             Guard::LetsThrough(..) => along(&x.true_at),
             Guard::One(_) => x.axis.is_some_and(|a| known.extents[a.index()].as_constant() == Some(1)),
+            Guard::Filled(_) => x.axis.is_some_and(|a| known.is_filled(a)),
             Guard::Sentinel(_) => match x.constant {
                 Some(c @ Const::F32(_)) => (f64::MIN..=-1e4).contains(&c.value()),
                 Some(Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => false,
@@ -181,7 +185,7 @@ impl Guard {
     pub fn asks_for_proof(self) -> bool {
         match self {
             Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) => true,
-            Guard::Total(_) | Guard::Covered(..) => true,
+            Guard::Total(_) | Guard::Covered(..) | Guard::Filled(_) => true,
             Guard::Free(..)
             | Guard::Along(..)
             | Guard::Within(..)
@@ -220,6 +224,7 @@ impl Guard {
             Guard::KeepsKey(s, a) => format!("every row of {s} along {a} keeps a key"),
             Guard::LetsThrough(m, a) => format!("{m} lets a key through in every row along {a}"),
             Guard::One(a) => format!("{a} has one position"),
+            Guard::Filled(a) => format!("{a} is not empty"),
             Guard::Sentinel(x) => format!("{x} is a finite literal at or below -1e4"),
         }
     }
