@@ -17,34 +17,17 @@ export INSTA_UPDATE=no CARGO_TERM_COLOR=never
 log="$(mktemp)"
 trap 'rm -f "$log"' EXIT
 
-# A name, then the arguments of `cargo test`: the quick ones first, those of the changed crate among them.
+# A name, then the arguments of `cargo test`: the random programs, what catches most of the rest, the tests of the changed
+# crate, all. The whole workspace is named so that features, and with them what is built, stay the same.
 detectors() {
+    echo "random:--workspace --test props"
+    echo "programs:--workspace --test rulings --test contract --test definedness --test seeds --test cases --test lengths"
     case "$1" in
-    crates/salient-opt/*)
-        echo "rules:-p salient-opt --lib"
-        echo "random:-p salient-tests --test props"
-        echo "optimiser:-p salient-opt --tests"
-        ;;
-    crates/salient-vector/*)
-        echo "vector:-p salient-vector --tests"
-        echo "bodies:-p salient-jit --test bodies"
-        echo "random:-p salient-tests --test props"
-        ;;
-    crates/salient-jit/*)
-        echo "bodies:-p salient-jit --test bodies"
-        echo "random:-p salient-tests --test props"
-        echo "programs:-p salient-jit --tests"
-        ;;
-    *)
-        echo "random:-p salient-tests --test props"
-        echo "tile:-p salient-tile --tests"
-        echo "programs:-p salient-jit --test programs"
-        ;;
+    crates/salient-opt/*) echo "rules:-p salient-opt" ;;
+    crates/salient-vector/*) echo "vector:-p salient-vector -p salient-jit" ;;
+    crates/salient-jit/*) echo "bodies:-p salient-jit" ;;
+    *) echo "tile:-p salient-tile -p salient-jit" ;;
     esac
-    echo "rulings:-p salient-tests --test rulings"
-    echo "cases:-p salient-tests --test cases"
-    echo "lengths:-p salient-tests --test lengths --test seeds --test equivalence --test geometry"
-    echo "sessions:-p salient --tests"
     echo "all:--workspace"
 }
 

@@ -221,8 +221,11 @@ impl Court<'_> {
         let (mut out, mut waiting) = (Vec::new(), vec![(summand, axis, false)]);
         while let Some((id, axis, divides)) = waiting.pop() {
             let args = self.graph.args(id);
+            if !self.graph.node(id).axes.contains(axis) {
+                out.push((id, divides));
+                continue;
+            }
             match self.graph.op(id) {
-                _ if !self.graph.node(id).axes.contains(axis) => out.push((id, divides)),
                 Op::Map(MapOp::Mul) => waiting.extend(args.iter().map(|a| (*a, axis, divides))),
                 Op::Map(MapOp::Div) => waiting.extend([(args[0], axis, divides), (args[1], axis, !divides)]),
                 Op::Map(MapOp::Neg | MapOp::Pow | MapOp::Sqrt) => waiting.push((args[0], axis, divides)),
@@ -231,7 +234,8 @@ impl Court<'_> {
                 Op::At(of) if *self.graph.op(args[1]) == Op::Iota(axis) => {
                     waiting.push((args[0], *of, divides))
                 }
-                _ => {}
+                Op::Map(_) | Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) => {}
+                Op::Extent(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
             }
         }
         out

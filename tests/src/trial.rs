@@ -266,7 +266,8 @@ fn has_large_integers(graph: &Graph, sizes: &Bindings) -> bool {
     graph.ids().any(|id| match graph.op(id) {
         Op::Const(c) if c.dtype().is_int() => large(c.value() as i64),
         Op::Extent(dim) => dim.eval(sizes).map_or(true, large),
-        _ => false,
+        Op::Const(_) | Op::Input(_) | Op::Param(_) | Op::Iota(_) | Op::Map(_) | Op::Reduce(..) => false,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
     })
 }
 

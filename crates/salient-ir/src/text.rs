@@ -83,7 +83,10 @@ fn repeated(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
         Op::At(axis) if !g.node(g.args(id)[0]).axes.contains(*axis) => {
             return vec![(0, g.args(id)[0], *axis)];
         }
-        _ => return Vec::new(),
+        Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
+            return Vec::new();
+        }
+        Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return Vec::new(),
     };
     let all = g.args(id).into_iter().zip(parts).enumerate().map(|(place, (arg, part))| (place, arg, *part));
     let is_repeated = |arg, part| !g.node(arg).axes.contains(part) && g.extent(part).as_constant() != Some(1);

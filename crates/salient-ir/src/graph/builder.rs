@@ -143,7 +143,8 @@ impl Builder {
         let (dtype, axes) = result_type(&self.graph, &key.0, args)?;
         let depth = match key.0 {
             Op::Map(_) | Op::At(_) => args.iter().map(|a| self.graph.node(*a).depth).max().unwrap_or(0) + 1,
-            _ => 0,
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => 0,
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => 0,
         };
         let node = Node { op: key.0.clone(), dtype, axes, name: None, origin: None, depth };
         let id = NodeId(self.graph.dag.add_node(node));

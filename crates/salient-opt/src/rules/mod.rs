@@ -135,7 +135,7 @@ pub enum Guard {
 
 impl Guard {
     /// The variable that it is about, and the axis or the other variable if it names one.
-    fn names(self) -> (&'static str, Option<&'static str>) {
+    pub(crate) fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
             Guard::Within(x, y) | Guard::Covered(x, y) => (x, Some(y)),
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
