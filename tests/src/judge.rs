@@ -136,7 +136,19 @@ impl Court<'_> {
     }
 
     fn listed(&self, output: &salient_ir::Output) -> Option<Vec<Range>> {
-        self.each(&output.axes, |at| self.read(output.node, at))
+        // The greatest number and half a step of the type that is written.
+        let (most, step) = match output.dtype {
+            DType::F16 => (65504.0, 1.0 / 2048.0),
+            DType::BF16 => (3.38e38, 1.0 / 256.0),
+            DType::F32 | DType::I32 | DType::I64 | DType::Bool => {
+                return self.each(&output.axes, |at| self.read(output.node, at));
+            }
+        };
+        self.each(&output.axes, |at| {
+            let range = self.read(output.node, at);
+            let fits = range.magnitude() * (1.0 + step) < most;
+            if fits { range.wider(range.magnitude() * step + 6e-8) } else { Range::ANY.of(&[range]) }
+        })
     }
 
     fn tensor(&self, id: NodeId, call: &Call) -> Option<Tensor> {

@@ -152,7 +152,10 @@ fn read_back(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
         if third.as_ref() != Ok(&second) {
             return Err(fail(format!("{name}, is not stable: {text}\nas\n{second}\nas\n{third:?}")));
         }
-        report.add(trial.check_as(&again, &[way])?);
+        // What divides an index is at least one in the language, which a graph made by hand does not ask for.
+        let is_asked = |sizes: &Bindings| again.requirements().iter().all(|r| r.check(sizes).is_ok());
+        let sizes = trial.sizes.iter().filter(|sizes| is_asked(sizes)).cloned().collect();
+        report.add(Trial { sizes, ..trial.clone() }.check_as(&again, &[way])?);
     }
     Ok(report)
 }
