@@ -9,19 +9,21 @@
 //!   way, or was computed of NaN or +inf, it may be mended, and which number is the mended one depends on what is left out;
 //!   where a factor is beyond the bounds, products may be grouped anew. Such a value is *wild*, and anything goes there.
 //! - What is -inf, and nothing else, is as written.
+//! - A product in a sum is multiplied and added in one step: whether it overflows by itself is open in every mode.
 //! - A value that reads an index outside its axis is refused by all, and nothing else is.
 
+mod operators;
 pub mod range;
 
 use crate::ways::Call;
-use range::{Fault, Range, added, corners, growing, sum};
+use operators::{constant, map, reduce};
+use range::{Fault, Range};
 use salient::{Bindings, Graph};
-use salient_ir::{AxisId, Const, DType, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, DType, MapOp, NodeId, Op, ReduceOp};
+use salient_tile::MOST_CHECKS;
 
 /// Above this many elements of a node a program is not judged.
 const ELEMENTS: usize = 1 << 21;
-/// Stored values in front of which compiled code has checks, at most.
-const MOST_CHECKS: usize = 8;
 
 /// The ranges of a node over its axes, row-major in the order of the set.
 #[derive(Debug)]
@@ -38,8 +40,8 @@ pub struct Judged {
     pub name: String,
     /// An element each.
     pub ranges: Vec<Range>,
-    /// Whether something undefined is left aside in a program of more reductions than compiled code checks one by one: it may
-    /// be refused all the same (the last section of `docs/semantics.md`).
+    /// Whether more reductions depend on something undefined than compiled code checks one by one: where a choice leaves them
+    /// aside, the call may be refused all the same (the last section of `docs/semantics.md`).
     pub beyond_checks: bool,
 }
 
@@ -86,9 +88,7 @@ pub fn judge(graph: &Graph, bindings: &Bindings, call: &Call) -> Option<Vec<Judg
         let tensor = court.tensor(id, call)?;
         court.tensors.push(tensor);
     }
-    let is_whole = |id: &NodeId| matches!(graph.op(*id), Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..));
-    let beyond_checks = graph.ids().filter(is_whole).count() > MOST_CHECKS
-        && court.tensors.iter().flat_map(|t| &t.values).any(|r| r.fault != Fault::No);
+    let beyond_checks = court.reductions_behind_faults() > MOST_CHECKS;
     graph
         .outputs()
         .iter()
@@ -133,6 +133,18 @@ impl Court<'_> {
             make(&mut at)
         });
         Some(values.collect())
+    }
+
+    /// The reductions that depend on a value that is undefined somewhere.
+    fn reductions_behind_faults(&self) -> usize {
+        let mut depends: Vec<bool> = Vec::with_capacity(self.tensors.len());
+        for (id, tensor) in self.graph.ids().zip(&self.tensors) {
+            let below = self.graph.args(id).iter().any(|a| depends[a.index()]);
+            depends.push(below || tensor.values.iter().any(|r| r.fault != Fault::No));
+        }
+        let is_whole =
+            |id: &NodeId| matches!(self.graph.op(*id), Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..));
+        self.graph.ids().filter(is_whole).filter(|id| depends[id.index()]).count()
     }
 
     fn listed(&self, output: &salient_ir::Output) -> Option<Vec<Range>> {
@@ -263,7 +275,7 @@ impl Court<'_> {
 
     fn picked(&self, args: &[NodeId], at: &mut [usize], axis: AxisId, length: usize) -> Range {
         let index = self.read(args[1], at);
-        if index.fault == Fault::Yes || !index.is_number() {
+        if index.fault >= Fault::UnderZero || !index.is_number() {
             return Range { fault: index.fault.max(Fault::Maybe), ..Range::ANY };
         }
         if let Some(n) = index.exact() {
@@ -314,285 +326,4 @@ impl Factor {
         let small = self == Factor::Data && value.magnitude() < 1e-9 && value.magnitude() != 0.0;
         !value.nan && value.magnitude() <= 1e9 && !small
     }
-}
-
-fn constant(c: Const) -> Range {
-    Range::exactly(c.value())
-}
-
-fn truth(known: Option<bool>) -> Range {
-    match known {
-        Some(b) => Range::exactly(f64::from(u8::from(b))),
-        None => Range::between(0.0, 1.0),
-    }
-}
-
-fn known(r: Range) -> Option<bool> {
-    r.exact().map(|x| x != 0.0)
-}
-
-/// What a comparison gives: `certain` and `impossible` are of numbers; NaN compares as `of_nan`.
-fn compared(a: Range, b: Range, certain: bool, impossible: bool, of_nan: bool) -> Range {
-    let numbers = a.is_number() && b.is_number();
-    let may_be_nan = a.nan || b.nan;
-    let of_numbers = if certain {
-        Some(true)
-    } else if impossible {
-        Some(false)
-    } else {
-        None
-    };
-    let result = match (numbers, may_be_nan) {
-        (false, _) => Some(of_nan),
-        (true, false) => of_numbers,
-        (true, true) => of_numbers.filter(|x| *x == of_nan),
-    };
-    truth(result).of(&[a, b])
-}
-
-fn scaled(a: Range, b: Range) -> Range {
-    let mut out = corners(a, b, |x, y| x * y);
-    // Where one may be infinite and the other zero, NaN may come of it; and where one may be zero and the other finite, zero.
-    let zero = |r: Range| r.is_number() && r.lo <= 0.0 && r.hi >= 0.0;
-    let infinite = |r: Range| r.is_number() && (r.lo.is_infinite() || r.hi.is_infinite());
-    let finite = |r: Range| r.is_number() && !(r.lo == r.hi && r.lo.is_infinite());
-    if zero(a) && infinite(b) || zero(b) && infinite(a) {
-        out.nan = true;
-        out.wild = true;
-    }
-    // A product with a mask is a choice in default mode: what a zero leaves out need not be looked at.
-    if a.exact() == Some(0.0) && b.fault == Fault::Yes || b.exact() == Some(0.0) && a.fault == Fault::Yes {
-        out.fault = Fault::Maybe;
-    }
-    if zero(a) && finite(b) || zero(b) && finite(a) {
-        (out.lo, out.hi) = (out.lo.min(0.0), out.hi.max(0.0));
-    }
-    out
-}
-
-fn quotient(a: Range, b: Range) -> Range {
-    if b.is_number() && b.lo <= 0.0 && b.hi >= 0.0 {
-        let nan = a.nan || b.nan || a.lo <= 0.0 && a.hi >= 0.0;
-        return Range { nan, ..Range::ANY }.of(&[a, b]);
-    }
-    let mut out = corners(a, b, |x, y| x / y);
-    let infinite = |r: Range| r.is_number() && (r.lo.is_infinite() || r.hi.is_infinite());
-    if infinite(a) && infinite(b) {
-        out.nan = true;
-        out.wild = true;
-    }
-    out
-}
-
-fn power(a: Range, b: Range) -> Range {
-    if b.exact() == Some(2.0) {
-        let square = scaled(a, a);
-        let lo = if a.lo <= 0.0 && a.hi >= 0.0 { 0.0 } else { square.lo.max(0.0) };
-        return if square.is_number() { Range { lo, ..square } } else { square };
-    }
-    if !a.is_number() || !b.is_number() || a.lo < 0.0 || a.lo == 0.0 && b.lo <= 0.0 || b.magnitude() > 64.0 {
-        return Range::ANY.of(&[a, b]);
-    }
-    let out = corners(a, b, f64::powf);
-    let slope = [a.lo, a.hi]
-        .into_iter()
-        .filter(|x| *x > 0.0 && x.is_finite())
-        .fold(1.0, |m: f64, x| m.max(x.ln().abs()));
-    if out.is_number() && out.lo.is_finite() && out.hi.is_finite() {
-        let error = out.magnitude() * slope * b.magnitude() * 1e-6;
-        return out.wider(error);
-    }
-    out
-}
-
-fn wave(a: Range, f: fn(f64) -> f64) -> Range {
-    if !a.is_number() || !a.lo.is_finite() || !a.hi.is_finite() {
-        return Range::ANY.of(&[a]);
-    }
-    let (middle, half) = (f((a.lo + a.hi) / 2.0), (a.hi - a.lo) / 2.0 + 4e-7);
-    let (lo, hi) = ((middle - half).max(-1.0), (middle + half).min(1.0));
-    Range { lo, hi, ..a }
-}
-
-fn logarithm(a: Range) -> Range {
-    if !a.is_number() {
-        return a;
-    }
-    if a.hi < 0.0 {
-        return Range { wild: true, ..Range::exactly(f64::NAN) }.of(&[a]);
-    }
-    let mut out = Range { lo: a.lo.max(0.0).ln(), hi: a.hi.ln(), ..a };
-    if a.lo < 0.0 {
-        out.nan = true;
-        out.wild = true;
-    }
-    if a.lo <= 0.0 && a.hi > 0.0 {
-        out.wild = true;
-    }
-    let approximate = out.approximate();
-    if approximate.lo.is_finite() && approximate.hi.is_finite() {
-        approximate.wider(1e-7)
-    } else {
-        approximate
-    }
-}
-
-fn integers(op: MapOp, a: Range, b: Range) -> Range {
-    let (Some(x), Some(y)) = (a.exact(), b.exact()) else { return Range::ANY.of(&[a, b]) };
-    if y == 0.0 {
-        // Whether the call is refused or not is not for numbers to say.
-        return Range { fault: Fault::Maybe, ..Range::ANY }.of(&[a, b]);
-    }
-    Range::exactly((op.info().eval)(&[x, y])).of(&[a, b])
-}
-
-/// A cast to an integer: exact where the number is known and fits.
-fn whole(a: Range) -> Range {
-    if !a.is_number() || a.nan || a.magnitude() > 2e9 {
-        return Range { fault: a.fault.max(Fault::Maybe), ..Range::ANY };
-    }
-    Range { lo: a.lo.trunc(), hi: a.hi.trunc(), ..a }
-}
-
-fn extremum(op: MapOp, a: Range, b: Range) -> Range {
-    if !a.is_number() || !b.is_number() {
-        return Range::exactly(f64::NAN).of(&[a, b]);
-    }
-    let pick = if op == MapOp::Min { f64::min } else { f64::max };
-    let picked = Range::between(pick(a.lo, b.lo), pick(a.hi, b.hi));
-    Range { nan: a.nan || b.nan, ..picked }.of(&[a, b])
-}
-
-fn select(args: &[Range]) -> Range {
-    let (condition, yes, no) = (args[0], args[1], args[2]);
-    let mut out = match known(condition) {
-        Some(true) => yes,
-        Some(false) => no,
-        None => yes.or(no),
-    };
-    out.wild |= condition.wild;
-    out.fault = out.fault.max(condition.fault);
-    out
-}
-
-fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
-    let float = dtype == DType::F32;
-    let a = args[0];
-    let b = args.get(1).copied().unwrap_or(a);
-    match op {
-        MapOp::Neg => {
-            if a.is_number() {
-                Range { lo: -a.hi, hi: -a.lo, ..a }
-            } else {
-                a
-            }
-        }
-        MapOp::Abs => {
-            if !a.is_number() {
-                return a;
-            }
-            let least = if a.lo <= 0.0 && a.hi >= 0.0 { 0.0 } else { a.lo.abs().min(a.hi.abs()) };
-            Range { lo: least, hi: a.magnitude(), ..a }
-        }
-        MapOp::Floor => growing(a, f64::floor),
-        MapOp::Exp => growing(a, f64::exp).approximate(),
-        MapOp::Sqrt if a.is_number() && a.lo < 0.0 => {
-            let hi = a.hi.max(0.0).sqrt();
-            if a.hi < 0.0 {
-                Range { wild: true, ..Range::exactly(f64::NAN) }.of(&[a])
-            } else {
-                Range { lo: 0.0, hi, nan: true, wild: true, ..a }
-            }
-        }
-        MapOp::Sqrt => growing(a, f64::sqrt).rounded(),
-        MapOp::Tanh => growing(a, f64::tanh).approximate(),
-        MapOp::Erf => growing(a, salient_ir::math::erf).approximate(),
-        MapOp::Log => logarithm(a),
-        MapOp::Sin => wave(a, f64::sin),
-        MapOp::Cos => wave(a, f64::cos),
-        MapOp::Recip => quotient(Range::exactly(1.0), a).rounded(),
-        MapOp::Not => truth(known(a).map(|x| !x)).of(&[a]),
-        MapOp::ToF32 => {
-            if a.exact().is_some_and(|x| x.abs() < 1.6e7) {
-                a
-            } else {
-                a.rounded()
-            }
-        }
-        MapOp::ToI32 | MapOp::ToI64 => whole(a),
-        MapOp::Add if float => added(a, b),
-        MapOp::Sub if float => added(a, map(MapOp::Neg, &[b], dtype)),
-        MapOp::Mul if float => scaled(a, b).rounded(),
-        MapOp::Add => corners(a, b, |x, y| x + y),
-        MapOp::Sub => corners(a, b, |x, y| x - y),
-        MapOp::Mul => scaled(a, b),
-        MapOp::Div => quotient(a, b).rounded(),
-        MapOp::Pow => power(a, b).approximate(),
-        MapOp::Min | MapOp::Max => extremum(op, a, b),
-        MapOp::IntDiv | MapOp::Mod => integers(op, a, b),
-        MapOp::Eq => {
-            let same = a.exact().is_some() && a.exact() == b.exact();
-            compared(a, b, same, a.hi < b.lo || b.hi < a.lo, false)
-        }
-        MapOp::Ne => {
-            let same = a.exact().is_some() && a.exact() == b.exact();
-            compared(a, b, a.hi < b.lo || b.hi < a.lo, same, true)
-        }
-        MapOp::Lt => compared(a, b, a.hi < b.lo, a.lo >= b.hi, false),
-        MapOp::Le => compared(a, b, a.hi <= b.lo, a.lo > b.hi, false),
-        MapOp::And => truth(match (known(a), known(b)) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (Some(true), Some(true)) => Some(true),
-            _ => None,
-        })
-        .of(&[a, b]),
-        MapOp::Or => truth(match (known(a), known(b)) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        })
-        .of(&[a, b]),
-        MapOp::Select => select(args),
-        MapOp::Philox => Range::between(0.0, 1.0).of(args),
-    }
-}
-
-fn reduce(op: ReduceOp, along: &[Range], dtype: DType) -> Range {
-    let empty = Range::exactly(op.info().empty);
-    if along.is_empty() && dtype.is_int() && !empty.is_finite() {
-        // No integer is infinite.
-        return Range { fault: Fault::Maybe, ..Range::ANY };
-    }
-    match op {
-        ReduceOp::Sum if dtype == DType::F32 => sum(along),
-        ReduceOp::Sum => along.iter().fold(empty, |a, b| map(MapOp::Add, &[a, *b], dtype)),
-        ReduceOp::Prod => product(along, dtype),
-        ReduceOp::Max => along.iter().fold(empty, |a, b| extremum(MapOp::Max, a, *b)),
-        ReduceOp::Min => along.iter().fold(empty, |a, b| extremum(MapOp::Min, a, *b)),
-        ReduceOp::Any => along.iter().fold(empty, |a, b| map(MapOp::Or, &[a, *b], dtype)),
-        ReduceOp::All => along.iter().fold(empty, |a, b| map(MapOp::And, &[a, *b], dtype)),
-        ReduceOp::ArgMax => greatest(along),
-    }
-}
-
-fn product(along: &[Range], dtype: DType) -> Range {
-    let most: f64 = along.iter().map(|r| r.magnitude().max(1.0)).product();
-    let least: f64 = along.iter().map(|r| r.magnitude().min(1.0)).filter(|x| *x > 0.0).product();
-    if !(most < 1e38 && least > 1e-37) {
-        return Range::ANY.of(along);
-    }
-    along.iter().fold(Range::exactly(1.0), |a, b| map(MapOp::Mul, &[a, *b], dtype)).of(along)
-}
-
-/// The first position of the greatest value: each position whose value may be it.
-fn greatest(along: &[Range]) -> Range {
-    if along.iter().any(|r| r.nan) {
-        return Range::between(0.0, along.len().saturating_sub(1) as f64).of(along);
-    }
-    let floor = along.iter().map(|r| r.lo).fold(f64::NEG_INFINITY, f64::max);
-    let first = along.iter().position(|r| r.hi >= floor).unwrap_or(0);
-    // Behind a first one that is certainly not less than all others, none comes into question.
-    let certain = along.get(first).is_some_and(|r| along.iter().all(|o| r.lo >= o.hi));
-    let last = if certain { first } else { along.iter().rposition(|r| r.hi >= floor).unwrap_or(0) };
-    Range::between(first as f64, last as f64).of(along)
 }

@@ -5,7 +5,7 @@
 
 use salient::DType;
 use salient_tests::data::Values;
-use salient_tests::ruling::{gives, numbers, refused};
+use salient_tests::ruling::{call, gives, numbers, refused, ways};
 
 // ---- -inf in data
 
@@ -141,6 +141,18 @@ fn a_mask_of_data_inside_of_another_is_looked_at_only_under_it() {
     );
 }
 
+// ---- products in sums
+
+#[test]
+fn a_product_in_a_sum_is_rounded_or_not() {
+    let program = "model m(x: f32[T, E], y: f32[T, E]) -> (y: f32[T]) { return sum(x * y) }";
+    let inputs = [("x", "[[3e38, -3e38], [2, 3]]"), ("y", "[[1, 1.5], [4, 5]]")];
+    for (way, y) in numbers(program, &inputs) {
+        let whole = (y[0] + 1.5e38).abs() < 1e33;
+        assert!((whole || y[0] == f64::NEG_INFINITY) && y[1] == 23.0, "{way}: {y:?}");
+    }
+}
+
 // ---- masks that are numbers
 
 #[test]
@@ -150,6 +162,17 @@ fn what_a_mask_multiplies_may_go_unnoticed() {
     for (way, y) in numbers(program, &inputs) {
         let is_kept = |x: f64| x.is_nan() || x == 0.0 && way != "strict" && way != "oracle";
         assert!(y[0] == 1.0 && is_kept(y[1]) && is_kept(y[2]) && y[3].is_nan(), "{way}: {y:?}");
+    }
+    let program =
+        "model m(x: f32[T], ids: i64[T], m: bool[T]) -> (y: f32[T]) { return tanh(x[ids]) * f32(m) }";
+    let ways = ways(program);
+    let call = call(&ways, &[("x", "[0, 0]"), ("ids", "[1, 2]"), ("m", "[true, false]")]);
+    for (way, found) in ways.each_result(&call) {
+        let may_accept = way.starts_with("jit");
+        match found {
+            Ok(found) => assert!(may_accept && found.get("y").unwrap().to_f64_vec() == [0.0, 0.0], "{way}"),
+            Err(e) => assert!(e.to_string().contains("index 2 is outside"), "{way}: {e}"),
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! bug of the pass, never the user's mistake.
 
 use crate::axis::AxisSet;
-use crate::dim::Name;
 use crate::graph::{Graph, Growth, NodeId, State};
 use crate::typing::result_type;
 
@@ -44,20 +43,22 @@ pub fn verify(g: &Graph) -> Vec<String> {
             faults.push(format!("the output `{}` depends on an axis that it does not list", out.name));
         }
     }
-    faults.extend(
-        misnamed(g).map(|name| format!("the dimension `{name}` does not begin with a capital letter")),
-    );
+    faults.extend(misnamed(g));
     let growths: Vec<Growth> = g.states().iter().filter_map(|s| g.growth(*s)).collect();
     faults.extend(g.states().iter().filter_map(|s| state_fault(g, *s, &growths).err()));
     faults.extend(unreachable(g).map(|id| format!("node {} is used by nothing", id.index())));
     faults
 }
 
-/// The dimensions whose names do not begin with a capital letter: names in lower case are those of indices, which compiled
-/// code counts by.
-pub fn misnamed(g: &Graph) -> impl Iterator<Item = Name> {
-    let begins = |name: &Name| name.starts_with(|c: char| c.is_ascii_uppercase());
-    g.symbols().into_iter().filter(move |name| !begins(name))
+/// Whether a name may be that of a dimension. Names in lower case are those of indices, which compiled code counts by.
+pub fn names_a_dimension(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
+/// A sentence for each dimension that has the name of an index.
+pub fn misnamed(g: &Graph) -> impl Iterator<Item = String> {
+    let wrong = g.symbols().into_iter().filter(|name| !names_a_dimension(name));
+    wrong.map(|name| format!("`{name}` is no dimension: those begin with a capital letter"))
 }
 
 /// What [`State`] promises, where the states of the model grow so.

@@ -38,7 +38,7 @@ fn a_steady_call_allocates_nothing() {
         let loaded = code.load(&dims, &[&w], &Codes::new()).unwrap();
         let mut outputs = [Array::zeros(DType::F32, vec![96, 256]).unwrap()];
         code.run(&plan, &loaded, &[&x], &[&w], &mut outputs).unwrap();
-        // A thread of the pool that wakes up late allocates when it first does: that is so for a few rounds at most.
+        // A thread of the pool allocates once, when it first works, which on a busy machine may be late.
         let mut round = || {
             let before = allocations();
             for _ in 0..20 {
@@ -47,7 +47,8 @@ fn a_steady_call_allocates_nothing() {
             allocations() - before
         };
         let rounds: Vec<usize> = (0..10).map(|_| round()).collect();
-        assert!(rounds.contains(&0), "{threads} threads: {rounds:?}");
+        let allocating = rounds.iter().filter(|n| **n > 0).count();
+        assert!(allocating < threads, "{threads} threads: {rounds:?}");
         let row: f32 = outputs[0].as_f32().unwrap()[..256].iter().sum();
         assert!((row - 1.0).abs() < 1e-5, "{row}");
     }

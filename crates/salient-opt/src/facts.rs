@@ -1,7 +1,8 @@
 //! The analysis: what is known of every class of the e-graph.
 //!
 //! Facts hold under the contract of the default mode (the head of `docs/semantics.md`): the factors of products are finite,
-//! overflow and underflow are ignored, extents are at least one. They only grow: when two terms turn out equal, what is
+//! overflow and underflow are ignored. An axis along which something runs has positions; any other dimension may be zero.
+//! Facts only grow: when two terms turn out equal, what is
 //! known of either is known. Nothing is concluded from the shape of child terms, only from the facts about them.
 //!
 //! An input is taken to be [`Finite`](Property::Finite), which lets a rule mend what NaN or an infinity would spoil, but

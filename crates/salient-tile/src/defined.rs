@@ -89,7 +89,7 @@ pub(crate) fn defined(g: &Graph) -> (Cow<'_, Graph>, Defined) {
 
 /// Stored values up to which a check stands in front of each. Where a program has more of them, as a whole model has that is
 /// pooled by a mask, they are taken to be used, and an index outside is refused whether they are or not.
-const MOST_CHECKS: usize = 8;
+pub const MOST_CHECKS: usize = 8;
 
 /// Whether an operator's node is stored, or computed as a whole: a strip does not compute it on the way.
 fn is_whole(op: &Op) -> bool {

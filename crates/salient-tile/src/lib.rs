@@ -39,6 +39,7 @@ pub mod text;
 mod tiling;
 mod values;
 
+pub use defined::MOST_CHECKS;
 pub use kernel::{
     Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Limit, Program, Role, Scratch,
     Section, Stmt,

@@ -77,10 +77,10 @@ impl Model {
     /// Makes a graph ready to run.
     ///
     /// # Errors
-    /// [`Error::Code`] if no code can be made for it on this machine.
+    /// [`Error::Code`] if a dimension has the name of an index, or if no code can be made for it on this machine.
     pub fn from_graph(graph: Graph, options: &Options) -> Result<Model, Error> {
-        if let Some(name) = salient_ir::verify::misnamed(&graph).next() {
-            return Err(Error::Code(format!("the dimension `{name}` does not begin with a capital letter")));
+        if let Some(why) = salient_ir::verify::misnamed(&graph).next() {
+            return Err(Error::Code(why));
         }
         Model::timed(graph, options, Timings::default())
     }

@@ -6,6 +6,7 @@ use crate::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, 
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;
 use crate::value::{Tensor, Value};
+use salient_ir::verify::names_a_dimension;
 use salient_ir::{AxisId, AxisSet, DType, Dim, Init, NodeId};
 use std::collections::BTreeMap;
 
@@ -167,7 +168,7 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Indices and tensors have names in lower case: one for a dimension would be taken for an index where both stand.
     pub(super) fn check_dimension(&mut self, name: &str, span: Span) {
-        if name.starts_with(|c: char| c.is_ascii_uppercase()) {
+        if names_a_dimension(name) {
             return;
         }
         let capital: String =

@@ -1,7 +1,7 @@
 //! Integer expressions that are affine in indices, and proofs that one is never negative.
 //!
-//! An extent that occurs is taken to be at least one: where an axis is empty there is no row for which a fact could be
-//! used. What is not affine has no form here, and nothing is proved of it.
+//! Axes that an expression runs along have positions: where one is empty there is no row for which a fact could be used. Any
+//! other dimension may be zero. What is not affine has no form here, and nothing is proved of it.
 
 use salient_ir::{AxisId, Dim};
 use smallvec::SmallVec;

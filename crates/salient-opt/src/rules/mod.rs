@@ -58,7 +58,7 @@ pub struct Row {
 }
 
 /// In what sense the two sides of a rule are equal, under the contract of the default mode (inputs finite, overflow
-/// ignored, extents at least one).
+/// ignored).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holds {
     /// Bit for bit.
