@@ -476,3 +476,75 @@ fn statistics_of_rows_read_rows_of_fewer_axes() {
         "[[[0, 0]], [[-8, -21]]]",
     );
 }
+
+/// A choice that is multiplied by itself, a sum under a choice, a mask that is added or multiplied: what is read under the
+/// choice stays under it, and what is read beside it does not move under it.
+#[test]
+fn reads_keep_to_the_side_of_the_choice_on_which_they_stand() {
+    let z = ("z", "[2, 3]");
+    let guarded = "model m(z: f32[S], c: i64[T]) -> (y: f32[T]) {
+                       let b[t] = if 0 <= c[t] then tanh(z[c[t]]) * 0.0 + 2.0 else 0.0
+                       let y[t] = b[t] * b[t]
+                       return y
+                   }";
+    gives(guarded, &[z, ("c", "[-1, 1]")], "[0, 4]");
+    let summed =
+        "model m(q: f32[T, E], k: f32[S, E], c: i64[T], ok: bool[T], z: f32[N, F]) -> (y: f32[S, F]) {
+                      let s[i, j] = sum[e](q[i, e] * k[j, e])
+                      let of[i, j, f] = if ok[i] then z[c[i], f] * s[i, j] else 0.0
+                      let y[j, f] = sum[i](of[i, j, f])
+                      return y
+                  }";
+    let matrices = [("q", "[[1], [2]]"), ("k", "[[3], [4]]"), ("z", "[[5, 6]]"), ("ok", "[true, false]")];
+    gives(summed, &[&matrices[..], &[("c", "[0, 9]")]].concat(), "[[15, 18], [20, 24]]");
+    for (masked, of_all) in [
+        ("z[c[t]] + (if ok[t] then 0.0 else -inf)", "[1, 0]"),
+        ("exp(z[c[t]]) * (if ok[t] then 1.0 else 0.0)", "[1, 0]"),
+    ] {
+        let weights = if masked.starts_with("exp") { "w[t] / sum(w)" } else { "softmax(w)[t]" };
+        let program = format!(
+            "model m(z: f32[S], c: i64[T], ok: bool[T]) -> (y: f32[T]) {{
+                 let w[t] = {masked}
+                 let y[t] = {weights}
+                 return y
+             }}"
+        );
+        let ok = ("ok", "[true, false]");
+        gives(&program, &[z, ok, ("c", "[1, 0]")], of_all);
+        fails(&program, &[z, ok, ("c", "[1, 9]")], "index 9 is outside");
+    }
+}
+
+/// A factor leaves a sum only where it is read although the sum may be of nothing.
+#[test]
+fn a_factor_of_a_sum_of_nothing_is_not_read() {
+    let program = "model m(x: f32[T, D], w: f32[F, D], s: f32[S], c: i64[T]) -> (y: f32[T, F]) {
+                       let y[t, f] = sum[d](x[t, d] * w[f, d] * s[c[t]])
+                       return y
+                   }";
+    let s = [("s", "[2, 3]"), ("c", "[0, 9]")];
+    fails(program, &[&s[..], &[("x", "[[1], [2]]"), ("w", "[[3]]")]].concat(), "index 9 is outside");
+    gives(program, &[&s[..], &[("x", "[[], []]"), ("w", "[[]]")]].concat(), "[[0], [0]]");
+}
+
+/// A view of a view is one only if its index is looked at all the same.
+#[test]
+fn each_index_of_a_view_of_views_is_looked_at() {
+    for (of, read) in [
+        ("let of[s: S] = x[max(s - 1, 0)]", "of[c[t]]"),
+        ("let of[s: S] = x[S - 1 - max(s, 0)]", "of[c[t]]"),
+        ("let at[s: S] = max(s - 1, 0)", "x[at[c[t]]]"),
+        ("let far[s: S] = s <= 1", "(if far[c[t]] then x[0] else x[1])"),
+    ] {
+        let program = format!(
+            "model m(x: f32[S], c: i64[T]) -> (y: f32[T]) {{
+                 {of}
+                 let y[t] = {read} * 1.0
+                 return y
+             }}"
+        );
+        let x = ("x", "[7, 7]");
+        gives(&program, &[x, ("c", "[1, 0]")], "[7, 7]");
+        fails(&program, &[x, ("c", "[1, -1]")], "index -1 is outside");
+    }
+}

@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod axis;
+pub mod demand;
 pub mod dim;
 pub mod eval;
 pub mod graph;

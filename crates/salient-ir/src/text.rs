@@ -4,6 +4,7 @@
 //! source where it gave some; other lines are named after the line that uses them: `scores.1`.
 
 use crate::axis::{AxisId, AxisSet, stored_names};
+use crate::demand::stays_checked;
 use crate::graph::{Graph, Init, NodeId, Relation};
 use crate::op::{Const, MapOp, Op};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -115,7 +116,8 @@ const LONGEST_VIEW: usize = 1 << 12;
 
 /// Which values have a line of their own, and which of them go by its name.
 struct Lines {
-    /// Views with a line: parts of a concatenation that would not show how long they are, and what would be too long.
+    /// Views with a line: parts of a concatenation that would not show how long they are, what would be too long, and what
+    /// another view reads at an index that it does not check itself.
     views: BTreeSet<NodeId>,
     /// Whether an index goes by the name of its line.
     by_name: Vec<bool>,
@@ -129,17 +131,24 @@ impl Lines {
         let mut words: Vec<usize> = Vec::with_capacity(g.len());
         for id in g.ids() {
             let args = g.args(id);
-            let of = |n: usize| words[args[n].index()];
             let (mut length, mut by_name, mut of_indices) = (1, false, false);
             match g.op(id) {
                 Op::Iota(_) | Op::Extent(_) | Op::Const(_) => of_indices = true,
                 Op::Map(_) => {
-                    length = (0..args.len()).fold(1, |sum: usize, n| sum.saturating_add(of(n)));
+                    length = args.iter().fold(1, |sum: usize, a| sum.saturating_add(words[a.index()]));
                     by_name = length > LONGEST;
                     of_indices = !by_name && args.iter().all(|a| lines.of_indices[a.index()]);
                 }
-                Op::At(_) if !lines.views.contains(&id) => {
-                    length = of(0).saturating_mul(1 + of(1));
+                Op::At(axis) if !lines.views.contains(&id) => {
+                    // Written into another view, it would take the check of this index with it.
+                    let is_name = matches!(g.op(args[1]), Op::Iota(to) if g.extent(*to) == g.extent(*axis));
+                    let is_view = matches!(g.op(args[0]), Op::At(_)) && !lines.views.contains(&args[0]);
+                    if is_view && !is_name && !stays_checked(g, args[0], *axis) {
+                        lines.views.insert(args[0]);
+                        words[args[0].index()] = 1;
+                    }
+                    let [of, index] = [0, 1].map(|n| words[args[n].index()]);
+                    length = of.saturating_mul(1 + index);
                     if length > LONGEST_VIEW {
                         lines.views.insert(id);
                         length = 1;

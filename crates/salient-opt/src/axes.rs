@@ -8,9 +8,9 @@
 
 mod groups;
 
-use crate::index;
+use crate::index::{self, Bounds};
 use groups::Groups;
-use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, Init, MapOp, NodeId, Op, Port, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, Init, MapOp, NodeId, Op, Port, ReduceOp, demand};
 use std::collections::HashMap;
 
 /// Operators of an index or a mask into which indices are substituted, at most.
@@ -56,6 +56,7 @@ struct Renamer<'a> {
     memo: HashMap<(NodeId, Subst), NodeId>,
     /// Which nodes are cheap functions of indices and stored values: see [`Renamer::is_transparent`].
     transparent: Vec<bool>,
+    bounds: Bounds<'a>,
     /// The new nodes of inputs and parameters, and the best way seen of naming their axes.
     ports: Vec<NodeId>,
     reads: Vec<Option<Read>>,
@@ -72,6 +73,7 @@ impl<'a> Renamer<'a> {
             ranks: HashMap::new(),
             memo: HashMap::new(),
             transparent: transparent(g),
+            bounds: Bounds::new(g),
             ports: Vec::new(),
             reads: vec![None; g.inputs().len() + g.params().len()],
             simplified: false,
@@ -291,8 +293,8 @@ impl<'a> Renamer<'a> {
         self.add(Op::Reduce(op, bound), &[x])
     }
 
-    fn at(&mut self, axis: AxisId, x: NodeId, index: NodeId, subst: &Subst) -> NodeId {
-        let index = self.inner(index, subst, None);
+    fn at(&mut self, axis: AxisId, x: NodeId, at: NodeId, subst: &Subst) -> NodeId {
+        let index = self.inner(at, subst, None);
         let renames = match self.b.op(index) {
             Op::Iota(to) => self.b.extent(*to) == self.g.extent(axis),
             Op::Input(_)
@@ -306,7 +308,10 @@ impl<'a> Renamer<'a> {
             | Op::CumSum(_)
             | Op::Fused(..) => false,
         };
-        if renames || self.transparent[x.index()] || self.places(x, axis) {
+        // A view of a view may be one, if the index is checked against the axis all the same.
+        let one = (self.transparent[x.index()] || self.places(x, axis))
+            && (demand::stays_checked(self.g, x, axis) || self.bounds.is_inside(at, axis));
+        if renames || one {
             return self.inner(x, subst, Some((axis, index)));
         }
         let others = self.image(x, subst, Some(axis));

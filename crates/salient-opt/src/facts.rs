@@ -12,7 +12,7 @@
 
 pub(crate) mod affine;
 mod infer;
-mod integers;
+pub(crate) mod integers;
 pub(crate) mod witness;
 
 use crate::fp::Fp;
@@ -113,6 +113,17 @@ impl OpenReads {
         OpenReads::Some(SmallVec::from_slice(&[digest]))
     }
 
+    /// Those that stand in both.
+    #[must_use]
+    fn common(&self, other: &OpenReads) -> OpenReads {
+        match (self, other) {
+            (OpenReads::Some(a), OpenReads::Some(b)) => {
+                OpenReads::Some(a.iter().filter(|read| b.contains(read)).copied().collect())
+            }
+            (OpenReads::Many, _) | (_, OpenReads::Many) => OpenReads::default(),
+        }
+    }
+
     /// Those of both.
     #[must_use]
     pub fn and(&self, other: &OpenReads) -> OpenReads {
@@ -154,6 +165,8 @@ pub struct Facts {
     pub bounds: Option<(Dim, Dim)>,
     /// The reads of which an index may leave its axis, as one that is data may.
     pub open_reads: OpenReads,
+    /// Those of them that are made wherever the value is read, at the same position: under no choice and in no view.
+    pub sure_reads: OpenReads,
     /// Whether its elements are those of inputs and parameters, as they were given.
     pub given: bool,
     /// Of an f32.
@@ -184,6 +197,7 @@ impl Facts {
             affine: None,
             bounds: None,
             open_reads: OpenReads::default(),
+            sure_reads: OpenReads::default(),
             given: false,
             properties: Properties::default(),
             true_at: Witnesses::nowhere(),
@@ -259,6 +273,8 @@ pub struct Known {
     pub dims: Vec<Dim>,
     /// What the model requires of its dimensions.
     pub assumptions: Assumptions,
+    /// Reads that the program as written makes in any case: axis, class of the index, and the axes of the read.
+    pub(crate) sure: Vec<(AxisId, Id, AxisSet)>,
     /// The uses of rules that changed something, in order.
     pub applied: Vec<Application>,
     /// The matches that guards refused.
@@ -318,8 +334,24 @@ impl Known {
             let proved = |v: &Affine| self.assumptions.never_negative(v, filled(), |a| self.extent(a));
             proved(at) && Affine::dim(last.clone()).plus(at, -1).is_some_and(|rest| proved(&rest))
         });
+        affine
+            || index
+                .bounds
+                .as_ref()
+                .is_some_and(|bounds| self.lie_inside(bounds, &index.axes, self.extent(axis)))
+    }
+
+    /// Whether what lies between these bounds, and depends on these axes, is proved to lie in `0..extent`.
+    pub(crate) fn lie_inside(&self, (least, most): &(Dim, Dim), along: &AxisSet, extent: &Dim) -> bool {
+        let filled = || along.as_slice().iter().map(|a| self.extent(*a));
         let proved = |dim: &Dim| self.assumptions.is_nonnegative(dim, filled());
-        affine || index.bounds.as_ref().is_some_and(|(least, most)| proved(least) && proved(&(&last - most)))
+        proved(least) && proved(&(&(extent - &Dim::constant(1)) - most))
+    }
+
+    /// Whether a dimension that occurs in a division is proved to be at least zero: what divides is at least one where
+    /// anything is divided, see `docs/semantics.md`.
+    pub(crate) fn divides(&self, dim: &Dim) -> bool {
+        self.assumptions.is_nonnegative(dim, self.extents.iter())
     }
 
     /// Where `0 <= value` holds, as witnesses for each axis that occurs in it.
@@ -418,6 +450,10 @@ impl Analysis<Term> for Known {
         let reads = a.open_reads.and(&b.open_reads);
         note(reads != a.open_reads, reads != b.open_reads);
         a.open_reads = reads;
+        // Terms that are equal are defined at the same positions.
+        let reads = a.sure_reads.and(&b.sure_reads);
+        note(reads != a.sure_reads, reads != b.sure_reads);
+        a.sure_reads = reads;
         note(!a.given && b.given, a.given && !b.given);
         a.given |= b.given;
         note(a.is_data && !b.is_data, !a.is_data && b.is_data);

@@ -3,6 +3,7 @@
 //!
 //! Unlike [`Affine`](crate::facts::affine::Affine), which serves proofs of signs, factors may be dimensions.
 
+use crate::facts::{Known, integers};
 use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
 
@@ -108,6 +109,61 @@ impl Place {
         }
         let least = rest.offset.is_nonnegative() && rest.terms.values().all(Dim::is_nonnegative);
         (least && most.provably_le(&(by - &Dim::constant(1)))).then_some((quotient, rest))
+    }
+}
+
+/// The least and the greatest values of the integers of a graph.
+#[derive(Debug)]
+pub(crate) struct Bounds<'g> {
+    g: &'g Graph,
+    known: Known,
+    of: BTreeMap<NodeId, Option<(Dim, Dim)>>,
+}
+
+impl<'g> Bounds<'g> {
+    pub(crate) fn new(g: &'g Graph) -> Bounds<'g> {
+        Bounds { g, known: Known::of(g), of: BTreeMap::new() }
+    }
+
+    /// Whether an index is proved to be a position of the axis wherever it has a value.
+    pub(crate) fn is_inside(&mut self, index: NodeId, axis: AxisId) -> bool {
+        let (along, extent) = (&self.g.node(index).axes, self.g.extent(axis));
+        let bounds = self.of(index, &mut { LARGEST });
+        if bounds.is_some_and(|bounds| self.known.lie_inside(&bounds, along, extent)) {
+            return true;
+        }
+        // The quotient of what is less than so many times the divisor.
+        if *self.g.op(index) != Op::Map(MapOp::IntDiv) {
+            return false;
+        }
+        let [p, q] = [0, 1].map(|n| self.of(self.g.args(index)[n], &mut { LARGEST }));
+        let (Some(p), Some((least, most))) = (p, q) else { return false };
+        least == most && self.known.lie_inside(&p, along, &(&most * extent))
+    }
+
+    fn of(&mut self, id: NodeId, looks: &mut usize) -> Option<(Dim, Dim)> {
+        *looks = looks.checked_sub(1)?;
+        if let Some(known) = self.of.get(&id) {
+            return known.clone();
+        }
+        let g = self.g;
+        let found = match g.op(id) {
+            Op::Iota(axis) => Some((Dim::constant(0), g.extent(*axis) - &Dim::constant(1))),
+            Op::Extent(dim) => Some((dim.clone(), dim.clone())),
+            Op::Const(c) if c.dtype().is_int() => {
+                let n = Dim::constant(c.value() as i64);
+                Some((n.clone(), n))
+            }
+            Op::Map(op) if g.node(id).dtype.is_int() => {
+                let args: Vec<Option<(Dim, Dim)>> = g.args(id).iter().map(|a| self.of(*a, looks)).collect();
+                integers::bounds(|d| self.known.divides(d), *op, |n| args[n].clone())
+            }
+            Op::At(_) => self.of(g.args(id)[0], looks),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,
+            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        };
+        self.of.insert(id, found.clone());
+        found
     }
 }
 

@@ -29,6 +29,7 @@ mod sides;
 #[cfg(test)]
 mod soundness;
 mod stream;
+mod sure;
 mod tidy;
 
 pub use certificate::{Certificate, Miss};
@@ -240,15 +241,30 @@ fn run_whole(
     border: &Border,
 ) -> (Optimised, Vec<bool>) {
     let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph)), &border.tied));
-    let known = facts::Known { fp: options.fp, unsure: border.unsure.clone(), ..facts::Known::of(&source) };
+    let sure = sure::sure_reads(&source);
+    let found = run_with(rules, &source, options, border, &sure);
+    // Where every read of a kind has come to stand under a choice, none of them is sure.
+    let kept = sure::are_kept(&source, &sure, &found.0.graph);
+    if kept { found } else { run_with(rules, &source, options, border, &[]) }
+}
+
+/// As [`run_whole`], where these reads are taken to be made in any case.
+fn run_with(
+    rules: &[rules::Rule],
+    source: &Graph,
+    options: &Options,
+    border: &Border,
+    sure: &[sure::SureRead],
+) -> (Optimised, Vec<bool>) {
+    let known = facts::Known { fp: options.fp, unsure: border.unsure.clone(), ..facts::Known::of(source) };
     let mut classes = normalise::Classes::new(known);
-    let ids = normalise::insert(&source, &mut classes, options.fp);
+    let ids = normalise::insert(source, &mut classes, options.fp, sure);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let node_limit = options.node_limit.min(SMALLEST_LIMIT + GROWTH * source.len());
     let (stop, iterations) = saturate::saturate(&mut classes, rules, &Options { node_limit, ..*options });
-    let choice = extract::extract(&classes, &source);
+    let choice = extract::extract(&classes, source);
     let (tidied, class_of): (Graph, HashMap<NodeId, egg::Id>) =
-        tidy::rebuild(&source, &classes, &choice, &roots);
+        tidy::rebuild(source, &classes, &choice, &roots);
     let (mut graph, moved) = merge::merge_sums(&tidied);
     let follow = |class_of: HashMap<NodeId, egg::Id>, moved: &[Option<NodeId>]| {
         let new = |(old, class): (NodeId, egg::Id)| Some((moved[old.index()]?, class));

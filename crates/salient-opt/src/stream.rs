@@ -9,7 +9,9 @@ use crate::cost::nominal_extents;
 use crate::factors::{Factors, digests, in_order, rewrite_in_order};
 use crate::facts::Known;
 use crate::scores::{depth, find_scores, readers};
+use crate::sure::open_values;
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum of weighted values, taken apart.
@@ -49,8 +51,14 @@ pub(crate) fn stream(g: &Graph) -> (Graph, Vec<Option<NodeId>>) {
 fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
     let data = g.of_inputs();
     let extents = nominal_extents(&Known::of(g));
-    let mut found: BTreeMap<NodeId, Weighted> =
-        g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?))).collect();
+    let open = LazyCell::new(|| open_values(g));
+    // A value that is read outside of the choice it stood under must be there.
+    let stays = |sum: &Weighted| {
+        let mut values = sum.values.above.iter().chain(&sum.values.below);
+        sum.mask.is_none() || !values.any(|v| open[v.index()])
+    };
+    let found = g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?)));
+    let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();
     // What one of them needs stored is stored for all.
     loop {
         let known: BTreeSet<NodeId> = found.keys().copied().collect();

@@ -289,79 +289,12 @@ impl<'g> Analysis<'g> {
     }
 }
 
-/// How much of a node is used outside of any choice.
-#[derive(Clone, Debug, Default)]
-struct Demand {
-    /// The axes along which not every position is known to be used.
-    cut: AxisSet,
-    /// The axes that must have positions for that, which the node itself does not have.
-    needs: AxisSet,
-}
-
-/// For each node of which all elements reach an output outside of any choice the axes that must have positions for that.
+/// For each node of which all elements reach an output outside of any choice, or a node taken to be used, the axes that must
+/// have positions for that.
 fn demanded(g: &Graph, used: &BTreeSet<NodeId>) -> Vec<Option<AxisSet>> {
-    let mut least: Vec<Option<Demand>> = vec![None; g.len()];
-    let is_sure = |axis: AxisId| (&Dim::constant(0) - g.extent(axis)).provably_le(&Dim::constant(-1));
-    let note = |least: &mut Vec<Option<Demand>>, id: NodeId, from: &AxisSet, demand: Demand| {
-        let axes = &g.node(id).axes;
-        // An axis as long as one of the node's own has positions where the node has elements.
-        let is_own = |axis: AxisId| axes.iter().any(|own| g.extent(own) == g.extent(axis));
-        let repeats = from.iter().filter(|a| !is_own(*a) && !is_sure(*a));
-        let needs = demand.needs.iter().filter(|a| !is_own(*a)).chain(repeats).collect();
-        let new = Demand { cut: demand.cut.intersection(axes), needs };
-        let size = |d: &Demand| (d.cut.len(), d.needs.len());
-        let known = &mut least[id.index()];
-        if known.as_ref().is_none_or(|known| size(known) > size(&new)) {
-            *known = Some(new);
-        }
-    };
-    for output in g.outputs() {
-        note(&mut least, output.node, &output.axes.iter().copied().collect(), Demand::default());
-    }
-    used.iter().for_each(|id| note(&mut least, *id, &AxisSet::new(), Demand::default()));
-    for id in g.ids().rev() {
-        let Some(demand) = least[id.index()].clone() else { continue };
-        let (args, own) = (g.args(id), &g.node(id).axes);
-        match g.op(id) {
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::Map(MapOp::Select) => note(&mut least, args[0], own, demand),
-            Op::Map(_) => args.iter().for_each(|a| note(&mut least, *a, own, demand.clone())),
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
-                let mut along = own.clone();
-                along.insert(*axis);
-                let mut demand = demand;
-                demand.cut.remove(*axis);
-                args.iter().for_each(|a| note(&mut least, *a, &along, demand.clone()));
-            }
-            Op::Concat(axis, parts) => {
-                for (part, arg) in parts.iter().zip(&args) {
-                    let (mut demand, mut along) = (demand.clone(), own.clone());
-                    along.remove(*axis);
-                    along.insert(*part);
-                    if demand.cut.remove(*axis) {
-                        demand.cut.insert(*part);
-                    }
-                    note(&mut least, *arg, &along, demand);
-                }
-            }
-            Op::At(axis) => {
-                note(&mut least, args[1], own, demand.clone());
-                let mut inner = demand.clone();
-                inner.cut.remove(*axis);
-                let new = &g.node(args[1]).axes;
-                let shared = new
-                    .iter()
-                    .any(|a| a != *axis && g.node(args[0]).axes.contains(a) || demand.cut.contains(a));
-                if shared || !covers(g, args[1], *axis) {
-                    inner.cut.insert(*axis);
-                }
-                // Where the axis has positions, so have those that its index runs along.
-                let along = own.iter().filter(|a| !new.contains(*a) || g.node(args[0]).axes.contains(*a));
-                note(&mut least, args[0], &along.collect(), inner);
-            }
-        }
-    }
-    least.into_iter().map(|demand| demand.filter(|d| d.cut.is_empty()).map(|d| d.needs)).collect()
+    let outputs = g.outputs().iter().map(|o| (o.node, o.axes.iter().copied().collect()));
+    let roots = outputs.chain(used.iter().map(|id| (*id, AxisSet::new())));
+    salient_ir::demand::demanded(g, roots, |index, axis| covers(g, index, axis))
 }
 
 /// Whether an index takes every position of an axis: another name of it, its reverse, or two axes that are its parts.

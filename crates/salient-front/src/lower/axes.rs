@@ -5,7 +5,7 @@
 use super::Lowerer;
 use crate::value::Slot;
 use salient_ir::axis::stored_names;
-use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op, demand};
 use std::collections::HashMap;
 
 /// What nodes have become under replacements, inside an index or not: indices share their parts.
@@ -74,9 +74,16 @@ impl<'a> Lowerer<'a, '_> {
 
     /// A node with axes replaced by integer expressions, all at once.
     ///
-    /// A reading of a reading is one reading: indices are put into indices, down to where a value is computed.
+    /// A reading of a reading is one reading: indices are put into indices, down to where a value is computed. It stays two where
+    /// the outer index would not be checked any more.
     pub(super) fn replaced(&mut self, node: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
         self.replaced_in(node, with, false, &mut HashMap::new())
+    }
+
+    /// Whether an index that is put into a reading is refused where it lies outside the axis that it replaces.
+    fn stays_checked(&self, node: NodeId, axis: AxisId, index: NodeId) -> bool {
+        let is_name = matches!(self.b.op(index), Op::Iota(to) if self.b.extent(*to) == self.b.extent(axis));
+        is_name || demand::stays_checked(&self.b, node, axis)
     }
 
     fn replaced_in(
@@ -101,6 +108,9 @@ impl<'a> Lowerer<'a, '_> {
         }
         let done = match self.b.op(node).clone() {
             Op::Iota(axis) => with.iter().find(|(a, _)| *a == axis).map_or(node, |(_, index)| *index),
+            Op::At(_) if with.iter().any(|(axis, index)| !self.stays_checked(node, *axis, *index)) => {
+                self.b.at_all(node, &with).expect("indices are integers")
+            }
             Op::At(axis) => {
                 let args = self.b.args(node);
                 let index = self.replaced_in(args[1], &with, true, known);

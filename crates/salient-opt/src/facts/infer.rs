@@ -13,10 +13,49 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
     let mut facts = by_operator(egraph, term);
     let child = |n: usize| &egraph[term.children[n]].data;
-    let inside = term.tag != Tag::At || egraph.analysis.is_inside(child(2), axis_of(child(0)));
-    let own = if inside { OpenReads::default() } else { OpenReads::one(digest(term)) };
-    facts.open_reads = (0..term.children.len()).fold(own, |all, n| all.and(&child(n).open_reads));
+    let is_open = term.tag == Tag::At
+        && !egraph.analysis.is_inside(child(2), axis_of(child(0)))
+        && !is_sure(egraph, term, &facts.axes);
+    let own = if !is_open { OpenReads::default() } else { OpenReads::one(digest(term)) };
+    facts.open_reads = (0..term.children.len()).fold(own.clone(), |all, n| all.and(&child(n).open_reads));
+    if !facts.is_total() {
+        facts.sure_reads = sure_reads(&egraph.analysis, term, own, &facts.axes, &child);
+    }
     facts
+}
+
+/// The reads that may leave their axes and are made at every position at which the term is read; `own` is the term's.
+fn sure_reads<'a>(
+    known: &Known,
+    term: &Term,
+    own: OpenReads,
+    axes: &AxisSet,
+    child: &impl Fn(usize) -> &'a Facts,
+) -> OpenReads {
+    match term.tag {
+        Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) | Tag::Iota => own,
+        Tag::Map(MapOp::Select) => child(0).sure_reads.and(&child(1).sure_reads.common(&child(2).sure_reads)),
+        Tag::Map(_) => (0..term.children.len()).fold(own, |all, n| all.and(&child(n).sure_reads)),
+        // The tensor is read elsewhere.
+        Tag::At => own.and(&child(2).sure_reads),
+        Tag::Reduce(_) | Tag::Fused(_) => {
+            let along = axis_of(child(0));
+            if !axes.contains(along) && !known.is_filled(along) {
+                return own;
+            }
+            (1..term.children.len()).fold(own, |all, n| all.and(&child(n).sure_reads))
+        }
+        // A position reads one part, or those before it.
+        Tag::Concat | Tag::CumSum => own,
+    }
+}
+
+/// Whether the program as written refuses any call in which the index of a read leaves its axis.
+fn is_sure(egraph: &Classes, read: &Term, axes: &AxisSet) -> bool {
+    let (axis, index) = (axis_of(&egraph[read.children[0]].data), egraph.find(read.children[2]));
+    let sure = &egraph.analysis.sure;
+    sure.iter()
+        .any(|(along, at, needed)| *along == axis && egraph.find(*at) == index && needed.is_subset(axes))
 }
 
 /// A number for a term by what it is made of.
@@ -141,7 +180,7 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
         }
         DType::I32 | DType::I64 => {
             f.affine = integers::affine(op, args);
-            f.bounds = integers::bounds(known, op, args);
+            f.bounds = integers::bounds(|d| known.divides(d), op, |n| args[n].bounds.clone());
         }
         DType::Bool => {
             truth(egraph, op, args, ids, &mut f);

@@ -1,7 +1,7 @@
 //! What is known of the result of an operator on integers.
 
+use super::Facts;
 use super::affine::Affine;
-use super::{Facts, Known};
 use salient_ir::{Dim, MapOp};
 
 /// The value of an operator on integers as a function of indices.
@@ -43,13 +43,15 @@ pub(super) fn affine(op: MapOp, args: &[&Facts]) -> Option<Affine> {
     }
 }
 
-/// The least and the greatest value of an operator on integers.
-pub(super) fn bounds(known: &Known, op: MapOp, args: &[&Facts]) -> Option<(Dim, Dim)> {
-    let of = |n: usize| args[n].bounds.clone();
+/// The least and the greatest value of an operator on integers, from those of its arguments. `is_nonnegative` proves that a
+/// dimension is at least zero.
+pub(crate) fn bounds(
+    is_nonnegative: impl Fn(&Dim) -> bool,
+    op: MapOp,
+    of: impl Fn(usize) -> Option<(Dim, Dim)>,
+) -> Option<(Dim, Dim)> {
     let (zero, one) = (Dim::constant(0), Dim::constant(1));
-    // What divides is at least one where anything is divided: see `docs/semantics.md`.
-    let filled = known.extents.iter();
-    let at_least = |x: &Dim, least: &Dim| known.assumptions.is_nonnegative(&(x - least), filled.clone());
+    let at_least = |x: &Dim, least: &Dim| is_nonnegative(&(x - least));
     match op {
         MapOp::Add => Some((&of(0)?.0 + &of(1)?.0, &of(0)?.1 + &of(1)?.1)),
         MapOp::Sub => Some((&of(0)?.0 - &of(1)?.1, &of(0)?.1 - &of(1)?.0)),

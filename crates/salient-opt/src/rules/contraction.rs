@@ -18,6 +18,8 @@ pub(super) const ROWS: &[Row] = &[Row {
         Guard::Along("?k", "@e"),
         Guard::Along("?k", "@j"),
         Guard::Along("?v", "@j"),
+        Guard::TotalOrFilled("?q", "@j"),
+        Guard::TotalOrFilled("?v", "@e"),
         Guard::Data("?q"),
         Guard::Data("?k"),
         Guard::Data("?v"),

@@ -107,11 +107,13 @@ pub enum Guard {
     Tensor(&'static str),
     /// The value depends on an input of the model, not on parameters alone.
     Data(&'static str),
-    /// The value is there at every position: no index inside of it leaves its axis. What the right side computes where
-    /// the left does not must be so.
+    /// The value is there at every position: no index inside of it leaves its axis. What one side computes where the
+    /// other does not must be so.
     Total(&'static str),
-    /// Every read inside of the value of which an index may leave its axis is also inside of the other one, which stays: a
-    /// call that the left side refuses is refused without the value too.
+    /// As [`Guard::Total`], or the axis is not empty: what one side computes only where the axis has positions must be so.
+    TotalOrFilled(&'static str, &'static str),
+    /// Every read inside of the value of which an index may leave its axis is made wherever the other one is read, which
+    /// stays: a call that the left side refuses is refused without the value too.
     Covered(&'static str, &'static str),
     /// The left side does not look at the value: a choice that is decided leaves it out.
     Unread(&'static str),
@@ -138,9 +140,8 @@ impl Guard {
     pub(crate) fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
             Guard::Within(x, y) | Guard::Covered(x, y) => (x, Some(y)),
-            Guard::Free(x, a) | Guard::Along(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => {
-                (x, Some(a))
-            }
+            Guard::Free(x, a) | Guard::Along(x, a) | Guard::TotalOrFilled(x, a) => (x, Some(a)),
+            Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => (x, Some(a)),
             Guard::Scalar(x)
             | Guard::Tensor(x)
             | Guard::Data(x)
@@ -166,7 +167,8 @@ impl Guard {
             Guard::Tensor(_) => !x.axes.is_empty(),
             Guard::Data(_) => x.is_data,
             Guard::Total(_) => x.is_total(),
-            Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.open_reads)),
+            Guard::TotalOrFilled(..) => x.is_total() || axis.is_some_and(|a| known.is_filled(a)),
+            Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.sure_reads)),
             Guard::Unread(_) => true,
             Guard::Factor(_) => x.constant.is_none_or(|c| c.value().is_finite()),
             Guard::Is(_, property) => x.has(property),
@@ -185,7 +187,7 @@ impl Guard {
     pub fn asks_for_proof(self) -> bool {
         match self {
             Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) => true,
-            Guard::Total(_) | Guard::Covered(..) | Guard::Filled(_) => true,
+            Guard::Total(_) | Guard::TotalOrFilled(..) | Guard::Covered(..) | Guard::Filled(_) => true,
             Guard::Free(..)
             | Guard::Along(..)
             | Guard::Within(..)
@@ -209,8 +211,11 @@ impl Guard {
             Guard::Tensor(x) => format!("{x} is not a scalar"),
             Guard::Data(x) => format!("{x} depends on an input"),
             Guard::Total(x) => format!("every index inside of {x} stays within its axis"),
+            Guard::TotalOrFilled(x, a) => {
+                format!("every index inside of {x} stays within its axis, or {a} is not empty")
+            }
             Guard::Covered(x, y) => {
-                format!("every read inside of {x} that may leave its axis is inside of {y} too")
+                format!("every read inside of {x} that may leave its axis is made wherever {y} is read")
             }
             Guard::Unread(x) => format!("{x} is not looked at"),
             Guard::Factor(x) => format!("{x} is a factor, a number within the bounds of the contract"),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// What the analysis says of the values of a graph must be true of them on hostile data.
 fn check_facts(graph: &Graph) {
     let mut classes = Classes::new(Known::of(graph));
-    let ids = insert(graph, &mut classes, Fp::Default);
+    let ids = insert(graph, &mut classes, Fp::Default, &[]);
     classes.rebuild();
     let (dims, params) = (dims(), BTreeMap::new());
     for seed in 0..4 {
@@ -109,7 +109,7 @@ fn witnesses_are_true_positions() {
                 b.output("m", &[ai, aj], m).unwrap();
                 let g = b.finish();
                 let mut classes = Classes::new(Known::of(&g));
-                let ids = insert(&g, &mut classes, Fp::Default);
+                let ids = insert(&g, &mut classes, Fp::Default, &[]);
                 classes.rebuild();
                 let out = &g.outputs()[0];
                 let facts = &classes[ids[out.node.index()]].data;
@@ -215,7 +215,7 @@ fn indices_that_stay_within_their_axis_are_proved_to() {
         b.output("y", &axes, y).unwrap();
         let g = b.finish();
         let mut classes = Classes::new(Known::of(&g));
-        let ids = insert(&g, &mut classes, Fp::Default);
+        let ids = insert(&g, &mut classes, Fp::Default, &[]);
         classes.rebuild();
         assert_eq!(classes[ids[g.outputs()[0].node.index()]].data.is_total(), *inside, "case {n}");
     }
