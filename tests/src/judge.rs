@@ -88,7 +88,8 @@ pub fn judge(graph: &Graph, bindings: &Bindings, call: &Call) -> Option<Vec<Judg
         let tensor = court.tensor(id, call)?;
         court.tensors.push(tensor);
     }
-    let beyond_checks = court.reductions_behind_faults() > MOST_CHECKS;
+    // The optimiser may compute one twice, under two names of its axes.
+    let beyond_checks = 2 * court.reductions_behind_faults() > MOST_CHECKS;
     graph
         .outputs()
         .iter()
@@ -135,12 +136,16 @@ impl Court<'_> {
         Some(values.collect())
     }
 
-    /// The reductions that depend on a value that is undefined somewhere.
+    /// The reductions that depend on a value that is undefined somewhere, or may be as far as a compiler can know: what is read
+    /// at a place that is computed.
     fn reductions_behind_faults(&self) -> usize {
         let mut depends: Vec<bool> = Vec::with_capacity(self.tensors.len());
         for (id, tensor) in self.graph.ids().zip(&self.tensors) {
-            let below = self.graph.args(id).iter().any(|a| depends[a.index()]);
-            depends.push(below || tensor.values.iter().any(|r| r.fault != Fault::No));
+            let args = self.graph.args(id);
+            let below = args.iter().any(|a| depends[a.index()]);
+            let is_computed = |index| !matches!(self.graph.op(index), Op::Iota(_) | Op::Const(_));
+            let may_be = matches!(self.graph.op(id), Op::At(_)) && is_computed(args[1]);
+            depends.push(below || may_be || tensor.values.iter().any(|r| r.fault != Fault::No));
         }
         let is_whole =
             |id: &NodeId| matches!(self.graph.op(*id), Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..));
@@ -202,10 +207,7 @@ impl Court<'_> {
                     let along: Vec<Range> = (0..length).map(|n| self.moved(args[0], at, *axis, n)).collect();
                     let mut out = reduce(*op, &along, node.dtype);
                     out.contracted |= is_of_products && along.iter().any(|r| r.magnitude().is_infinite());
-                    out.wild |= outside.iter().any(|(factor, divides)| {
-                        let value = self.read(*factor, at);
-                        !value.is_finite() || *divides && value.lo <= 0.0 && value.hi >= 0.0
-                    });
+                    out.wild |= outside.iter().any(|factor| factor.is_bad(self, at));
                     out
                 })?
             }
@@ -239,24 +241,27 @@ impl Court<'_> {
         Some(Tensor { axes, shape, values })
     }
 
-    /// The factors of a summand that do not depend on the axis, and whether each divides: they may leave the sum, also one
-    /// of nothing.
-    fn factors_outside(&self, summand: NodeId, axis: AxisId) -> Vec<(NodeId, bool)> {
-        let (mut out, mut waiting) = (Vec::new(), vec![(summand, axis, false)]);
-        while let Some((id, axis, divides)) = waiting.pop() {
-            let args = self.graph.args(id);
-            if !self.graph.node(id).axes.contains(axis) {
-                out.push((id, divides));
+    /// The factors of a summand that do not depend on the axis: they may leave the sum, also one of nothing.
+    fn factors_outside(&self, summand: NodeId, axis: AxisId) -> Vec<Outside> {
+        let whole = Outside { factor: summand, divides: false, moved: false };
+        let (mut out, mut waiting) = (Vec::new(), vec![(whole, axis)]);
+        while let Some((of, axis)) = waiting.pop() {
+            let args = self.graph.args(of.factor);
+            if !self.graph.node(of.factor).axes.contains(axis) {
+                out.push(of);
                 continue;
             }
-            match self.graph.op(id) {
-                Op::Map(MapOp::Mul) => waiting.extend(args.iter().map(|a| (*a, axis, divides))),
-                Op::Map(MapOp::Div) => waiting.extend([(args[0], axis, divides), (args[1], axis, !divides)]),
-                Op::Map(MapOp::Neg | MapOp::Pow | MapOp::Sqrt) => waiting.push((args[0], axis, divides)),
-                Op::Map(MapOp::Recip) => waiting.push((args[0], axis, !divides)),
-                // Another name of the axis.
-                Op::At(of) if *self.graph.op(args[1]) == Op::Iota(axis) => {
-                    waiting.push((args[0], *of, divides))
+            let part = |n: usize| Outside { factor: args[n], ..of };
+            let divisor = |n: usize| Outside { divides: !of.divides, ..part(n) };
+            match self.graph.op(of.factor) {
+                Op::Map(MapOp::Mul) => waiting.extend([(part(0), axis), (part(1), axis)]),
+                Op::Map(MapOp::Div) => waiting.extend([(part(0), axis), (divisor(1), axis)]),
+                Op::Map(MapOp::Neg | MapOp::Pow | MapOp::Sqrt) => waiting.push((part(0), axis)),
+                Op::Map(MapOp::Recip) => waiting.push((divisor(0), axis)),
+                // Another name of the axis, or another place along others.
+                Op::At(named) if *self.graph.op(args[1]) == Op::Iota(axis) => waiting.push((part(0), *named)),
+                Op::At(named) if *named != axis && self.graph.node(args[0]).axes.contains(axis) => {
+                    waiting.push((Outside { moved: true, ..part(0) }, axis));
                 }
                 Op::Map(_) | Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) => {}
                 Op::Extent(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
@@ -296,6 +301,29 @@ impl Court<'_> {
             out = Some(out.map_or(value, |o: Range| o.or(value)));
         }
         out.unwrap_or(Range::OUTSIDE).of(&[index])
+    }
+}
+
+/// A factor that may leave a sum.
+#[derive(Clone, Copy, Debug)]
+struct Outside {
+    factor: NodeId,
+    /// Whether it divides.
+    divides: bool,
+    /// Whether it is read at another place, any as far as the judge knows.
+    moved: bool,
+}
+
+impl Outside {
+    /// Whether a product with it may be no number, or may be none where it divides.
+    fn is_bad(self, court: &Court<'_>, at: &[usize]) -> bool {
+        let is_bad = |value: &Range| !value.is_finite() || self.divides && value.lo <= 0.0 && value.hi >= 0.0;
+        let values = &court.tensors[self.factor.index()].values;
+        if self.moved || values.is_empty() {
+            values.iter().any(is_bad)
+        } else {
+            is_bad(&court.read(self.factor, at))
+        }
     }
 }
 

@@ -131,6 +131,9 @@ fn compile_text(text: &str) -> Result<Graph, String> {
     salient::lower(&sources, &Options::default()).map(|l| l.graph).map_err(|e| e.to_string())
 }
 
+/// What the language says of an index that no axis of that length has.
+const ALWAYS_OUTSIDE: &str = "is outside an axis";
+
 /// The program as written and as it is fused read back as what they are, and what reads back gives the same.
 fn read_back(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
     let fused = salient::optimise(&trial.graph, &Options::default()).graph;
@@ -144,8 +147,11 @@ fn read_back(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
             continue;
         }
         let text = print(graph);
-        let again =
-            compile_text(&text).map_err(|e| fail(format!("{name}, does not read back: {e}\n{text}")))?;
+        let again = match compile_text(&text) {
+            // The language says at once what a graph made by hand says in every call.
+            Err(e) if e.contains(ALWAYS_OUTSIDE) && trial.judged(None).is_ok() => continue,
+            again => again.map_err(|e| fail(format!("{name}, does not read back: {e}\n{text}")))?,
+        };
         // What is simplified when it is read is so once and for all.
         let second = print(&again);
         let third = compile_text(&second).map(|g| print(&g));
@@ -199,15 +205,12 @@ fn over_calls(trial: &Trial, ways: &[Way]) -> Result<Report, Failure> {
             let fresh = without_states(&trial.graph, &call);
             give(&mut call, &held);
             let explicit = call.run(&model);
-            if session.is_none() {
-                let weights = Weights::from(&params);
-                session = Some(
-                    model
-                        .session(&fresh, weights)
-                        .map_err(|e| fail(Kind::Refused, format!("a session of call {n}: {e}")))?,
-                );
-            }
-            let step = session.as_mut().expect("just made").step(&fresh);
+            // What parameters alone refuse, making the session refuses.
+            let made = match session.take() {
+                Some(made) => Ok(made),
+                None => model.session(&fresh, Weights::from(&params)),
+            };
+            let step = made.and_then(|made| session.insert(made).step(&fresh));
             let explicit = match (explicit, step) {
                 (Ok(explicit), Ok(step)) => {
                     for (name, array) in explicit.iter() {

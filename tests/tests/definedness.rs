@@ -527,6 +527,20 @@ fn a_factor_of_a_sum_of_nothing_is_not_read() {
     gives(program, &[&s[..], &[("x", "[[], []]"), ("w", "[[]]")]].concat(), "[[0], [0]]");
 }
 
+/// The same where the value that is read is itself read at another place.
+#[test]
+fn an_index_of_what_is_the_same_everywhere_is_looked_at() {
+    let program = "model m(x: f32[T], c: i64[T], s: f32[S]) -> (y: f32[T]) {
+                       let same[t, j: S] = tanh(x[t]) * 0.0 + x[t]
+                       let picked[t] = same[t, c[t]]
+                       let y[t: T] = if t + 1 < T then picked[t + 1] else 0.0
+                       return y
+                   }";
+    let inputs = [("x", "[1, 2, 3]"), ("s", "[0, 0]")];
+    gives(program, &[&inputs[..], &[("c", "[9, 1, 0]")]].concat(), "[2, 3, 0]");
+    fails(program, &[&inputs[..], &[("c", "[0, 1, -1]")]].concat(), "index -1 is outside");
+}
+
 /// A view of a view is one only if its index is looked at all the same.
 #[test]
 fn each_index_of_a_view_of_views_is_looked_at() {
@@ -535,6 +549,9 @@ fn each_index_of_a_view_of_views_is_looked_at() {
         ("let of[s: S] = x[S - 1 - max(s, 0)]", "of[c[t]]"),
         ("let at[s: S] = max(s - 1, 0)", "x[at[c[t]]]"),
         ("let far[s: S] = s <= 1", "(if far[c[t]] then x[0] else x[1])"),
+        ("let same[s: S] = x[0]", "same[c[t]]"),
+        ("let one[s: S] = 1.0", "(one[c[t]] * 7.0)"),
+        ("let zero[s: S] = 0.0 * x[s]", "(zero[c[t]] + 7.0)"),
     ] {
         let program = format!(
             "model m(x: f32[S], c: i64[T]) -> (y: f32[T]) {{
@@ -547,4 +564,94 @@ fn each_index_of_a_view_of_views_is_looked_at() {
         gives(&program, &[x, ("c", "[1, 0]")], "[7, 7]");
         fails(&program, &[x, ("c", "[1, -1]")], "index -1 is outside");
     }
+}
+
+/// One index for a row of which a choice needs some positions: the first of them need not be among those.
+#[test]
+fn an_index_of_a_whole_row_is_looked_at_where_any_position_of_the_row_needs_it() {
+    for condition in ["made[f]", "f % 2 == 0", "made[f] and ids[t] > 0", "f < D - 1"] {
+        let program = format!(
+            "model m(ids: i64[T], made: bool[D], table: f32[S, D]) -> (y: f32[T, D]) {{
+                 let y[t, f] = if {condition} then 0.0 else table[ids[t], f]
+                 return y
+             }}"
+        );
+        let made = ("made", "[true, false, true, false, true, true, true, true, true, false]");
+        let table = ("table", "[[1, 1, 1, 1, 1, 1, 1, 1, 1, 1]]");
+        fails(&program, &[made, table, ("ids", "[0, 1]")], "index 1 is outside");
+    }
+}
+
+/// What one result repeats along an axis without positions, another one reads all the same.
+#[test]
+fn a_value_that_nothing_repeats_is_used_by_its_other_readers() {
+    let program =
+        "model m(keys: f32[H, E], ids: i64[T], at: i64[2], s: f32[S]) -> (y: f32[2, T], z: f32[T, 2, S]) {
+                       let picked[t, i: 2] = keys[at[i], ids[t]]
+                       let most[t: T] = max[h: H](keys[h, ids[t]])
+                       let y[i: 2, t] = picked[t, at[i]] + most[T - 1 - t]
+                       let z[t, i, j: S] = picked[t, i] + most[t]
+                       return y, z
+                   }";
+    let keys = [("keys", "[[1, 2], [3, 4]]"), ("at", "[1, 1]")];
+    for s in ["[]", "[1]"] {
+        fails(program, &[&keys[..], &[("ids", "[0, 5]"), ("s", s)]].concat(), "index 5 is outside");
+        gives(program, &[&keys[..], &[("ids", "[0, 1]"), ("s", s)]].concat(), "[[7, 7], [7, 7]]");
+    }
+}
+
+/// A sum that one result repeats, and of which another one has nothing.
+#[test]
+fn a_sum_that_is_repeated_is_looked_at_where_there_is_something_to_repeat() {
+    let program = "model m(q: f32[4, T, E], s: f32[S]) -> (z: f32[S], y: f32[T, T + 1, 4]) {
+                       let sums[a, p: T + 1] = sum[e](q[a, (p), e])
+                       let y[i: T, p, a] = sums[a, p]
+                       return s, y
+                   }";
+    for s in ["[]", "[1]"] {
+        fails(program, &[("q", "[[[1]], [[1]], [[1]], [[1]]]"), ("s", s)], "index 1 is outside");
+    }
+}
+
+/// A sum that a product reads by two views, of which some rows are read.
+#[test]
+fn a_value_behind_a_product_of_which_rows_are_picked_is_looked_at() {
+    let program = "model m(y: f32[S, D], u: f32[T, 2, D / 2], ids: i64[T], at: i64[T, T]) -> (y: f32[T, T]) {
+                       let sums[k, h, e] = sum[i](u[at[i, k], h, e])
+                       let s[j, k] = sum[d: D](y[j, d] * sums[k, d / (D / 2), d % (D / 2)])
+                       let y_out[i, k] = s[ids[i], k]
+                       return y_out
+                   }";
+    let tensors = [("y", "[[1, 2], [3, 4]]"), ("u", "[[[1], [2]], [[3], [4]]]"), ("ids", "[0, 1]")];
+    gives(program, &[&tensors[..], &[("at", "[[0, 1], [1, 0]]")]].concat(), "[[16, 16], [36, 36]]");
+    fails(program, &[&tensors[..], &[("at", "[[0, 7], [1, 0]]")]].concat(), "index 7 is outside");
+}
+
+/// A score of one value at two places, its own and the key's: what is computed once for the row is that of the row alone.
+#[test]
+fn what_a_score_reads_at_the_row_and_at_the_key_is_computed_for_each() {
+    let program = "model m(x: f32[T, E], v: f32[T, D]) -> (y: f32[T, D]) {
+                       let a[t] = tanh(mean(x[t, :])) / 2.0
+                       let s[i, j] = a[i] / (a[j] * a[j] + 1.0)
+                       let p = softmax(s)
+                       let y[i, d] = sum[j](p[i, j] * v[j, d])
+                       return y
+                   }";
+    let rows: Vec<String> =
+        (0..70).map(|n| format!("[{}, {}]", f64::from(n) / 8.0 - 4.0, f64::from(n) / 8.0 - 5.0)).collect();
+    let x: Vec<f64> = (0..70).map(|n| f64::from(n) / 8.0 - 4.5).collect();
+    let a: Vec<f64> = x.iter().map(|x| x.tanh() / 2.0).collect();
+    let value = |j: usize, d: usize| if (j + d).is_multiple_of(3) { 1.0 } else { -0.5 };
+    let values: Vec<String> = (0..70).map(|j| format!("[{}, {}]", value(j, 0), value(j, 1))).collect();
+    let expected: Vec<String> = a
+        .iter()
+        .map(|ai| {
+            let w: Vec<f64> = a.iter().map(|aj| (ai / (aj * aj + 1.0)).exp()).collect();
+            let total: f64 = w.iter().sum();
+            let of = |d: usize| w.iter().enumerate().map(|(j, w)| w * value(j, d)).sum::<f64>() / total;
+            format!("[{}, {}]", of(0), of(1))
+        })
+        .collect();
+    let list = |rows: &[String]| format!("[{}]", rows.join(", "));
+    gives(program, &[("x", &list(&rows)), ("v", &list(&values))], &list(&expected));
 }

@@ -108,7 +108,10 @@ pub fn demanded(
                     inner.cut.insert(*axis);
                 }
                 // Where the axis has positions, so have those that its index runs along.
-                let along = own.iter().filter(|a| !new.contains(*a) || g.node(args[0]).axes.contains(*a));
+                let tensor = &g.node(args[0]).axes;
+                let is_read =
+                    |a: &AxisId| !tensor.contains(*axis) || !new.contains(*a) || tensor.contains(*a);
+                let along = own.iter().filter(is_read);
                 note(&mut least, args[0], &along.collect(), inner);
             }
         }

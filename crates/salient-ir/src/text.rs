@@ -45,6 +45,8 @@ type Env = BTreeMap<AxisId, String>;
 struct Printer<'a> {
     g: &'a Graph,
     names: Names,
+    /// The name of each axis.
+    axes: Vec<String>,
     /// The order in which a node's line lists its axes.
     order: Vec<Vec<AxisId>>,
     lines: Lines,
@@ -58,14 +60,16 @@ fn has_line(op: &Op) -> bool {
     }
 }
 
+/// The views of what is the same everywhere along the axis of the index.
+fn views_of_repeated(g: &Graph) -> BTreeSet<NodeId> {
+    g.ids().filter(|id| matches!(g.op(*id), Op::At(_)) && !repeated(g, *id).is_empty()).collect()
+}
+
 /// The parts of concatenations in which the part's axis stands in the index of a view only, and not where the length of
 /// an axis could be read off.
-fn views_with_lines(g: &Graph) -> BTreeSet<NodeId> {
+fn parts_with_lines(g: &Graph) -> BTreeSet<NodeId> {
     let mut out = BTreeSet::new();
     for id in g.ids() {
-        if matches!(g.op(id), Op::At(_)) && !repeated(g, id).is_empty() {
-            out.insert(id);
-        }
         let Op::Concat(_, parts) = g.op(id) else { continue };
         for (arg, part) in g.args(id).into_iter().zip(parts) {
             if matches!(g.op(arg), Op::At(_)) && g.node(arg).axes.contains(*part) && !shows(g, arg, *part) {
@@ -109,6 +113,18 @@ fn shows(g: &Graph, mut id: NodeId, mut axis: AxisId) -> bool {
     g.node(id).axes.contains(axis)
 }
 
+fn is_view_of_view(g: &Graph, id: NodeId) -> bool {
+    matches!(g.op(id), Op::At(_)) && matches!(g.op(g.args(id)[0]), Op::At(_))
+}
+
+/// Whether a view of a view is read back as one view: its index is the name of an axis, or is checked in the other one too.
+fn is_one_view(g: &Graph, id: NodeId) -> bool {
+    let Op::At(axis) = g.op(id) else { return false };
+    let [of, index] = g.args(id)[..] else { return false };
+    let is_name = matches!(g.op(index), Op::Iota(to) if g.extent(*to) == g.extent(*axis));
+    is_name || stays_checked(g, of, *axis)
+}
+
 /// Words of an index that are written out in place, at most; a larger one goes by the name of its line.
 const LONGEST: usize = 64;
 /// The same for a view of views, each of which is written into the next.
@@ -116,9 +132,11 @@ const LONGEST_VIEW: usize = 1 << 12;
 
 /// Which values have a line of their own, and which of them go by its name.
 struct Lines {
-    /// Views with a line: parts of a concatenation that would not show how long they are, what would be too long, and what
-    /// another view reads at an index that it does not check itself.
+    /// Views that go by the name of their line: of what is repeated, and what would be too long.
     views: BTreeSet<NodeId>,
+    /// Views with a line for some of their readers: concatenations of which they are parts that would not show how long they are,
+    /// and views at an index that would not be checked if it were written into them.
+    named: BTreeSet<NodeId>,
     /// Whether an index goes by the name of its line.
     by_name: Vec<bool>,
     /// Whether a value is written out, of indices and dimensions alone.
@@ -126,8 +144,14 @@ struct Lines {
 }
 
 impl Lines {
+    /// Whether a view has a line.
+    fn is_view(&self, id: NodeId) -> bool {
+        self.views.contains(&id) || self.named.contains(&id)
+    }
+
     fn of(g: &Graph) -> Lines {
-        let mut lines = Lines { views: views_with_lines(g), by_name: Vec::new(), of_indices: Vec::new() };
+        let (views, named) = (views_of_repeated(g), parts_with_lines(g));
+        let mut lines = Lines { views, named, by_name: Vec::new(), of_indices: Vec::new() };
         let mut words: Vec<usize> = Vec::with_capacity(g.len());
         for id in g.ids() {
             let args = g.args(id);
@@ -139,15 +163,12 @@ impl Lines {
                     by_name = length > LONGEST;
                     of_indices = !by_name && args.iter().all(|a| lines.of_indices[a.index()]);
                 }
-                Op::At(axis) if !lines.views.contains(&id) => {
-                    // Written into another view, it would take the check of this index with it.
-                    let is_name = matches!(g.op(args[1]), Op::Iota(to) if g.extent(*to) == g.extent(*axis));
-                    let is_view = matches!(g.op(args[0]), Op::At(_)) && !lines.views.contains(&args[0]);
-                    if is_view && !is_name && !stays_checked(g, args[0], *axis) {
-                        lines.views.insert(args[0]);
-                        words[args[0].index()] = 1;
+                Op::At(_) if !lines.views.contains(&id) => {
+                    let [mut of, index] = [0, 1].map(|n| words[args[n].index()]);
+                    if is_view_of_view(g, id) && !is_one_view(g, id) {
+                        lines.named.insert(args[0]);
+                        of = 1;
                     }
-                    let [of, index] = [0, 1].map(|n| words[args[n].index()]);
                     length = of.saturating_mul(1 + index);
                     if length > LONGEST_VIEW {
                         lines.views.insert(id);
@@ -214,7 +235,7 @@ fn names(g: &Graph, written: &Lines) -> Names {
             names[id.index()] = Some(params[*n].clone());
         }
     }
-    let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id)) || written.views.contains(id)).collect();
+    let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id)) || written.is_view(*id)).collect();
     for id in &lines {
         if let Some(name) = &g.node(*id).name {
             // A value without axes is written without brackets: its name must not be that of an index.
@@ -250,10 +271,42 @@ fn names(g: &Graph, written: &Lines) -> Names {
     Names { nodes: names, parts, inputs, params }
 }
 
+/// The axes' own names, where no two of a name meet in one line.
+fn axis_names(g: &Graph, written: &Lines) -> Vec<String> {
+    let mut names: Vec<String> = g.axes().map(|(_, axis)| axis.name.to_string()).collect();
+    let mut taken: HashSet<String> = names.iter().cloned().collect();
+    let ports = g.inputs().iter().chain(g.params()).map(|p| p.axes.clone());
+    let outputs = g.outputs().iter().map(|o| o.axes.clone());
+    let lines = g.ids().filter(|id| has_line(g.op(*id)) || written.is_view(*id)).map(|id| {
+        let bound = match g.op(id) {
+            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
+            Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
+        };
+        let own = g.node(id).axes.iter();
+        own.chain(bound.filter(|axis| !g.node(id).axes.contains(*axis))).collect()
+    });
+    for line in ports.chain(outputs).chain(lines) {
+        let line: Vec<AxisId> = line;
+        for (n, axis) in line.iter().enumerate() {
+            let is_met = |other: &AxisId| other != axis && names[other.index()] == names[axis.index()];
+            if line[..n].iter().any(is_met) {
+                let stem = &g.axis(*axis).name;
+                let free = (1..).map(|n| format!("{stem}.{n}")).find(|name| !taken.contains(name));
+                let free = free.expect("numbers do not end");
+                taken.insert(free.clone());
+                names[axis.index()] = free;
+            }
+        }
+    }
+    names
+}
+
 impl<'a> Printer<'a> {
     fn new(g: &'a Graph) -> Printer<'a> {
         let lines = Lines::of(g);
-        let mut p = Printer { g, names: names(g, &lines), order: vec![Vec::new(); g.len()], lines };
+        let (names, axes) = (names(g, &lines), axis_names(g, &lines));
+        let mut p = Printer { g, names, axes, order: vec![Vec::new(); g.len()], lines };
         p.choose_orders();
         p
     }
@@ -446,7 +499,7 @@ impl<'a> Printer<'a> {
     }
 
     fn axis_name(&self, axis: AxisId) -> String {
-        self.g.axis(axis).name.to_string()
+        self.axes[axis.index()].clone()
     }
 
     /// `[i, j: T]`: the extent is written where no operand shows it.
@@ -520,7 +573,7 @@ impl<'a> Printer<'a> {
 
     /// Whether a node has a line of its own here.
     fn has_line(&self, id: NodeId) -> bool {
-        has_line(self.g.op(id)) || self.lines.views.contains(&id)
+        has_line(self.g.op(id)) || self.lines.is_view(id)
     }
 
     /// What has a line that repeats it along an axis, at an index of that axis.
@@ -547,6 +600,13 @@ impl<'a> Printer<'a> {
         }
         let mut inner = env.clone();
         inner.insert(axis, index);
+        // As it is read back: a view that is written into another one.
+        if let Op::At(axis) = self.g.op(args[0])
+            && !self.lines.views.contains(&args[0])
+            && is_one_view(self.g, id)
+        {
+            return self.view(args[0], *axis, &inner, seen);
+        }
         self.usage(args[0], &inner, seen)
     }
 
@@ -559,7 +619,7 @@ impl<'a> Printer<'a> {
                 None => format!("({dim})"),
             },
             Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis)),
-            Op::At(axis) if !self.lines.views.contains(&id) => self.view(id, *axis, env, seen),
+            Op::At(axis) if !self.lines.is_view(id) => self.view(id, *axis, env, seen),
             Op::Input(_)
             | Op::Param(_)
             | Op::Map(_)

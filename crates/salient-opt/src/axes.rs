@@ -308,6 +308,18 @@ impl<'a> Renamer<'a> {
             | Op::CumSum(_)
             | Op::Fused(..) => false,
         };
+        if !self.g.node(x).axes.contains(axis) {
+            let of = self.inner(x, subst, None);
+            if renames || self.bounds.is_inside(at, axis) {
+                return of;
+            }
+            // The index of what is the same everywhere is looked at too.
+            let group = self.groups.by_extent[self.g.extent(axis)];
+            let others = self.b.node(of).axes.clone();
+            let mut free = (0..).map(|rank| self.axis(group, axis, rank));
+            let bound = free.find(|a| !others.contains(*a)).expect("ranks do not end");
+            return self.add(Op::At(bound), &[of, index]);
+        }
         // A view of a view may be one, if the index is checked against the axis all the same.
         let one = (self.transparent[x.index()] || self.places(x, axis))
             && (demand::stays_checked(self.g, x, axis) || self.bounds.is_inside(at, axis));

@@ -327,7 +327,7 @@ impl Known {
     }
 
     /// Whether an index is proved to be a position of the axis wherever it has a value.
-    fn is_inside(&self, index: &Facts, axis: AxisId) -> bool {
+    pub(crate) fn is_inside(&self, index: &Facts, axis: AxisId) -> bool {
         let last = self.extent(axis) - &Dim::constant(1);
         let filled = || index.axes.as_slice().iter().map(|a| self.extent(*a));
         let affine = index.affine.as_ref().is_some_and(|at| {

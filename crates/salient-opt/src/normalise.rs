@@ -58,7 +58,15 @@ impl Normaliser<'_> {
             Op::Extent(dim) => self.extent(dim),
             Op::Map(op) => self.map(*op, args),
             Op::Reduce(op, axis) => self.along(Tag::Reduce(*op), *axis, args),
-            Op::At(axis) => self.along(Tag::At, *axis, args),
+            Op::At(axis) => {
+                let known = &self.classes.analysis;
+                let [of, index] = [0, 1].map(|n| &self.classes[args[n]].data);
+                // What is the same everywhere along the axis is so at any of its positions.
+                if !of.axes.contains(*axis) && known.is_inside(index, *axis) {
+                    return args[0];
+                }
+                self.along(Tag::At, *axis, args)
+            }
             Op::Concat(axis, parts) => {
                 let mut children = vec![self.axis(*axis)];
                 children.extend(parts.iter().map(|p| self.axis(*p)));

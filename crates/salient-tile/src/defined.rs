@@ -31,6 +31,8 @@ pub(crate) struct Defined {
     partial: Vec<bool>,
     /// Of a node of which every element reaches an output outside of any choice: the axes that must have positions for that.
     demanded: Vec<Option<AxisSet>>,
+    /// Of those the axes that may have none although an output has elements.
+    missing: Vec<Option<AxisSet>>,
     /// Whether such a node is in the expression of a node.
     may_report: Vec<bool>,
     /// Arms of choices that are defined wherever the choice takes them.
@@ -43,19 +45,24 @@ impl Defined {
         self.may_report[id.index()]
     }
 
-    /// Whether every element of a node reaches an output outside of any choice.
+    /// Whether every element of a node reaches an output outside of any choice, where any output has elements.
     pub(crate) fn is_demanded(&self, id: NodeId) -> bool {
-        self.demanded[id.index()].is_some()
+        self.missing[id.index()].as_ref().is_some_and(AxisSet::is_empty)
     }
 
-    /// The node itself, if it is demanded.
+    /// The node itself, if it is demanded where the axes have positions that it needs.
     pub(crate) fn demanding(&self, id: NodeId) -> Option<NodeId> {
-        self.is_demanded(id).then_some(id)
+        self.demanded[id.index()].is_some().then_some(id)
     }
 
     /// The axes that must have positions for a demanded node to be used: those along which what uses it repeats it.
     pub(crate) fn needs(&self, demanded: NodeId) -> AxisSet {
         self.demanded[demanded.index()].clone().unwrap_or_default()
+    }
+
+    /// Whether readers of a node that is stored need not look at what it reads: it reports itself, or has been checked.
+    pub(crate) fn is_settled(&self, g: &Graph, id: NodeId) -> bool {
+        is_whole(g.op(id)) || self.may_be_stored(id)
     }
 
     /// Whether an element-wise node may be computed for all positions at once.
@@ -118,7 +125,13 @@ struct Analysis<'g> {
 impl<'g> Analysis<'g> {
     /// The analysis of a graph of which some nodes are taken to be used as outputs are.
     fn of(g: &'g Graph, used: &BTreeSet<NodeId>) -> Analysis<'g> {
-        let known = Defined { demanded: demanded(g, used), ..Defined::default() };
+        let demanded = demanded(g, used);
+        // Where any output has elements, the axes have positions that all of them have.
+        let has = |axes: &[AxisId], axis| axes.iter().any(|own| g.extent(*own) == g.extent(axis));
+        let may_miss = |axis: &AxisId| !used.is_empty() || !g.outputs().iter().all(|o| has(&o.axes, *axis));
+        let missing =
+            demanded.iter().map(|needs| needs.as_ref().map(|n| n.iter().filter(may_miss).collect()));
+        let known = Defined { missing: missing.collect(), demanded, ..Defined::default() };
         let (domains, large) = (Vec::with_capacity(g.len()), BTreeMap::new());
         let mut out = Analysis { g, terms: Terms::new(g), domains, large, known };
         for id in g.ids() {
@@ -128,6 +141,7 @@ impl<'g> Analysis<'g> {
             let inside = !is_whole(g.op(id)) && g.args(id).iter().any(reads);
             out.known.partial.push(!domain.is_empty());
             out.known.may_report.push(!domain.is_empty() || inside);
+            // What is demanded in any case reports itself.
             out.domains.push(if out.known.is_demanded(id) { Domain::new() } else { domain });
         }
         out
@@ -272,7 +286,7 @@ impl<'g> Analysis<'g> {
         let (g, known) = (self.g, &self.known);
         let mut open = BTreeSet::new();
         let mut seen = vec![false; g.len()];
-        let mut stack: Vec<NodeId> = g.ids().filter(|id| known.is_demanded(*id)).collect();
+        let mut stack: Vec<NodeId> = g.ids().filter(|id| known.demanding(*id).is_some()).collect();
         while let Some(id) = stack.pop() {
             let is_silent = is_whole(g.op(id)) && !known.is_demanded(id);
             if std::mem::replace(&mut seen[id.index()], true) || is_silent && !self.is_open(id) {

@@ -6,7 +6,7 @@
 
 use crate::index::{Bound, Env};
 use crate::kernel::{Base, Check};
-use crate::strip::{Strip, both};
+use crate::strip::{LANE, Strip, both};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
 use salient_vector::{Builder, I32, Mask};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ type Lanes = Option<Mask>;
 struct Use {
     env: Env,
     lanes: Lanes,
+    /// Whether some of the lanes may be among them and others not.
+    differ: bool,
     reported: Option<NodeId>,
 }
 
@@ -46,7 +48,10 @@ impl Used {
         let needs = |of: &Use| of.reported.map(|demanded| defined.needs(demanded));
         match uses.iter_mut().find(|known| known.env == new.env && needs(known) == needs(&new)) {
             None => uses.push(new),
-            Some(known) => known.lanes = known.lanes.zip(new.lanes).map(|(a, c)| b.or(a, c)),
+            Some(known) => {
+                known.lanes = known.lanes.zip(new.lanes).map(|(a, c)| b.or(a, c));
+                known.differ |= new.differ;
+            }
         }
     }
 }
@@ -56,7 +61,7 @@ impl Strip<'_, '_> {
     /// only what is demanded itself.
     pub(crate) fn report(&mut self, b: &mut Builder, id: NodeId, env: &Env, demanded: Option<NodeId>) {
         let mut uses = Used::default();
-        uses.by(b, self, id, &Use { env: env.clone(), lanes: None, reported: demanded });
+        uses.by(b, self, id, &Use { env: env.clone(), lanes: None, differ: false, reported: demanded });
         // Users have greater ids than what they use.
         while let Some((id, of)) = uses.of.pop_last() {
             for one in of {
@@ -65,9 +70,10 @@ impl Strip<'_, '_> {
         }
     }
 
-    /// Whether a node is not computed by the strip but read.
+    /// Whether a node is not computed by the strip but read, and another kernel reports for it.
     fn is_known(&self, id: NodeId) -> bool {
-        self.held.contains_key(&id) || self.scope.stored.contains_key(&id)
+        let settled = || self.scope.defined.is_settled(self.scope.graph, id);
+        self.held.contains_key(&id) || self.scope.stored.contains_key(&id) && settled()
     }
 
     fn report_one(&mut self, b: &mut Builder, id: NodeId, of: &Use, uses: &mut Used) {
@@ -85,7 +91,8 @@ impl Strip<'_, '_> {
                     let taken = self.truth(b, args[0], &of.env);
                     let taken = if arm == 1 { taken } else { b.not(taken) };
                     let lanes = Some(both(b, of.lanes, taken));
-                    uses.by(b, self, args[arm], &Use { lanes, ..of.clone() });
+                    let differ = of.differ || self.differs(args[0], &of.env);
+                    uses.by(b, self, args[arm], &Use { lanes, differ, ..of.clone() });
                 }
             }
             Op::Map(_) => args.iter().for_each(|a| uses.by(b, self, *a, of)),
@@ -93,7 +100,8 @@ impl Strip<'_, '_> {
             Op::Concat(axis, parts) => {
                 for (env, within, arg) in self.parts(b, *axis, parts, &args, &of.env) {
                     let lanes = Some(both(b, of.lanes, within));
-                    uses.by(b, self, arg, &Use { env, lanes, ..of.clone() });
+                    let differ = of.differ || self.bound_differs(&of.env[axis]);
+                    uses.by(b, self, arg, &Use { env, lanes, differ, ..of.clone() });
                 }
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
@@ -111,6 +119,7 @@ impl Strip<'_, '_> {
     ) {
         uses.by(b, self, index, of);
         let env = self.under_view(b, axis, index, &of.env);
+        let mut differ = of.differ;
         let lanes = match &env[&axis] {
             Bound::Poly(_) => of.lanes,
             bound @ (Bound::Loose(_) | Bound::Vector(_)) => {
@@ -124,16 +133,38 @@ impl Strip<'_, '_> {
                         let some = b.gt(extent, zero);
                         outside = b.and(outside, some);
                     }
-                    self.note_outside(b, tensor, axis, at, outside);
+                    self.note_outside(b, tensor, axis, at, (outside, of.differ));
                 }
+                differ |= self.bound_differs(bound);
                 Some(both(b, of.lanes, inside))
             }
         };
-        uses.by(b, self, tensor, &Use { env, lanes, reported: of.reported });
+        uses.by(b, self, tensor, &Use { env, lanes, differ, reported: of.reported });
     }
 
-    /// Notes an index that leaves its axis in lanes where it is used.
-    fn note_outside(&mut self, b: &mut Builder, tensor: NodeId, axis: AxisId, index: I32, outside: Mask) {
+    /// Whether a value may differ from lane to lane.
+    fn differs(&self, id: NodeId, env: &Env) -> bool {
+        self.scope.graph.node(id).axes.iter().any(|axis| self.bound_differs(&env[&axis]))
+    }
+
+    fn bound_differs(&self, bound: &Bound) -> bool {
+        match bound {
+            Bound::Poly(at) | Bound::Loose(at) => {
+                at.linear_in(LANE).is_none_or(|(slope, _)| slope.as_constant() != Some(0))
+            }
+            Bound::Vector(index) => self.even(*index).is_none(),
+        }
+    }
+
+    /// Notes an index that leaves its axis in lanes where it is used, and whether those may be some of the lanes alone.
+    fn note_outside(
+        &mut self,
+        b: &mut Builder,
+        tensor: NodeId,
+        axis: AxisId,
+        index: I32,
+        (outside, differ): (Mask, bool),
+    ) {
         let g = self.scope.graph;
         let name = self.scope.names[tensor.index()].clone().unwrap_or_else(|| "a tensor".to_owned());
         self.scope.checks.push(Check {
@@ -145,10 +176,10 @@ impl Strip<'_, '_> {
         self.written.push(Base::Status);
         let cell = self.pointer(b, Base::Status, &Dim::constant(0));
         let (site, nowhere, one) = (b.i32(site), b.i32(0), b.int(1));
-        // Of several lanes that leave the axis any one is told.
+        // Of several lanes that leave the axis any one is told; a store of one element is that of the first lane.
         let place = match self.even(index) {
-            Some(_) => cell.at_start().one(),
-            None => cell.at_start().indexed(nowhere, one),
+            Some(_) if !differ => cell.at_start().one(),
+            Some(_) | None => cell.at_start().indexed(nowhere, one),
         };
         b.store(place.masked(outside), site);
         b.store(place.plus(1).masked(outside), index);

@@ -109,9 +109,28 @@ fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &str) -> bool {
     g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(Bound::Poly(d)) if d.mentions(row)))
 }
 
+/// What a score reads under a view: at another place than its own, so that what is stored for the row is not its value.
+fn read_elsewhere(m: &Maker<'_, '_>, score: NodeId) -> BTreeSet<NodeId> {
+    let g = m.scope.graph;
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![(score, false)]);
+    while let Some((id, moved)) = stack.pop() {
+        if m.scope.stored.contains_key(&id) || !seen.insert((id, moved)) {
+            continue;
+        }
+        if moved {
+            found.insert(id);
+        }
+        let is_view =
+            |n: usize| matches!(g.op(id), Op::At(_)) && n == 0 || matches!(g.op(id), Op::Concat(..));
+        stack.extend(g.args(id).into_iter().enumerate().map(|(n, arg)| (arg, moved || is_view(n))));
+    }
+    found
+}
+
 /// The greatest parts of an expression that are dear and the same for every key.
 fn find(m: &Maker<'_, '_>, score: NodeId, env: &Env, rows: &Rows<'_>) -> BTreeSet<NodeId> {
     let g = m.scope.graph;
+    let elsewhere = read_elsewhere(m, score);
     let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![score]);
     while let Some(id) = stack.pop() {
         if m.scope.stored.contains_key(&id) || !matches!(g.op(id), Op::Map(_)) || !seen.insert(id) {
@@ -123,7 +142,11 @@ fn find(m: &Maker<'_, '_>, score: NodeId, env: &Env, rows: &Rows<'_>) -> BTreeSe
             }
             Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
         });
-        if !fixed || g.node(id).dtype != DType::F32 || m.scope.defined.may_report(id) {
+        if !fixed
+            || elsewhere.contains(&id)
+            || g.node(id).dtype != DType::F32
+            || m.scope.defined.may_report(id)
+        {
             stack.extend(g.args(id));
         } else if is_dear(m, id) {
             found.insert(id);

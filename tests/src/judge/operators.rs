@@ -69,6 +69,10 @@ fn quotient(a: Range, b: Range) -> Range {
         out.nan = true;
         out.wild = true;
     }
+    // The corners say nothing of what lies between infinities: a number over an infinity is zero.
+    if infinite(b) && a.is_number() && !(a.lo == a.hi && a.lo.is_infinite()) {
+        (out.lo, out.hi) = (out.lo.min(0.0), out.hi.max(0.0));
+    }
     out
 }
 
@@ -159,6 +163,7 @@ fn select(args: &[Range]) -> Range {
         None => yes.or(no),
     };
     out.wild |= condition.wild;
+    out.contracted |= condition.contracted;
     out.fault = out.fault.max(condition.fault);
     out
 }

@@ -77,13 +77,30 @@ impl<'a> Lowerer<'a, '_> {
     /// A reading of a reading is one reading: indices are put into indices, down to where a value is computed. It stays two where
     /// the outer index would not be checked any more.
     pub(super) fn replaced(&mut self, node: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
-        self.replaced_in(node, with, false, &mut HashMap::new())
+        let free = self.b.node(node).axes.clone();
+        let done = self.replaced_in(node, with, false, &mut HashMap::new());
+        // A value that is the same everywhere along an axis has no place at an index outside of it all the same.
+        let unseen = with.iter().filter(|(axis, index)| !free.contains(*axis) && !self.fits(*index, *axis));
+        let unseen: Vec<_> = unseen.copied().collect();
+        unseen.into_iter().fold(done, |node, (axis, index)| {
+            self.b.add(Op::At(axis), &[node, index]).expect("an index is an integer")
+        })
+    }
+
+    /// Whether an index is a position of an axis by its form.
+    fn fits(&self, index: NodeId, axis: AxisId) -> bool {
+        let extent = self.b.extent(axis);
+        match self.b.op(index) {
+            Op::Iota(to) => self.b.extent(*to) == extent,
+            Op::Const(c) => extent.as_constant().is_some_and(|n| (0.0..n as f64).contains(&c.value())),
+            Op::Input(_) | Op::Param(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => false,
+            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        }
     }
 
     /// Whether an index that is put into a reading is refused where it lies outside the axis that it replaces.
     fn stays_checked(&self, node: NodeId, axis: AxisId, index: NodeId) -> bool {
-        let is_name = matches!(self.b.op(index), Op::Iota(to) if self.b.extent(*to) == self.b.extent(axis));
-        is_name || demand::stays_checked(&self.b, node, axis)
+        self.fits(index, axis) || demand::stays_checked(&self.b, node, axis)
     }
 
     fn replaced_in(
@@ -109,14 +126,28 @@ impl<'a> Lowerer<'a, '_> {
         let done = match self.b.op(node).clone() {
             Op::Iota(axis) => with.iter().find(|(a, _)| *a == axis).map_or(node, |(_, index)| *index),
             Op::At(_) if with.iter().any(|(axis, index)| !self.stays_checked(node, *axis, *index)) => {
+                let (inner, outer): (Vec<_>, Vec<_>) =
+                    with.iter().copied().partition(|(axis, index)| self.stays_checked(node, *axis, *index));
+                // All at once: an index that is put in must not be replaced by another one.
+                let mentions = |(_, index): &(AxisId, NodeId), axis| self.b.node(*index).axes.contains(axis);
+                let apart = !inner.iter().any(|i| outer.iter().any(|(axis, _)| mentions(i, *axis)));
+                let (node, with) = match apart && !inner.is_empty() {
+                    true => (self.replaced_in(node, &inner, is_index, known), outer),
+                    false => (node, with),
+                };
                 self.b.at_all(node, &with).expect("indices are integers")
             }
             Op::At(axis) => {
                 let args = self.b.args(node);
                 let index = self.replaced_in(args[1], &with, true, known);
                 with.retain(|(a, _)| *a != axis);
-                with.push((axis, index));
-                self.replaced_in(args[0], &with, is_index, known)
+                if self.b.node(args[0]).axes.contains(axis) {
+                    with.push((axis, index));
+                    self.replaced_in(args[0], &with, is_index, known)
+                } else {
+                    let of = self.replaced_in(args[0], &with, is_index, known);
+                    self.b.add(Op::At(axis), &[of, index]).expect("an index is an integer")
+                }
             }
             Op::Map(op) if is_index => {
                 let args = self.b.args(node);

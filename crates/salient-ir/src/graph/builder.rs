@@ -201,11 +201,20 @@ impl Builder {
     /// `x` with every `(axis, index)` replaced at once: no replacement sees another's result.
     pub fn at_all(&mut self, x: NodeId, with: &[(AxisId, NodeId)]) -> Result<NodeId, TypeError> {
         let free = self.node(x).axes.clone();
-        let with: Vec<(AxisId, NodeId)> = with
+        let mut rest: Vec<(AxisId, NodeId)> = with
             .iter()
             .copied()
             .filter(|(a, index)| free.contains(*a) && self.op(*index) != &Op::Iota(*a))
             .collect();
+        // First what mentions no axis that is still to be replaced, as far as there is such an order.
+        let mut with: Vec<(AxisId, NodeId)> = Vec::with_capacity(rest.len());
+        while !rest.is_empty() {
+            let is_free = |(axis, index): &(AxisId, NodeId)| {
+                let mentioned = &self.node(*index).axes;
+                !rest.iter().any(|(other, _)| other != axis && mentioned.contains(*other))
+            };
+            with.push(rest.remove(rest.iter().position(is_free).unwrap_or(0)));
+        }
         let replaced: AxisSet = with.iter().map(|(a, _)| *a).collect();
         let mut avoid = free.union(&replaced);
         for (_, index) in &with {

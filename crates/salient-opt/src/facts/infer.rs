@@ -19,6 +19,8 @@ pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
     let own = if !is_open { OpenReads::default() } else { OpenReads::one(digest(term)) };
     facts.open_reads = (0..term.children.len()).fold(own.clone(), |all, n| all.and(&child(n).open_reads));
     if !facts.is_total() {
+        // What may refuse a call is no literal.
+        facts.constant = None;
         facts.sure_reads = sure_reads(&egraph.analysis, term, own, &facts.axes, &child);
     }
     facts
