@@ -660,3 +660,37 @@ fn outputs_of_16_bits_are_rounded_to_the_nearest() {
         }
     }
 }
+
+/// A row of numbers as a text.
+fn listed(numbers: impl Iterator<Item = f64>) -> String {
+    format!("[{}]", numbers.map(|x| x.to_string()).collect::<Vec<_>>().join(", "))
+}
+
+/// Masks of which no range of keys follows, over more keys than a tile has: a square of the distance, and data that are equal
+/// in whole tiles.
+#[test]
+fn masks_that_say_nothing_of_ranges_are_looked_at() {
+    let zeros = listed((0..192).map(|_| 0.0));
+    let program = |mask: &str| {
+        format!(
+            "model m(q: f32[T], k: f32[T], v: f32[T], a: i32[T], c: i32[T]) -> (y: f32[T]) {{
+                 let s[i, j] = if {mask} then q[i] * k[j] else -inf
+                 let y[i] = sum[j](softmax(s)[i, j] * v[j])
+                 return y
+             }}"
+        )
+    };
+    let band = |i: usize| (i.saturating_sub(2)..(i + 3).min(192)).map(|j| j as f64);
+    let means = listed((0..192).map(|i| band(i).sum::<f64>() / band(i).count() as f64));
+    let places = listed((0..192).map(f64::from));
+    let common = [("q", zeros.as_str()), ("k", &zeros), ("v", &places)];
+    let whole = |of: fn(i32) -> i32| listed((0..192).map(|j| f64::from(of(j))));
+    let (ones, later) = (whole(|_| 1), whole(|j| i32::from(j < 64)));
+    let inputs = [&common[..], &[("a", &ones), ("c", &later)]].concat();
+    gives(&program("(j - i) * (j - i) <= 4"), &inputs, &means);
+    let mean = |from: i32, to: i32| listed((0..192).map(|_| f64::from(from + to - 1) / 2.0));
+    gives(&program("c[j] < a[i]"), &inputs, &mean(64, 192));
+    gives(&program("a[i] <= c[j]"), &inputs, &mean(0, 64));
+    gives(&program("not (c[j] < a[i])"), &inputs, &mean(0, 64));
+    gives(&program("not (c[j] < a[i] and a[i] <= c[j] + 1)"), &inputs, &mean(0, 64));
+}

@@ -92,6 +92,9 @@ impl<'a> Lowerer<'a, '_> {
     pub(super) fn folded(&mut self, op: MapOp, args: &[NodeId]) -> Result<NodeId, TypeError> {
         let known: Option<Vec<Const>> =
             args.iter().map(|a| if let Op::Const(c) = self.b.op(*a) { Some(*c) } else { None }).collect();
+        if let Some(simpler) = self.simpler(op, args) {
+            return Ok(simpler);
+        }
         let node = self.b.map(op, args)?;
         let Some(known) = known else { return Ok(node) };
         let values: Vec<f64> = known.iter().map(|c| c.value()).collect();
@@ -105,6 +108,46 @@ impl<'a> Lowerer<'a, '_> {
             DType::I32 => self.b.constant(Const::I32(out as i32)),
             DType::I64 => self.b.constant(Const::I64(out as i64)),
         })
+    }
+
+    /// Sums and products of dimensions, and of an index with zero or one, as the text would have them.
+    fn simpler(&mut self, op: MapOp, args: &[NodeId]) -> Option<NodeId> {
+        let [a, b] = args[..] else { return None };
+        if self.b.node(a).dtype != DType::I64 || self.b.node(b).dtype != DType::I64 {
+            return None;
+        }
+        let dim = |id: NodeId| {
+            if let Op::Extent(dim) = self.b.op(id) {
+                Some(dim.clone())
+            } else if let Op::Const(Const::I64(n)) = self.b.op(id) {
+                Some(Dim::constant(*n))
+            } else {
+                None
+            }
+        };
+        let (x, y) = (dim(a), dim(b));
+        let is = |d: &Option<Dim>, n| d.as_ref().and_then(Dim::as_constant) == Some(n);
+        let (adds, subtracts, multiplies) = (op == MapOp::Add, op == MapOp::Sub, op == MapOp::Mul);
+        if adds && is(&x, 0) || multiplies && is(&x, 1) {
+            return Some(b);
+        }
+        if (adds || subtracts) && is(&y, 0) || multiplies && is(&y, 1) {
+            return Some(a);
+        }
+        let (x, y) = (x?, y?);
+        if x.as_constant().is_some() && y.as_constant().is_some() {
+            return None;
+        }
+        let of_dimensions = if adds {
+            &x + &y
+        } else if subtracts {
+            &x - &y
+        } else if multiplies {
+            &x * &y
+        } else {
+            return None;
+        };
+        Some(self.b.extent_of(&of_dimensions))
     }
 
     /// A scalar operator on values with their places: types meet, shapes are broadcast.
