@@ -600,6 +600,21 @@ fn a_value_that_nothing_repeats_is_used_by_its_other_readers() {
     }
 }
 
+/// A dimension that is at least one by a requirement and since something runs along it is not at least two.
+#[test]
+fn what_is_required_and_filled_is_at_least_one() {
+    let program = "model m(v: f32[T, D]) -> (y: f32[3]) {
+                       require 1 <= T
+                       let a[k: T, i: 3] = sum[l: 3](tanh(v[1 - k, 0]))
+                       let b[k, i] = if 1 - k < T then a[k, i] else -4.0
+                       let c[k, i] = if 0 <= 1 - k then b[k, i] else -5.0
+                       let y[i] = min[k](c[k, i])
+                       return y
+                   }";
+    gives(program, &[("v", "[[0]]")], "[-4, -4, -4]");
+    gives(program, &[("v", "[[0], [0], [0]]")], "[-5, -5, -5]");
+}
+
 /// A sum that one result repeats, and of which another one has nothing.
 #[test]
 fn a_sum_that_is_repeated_is_looked_at_where_there_is_something_to_repeat() {

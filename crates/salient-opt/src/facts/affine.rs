@@ -83,9 +83,10 @@ impl Assumptions {
     /// dimension may be zero.
     pub fn is_nonnegative<'a>(&self, dim: &Dim, filled: impl Iterator<Item = &'a Dim> + Clone) -> bool {
         let (zero, one) = (Dim::constant(0), Dim::constant(1));
-        let is_proved =
-            |dim: &Dim| dim.is_nonnegative() || self.required.iter().any(|k| (dim - k).is_nonnegative());
-        if is_proved(dim) {
+        let is_proved = |dim: &Dim, shows: &dyn Fn(&Dim) -> bool| {
+            shows(dim) || self.required.iter().any(|known| shows(&(dim - known)))
+        };
+        if is_proved(dim, &Dim::is_nonnegative) {
             return true;
         }
         // A symbol without which an axis is empty is at least one.
@@ -99,7 +100,9 @@ impl Assumptions {
                 }
             }
         }
-        let positive = |dim: &Dim| is_proved(dim) || !with.is_empty() && is_proved(&dim.substitute(&with));
+        let shows =
+            |dim: &Dim| dim.is_nonnegative() || !with.is_empty() && dim.substitute(&with).is_nonnegative();
+        let positive = |dim: &Dim| is_proved(dim, &shows);
         // An extent is at least one, also where it is a quotient such as `D / H`.
         positive(dim) || filled.filter(|e| e.as_constant().is_none()).any(|e| positive(&(dim - &(e - &one))))
     }
@@ -146,5 +149,9 @@ mod tests {
         assert!(known.is_nonnegative(&(&s - &t), [].into_iter()));
         assert!(known.is_nonnegative(&(&s - &one), [&t].into_iter()));
         assert!(!known.is_nonnegative(&(&(&s - &t) - &one), [&s, &t].into_iter()));
+        // What is required counts once, though the axis is filled.
+        let known = Assumptions { required: vec![&t - &one] };
+        assert!(known.is_nonnegative(&(&t - &one), [&t].into_iter()));
+        assert!(!known.is_nonnegative(&(&t - &Dim::constant(2)), [&t].into_iter()));
     }
 }
