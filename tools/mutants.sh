@@ -53,10 +53,15 @@ declare -A caught
 number=0
 survivors=()
 missing=()
+alike=()
 
 try() {
     number=$((number + 1))
     if ((number < from || number > to)); then return; fi
+    if [[ -n "$same" ]]; then
+        alike+=("$number $file: $what: $same")
+        return
+    fi
     cp "$file" "$log.before"
     if ! replace "$file" "$find" "$with" "${nth:-0}" || cmp -s "$file" "$log.before"; then
         cp "$log.before" "$file"
@@ -89,14 +94,15 @@ try() {
     fi
 }
 
-file="" what="" find="" with="" nth=""
+file="" what="" find="" with="" nth="" same=""
 while IFS= read -r line || [[ -n "$line" ]]; do
     case "$line" in
-    "file "*) file="${line#file }" nth="" ;;
+    "file "*) file="${line#file }" nth="" same="" ;;
     "what "*) what="${line#what }" ;;
     "find "*) find="${line#find }" ;;
     "with "*) with="${line#with }" ;;
     "nth "*) nth="${line#nth }" ;;
+    "same "*) same="${line#same }" ;;
     "") if [[ -n "$file" ]]; then try; file=""; fi ;;
     esac
 done < <(cat "$list"; echo; echo)
@@ -105,6 +111,8 @@ echo
 for by in "${!caught[@]}"; do echo "caught by $by: ${caught[$by]}"; done
 echo "survivors: ${#survivors[@]}"
 ((${#survivors[@]})) && printf '  %s\n' "${survivors[@]}"
+echo "no program tells them apart: ${#alike[@]}"
+((${#alike[@]})) && printf '  %s\n' "${alike[@]}"
 echo "texts that are gone: ${#missing[@]}"
 ((${#missing[@]})) && printf '  %s\n' "${missing[@]}"
 ((${#survivors[@]} == 0 && ${#missing[@]} == 0))
