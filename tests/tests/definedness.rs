@@ -615,6 +615,20 @@ fn what_is_required_and_filled_is_at_least_one() {
     gives(program, &[("v", "[[0], [0], [0]]")], "[-5, -5, -5]");
 }
 
+/// The lesser of a position and a dimension that may be zero.
+#[test]
+fn an_index_that_is_bounded_by_an_empty_axis_may_leave_it() {
+    let program = "model m(row: f32[T]) -> (y: f32[T + 1]) {
+                       let before[p: T + 1] = row[p - 1]
+                       let next[p: T + 1] = before[min(p + 1, T)]
+                       let known[p] = if next[p] == next[p] then next[p] else -1.0
+                       let y[p] = if 0 < p then known[p] else -2.0
+                       return y
+                   }";
+    gives(program, &[("row", "[]")], "[-2]");
+    gives(program, &[("row", "[3, 4]")], "[-2, 4, 4]");
+}
+
 /// A sum that one result repeats, and of which another one has nothing.
 #[test]
 fn a_sum_that_is_repeated_is_looked_at_where_there_is_something_to_repeat() {

@@ -343,15 +343,13 @@ impl Known {
 
     /// Whether what lies between these bounds, and depends on these axes, is proved to lie in `0..extent`.
     pub(crate) fn lie_inside(&self, (least, most): &(Dim, Dim), along: &AxisSet, extent: &Dim) -> bool {
-        let filled = || along.as_slice().iter().map(|a| self.extent(*a));
-        let proved = |dim: &Dim| self.assumptions.is_nonnegative(dim, filled());
-        proved(least) && proved(&(&(extent - &Dim::constant(1)) - most))
+        let last = extent - &Dim::constant(1);
+        self.is_nonnegative_along(least, along) && self.is_nonnegative_along(&(&last - most), along)
     }
 
-    /// Whether a dimension that occurs in a division is proved to be at least zero: what divides is at least one where
-    /// anything is divided, see `docs/semantics.md`.
-    pub(crate) fn divides(&self, dim: &Dim) -> bool {
-        self.assumptions.is_nonnegative(dim, self.extents.iter())
+    /// Whether a dimension is proved to be at least zero where axes have positions.
+    fn is_nonnegative_along(&self, dim: &Dim, along: &AxisSet) -> bool {
+        self.assumptions.is_nonnegative(dim, along.as_slice().iter().map(|a| self.extent(*a)))
     }
 
     /// Where `0 <= value` holds, as witnesses for each axis that occurs in it.

@@ -156,7 +156,7 @@ impl<'g> Bounds<'g> {
             }
             Op::Map(op) if g.node(id).dtype.is_int() => {
                 let args: Vec<Option<(Dim, Dim)>> = g.args(id).iter().map(|a| self.of(*a, looks)).collect();
-                integers::bounds(|d| self.known.divides(d), *op, |n| args[n].clone())
+                integers::bounds(&self.known, &g.node(id).axes, *op, |n| args[n].clone())
             }
             Op::At(_) => self.of(g.args(id)[0], looks),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,

@@ -30,7 +30,10 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
         at = g.args(at)[0];
     }
     axes.sort();
-    (axes.len() > 1 && matches!(g.op(at), Op::Map(MapOp::Mul))).then_some((axes, at))
+    // What is the same along an axis is no product over it: it would be added anew for every position of the others.
+    let is_product =
+        matches!(g.op(at), Op::Map(MapOp::Mul)) && axes.iter().all(|a| g.node(at).axes.contains(*a));
+    (axes.len() > 1 && is_product).then_some((axes, at))
 }
 
 /// The sum over one axis of the product of the factors, each read at the positions along the merged axes.
@@ -60,4 +63,34 @@ fn merged(b: &mut Builder, axes: &[AxisId], factors: &[NodeId]) -> NodeId {
         factors.iter().map(|f| b.at_all(*f, &with).expect("an index is an integer")).collect();
     let product = b.map(MapOp::Mul, &factors).expect("as before");
     b.reduce(ReduceOp::Sum, one, product).expect("as before")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{DType, Dim};
+
+    /// `sum[h](sum[e](x[t] * y))` where the product has the given axes beside `t`.
+    fn sums(axes: &[&str]) -> usize {
+        let mut b = Builder::new("m");
+        let t = b.axis_id("t", &Dim::symbol("T"));
+        let [h, e] = ["H", "E"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
+        let own: Vec<AxisId> = [h, e].into_iter().filter(|a| axes.contains(&&*b.axis(*a).name)).collect();
+        let x = b.input("x", &[&[t], own.as_slice()].concat(), DType::F32, None);
+        let y = b.input("y", &own, DType::F32, None);
+        let product = b.map(MapOp::Mul, &[x, y]).unwrap();
+        let inner = b.reduce(ReduceOp::Sum, e, product).unwrap();
+        let outer = b.reduce(ReduceOp::Sum, h, inner).unwrap();
+        b.output("y", &[t], outer).unwrap();
+        let (merged, _) = merge_sums(&b.finish());
+        merged.ids().filter(|id| matches!(merged.op(*id), Op::Reduce(..))).count()
+    }
+
+    #[test]
+    fn only_sums_of_products_over_their_axes_are_merged() {
+        assert_eq!(sums(&["h", "e"]), 1);
+        // The sum over one axis is a multiple of the other's: one sum would have H E terms for H and E.
+        assert_eq!(sums(&["h"]), 2);
+        assert_eq!(sums(&[]), 2);
+    }
 }

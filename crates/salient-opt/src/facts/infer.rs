@@ -182,7 +182,7 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
         }
         DType::I32 | DType::I64 => {
             f.affine = integers::affine(op, args);
-            f.bounds = integers::bounds(|d| known.divides(d), op, |n| args[n].bounds.clone());
+            f.bounds = integers::bounds(known, &f.axes, op, |n| args[n].bounds.clone());
         }
         DType::Bool => {
             truth(egraph, op, args, ids, &mut f);

@@ -1,8 +1,8 @@
 //! What is known of the result of an operator on integers.
 
-use super::Facts;
 use super::affine::Affine;
-use salient_ir::{Dim, MapOp};
+use super::{Facts, Known};
+use salient_ir::{AxisSet, Dim, MapOp};
 
 /// The value of an operator on integers as a function of indices.
 pub(super) fn affine(op: MapOp, args: &[&Facts]) -> Option<Affine> {
@@ -43,15 +43,17 @@ pub(super) fn affine(op: MapOp, args: &[&Facts]) -> Option<Affine> {
     }
 }
 
-/// The least and the greatest value of an operator on integers, from those of its arguments. `is_nonnegative` proves that a
-/// dimension is at least zero.
+/// The least and the greatest value of an operator on integers that runs along some axes, from those of its arguments.
 pub(crate) fn bounds(
-    is_nonnegative: impl Fn(&Dim) -> bool,
+    known: &Known,
+    along: &AxisSet,
     op: MapOp,
     of: impl Fn(usize) -> Option<(Dim, Dim)>,
 ) -> Option<(Dim, Dim)> {
     let (zero, one) = (Dim::constant(0), Dim::constant(1));
-    let at_least = |x: &Dim, least: &Dim| is_nonnegative(&(x - least));
+    let at_least = |x: &Dim, least: &Dim| known.is_nonnegative_along(&(x - least), along);
+    // What divides is at least one where anything is divided: see `docs/semantics.md`.
+    let divides = |by: &Dim| known.assumptions.is_nonnegative(&(by - &one), known.extents.iter());
     match op {
         MapOp::Add => Some((&of(0)?.0 + &of(1)?.0, &of(0)?.1 + &of(1)?.1)),
         MapOp::Sub => Some((&of(0)?.0 - &of(1)?.1, &of(0)?.1 - &of(1)?.0)),
@@ -62,7 +64,7 @@ pub(crate) fn bounds(
         }
         MapOp::IntDiv => {
             let ((least, most), (by, _)) = (of(0)?, of(1)?);
-            if !at_least(&least, &zero) || !at_least(&by, &one) {
+            if !at_least(&least, &zero) || !divides(&by) {
                 return None;
             }
             // What is below `n * by` has a quotient below `n`; what is at least zero is no greater for being divided.
@@ -72,7 +74,7 @@ pub(crate) fn bounds(
         }
         MapOp::Mod => {
             let (by, most) = of(1)?;
-            at_least(&by, &one).then(|| (zero, &most - &one))
+            divides(&by).then(|| (zero, &most - &one))
         }
         MapOp::Min | MapOp::Max => {
             let ((a, b), (c, d)) = (of(0)?, of(1)?);
