@@ -280,7 +280,7 @@ impl Court<'_> {
 
     fn picked(&self, args: &[NodeId], at: &mut [usize], axis: AxisId, length: usize) -> Range {
         let index = self.read(args[1], at);
-        if index.fault >= Fault::UnderZero || !index.is_number() {
+        if index.fault == Fault::Yes || !index.is_number() {
             return Range { fault: index.fault.max(Fault::Maybe), ..Range::ANY };
         }
         if let Some(n) = index.exact() {

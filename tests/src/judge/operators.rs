@@ -48,10 +48,6 @@ fn scaled(a: Range, b: Range) -> Range {
         out.nan = true;
         out.wild = true;
     }
-    // A product with a mask is a choice in default mode: what a zero leaves out need not be looked at.
-    if out.fault == Fault::Yes && (a.exact() == Some(0.0) || b.exact() == Some(0.0)) {
-        out.fault = Fault::UnderZero;
-    }
     if zero(a) && finite(b) || zero(b) && finite(a) {
         (out.lo, out.hi) = (out.lo.min(0.0), out.hi.max(0.0));
     }

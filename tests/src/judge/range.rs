@@ -34,8 +34,6 @@ pub enum Fault {
     No,
     /// That depends on how numbers are rounded.
     Maybe,
-    /// It is, in a factor of a product with zero, which default mode may take for a choice.
-    UnderZero,
     /// It is.
     Yes,
 }
