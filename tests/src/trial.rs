@@ -239,9 +239,7 @@ impl Trial {
                 .map_err(|e| fail(Kind::Compile, format!("oracle: {e}")))?;
             let found = call.run(&oracle);
             let wrong = match (&found, judge::refused(wanted)) {
-                (Ok(_), Fault::Yes) => {
-                    Some("the oracle accepts what the judge refuses".to_owned())
-                }
+                (Ok(_), Fault::Yes) => Some("the oracle accepts what the judge refuses".to_owned()),
                 // The oracle has no infinity to give where f32 overflows.
                 (Err(e), Fault::No) if e.to_string().contains("which f32 cannot hold") => None,
                 (Err(e), Fault::No) => Some(format!("the oracle refuses what the judge accepts: {e}")),

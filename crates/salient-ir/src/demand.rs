@@ -28,8 +28,8 @@ fn is_checked(g: &Graph, id: NodeId, axis: AxisId, known: &mut BTreeMap<(NodeId,
         Op::Map(MapOp::Select) => of(0, axis) || of(1, axis) && of(2, axis),
         Op::Map(_) => (0..args.len()).any(|n| of(n, axis)),
         Op::At(bound) => {
-            let is_name = *g.op(args[1]) == Op::Iota(axis) && g.extent(*bound) == g.extent(axis);
-            is_name && of(0, *bound) || of(1, axis) || *bound != axis && of(0, axis)
+            let renames = *g.op(args[1]) == Op::Iota(axis) && g.is_renamed(*bound, args[1]);
+            renames && of(0, *bound) || of(1, axis) || *bound != axis && of(0, axis)
         }
         Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
     };

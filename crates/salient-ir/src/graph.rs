@@ -309,6 +309,11 @@ impl Graph {
         &self.axis(id).extent
     }
 
+    /// Whether reading an axis at an index gives the axis another name: the index is another axis of the same extent.
+    pub fn is_renamed(&self, axis: AxisId, index: NodeId) -> bool {
+        matches!(self.op(index), Op::Iota(to) if self.extent(*to) == self.extent(axis))
+    }
+
     /// Every axis that was ever named.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (AxisId, &Axis)> {
         self.axes.iter().enumerate().map(|(n, a)| (AxisId::new(n), a))

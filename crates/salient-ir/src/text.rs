@@ -102,8 +102,7 @@ fn repeated(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
 fn shows(g: &Graph, mut id: NodeId, mut axis: AxisId) -> bool {
     while let Op::At(replaced) = g.op(id) {
         let (of, index) = (g.args(id)[0], g.args(id)[1]);
-        let renames = matches!(g.op(index), Op::Iota(to) if *to == axis);
-        if renames && g.extent(axis) == g.extent(*replaced) {
+        if *g.op(index) == Op::Iota(axis) && g.is_renamed(*replaced, index) {
             axis = *replaced;
         } else if *replaced == axis {
             return false;
@@ -121,8 +120,7 @@ fn is_view_of_view(g: &Graph, id: NodeId) -> bool {
 fn is_one_view(g: &Graph, id: NodeId) -> bool {
     let Op::At(axis) = g.op(id) else { return false };
     let [of, index] = g.args(id)[..] else { return false };
-    let is_name = matches!(g.op(index), Op::Iota(to) if g.extent(*to) == g.extent(*axis));
-    is_name || stays_checked(g, of, *axis)
+    g.is_renamed(*axis, index) || stays_checked(g, of, *axis)
 }
 
 /// Words of an index that are written out in place, at most; a larger one goes by the name of its line.

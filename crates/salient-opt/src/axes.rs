@@ -295,19 +295,7 @@ impl<'a> Renamer<'a> {
 
     fn at(&mut self, axis: AxisId, x: NodeId, at: NodeId, subst: &Subst) -> NodeId {
         let index = self.inner(at, subst, None);
-        let renames = match self.b.op(index) {
-            Op::Iota(to) => self.b.extent(*to) == self.g.extent(axis),
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::At(_)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => false,
-        };
+        let renames = matches!(self.b.op(index), Op::Iota(to) if self.b.extent(*to) == self.g.extent(axis));
         if !self.g.node(x).axes.contains(axis) {
             let of = self.inner(x, subst, None);
             if renames || self.bounds.is_inside(at, axis) {

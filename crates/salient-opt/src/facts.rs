@@ -166,7 +166,7 @@ pub struct Facts {
     /// The reads of which an index may leave its axis, as one that is data may.
     pub open_reads: OpenReads,
     /// Those of them that are made wherever the value is read, at the same position: under no choice and in no view.
-    pub sure_reads: OpenReads,
+    pub unconditional_reads: OpenReads,
     /// Whether its elements are those of inputs and parameters, as they were given.
     pub given: bool,
     /// Of an f32.
@@ -197,7 +197,7 @@ impl Facts {
             affine: None,
             bounds: None,
             open_reads: OpenReads::default(),
-            sure_reads: OpenReads::default(),
+            unconditional_reads: OpenReads::default(),
             given: false,
             properties: Properties::default(),
             true_at: Witnesses::nowhere(),
@@ -274,7 +274,7 @@ pub struct Known {
     /// What the model requires of its dimensions.
     pub assumptions: Assumptions,
     /// Reads that the program as written makes in any case: axis, class of the index, and the axes of the read.
-    pub(crate) sure: Vec<(AxisId, Id, AxisSet)>,
+    pub(crate) demanded: Vec<(AxisId, Id, AxisSet)>,
     /// The uses of rules that changed something, in order.
     pub applied: Vec<Application>,
     /// The matches that guards refused.
@@ -449,9 +449,9 @@ impl Analysis<Term> for Known {
         note(reads != a.open_reads, reads != b.open_reads);
         a.open_reads = reads;
         // Terms that are equal are defined at the same positions.
-        let reads = a.sure_reads.and(&b.sure_reads);
-        note(reads != a.sure_reads, reads != b.sure_reads);
-        a.sure_reads = reads;
+        let reads = a.unconditional_reads.and(&b.unconditional_reads);
+        note(reads != a.unconditional_reads, reads != b.unconditional_reads);
+        a.unconditional_reads = reads;
         note(!a.given && b.given, a.given && !b.given);
         a.given |= b.given;
         note(a.is_data && !b.is_data, !a.is_data && b.is_data);

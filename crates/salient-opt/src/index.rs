@@ -5,6 +5,7 @@
 
 use crate::facts::{Known, integers};
 use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Operators of an index that are looked at, at most.
@@ -116,20 +117,24 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Bounds<'g> {
     g: &'g Graph,
-    known: Known,
+    known: OnceCell<Known>,
     of: BTreeMap<NodeId, Option<(Dim, Dim)>>,
 }
 
 impl<'g> Bounds<'g> {
     pub(crate) fn new(g: &'g Graph) -> Bounds<'g> {
-        Bounds { g, known: Known::of(g), of: BTreeMap::new() }
+        Bounds { g, known: OnceCell::new(), of: BTreeMap::new() }
+    }
+
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known::of(self.g))
     }
 
     /// Whether an index is proved to be a position of the axis wherever it has a value.
     pub(crate) fn is_inside(&mut self, index: NodeId, axis: AxisId) -> bool {
         let (along, extent) = (&self.g.node(index).axes, self.g.extent(axis));
         let bounds = self.of(index, &mut { LARGEST });
-        if bounds.is_some_and(|bounds| self.known.lie_inside(&bounds, along, extent)) {
+        if bounds.is_some_and(|bounds| self.known().lie_inside(&bounds, along, extent)) {
             return true;
         }
         // The quotient of what is less than so many times the divisor.
@@ -138,7 +143,7 @@ impl<'g> Bounds<'g> {
         }
         let [p, q] = [0, 1].map(|n| self.of(self.g.args(index)[n], &mut { LARGEST }));
         let (Some(p), Some((least, most))) = (p, q) else { return false };
-        least == most && self.known.lie_inside(&p, along, &(&most * extent))
+        least == most && self.known().lie_inside(&p, along, &(&most * extent))
     }
 
     fn of(&mut self, id: NodeId, looks: &mut usize) -> Option<(Dim, Dim)> {
@@ -156,7 +161,7 @@ impl<'g> Bounds<'g> {
             }
             Op::Map(op) if g.node(id).dtype.is_int() => {
                 let args: Vec<Option<(Dim, Dim)>> = g.args(id).iter().map(|a| self.of(*a, looks)).collect();
-                integers::bounds(&self.known, &g.node(id).axes, *op, |n| args[n].clone())
+                integers::bounds(self.known(), &g.node(id).axes, *op, |n| args[n].clone())
             }
             Op::At(_) => self.of(g.args(id)[0], looks),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,

@@ -7,6 +7,7 @@ mod axes;
 mod batch;
 mod certificate;
 mod cost;
+mod demanded;
 mod extract;
 mod factors;
 mod facts;
@@ -29,7 +30,6 @@ mod sides;
 #[cfg(test)]
 mod soundness;
 mod stream;
-mod sure;
 mod tidy;
 
 pub use certificate::{Certificate, Miss};
@@ -241,10 +241,10 @@ fn run_whole(
     border: &Border,
 ) -> (Optimised, Vec<bool>) {
     let source = share::share(&axes::canonicalise(&heads::heads(&batch::batch(graph)), &border.tied));
-    let sure = sure::sure_reads(&source);
-    let found = run_with(rules, &source, options, border, &sure);
-    // Where every read of a kind has come to stand under a choice, none of them is sure.
-    let kept = sure::are_kept(&source, &sure, &found.0.graph);
+    let reads = demanded::demanded_reads(&source);
+    let found = run_with(rules, &source, options, border, &reads);
+    // Where every read of a kind has come to stand under a choice, none of them is demanded.
+    let kept = demanded::are_kept(&source, &reads, &found.0.graph);
     if kept { found } else { run_with(rules, &source, options, border, &[]) }
 }
 
@@ -254,11 +254,11 @@ fn run_with(
     source: &Graph,
     options: &Options,
     border: &Border,
-    sure: &[sure::SureRead],
+    demanded: &[demanded::DemandedRead],
 ) -> (Optimised, Vec<bool>) {
     let known = facts::Known { fp: options.fp, unsure: border.unsure.clone(), ..facts::Known::of(source) };
     let mut classes = normalise::Classes::new(known);
-    let ids = normalise::insert(source, &mut classes, options.fp, sure);
+    let ids = normalise::insert(source, &mut classes, options.fp, demanded);
     let roots: Vec<egg::Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let node_limit = options.node_limit.min(SMALLEST_LIMIT + GROWTH * source.len());
     let (stop, iterations) = saturate::saturate(&mut classes, rules, &Options { node_limit, ..*options });

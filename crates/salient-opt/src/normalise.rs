@@ -4,11 +4,11 @@
 //! indices get one form whatever they were written as, negations sink into comparisons, and a masked value stands in
 //! the first arm of its `select`. What needs a proof or a choice is the rules' business.
 
+use crate::demanded::DemandedRead;
 use crate::facts::affine::Affine;
 use crate::facts::{Known, Property};
 use crate::fp::Fp;
 use crate::lang::{Tag, Term};
-use crate::sure::SureRead;
 use egg::{EGraph, Id};
 use salient_ir::{AxisId, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::HashMap;
@@ -16,16 +16,16 @@ use std::collections::HashMap;
 /// An e-graph over our terms.
 pub(crate) type Classes = EGraph<Term, Known>;
 
-/// Every node of the graph as a class; the result gives the class of each node. `sure` are reads that are made in any case.
-pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp, sure: &[SureRead]) -> Vec<Id> {
+/// Every node of the graph as a class; the result gives the class of each node. `demanded` are reads that are made in any case.
+pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp, demanded: &[DemandedRead]) -> Vec<Id> {
     let mut n = Normaliser { classes, fp, axes: HashMap::new(), negations: HashMap::new() };
     let mut ids: Vec<Id> = Vec::with_capacity(g.len());
     for id in g.ids() {
         let args: Vec<Id> = g.args(id).iter().map(|a| ids[a.index()]).collect();
         let class = n.node(g, id, &args);
         let class = n.classes.find(class);
-        let reads = sure.iter().filter(|read| read.index == id);
-        n.classes.analysis.sure.extend(reads.map(|read| (read.axis, class, read.axes.clone())));
+        let reads = demanded.iter().filter(|read| read.index == id);
+        n.classes.analysis.demanded.extend(reads.map(|read| (read.axis, class, read.axes.clone())));
         // The name is kept by the class and does not feed any other fact, so it may be written directly.
         if g.node(id).name.is_some() || g.node(id).origin.is_some() {
             let source = u32::try_from(id.index()).expect("fewer than 2^32 nodes");

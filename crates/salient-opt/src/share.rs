@@ -157,7 +157,7 @@ fn renamed(g: &Graph, forms: &[Form], op: &Op, args: &[NodeId]) -> Option<Form> 
     let Op::At(from) = *op else { return None };
     let Op::Iota(to) = *g.op(args[1]) else { return None };
     let source = &forms[args[0].index()];
-    if g.extent(from) != g.extent(to) || source.axes.contains(&to) {
+    if !g.is_renamed(from, args[1]) || source.axes.contains(&to) {
         return None;
     }
     let axes = source.axes.iter().map(|a| if *a == from { to } else { *a }).collect();

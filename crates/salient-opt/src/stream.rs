@@ -6,10 +6,10 @@
 //! Makes no softmax; that is for the rules.
 
 use crate::cost::nominal_extents;
+use crate::demanded::open_values;
 use crate::factors::{Factors, digests, in_order, rewrite_in_order};
 use crate::facts::Known;
 use crate::scores::{depth, find_scores, readers};
-use crate::sure::open_values;
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -216,7 +216,7 @@ impl<'g> Analysis<'g> {
         let g = self.g;
         let mut domain = self.domain_of(index).clone();
         let extent = g.extent(axis);
-        let renamed = matches!(g.op(index), Op::Iota(new) if g.extent(*new) == extent);
+        let renamed = g.is_renamed(axis, index);
         if renamed && self.domain_of(tensor).is_empty() {
             return domain;
         }

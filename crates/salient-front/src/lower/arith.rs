@@ -126,13 +126,9 @@ impl<'a> Lowerer<'a, '_> {
             }
         };
         let (x, y) = (dim(a), dim(b));
-        let is = |d: &Option<Dim>, n| d.as_ref().and_then(Dim::as_constant) == Some(n);
         let (adds, subtracts, multiplies) = (op == MapOp::Add, op == MapOp::Sub, op == MapOp::Mul);
-        if adds && is(&x, 0) || multiplies && is(&x, 1) {
-            return Some(b);
-        }
-        if (adds || subtracts) && is(&y, 0) || multiplies && is(&y, 1) {
-            return Some(a);
+        if let Some(operand) = unchanged(op, [&x, &y].map(|d| d.as_ref().and_then(Dim::as_constant))) {
+            return Some(args[operand]);
         }
         let (x, y) = (x?, y?);
         if x.as_constant().is_some() && y.as_constant().is_some() {
@@ -298,18 +294,18 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    /// Integer arithmetic that changes nothing: adding 0, multiplying and dividing by 1.
+    /// The integers that arithmetic does not change.
     fn unchanged(&self, op: BinaryOp, a: &Value<'a>, b: &Value<'a>) -> Option<Value<'a>> {
         let known = |v: &Value<'a>| v.as_int().and_then(|d| d.as_constant());
-        let (tensor, neutral) = match (op, known(a), known(b)) {
-            (BinaryOp::Add | BinaryOp::Sub, _, Some(0)) | (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) => {
-                (a, true)
-            }
-            (BinaryOp::Add, Some(0), _) | (BinaryOp::Mul, Some(1), _) => (b, true),
-            _ => (a, false),
+        let operand = match op {
+            BinaryOp::Add => unchanged(MapOp::Add, [known(a), known(b)]),
+            BinaryOp::Sub => unchanged(MapOp::Sub, [known(a), known(b)]),
+            BinaryOp::Mul => unchanged(MapOp::Mul, [known(a), known(b)]),
+            BinaryOp::Div => unchanged(MapOp::IntDiv, [known(a), known(b)]),
+            BinaryOp::Or | BinaryOp::And | BinaryOp::Rem | BinaryOp::Pow | BinaryOp::MatMul => None,
         };
-        let integers = matches!(tensor, Value::Tensor(t) if self.dtype(t).is_int());
-        (neutral && integers).then(|| tensor.clone())
+        let tensor = [a, b][operand?];
+        matches!(tensor, Value::Tensor(t) if self.dtype(t).is_int()).then(|| tensor.clone())
     }
 
     fn a_fraction(&self, x: &Dim, y: &Dim, (left, right): (Span, Span), span: Span) -> super::Fail {
@@ -504,4 +500,13 @@ fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
         | Typing::Draw
         | Typing::Cast(_) => None,
     }
+}
+
+/// Which operand of integer arithmetic is its result, by the other one: what 0 is added to, or 1 multiplies or divides.
+fn unchanged(op: MapOp, [x, y]: [Option<i64>; 2]) -> Option<usize> {
+    let is = |ops: &[MapOp], operand: Option<i64>, neutral| ops.contains(&op) && operand == Some(neutral);
+    if is(&[MapOp::Add, MapOp::Sub], y, 0) || is(&[MapOp::Mul, MapOp::IntDiv], y, 1) {
+        return Some(0);
+    }
+    (is(&[MapOp::Add], x, 0) || is(&[MapOp::Mul], x, 1)).then_some(1)
 }

@@ -5,7 +5,7 @@
 use super::Lowerer;
 use crate::value::Slot;
 use salient_ir::axis::stored_names;
-use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op, demand};
+use salient_ir::{AxisId, AxisSet, Const, Dim, NodeId, Op, demand};
 use std::collections::HashMap;
 
 /// What nodes have become under replacements, inside an index or not: indices share their parts.
@@ -80,7 +80,8 @@ impl<'a> Lowerer<'a, '_> {
         let free = self.b.node(node).axes.clone();
         let done = self.replaced_in(node, with, false, &mut HashMap::new());
         // A value that is the same everywhere along an axis has no place at an index outside of it all the same.
-        let unseen = with.iter().filter(|(axis, index)| !free.contains(*axis) && !self.fits(*index, *axis));
+        let unseen =
+            with.iter().filter(|(axis, index)| !free.contains(*axis) && !self.is_inside(*index, *axis));
         let unseen: Vec<_> = unseen.copied().collect();
         unseen.into_iter().fold(done, |node, (axis, index)| {
             self.b.add(Op::At(axis), &[node, index]).expect("an index is an integer")
@@ -88,19 +89,15 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Whether an index is a position of an axis by its form.
-    fn fits(&self, index: NodeId, axis: AxisId) -> bool {
-        let extent = self.b.extent(axis);
-        match self.b.op(index) {
-            Op::Iota(to) => self.b.extent(*to) == extent,
-            Op::Const(c) => extent.as_constant().is_some_and(|n| (0.0..n as f64).contains(&c.value())),
-            Op::Input(_) | Op::Param(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => false,
-            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
-        }
+    fn is_inside(&self, index: NodeId, axis: AxisId) -> bool {
+        let extent = self.b.extent(axis).as_constant();
+        let is_position = |c: &Const| extent.is_some_and(|n| (0.0..n as f64).contains(&c.value()));
+        self.b.is_renamed(axis, index) || matches!(self.b.op(index), Op::Const(c) if is_position(c))
     }
 
     /// Whether an index that is put into a reading is refused where it lies outside the axis that it replaces.
-    fn stays_checked(&self, node: NodeId, axis: AxisId, index: NodeId) -> bool {
-        self.fits(index, axis) || demand::stays_checked(&self.b, node, axis)
+    fn may_be_put_in(&self, node: NodeId, axis: AxisId, index: NodeId) -> bool {
+        self.is_inside(index, axis) || demand::stays_checked(&self.b, node, axis)
     }
 
     fn replaced_in(
@@ -125,9 +122,9 @@ impl<'a> Lowerer<'a, '_> {
         }
         let done = match self.b.op(node).clone() {
             Op::Iota(axis) => with.iter().find(|(a, _)| *a == axis).map_or(node, |(_, index)| *index),
-            Op::At(_) if with.iter().any(|(axis, index)| !self.stays_checked(node, *axis, *index)) => {
+            Op::At(_) if with.iter().any(|(axis, index)| !self.may_be_put_in(node, *axis, *index)) => {
                 let (inner, outer): (Vec<_>, Vec<_>) =
-                    with.iter().copied().partition(|(axis, index)| self.stays_checked(node, *axis, *index));
+                    with.iter().copied().partition(|(axis, index)| self.may_be_put_in(node, *axis, *index));
                 // All at once: an index that is put in must not be replaced by another one.
                 let mentions = |(_, index): &(AxisId, NodeId), axis| self.b.node(*index).axes.contains(axis);
                 let apart = !inner.iter().any(|i| outer.iter().any(|(axis, _)| mentions(i, *axis)));

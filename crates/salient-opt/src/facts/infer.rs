@@ -15,19 +15,19 @@ pub(super) fn infer(egraph: &Classes, term: &Term) -> Facts {
     let child = |n: usize| &egraph[term.children[n]].data;
     let is_open = term.tag == Tag::At
         && !egraph.analysis.is_inside(child(2), axis_of(child(0)))
-        && !is_sure(egraph, term, &facts.axes);
+        && !is_demanded(egraph, term, &facts.axes);
     let own = if !is_open { OpenReads::default() } else { OpenReads::one(digest(term)) };
     facts.open_reads = (0..term.children.len()).fold(own.clone(), |all, n| all.and(&child(n).open_reads));
     if !facts.is_total() {
         // What may refuse a call is no literal.
         facts.constant = None;
-        facts.sure_reads = sure_reads(&egraph.analysis, term, own, &facts.axes, &child);
+        facts.unconditional_reads = unconditional_reads(&egraph.analysis, term, own, &facts.axes, &child);
     }
     facts
 }
 
 /// The reads that may leave their axes and are made at every position at which the term is read; `own` is the term's.
-fn sure_reads<'a>(
+fn unconditional_reads<'a>(
     known: &Known,
     term: &Term,
     own: OpenReads,
@@ -36,16 +36,18 @@ fn sure_reads<'a>(
 ) -> OpenReads {
     match term.tag {
         Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) | Tag::Iota => own,
-        Tag::Map(MapOp::Select) => child(0).sure_reads.and(&child(1).sure_reads.common(&child(2).sure_reads)),
-        Tag::Map(_) => (0..term.children.len()).fold(own, |all, n| all.and(&child(n).sure_reads)),
+        Tag::Map(MapOp::Select) => child(0)
+            .unconditional_reads
+            .and(&child(1).unconditional_reads.common(&child(2).unconditional_reads)),
+        Tag::Map(_) => (0..term.children.len()).fold(own, |all, n| all.and(&child(n).unconditional_reads)),
         // The tensor is read elsewhere.
-        Tag::At => own.and(&child(2).sure_reads),
+        Tag::At => own.and(&child(2).unconditional_reads),
         Tag::Reduce(_) | Tag::Fused(_) => {
             let along = axis_of(child(0));
             if !axes.contains(along) && !known.is_filled(along) {
                 return own;
             }
-            (1..term.children.len()).fold(own, |all, n| all.and(&child(n).sure_reads))
+            (1..term.children.len()).fold(own, |all, n| all.and(&child(n).unconditional_reads))
         }
         // A position reads one part, or those before it.
         Tag::Concat | Tag::CumSum => own,
@@ -53,10 +55,11 @@ fn sure_reads<'a>(
 }
 
 /// Whether the program as written refuses any call in which the index of a read leaves its axis.
-fn is_sure(egraph: &Classes, read: &Term, axes: &AxisSet) -> bool {
+fn is_demanded(egraph: &Classes, read: &Term, axes: &AxisSet) -> bool {
     let (axis, index) = (axis_of(&egraph[read.children[0]].data), egraph.find(read.children[2]));
-    let sure = &egraph.analysis.sure;
-    sure.iter()
+    let demanded = &egraph.analysis.demanded;
+    demanded
+        .iter()
         .any(|(along, at, needed)| *along == axis && egraph.find(*at) == index && needed.is_subset(axes))
 }
 

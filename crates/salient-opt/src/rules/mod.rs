@@ -168,7 +168,7 @@ impl Guard {
             Guard::Data(_) => x.is_data,
             Guard::Total(_) => x.is_total(),
             Guard::TotalOrFilled(..) => x.is_total() || axis.is_some_and(|a| known.is_filled(a)),
-            Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.sure_reads)),
+            Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.unconditional_reads)),
             Guard::Unread(_) => true,
             Guard::Factor(_) => x.constant.is_none_or(|c| c.value().is_finite()),
             Guard::Is(_, property) => x.has(property),

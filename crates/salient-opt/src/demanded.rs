@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A read whose every element each output needs that needs any of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SureRead {
+pub(crate) struct DemandedRead {
     /// The axis of the tensor.
     pub(crate) axis: AxisId,
     /// The index.
@@ -18,38 +18,44 @@ pub(crate) struct SureRead {
     pub(crate) axes: AxisSet,
 }
 
-/// The sure reads of a graph, of those by an index that is more than a sum over places.
-pub(crate) fn sure_reads(g: &Graph) -> Vec<SureRead> {
-    let reads: Vec<(NodeId, SureRead)> = g.ids().filter_map(|id| Some((id, read(g, id)?))).collect();
+/// The demanded reads of a graph, of those by an index that is more than a sum over places.
+pub(crate) fn demanded_reads(g: &Graph) -> Vec<DemandedRead> {
+    let reads: Vec<(NodeId, DemandedRead)> = g.ids().filter_map(|id| Some((id, read(g, id)?))).collect();
     if reads.is_empty() {
         return Vec::new();
     }
     let mut covering = BTreeMap::new();
-    let mut sure = vec![true; reads.len()];
+    let mut is_demanded = vec![true; reads.len()];
     for output in g.outputs() {
         let axes: AxisSet = output.axes.iter().copied().collect();
         let covers = |index, axis| *covering.entry((index, axis)).or_insert_with(|| covers(g, index, axis));
         let wholly = demand::demanded(g, [(output.node, axes.clone())].into_iter(), covers);
         let below = below(g, output.node);
         let is_filled = |axis| axes.iter().any(|own| g.extent(own) == g.extent(axis));
-        for ((id, _), sure) in reads.iter().zip(&mut sure).filter(|((id, _), _)| below[id.index()]) {
-            *sure &= wholly[id.index()].as_ref().is_some_and(|needs| needs.iter().all(is_filled));
+        for ((id, _), is_demanded) in
+            reads.iter().zip(&mut is_demanded).filter(|((id, _), _)| below[id.index()])
+        {
+            *is_demanded &= wholly[id.index()].as_ref().is_some_and(|needs| needs.iter().all(is_filled));
         }
     }
-    reads.into_iter().zip(sure).filter_map(|((_, read), sure)| sure.then_some(read)).collect()
+    reads
+        .into_iter()
+        .zip(is_demanded)
+        .filter_map(|((_, read), is_demanded)| is_demanded.then_some(read))
+        .collect()
 }
 
-/// The values of a graph inside of which a read may leave its axis that is no sure one.
+/// The values of a graph inside of which a read may leave its axis that is not demanded.
 pub(crate) fn open_values(g: &Graph) -> Vec<bool> {
-    let (sure, mut bounds) = (sure_reads(g), Bounds::new(g));
+    let (demanded, mut bounds) = (demanded_reads(g), Bounds::new(g));
     let mut open: Vec<bool> = Vec::with_capacity(g.len());
     for id in g.ids() {
         let args = g.args(id);
         let is_open = if let Op::At(axis) = g.op(id) {
             let axes = &g.node(id).axes;
-            let is_it = |read: &SureRead| (read.axis, read.index) == (*axis, args[1]);
-            let is_sure = |read: &SureRead| is_it(read) && read.axes.is_subset(axes);
-            !bounds.is_inside(args[1], *axis) && !sure.iter().any(is_sure)
+            let is_it = |read: &DemandedRead| (read.axis, read.index) == (*axis, args[1]);
+            let is_demanded = |read: &DemandedRead| is_it(read) && read.axes.is_subset(axes);
+            !bounds.is_inside(args[1], *axis) && !demanded.iter().any(is_demanded)
         } else {
             false
         };
@@ -59,10 +65,10 @@ pub(crate) fn open_values(g: &Graph) -> Vec<bool> {
 }
 
 /// The node as a read, if its index may be anything.
-fn read(g: &Graph, id: NodeId) -> Option<SureRead> {
+fn read(g: &Graph, id: NodeId) -> Option<DemandedRead> {
     let Op::At(axis) = *g.op(id) else { return None };
     let (index, axes) = (g.args(id)[1], g.node(id).axes.clone());
-    Place::of(g, index).is_none().then_some(SureRead { axis, index, axes })
+    Place::of(g, index).is_none().then_some(DemandedRead { axis, index, axes })
 }
 
 /// The nodes from which one is made, itself among them.
@@ -93,19 +99,19 @@ fn covers(g: &Graph, index: NodeId, axis: AxisId) -> bool {
     }
 }
 
-/// Whether each of the sure reads of a graph has one of its kind among those of what it became.
-pub(crate) fn are_kept(before: &Graph, sure: &[SureRead], after: &Graph) -> bool {
-    if sure.is_empty() {
+/// Whether each of the demanded reads of a graph has one of its kind among those of what it became.
+pub(crate) fn are_kept(before: &Graph, demanded: &[DemandedRead], after: &Graph) -> bool {
+    if demanded.is_empty() {
         return true;
     }
     let (old, new) = (digests(before), digests(after));
-    let kept = sure_reads(after);
-    let is_kept = |read: &SureRead| {
+    let kept = demanded_reads(after);
+    let is_kept = |read: &DemandedRead| {
         kept.iter().any(|other| {
             before.axis(read.axis) == after.axis(other.axis)
                 && old[read.index.index()] == new[other.index.index()]
                 && other.axes.iter().all(|a| read.axes.iter().any(|b| before.axis(b) == after.axis(a)))
         })
     };
-    sure.iter().all(is_kept)
+    demanded.iter().all(is_kept)
 }
