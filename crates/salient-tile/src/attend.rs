@@ -6,73 +6,24 @@
 //! to what earlier tiles gave. Tiles that an index mask excludes are not visited; tiles that it includes whole are not
 //! masked. Keys are packed before, once for all tiles of rows.
 
-use crate::attention::{Among, Attention, find_scores, inner_products};
 use crate::index::{Bound, Env};
-use crate::kernel::{Buffer, Kernel, Kind, Stmt};
+use crate::kernel::{Kernel, Kind};
 use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, var};
-use crate::panels::{pack_panels, peel};
+use crate::panels::peel;
+use crate::plan::Tiled;
 use crate::product::{Operands, tiles};
 use crate::softmax::Place;
-use crate::split::{Few, split};
 use crate::streamed::{Making, RowTile, flops, store_row, stream};
 use crate::strip::{LANE, Scope};
-use salient_ir::{AxisId, AxisSet, Dim, NodeId};
+use salient_ir::{AxisId, AxisSet};
 use salient_vector::tile::Zeros;
-use std::collections::BTreeSet;
 
-/// The kernels that store `target.node`, an expression of the attention `a` over the axes of its result. Few rows
-/// are split over keys, many are cut into tiles; where how many there are is known when it runs, both kernels are there.
-pub(crate) fn attend(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    target: Target<'_>,
-    a: &Attention,
-) -> Vec<Kernel> {
-    let limit = scope.tiling.few_rows;
-    let rows = a.query.map(|query| scope.graph.extent(query).clone());
-    let few = rows.as_ref().map_or(Few::Never, |rows| Few::of(rows, limit));
-    let kernels = if few == Few::Never { None } else { split(scope, buffers, target, a) };
-    match (few, kernels, rows) {
-        (Few::Always, Some(kernels), _) => kernels,
-        (Few::Sometimes, Some(mut kernels), Some(rows)) => {
-            let limit = n(limit);
-            guard(&mut kernels, &rows, &(&limit + &n(1)));
-            let mut many = tiled(scope, buffers, target, a);
-            guard(&mut many, &limit, &rows);
-            kernels.extend(many);
-            kernels
-        }
-        _ => tiled(scope, buffers, target, a),
-    }
-}
-
-/// Kernels that do nothing unless `left < right`.
-fn guard(kernels: &mut [Kernel], left: &Dim, right: &Dim) {
-    for k in kernels {
-        let then = std::mem::take(&mut k.block);
-        k.block = vec![Stmt::If { left: left.clone(), right: right.clone(), then, otherwise: Vec::new() }];
-    }
-}
-
-/// Rows in tiles over packed keys: the kernels that pack keys, then the attention itself.
-fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a: &Attention) -> Vec<Kernel> {
+/// The kernel that stores `target.node`, an expression of an attention over the axes of its result: rows in tiles over packed
+/// keys.
+pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
     let g = scope.graph;
-    let (tiling, shape) = (scope.tiling, scope.tiling.tile());
+    let (a, tiling, shape) = (&plan.attention, scope.options.tiling, scope.options.tiling.tile());
     let tile_rows = n(tiling.attention_rows);
-    let mut kernels = Vec::new();
-    let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
-    let is_stored = |id: NodeId| stored_nodes.contains(&id);
-    let among = Among { g, defined: scope.defined, keeps_order: scope.keeps_order, is_stored: &is_stored };
-    let mut key_panels = Vec::new();
-    let found = a.query.map(|query| inner_products(&among, query, a.key, a.score));
-    let (found, anywhere) = found.unwrap_or_default();
-    for s in found {
-        let keys = peel(g, &anywhere, s.key, s.key_axis, &s.env);
-        let name = format!("{}.keys", target.buffer.name);
-        let (kernel, panels) = pack_panels(scope, buffers, name, keys.node, keys.key, s.depth, shape.vectors);
-        kernels.push(kernel);
-        key_panels.push(panels);
-    }
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
     let mut env = Env::new();
     let inner: AxisSet = a.query.into_iter().chain(a.width).collect();
@@ -91,9 +42,11 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
     m.scope.ranges.insert(LANE, &keys);
 
     let scores = match a.query {
-        Some(_) => find_scores(&among, &m.scope.ranges, a.score, &env, &row),
+        Some(_) => m.scope.find_scores(a.score, &env, &row),
         None => Vec::new(),
     };
+    let planned = plan.scores.iter().map(|s| s.product);
+    assert!(scores.iter().map(|s| s.node).eq(planned), "the products inside scores are those of the plan");
     let mut stmts = vec![
         let_dim(&first, &block * &tile_rows),
         let_min(&last, vec![rows.clone(), &var(&first) + &tile_rows]),
@@ -114,7 +67,7 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
     };
     let (first, last) = (&tile.first, &tile.last);
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
-        let (s, panels) = (t.scores, &key_panels[t.at]);
+        let (s, panels) = (t.scores, &plan.scores[t.at].keys);
         let column = m.variable("column", &keys);
         let at = var(&column);
         let keys_env = peel(g, &m.scope.ranges, s.key, s.key_axis, &s.env).env;
@@ -140,7 +93,7 @@ fn tiled(scope: &mut Scope<'_>, buffers: &mut Vec<Buffer>, target: Target<'_>, a
     let place = Place { row: &row, first, key: &zero, count: &zero };
     let finish = store_row(&mut m, target, a, &env, place, &streamed.softmax, context);
     stmts.push(for_loop(&row, first.clone(), last.clone(), one.clone(), finish));
-    let flops = flops(g, target, a, scores.iter().map(|s| s.depth));
-    kernels.push(m.finish(stmts, target.node, target.id, flops));
-    kernels
+    let outer = target.buffer.axes.iter().copied().filter(|x| a.width != Some(*x));
+    let flops = flops(g, outer, a, scores.iter().map(|s| s.depth));
+    m.finish(stmts, target.node, target.id, flops)
 }

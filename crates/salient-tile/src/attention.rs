@@ -48,6 +48,14 @@ pub(crate) struct Attention {
     pub(crate) width: Option<AxisId>,
 }
 
+impl Attention {
+    /// The same over other nodes.
+    pub(crate) fn moved(&self, node: &impl Fn(NodeId) -> NodeId) -> Attention {
+        let [own, score] = [self.node, self.score].map(node);
+        Attention { node: own, score, value: self.value.map(node), sink: self.sink.map(node), ..self.clone() }
+    }
+}
+
 /// An attention node, or a reduction of scores, without the roles of its axes.
 fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
     let args = g.args(node);

@@ -9,7 +9,8 @@ use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Buffer, BufferId, LANES, Role};
 use crate::maker::{ceil_div, n, var};
 use crate::panels::{Panels, peel};
-use crate::strip::{LANE, Scope};
+use crate::plan::Layouts;
+use crate::strip::LANE;
 use half::f16;
 use salient_ir::quantised::{BLOCK, Bits, Coding, Quantised, Scales};
 use salient_ir::{DType, Dim, NodeId, Op};
@@ -37,20 +38,20 @@ pub(crate) fn body_coding(coding: Coding) -> body::Coding {
 
 /// The panels of the right operand of a product if it is a parameter in blocks, its rows the product's columns.
 pub(crate) fn coded_panels(
-    scope: &mut Scope<'_>,
+    layouts: &Layouts<'_>,
     buffers: &mut Vec<Buffer>,
     c: &Contraction,
     vectors: usize,
 ) -> Option<Panels> {
     const DEPTH: &str = "%depth";
-    let g = scope.graph;
+    let g = layouts.graph;
     let mut ranges = Ranges::default();
     ranges.insert(DEPTH, g.extent(c.depth));
     ranges.insert(LANE, g.extent(c.column));
     let env = Env::from([(c.column, Bound::Poly(var(LANE))), (c.depth, Bound::Poly(var(DEPTH)))]);
     let whole = peel(g, &ranges, c.right, c.column, &env);
     let Op::Param(at) = *g.op(whole.node) else { return None };
-    let coding = *scope.coded.get(&at)?;
+    let coding = *layouts.options.coded.get(&at)?;
     let [row, depth] = g.params()[at].axes[..] else { return None };
     let is = |axis, name: &str| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
     // A view that takes a part of the parameter is no whole matrix.

@@ -6,7 +6,7 @@
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Kernel, Kind, Stmt};
 use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, product, stored, var};
-use crate::pack::slope;
+use crate::plan::Layouts;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, Dim, NodeId, ReduceOp};
 use salient_vector::body::{Const, Value};
@@ -17,19 +17,18 @@ use salient_vector::{Builder, F32, I32, Mask, Op, math};
 const CHUNK: i64 = 512;
 
 /// The axis along which the operand of a reduction is contiguous, if that is not the bound one and the result's innermost.
-pub(crate) fn column(scope: &mut Scope<'_>, target: Target<'_>, along: AxisId, x: NodeId) -> Option<AxisId> {
-    let column = *target.buffer.axes.last()?;
+pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: NodeId) -> Option<AxisId> {
+    let column = *order.last()?;
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
-    for axis in scope.graph.node(x).axes.iter() {
+    for axis in layouts.graph.node(x).axes.iter() {
         let name = format!("%{}", env.len());
-        ranges.insert(&name, scope.graph.extent(axis));
+        ranges.insert(&name, layouts.graph.extent(axis));
         env.insert(axis, Bound::Poly(var(&name)));
     }
-    let mut near = |axis: AxisId, other: AxisId| {
+    let near = |axis: AxisId, other: AxisId| {
         let mut ranges = ranges.clone();
-        ranges.insert(LANE, scope.graph.extent(axis));
-        scope.ranges = ranges;
-        slope(scope, x, &env, Some(axis), Some(other)) == Some(n(1))
+        ranges.insert(LANE, layouts.graph.extent(axis));
+        layouts.slope(&ranges, x, &env, Some(axis), Some(other)) == Some(n(1))
     };
     (near(column, along) && !near(along, column)).then_some(column)
 }

@@ -5,8 +5,8 @@
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::Base;
 use crate::maker::{n, product as total, var};
-use crate::pack::stored_view;
-use crate::strip::{LANE, Scope};
+use crate::plan::{Layouts, Left};
+use crate::strip::{LANE, Stored};
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,14 @@ pub(crate) struct Contraction {
     pub(crate) rows: Vec<AxisId>,
     /// An axis of the right operand alone.
     pub(crate) column: AxisId,
+}
+
+impl Contraction {
+    /// The same over other nodes.
+    pub(crate) fn moved(&self, node: &impl Fn(NodeId) -> NodeId) -> Contraction {
+        let [own, left, right] = [self.node, self.left, self.right].map(node);
+        Contraction { node: own, left, right, ..self.clone() }
+    }
 }
 
 /// The operands and the bound axis of a node that is a sum of f32 products over an axis of both.
@@ -134,42 +142,60 @@ pub(crate) fn numbered(g: &Graph, ranges: &Ranges, axes: &[AxisId], at: &Dim, en
     }
 }
 
-/// The left operand in place, the axes in `env` standing for what it says.
-pub(crate) fn lying(scope: &Scope<'_>, ranges: &Ranges, c: &Contraction, env: &Env) -> Option<Lying> {
+/// The left operand in place, the axes in `env` standing for what it says; `rows` is where it is stored row by row for such
+/// products, if it is.
+pub(crate) fn lying(
+    layouts: &Layouts<'_>,
+    ranges: &Ranges,
+    c: &Contraction,
+    rows: Option<&Stored>,
+    env: &Env,
+) -> Option<Lying> {
     const ROW: &str = "%row";
-    let g = scope.graph;
+    let g = layouts.graph;
     let mut ranges = ranges.clone();
     ranges.insert(ROW, &rows_of(g, c));
     ranges.insert(LANE, g.extent(c.depth));
     let mut env = env.clone();
     numbered(g, &ranges, &c.rows, &var(ROW), &mut env);
     env.insert(c.depth, Bound::Poly(var(LANE)));
-    let plain = Renamed::of(g, c);
-    let (base, at) = match scope.rows.get(&(plain.left, plain.rows.clone(), plain.depth)) {
-        Some(stored) => stored.at(&plain.env(&env))?,
-        None => stored_view(scope, &ranges, c.left, &env)?,
+    let (base, at) = match rows {
+        Some(stored) => stored.at(&Renamed::of(g, c).env(&env))?,
+        None => layouts.stored_view(&ranges, c.left, &env)?,
     };
     let (step, rest) = at.linear_in(LANE)?;
     let (row, start) = rest.linear_in(ROW)?;
     (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(Lying { base, start, row })
 }
 
-/// The left operand in place with as many of its axes as rows as lie at one distance from row to row; `None` if it has to be
-/// stored for the product.
-pub(crate) fn lying_rows(scope: &Scope<'_>, c: &Contraction, order: &[AxisId]) -> Option<Contraction> {
-    let g = scope.graph;
-    let fewer = (0..c.rows.len().max(1)).map(|from| {
+/// The left operand in place with as many of its axes as rows as lie at one distance from row to row, and where it is read;
+/// `None` if it has to be stored for the product. `stored` gives where it is stored row by row for such products already.
+pub(crate) fn lying_rows(
+    layouts: &Layouts<'_>,
+    c: &Contraction,
+    order: &[AxisId],
+    stored: impl Fn(&Contraction) -> Option<Stored>,
+) -> Option<(Contraction, Left)> {
+    let g = layouts.graph;
+    let mut fewer = (0..c.rows.len().max(1)).map(|from| {
         let rows = c.rows.get(from..).unwrap_or_default().to_vec();
         Contraction { rows, ..c.clone() }
     });
-    fewer.into_iter().find(|c| {
+    fewer.find_map(|c| {
         let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
-        for (at, axis) in outer_axes(c, order).into_iter().enumerate() {
+        for (at, axis) in outer_axes(&c, order).into_iter().enumerate() {
             let name = format!("%{at}");
             ranges.insert(&name, g.extent(axis));
             anywhere.insert(axis, Bound::Poly(var(&name)));
         }
-        lying(scope, &ranges, c, &anywhere).is_some()
+        let rows = stored(&c);
+        let found = lying(layouts, &ranges, &c, rows.as_ref(), &anywhere)?;
+        let left = match (rows, found.base) {
+            (Some(rows), _) => Left::Rows(rows),
+            (None, Base::Buffer(id)) => Left::InPlace(id),
+            (None, Base::Scratch(_) | Base::Status) => return None,
+        };
+        Some((c, left))
     })
 }
 

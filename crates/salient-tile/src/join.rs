@@ -4,84 +4,17 @@
 //! threads have one job to begin and to end where there were several. Each product keeps its panels, what follows it and
 //! the buffer that it fills. Nothing is computed differently: a joined kernel does what its parts did.
 
-use crate::kernel::{Arg, Base, BufferId, Kernel, Scratch, Stmt};
+use crate::kernel::{Arg, Base, Kernel, Scratch, Stmt};
 use crate::maker::{let_dim, n, var};
 use salient_ir::Dim;
-
-/// How many kernels on a product is looked for that reads what another does.
-const WINDOW: usize = 16;
 
 /// The item of a joined kernel, its block of rows, and the number within that.
 const ITEM: &str = "joint";
 const BLOCK: &str = "joint.block";
 const GROUP: &str = "joint.group";
 
-/// The same program with products that share their left operand joined, from the kernel `first` on; `copies` are as in
-/// [`Program`](crate::Program).
-pub(crate) fn join(
-    kernels: Vec<Kernel>,
-    copies: &[Option<usize>],
-    first: usize,
-) -> (Vec<Kernel>, Vec<Option<usize>>) {
-    let sets = sets(&kernels, first);
-    let mut position = vec![0; kernels.len()];
-    for (new, set) in sets.iter().enumerate() {
-        set.iter().for_each(|old| position[*old] = new);
-    }
-    let copy = |set: &[usize]| {
-        let of: Option<Vec<usize>> = set.iter().map(|old| copies[*old]).collect();
-        let of = of?;
-        let new = position[of[0]];
-        (sets[new] == of).then_some(new)
-    };
-    let copies = sets.iter().map(|set| copy(set)).collect();
-    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
-    let mut take = |old: &usize| kernels[*old].take().expect("each kernel is in one set");
-    (sets.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect(), copies)
-}
-
-/// The kernels by position, those together that are to be one.
-fn sets(kernels: &[Kernel], first: usize) -> Vec<Vec<usize>> {
-    let mut taken = vec![false; kernels.len()];
-    let mut sets = Vec::new();
-    for at in 0..kernels.len() {
-        if taken[at] {
-            continue;
-        }
-        let mut set = vec![at];
-        let others =
-            if at < first || kernels[at].row_blocks.is_none() { at..at } else { at + 1..kernels.len() };
-        for other in others.take(WINDOW) {
-            if !taken[other] && alike(&kernels[at], &kernels[other]) && may_move(kernels, at..other, other) {
-                taken[other] = true;
-                set.push(other);
-            }
-        }
-        sets.push(set);
-    }
-    sets
-}
-
-/// Whether two products take the same blocks of the same rows.
-fn alike(a: &Kernel, b: &Kernel) -> bool {
-    match (&a.row_blocks, &b.row_blocks) {
-        (Some(a), Some(b)) => a.buffer == b.buffer && a.blocks == b.blocks,
-        (Some(_) | None, _) => false,
-    }
-}
-
-/// Whether a kernel may run where the first of those before it does.
-fn may_move(kernels: &[Kernel], before: std::ops::Range<usize>, at: usize) -> bool {
-    let kernel = &kernels[at];
-    let has = |ids: &[BufferId], id: &BufferId| ids.contains(id);
-    kernels[before].iter().all(|k| {
-        !kernel.reads.iter().any(|id| has(&k.writes, id))
-            && !kernel.writes.iter().any(|id| has(&k.writes, id) || has(&k.reads, id))
-    })
-}
-
 /// One kernel that does what several did; one alone as it is.
-fn joined(mut parts: Vec<Kernel>) -> Kernel {
+pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
     if parts.len() == 1 {
         return parts.remove(0);
     }

@@ -3,7 +3,7 @@
 //! A kernel is loops, integers and calls of vector bodies. No statement here reads or writes a tensor's element; only
 //! bodies do. Integers are [`Dim`]s over three kinds of symbols: dimensions of the model (`T`), loop variables, which
 //! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
-//! `schedule` and of the builders of each kind of kernel, not of this module.
+//! `plan` and of the builders of each kind of kernel, not of this module.
 
 use salient_ir::{AxisId, DType, Dim, DimNode, Name, NodeId};
 use salient_vector::body::{Body, Elem};

@@ -8,13 +8,13 @@ pub mod coded;
 mod columns;
 mod contraction;
 mod defined;
+mod emit;
 pub mod eval;
 mod index;
 mod join;
 mod keep;
 pub mod kernel;
 mod layout;
-mod load;
 mod look;
 mod maker;
 mod map;
@@ -22,13 +22,12 @@ mod masks;
 pub mod memory;
 mod pack;
 mod panels;
-mod plan;
+pub mod plan;
 mod product;
 mod repeat;
 mod report;
 mod rows;
 mod scalar;
-mod schedule;
 mod score;
 mod softmax;
 mod split;
@@ -40,9 +39,17 @@ mod tiling;
 mod values;
 
 pub use defined::MOST_CHECKS;
+pub use emit::emit;
 pub use kernel::{
     Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Limit, Program, Role, Scratch,
     Section, Stmt,
 };
-pub use schedule::{Options, schedule};
+pub use plan::{Options, Plan, plan};
 pub use tiling::{Knob, TILING, Tiling};
+
+use salient_ir::Graph;
+
+/// The program of a graph.
+pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
+    emit(&plan(g, options))
+}

@@ -1,11 +1,10 @@
 //! Kernels that compute a tensor element by element.
 
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Base, Buffer, BufferId, Kernel, Kind};
+use crate::index::{Bound, Env};
+use crate::kernel::{Buffer, BufferId, Kernel, Kind};
 use crate::maker::{Maker, ceil_div, let_min, n, product, stored, var};
-use crate::pack::stored_view;
 use crate::strip::{LANE, Scope, Stored, Strip, Visit};
-use salient_ir::{AxisId, DType, Dim, NodeId, Op};
+use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::Builder;
 
 /// Elements of the innermost axis that one item computes.
@@ -17,7 +16,7 @@ pub(crate) fn map(scope: &mut Scope<'_>, node: NodeId, id: BufferId, buffer: &Bu
 }
 
 /// The kernel that stores `node` in a part of the buffer `id` of that name, its axes lying in that order.
-fn map_to(
+pub(crate) fn map_to(
     scope: &mut Scope<'_>,
     node: NodeId,
     (id, name): (BufferId, &str),
@@ -42,50 +41,6 @@ fn map_to(
     let block = vec![let_min(&count, vec![n(CHUNK), &width - &origin])];
     let call = strip_to(&mut m, node, &target, &env, origin, &var(&count));
     m.finish([block, vec![call]].concat(), node, id, product(&shape))
-}
-
-/// The kernel that stores what `node` appends to the state that lies in the buffer `state`; `None` where the node is no
-/// state with something appended, or not in the layout of the state.
-pub(crate) fn append(
-    scope: &mut Scope<'_>,
-    state: BufferId,
-    node: NodeId,
-    id: BufferId,
-    buffer: &Buffer,
-) -> Option<Kernel> {
-    let g = scope.graph;
-    let Op::Concat(axis, parts) = g.op(node) else { return None };
-    let args = g.args(node);
-    let ([before, added], [held, new]) = (parts.as_slice(), args.as_slice()) else { return None };
-    // Wide integers are copies at the border, which do not begin with one another.
-    if buffer.axes.first() != Some(axis) || g.node(node).dtype == DType::I64 {
-        return None;
-    }
-    // Every element of the state lies where the output has it: the same distances from the same place.
-    let target = stored(id, buffer);
-    let (mut env, mut ranges, mut at) = (Env::new(), Ranges::default(), n(0));
-    for (k, (other, stride)) in target.strides.iter().enumerate() {
-        let own = if other == axis { before } else { other };
-        let name = format!("%{k}");
-        ranges.insert(&name, g.extent(*own));
-        env.insert(*own, Bound::Poly(var(&name)));
-        at = &at + &(&var(&name) * stride);
-    }
-    if stored_view(scope, &ranges, *held, &env)? != (Base::Buffer(state), at) {
-        return None;
-    }
-    let axes: Vec<AxisId> = buffer.axes.iter().map(|a| if a == axis { *added } else { *a }).collect();
-    let along = target.strides.iter().find(|(a, _)| a == axis).map(|(_, stride)| stride.clone())?;
-    let part = Stored {
-        offset: &along * g.extent(*before),
-        strides: target
-            .strides
-            .iter()
-            .map(|(a, s)| (if a == axis { *added } else { *a }, s.clone()))
-            .collect(),
-        ..target
-    };
-    Some(map_to(scope, *new, (id, &buffer.name), &axes, part))
 }
 
 /// The call that stores `count` elements of `node` along the lanes from `origin` on.

@@ -2,15 +2,14 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{Bound, Env};
 use crate::kernel::{Base, Stmt};
 use crate::maker::{Maker, for_loop, n, var};
 use crate::score::Scale;
-use crate::strip::{LANE, Scope, Strip, Visit};
-use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
+use crate::strip::{LANE, Strip, Visit};
+use salient_ir::{AxisId, Dim, MapOp, NodeId};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32};
-use std::collections::BTreeSet;
 
 /// A range of one axis.
 #[derive(Clone)]
@@ -57,8 +56,8 @@ pub(crate) fn pack_scaled(
     to: &Packed,
 ) -> Stmt {
     let along_outer = inner.axis.is_none()
-        || slope(m.scope, node, env, inner.axis, outer.axis) != Some(n(1))
-            && slope(m.scope, node, env, outer.axis, inner.axis) == Some(n(1));
+        || m.scope.slope(node, env, inner.axis, outer.axis) != Some(n(1))
+            && m.scope.slope(node, env, outer.axis, inner.axis) == Some(n(1));
     let (fixed, run, fixed_stride, run_stride) =
         if along_outer { (inner, outer, &to.inner, &to.outer) } else { (outer, inner, &to.outer, &to.inner) };
     let g = m.scope.graph;
@@ -103,60 +102,4 @@ pub(crate) fn pack_scaled(
     let args = s.finish();
     let call = m.call(b.finish(), args);
     for_loop(&each, fixed.from.clone(), &fixed.from + &fixed.count, n(1), vec![call])
-}
-
-/// The distance in memory between neighbours of `node` along an axis, `other` being fixed, where one stored tensor
-/// decides it.
-pub(crate) fn slope(
-    scope: &Scope<'_>,
-    node: NodeId,
-    env: &Env,
-    axis: Option<AxisId>,
-    other: Option<AxisId>,
-) -> Option<Dim> {
-    let mut env = env.clone();
-    if let Some(other) = other {
-        env.insert(other, Bound::Poly(n(0)));
-    }
-    env.insert(axis?, Bound::Poly(var(LANE)));
-    let address = leaf(scope, node, &env, &mut BTreeSet::new())?;
-    address.linear_in(LANE).map(|(slope, _)| slope)
-}
-
-/// The address of the one stored tensor with axes that an expression reads.
-///
-/// A node in `without` was asked before and had none: a graph shares nodes, and its paths are far more than its nodes.
-fn leaf(scope: &Scope<'_>, node: NodeId, env: &Env, without: &mut BTreeSet<NodeId>) -> Option<Dim> {
-    let g = scope.graph;
-    if !without.insert(node) {
-        return None;
-    }
-    if let Some((_, at)) = stored_view(scope, &scope.ranges, node, env) {
-        return Some(at);
-    }
-    let args = g.args(node);
-    args.iter().filter(|a| !g.node(**a).axes.is_empty()).find_map(|a| leaf(scope, *a, env, without))
-}
-
-/// Where a node lies that is stored, or a view of what is stored; `ranges` are those of the variables in `env`.
-pub(crate) fn stored_view(
-    scope: &Scope<'_>,
-    ranges: &Ranges,
-    node: NodeId,
-    env: &Env,
-) -> Option<(Base, Dim)> {
-    let g = scope.graph;
-    if let Some(stored) = scope.stored.get(&node) {
-        return stored.at(env);
-    }
-    let Op::At(axis) = g.op(node) else { return None };
-    let args = g.args(node);
-    let index = ranges.evaluate(g, args[1], env)?;
-    // What a guard would have to exclude is not read without one.
-    if !ranges.inside(&index, g.extent(*axis)) {
-        return None;
-    }
-    let mut inner = env.clone();
-    inner.insert(*axis, Bound::Poly(index));
-    stored_view(scope, ranges, args[0], &inner)
 }

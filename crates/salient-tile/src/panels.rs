@@ -5,12 +5,13 @@
 //! is packed once.
 
 use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Base, Buffer, BufferId, Kernel, Kind, LANES, Role};
-use crate::maker::{Maker, ceil_div, let_min, n, product, var};
+use crate::kernel::{Base, BufferId, Kernel, Kind, LANES};
+use crate::maker::{Maker, Target, ceil_div, let_min, n, product, var};
 use crate::pack::{Packed, Span, pack};
+use crate::plan::Pack;
 use crate::strip::{LANE, Scope};
 use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 
 /// An operand without the views around it: what its axes stand for is in `env`.
 #[derive(Clone)]
@@ -93,51 +94,50 @@ impl Panels {
         Panels { id, ..self.clone() }
     }
 
+    /// The axes of which each position has panels of its own.
+    pub(crate) fn outer(&self) -> &[AxisId] {
+        &self.outer
+    }
+
     /// The operand's buffer.
     pub(crate) fn base(&self) -> Base {
         Base::Buffer(self.id)
     }
 }
 
-/// The kernel that packs an operand, and the buffer that it fills.
-pub(crate) fn pack_panels(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    name: String,
+/// The panels of an operand of so many vectors of columns, in that buffer, and the buffer's shape.
+pub(crate) fn panels_of(
+    g: &Graph,
+    id: BufferId,
     node: NodeId,
     column: AxisId,
     depth: AxisId,
     vectors: usize,
-) -> (Kernel, Panels) {
-    let g = scope.graph;
+) -> (Panels, Vec<Dim>) {
     let axes = g.node(node).axes.iter();
     let outer: Vec<AxisId> = axes.filter(|a| *a != column && *a != depth).collect();
-    let (columns, rows) = (g.extent(column).clone(), g.extent(depth).clone());
+    let lines = g.extent(depth).clone();
     let width = &n(vectors as i64) * &var(LANES);
-    let count = ceil_div(&columns, &width);
-
+    let count = ceil_div(g.extent(column), &width);
     let mut shape = g.shape(&outer);
-    shape.extend([count.clone(), rows.clone(), width.clone()]);
-    let elements = product(&shape);
-    let id = BufferId(buffers.len());
-    buffers.push(Buffer {
-        name: name.clone(),
-        role: Role::Temporary,
-        dtype: DType::F32,
-        axes: outer.clone(),
-        shape,
-        node,
-    });
-    let panels = Panels { id, outer, count, lines: rows.clone(), coding: None };
+    shape.extend([count.clone(), lines.clone(), width]);
+    (Panels { id, outer, count, lines, coding: None }, shape)
+}
 
-    let mut m = Maker::new(scope, &name, Kind::Pack);
+/// The kernel that packs an operand.
+pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack) -> Kernel {
+    let g = scope.graph;
+    let Pack { column, depth, panels } = plan;
+    let (columns, rows) = (g.extent(*column).clone(), g.extent(*depth).clone());
+    let width = target.buffer.shape.last().expect("panels have a width").clone();
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Pack);
     let mut env = Env::new();
     m.outer_axes(panels.outer.iter().copied(), &mut env);
     let panel = m.outer("panel", &panels.count);
     let edge = m.variable("edge", &(&columns + &n(1)));
     let from = &panel * &width;
-    let over_columns = Span { axis: Some(column), from: from.clone(), count: &var(&edge) - &from };
-    let over_depth = Span { axis: Some(depth), from: n(0), count: rows };
+    let over_columns = Span { axis: Some(*column), from: from.clone(), count: &var(&edge) - &from };
+    let over_depth = Span { axis: Some(*depth), from: n(0), count: rows };
     let to = Packed {
         base: panels.base(),
         offset: panels.at(g, &env, &panel, &width),
@@ -145,6 +145,6 @@ pub(crate) fn pack_panels(
         inner: n(1),
     };
     let limit = let_min(&edge, vec![columns, &from + &width]);
-    let body = pack(&mut m, "pack", node, &env, &over_depth, &over_columns, &to);
-    (m.finish(vec![limit, body], node, id, elements), panels)
+    let body = pack(&mut m, "pack", target.node, &env, &over_depth, &over_columns, &to);
+    m.finish(vec![limit, body], target.node, target.id, product(&target.buffer.shape))
 }

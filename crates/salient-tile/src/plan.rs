@@ -1,351 +1,318 @@
-//! Which nodes are stored, and by which kernel.
+//! The plan: what is stored, in which layout, and which kernel stores it in which form. Every decision is made here, as a
+//! value, before there is any loop; [`emit`](crate::emit) makes the loops and decides none of it.
 //!
-//! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts, buffers and
-//! kernels are made by `schedule`.
+//! Reductions and fused operators are materialised, because a strip cannot compute them on the way; everything else is
+//! computed where it is needed. Three exceptions save a pass over memory: what follows a GEMM or an attention element by
+//! element is its epilogue, products inside scores that attentions alone read are not stored, and what a norm needs of each
+//! row is held by the kernel that stores the row.
+//!
+//! The passes, in order: [`defined`](crate::defined) says where values may be undefined, `materialise` which nodes are stored
+//! and by which form of kernel, `decide` where each lies and what its kernels read, `order` what runs once and what runs as
+//! one kernel.
 
-use crate::attention::{Among, expressions_of, query_axis, tiled_scores};
-use crate::contraction::{Contraction, contraction, sum_of_products};
+pub(crate) mod decide;
+pub(crate) mod layouts;
+pub(crate) mod materialise;
+pub(crate) mod order;
+
+use crate::attention::Attention;
+use crate::contraction::Contraction;
 use crate::defined::Defined;
-use crate::keep::{Uses, kept, uses};
-use crate::layout::innermost;
-use crate::repeat::Repeats;
-use crate::statistics::statistics;
-use salient_ir::{AxisId, Graph, NodeId, Op};
+use crate::kernel::{Append, Base, Buffer, BufferId};
+use crate::maker::stored;
+use crate::panels::Panels;
+use crate::split::SplitKv;
+use crate::strip::Stored;
+use crate::tiling::Tiling;
+use salient_ir::quantised::Coding;
+use salient_ir::{AxisId, Dim, Graph, NodeId, ReduceOp};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-/// The kernel that a stored node gets.
+pub(crate) use layouts::Layouts;
+
+/// How a graph is cut into kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Whether element-wise operators join the kernels around them. Without, each is a kernel of its own.
+    pub fuse: bool,
+    /// Sizes of tiles and blocks.
+    pub tiling: Tiling,
+    /// Whether every product is taken as written: no scale of scores is multiplied into the queries.
+    pub keeps_order: bool,
+    /// Parameters that will be given in blocks of few bits, by position among the graph's.
+    pub coded: &'a BTreeMap<usize, Coding>,
+    /// Chains of equal blocks of the graph: for each block its nodes, corresponding ones at the same position.
+    pub chains: &'a [Vec<Vec<NodeId>>],
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        const NONE: &BTreeMap<usize, Coding> = &BTreeMap::new();
+        Options { fuse: true, tiling: Tiling::default(), keeps_order: false, coded: NONE, chains: &[] }
+    }
+}
+
+/// Every decision about a graph. Made by [`plan`](fn@plan), changed by nobody.
 #[derive(Clone, Debug)]
-pub(crate) enum Form {
-    /// Inputs and parameters are stored already.
-    Source,
-    /// An expression of stored nodes.
+pub struct Plan<'g> {
+    /// The graph that is computed: that which was given, with checks of indices where values are used that may be undefined.
+    pub(crate) graph: Cow<'g, Graph>,
+    /// Where its values are defined, and who reports that they are not.
+    pub(crate) defined: Defined,
+    /// The name of each node in dumps.
+    pub(crate) names: Vec<Option<String>>,
+    pub(crate) options: Options<'g>,
+    /// Every stored tensor: inputs and parameters, then results in the order in which steps store them.
+    pub(crate) buffers: Vec<Buffer>,
+    /// So many of them, at the start, are inputs and parameters.
+    pub(crate) sources: usize,
+    /// What is stored, each value after those that it is computed from.
+    pub(crate) steps: Vec<Step>,
+    /// The kernels of all steps.
+    pub(crate) kernels: Vec<KernelPlan>,
+    /// The kernels as they run, by position; several in one set are one kernel over the same rows (horizontal fusion).
+    pub(crate) order: Vec<Vec<usize>>,
+    /// So many of these sets, at the start, run once when the parameters are bound.
+    pub(crate) loads: usize,
+    /// The outputs that begin with what an input holds.
+    pub(crate) appends: Vec<Append>,
+}
+
+/// A value that is stored, and the kernels that store it.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) node: NodeId,
+    /// Where it is stored.
+    pub(crate) buffer: BufferId,
+    /// Positions of its kernels: those that bring operands into the form that is read come first.
+    pub(crate) kernels: Range<usize>,
+    /// Positions of the buffers that these need of their own.
+    pub(crate) buffers: Range<usize>,
+    /// The step of the equal block before, of which this one is a copy.
+    pub(crate) copy: Option<Copy>,
+}
+
+/// A step whose kernels are those of another one over other buffers.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    /// The step, by position.
+    pub(crate) of: usize,
+    /// The block that this one is in, among those of all chains.
+    pub(crate) block: usize,
+    /// For each buffer of the other step what stands in its place.
+    pub(crate) buffers: BTreeMap<BufferId, BufferId>,
+}
+
+/// A kernel, before any loop.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelPlan {
+    /// The node whose value it stores; of a kernel that packs an operand, the operand.
+    pub(crate) node: NodeId,
+    /// Where it stores it.
+    pub(crate) buffer: BufferId,
+    /// It runs only where the first is less than the second.
+    pub(crate) when: Option<(Dim, Dim)>,
+    pub(crate) anchor: Anchor,
+    /// The buffers that it may read.
+    pub(crate) reads: BTreeSet<BufferId>,
+    /// Whether it follows from the parameters alone, at dimensions that their shapes fix: it runs when they are bound.
+    pub(crate) once: bool,
+    /// Whether it may have to report an index outside its axis.
+    pub(crate) reports: bool,
+}
+
+/// What a kernel is built around. All else that it computes is prologue or epilogue: expressions of what is stored.
+#[derive(Clone, Debug)]
+pub(crate) enum Anchor {
+    /// Nothing: element by element.
     Map,
-    /// An expression of stored nodes and of reductions of its own rows along that axis, which its kernel holds.
-    Statistics(AxisId),
-    /// A row-wise kernel of the node itself.
-    Rows,
-    /// An expression of the product of that node.
-    Product(NodeId),
-    /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
-    Attention(NodeId, Option<AxisId>),
+    /// What is new of a state to which a call appends, element by element.
+    Append(Part),
+    /// Element by element along rows, of which reductions are held while the row is near.
+    Rows { along: AxisId, held: BTreeSet<NodeId> },
+    /// The node itself, row by row: a reduction, a normalisation or a running sum along an axis.
+    Reduction { along: AxisId },
+    /// A reduction of the node's argument with many columns at once.
+    Columns { op: ReduceOp, along: AxisId, column: AxisId },
+    /// A matrix product.
+    Gemm(Gemm),
+    /// An operand of a product in panels.
+    Pack(Pack),
+    /// An attention, rows in tiles over packed keys.
+    Tiled(Tiled),
+    /// An attention of few rows: the state of each row after each part of the keys.
+    SplitKv(SplitKv),
+    /// The parts of such an attention merged.
+    Merge(SplitKv),
 }
 
-impl Form {
-    /// The node whose product it stores an expression of.
-    pub(crate) fn product(&self) -> Option<NodeId> {
+/// A part of a buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// The node whose value the part holds.
+    pub(crate) node: NodeId,
+    /// Its axes as they lie, and where they do.
+    pub(crate) axes: Vec<AxisId>,
+    pub(crate) place: Stored,
+}
+
+/// A matrix product: rows of the left operand by panels of the right one.
+#[derive(Clone, Debug)]
+pub(crate) struct Gemm {
+    pub(crate) contraction: Contraction,
+    pub(crate) left: Left,
+    pub(crate) panels: Panels,
+}
+
+/// Where the left operand of a product is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Left {
+    /// Where its value lies, or what it is a view of.
+    InPlace(BufferId),
+    /// Stored row by row for products of these rows.
+    Rows(Stored),
+}
+
+impl Left {
+    /// Where it is stored row by row, if it is.
+    pub(crate) fn rows(&self) -> Option<&Stored> {
         match self {
-            Form::Product(node) => Some(*node),
-            Form::Source | Form::Map | Form::Statistics(_) | Form::Rows | Form::Attention(..) => None,
-        }
-    }
-
-    /// Whether it is the form `before` of the corresponding node one block before.
-    pub(crate) fn follows(&self, before: &Form, repeats: &Repeats<'_>) -> bool {
-        match (self, before) {
-            (Form::Source, Form::Source) | (Form::Map, Form::Map) | (Form::Rows, Form::Rows) => true,
-            (Form::Statistics(axis), Form::Statistics(other)) => axis == other,
-            (Form::Product(n), Form::Product(b)) => repeats.shift(*b) == *n,
-            (Form::Attention(n, query), Form::Attention(b, other)) => {
-                repeats.shift(*b) == *n && query == other
-            }
-            (Form::Source | Form::Map | Form::Statistics(_) | Form::Rows, _) => false,
-            (Form::Product(_) | Form::Attention(..), _) => false,
+            Left::InPlace(_) => None,
+            Left::Rows(stored) => Some(stored),
         }
     }
 }
 
-/// Decides which nodes are stored and by which kernel.
-pub(crate) struct Planner<'g> {
-    g: &'g Graph,
-    defined: &'g Defined,
-    fuse: bool,
-    /// Products inside scores that are not stored.
-    tiled: BTreeSet<NodeId>,
-    /// Whether each node is an expression of them.
-    of_scores: Vec<bool>,
-    /// Where the value of each node goes.
-    uses: Vec<Uses>,
-    /// The nodes that are results of the model.
-    outputs: BTreeSet<NodeId>,
-    /// Element-wise nodes that are stored for their several readers, or for what their kernel holds.
-    kept: BTreeSet<NodeId>,
-    /// Reductions that the kernel of the only rows that need them holds.
-    held: BTreeSet<NodeId>,
-    /// Those rows, each with the axis that the reductions run along.
-    rows: BTreeMap<NodeId, AxisId>,
-    forms: BTreeMap<NodeId, Form>,
+/// An operand packed in panels of columns, each contiguous along the depth.
+#[derive(Clone, Debug)]
+pub(crate) struct Pack {
+    pub(crate) column: AxisId,
+    pub(crate) depth: AxisId,
+    pub(crate) panels: Panels,
 }
 
-/// Whether a strip cannot compute the node on the way.
-fn is_anchor(op: &Op) -> bool {
-    match op {
-        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
-        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
-    }
+/// An attention in tiles of rows by tiles of keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Tiled {
+    pub(crate) attention: Attention,
+    /// The products inside the scores that are made tile by tile.
+    pub(crate) scores: Vec<PackedScores>,
 }
 
-impl<'g> Planner<'g> {
-    /// Nothing is decided yet, but which values are stored for their several readers.
-    pub(crate) fn new(g: &'g Graph, defined: &'g Defined, fuse: bool) -> Planner<'g> {
-        let tiled = tiled_scores(g, defined, fuse);
-        let of_scores = expressions_of(g, |id| tiled.contains(&id));
-        let uses = uses(g);
-        let outputs = g.outputs().iter().map(|o| o.node).collect();
-        let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
-        kept.extend(ends_of_long_chains(g, defined, &kept));
-        let (held, rows, forms) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        Planner { g, defined, fuse, tiled, of_scores, uses, outputs, kept, held, rows, forms }
-    }
+/// A product of queries and keys inside scores.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedScores {
+    pub(crate) product: NodeId,
+    pub(crate) query: NodeId,
+    /// The keys, packed.
+    pub(crate) keys: Panels,
+}
 
-    /// Whether a node is stored wherever it is read.
-    fn is_anchor(&self, id: NodeId) -> bool {
-        is_anchor(self.g.op(id)) || self.kept.contains(&id)
-    }
-
-    /// Decides which reductions are held.
-    fn hold(&mut self) {
-        let lies = |id| innermost(self.g, id);
-        let is_stored = |id| self.outputs.contains(&id) || self.kept.contains(&id) || self.ends_a_kernel(id);
-        let found = statistics(self.g, (&is_stored, &self.outputs), (&self.uses, &self.of_scores), lies);
-        let kept = self.kept.clone();
-        self.kept.extend(found.values());
-        let holds = |root: NodeId| matches!(self.form(root).0, Form::Map) && self.defined.may_be_stored(root);
-        let mut rows = BTreeMap::new();
-        for (held, root) in &found {
-            if let Op::Reduce(_, axis) = *self.g.op(*held)
-                && (rows.contains_key(root) || holds(*root))
-            {
-                rows.insert(*root, axis);
-            }
+impl Plan<'_> {
+    /// What is stored before anything is computed.
+    pub(crate) fn layouts(&self) -> Layouts<'_> {
+        let of = |(at, buffer): (usize, &Buffer)| (buffer.node, stored(BufferId(at), buffer));
+        let sources = self.buffers.iter().enumerate().take(self.sources);
+        Layouts {
+            graph: &self.graph,
+            defined: &self.defined,
+            names: &self.names,
+            options: self.options,
+            stored: sources.map(of).collect(),
         }
-        self.held = found.into_iter().filter(|(_, root)| rows.contains_key(root)).map(|(id, _)| id).collect();
-        self.kept.retain(|id| kept.contains(id) || rows.contains_key(id));
-        self.rows = rows;
-    }
-
-    /// The form of every node that is stored.
-    pub(crate) fn plan(mut self) -> BTreeMap<NodeId, Form> {
-        if self.fuse {
-            self.hold();
-        }
-        let mut work = self.outputs.clone();
-        if !self.fuse {
-            work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
-        }
-        // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
-        while let Some(id) = work.pop_last() {
-            if self.forms.contains_key(&id) {
-                continue;
-            }
-            let (form, operands) = self.form(id);
-            self.forms.insert(id, form);
-            let mut seen = BTreeSet::new();
-            for operand in operands {
-                self.frontier(operand, &mut seen, &mut work);
-            }
-        }
-        self.forms
-    }
-
-    /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
-    /// inside a product.
-    fn is_whole_operator(&self, id: NodeId) -> bool {
-        let g = self.g;
-        let node = g.node(id);
-        let users = g.users(id);
-        let inside_product = !users.is_empty() && users.iter().all(|u| contraction_of(g, *u).is_some());
-        let elementwise = matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int();
-        elementwise && !inside_product && self.defined.may_be_stored(id)
-    }
-
-    /// Anchors that the expression of `id` reads.
-    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut BTreeSet<NodeId>) {
-        if !seen.insert(id) {
-            return;
-        }
-        let stored_alone = !self.fuse && self.is_whole_operator(id);
-        if self.held.contains(&id) {
-            self.frontier(self.g.args(id)[0], seen, work);
-        } else if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
-            work.insert(id);
-        } else {
-            self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
-        }
-    }
-
-    /// Whether a product or an attention is used by this expression alone: then its kernel computes the expression too, and
-    /// what is stored is that.
-    fn ends_a_kernel(&self, id: NodeId) -> bool {
-        self.fuse
-            && matches!(self.g.op(id), Op::Map(_))
-            && self.defined.may_be_stored(id)
-            && match self.form(id).0 {
-                Form::Product(_) | Form::Attention(..) => true,
-                Form::Source | Form::Map | Form::Statistics(_) | Form::Rows => false,
-            }
-    }
-
-    /// The kernel for a node, and the nodes whose expressions it evaluates.
-    fn form(&self, id: NodeId) -> (Form, Vec<NodeId>) {
-        let g = self.g;
-        match g.op(id) {
-            Op::Input(_) | Op::Param(_) => (Form::Source, Vec::new()),
-            Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) => {
-                self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec()))
-            }
-            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {
-                (Form::Map, g.args(id).to_vec())
-            }
-            Op::Map(_) => {
-                let inline = self.elementwise(id);
-                let anchors = inline
-                    .iter()
-                    .copied()
-                    .filter(|a| !self.outputs.contains(a) && self.joins(*a, id, &inline));
-                let found = if self.fuse {
-                    anchors.into_iter().find_map(|a| self.anchor_form(a, id).map(|f| (a, f)))
-                } else {
-                    None
-                };
-                match found {
-                    Some((anchor, (form, mut operands))) => {
-                        operands.extend(inline.into_iter().filter(|x| *x != anchor && self.is_anchor(*x)));
-                        operands.extend(self.views(id));
-                        (form, operands)
-                    }
-                    None => {
-                        let form = self.rows.get(&id).map_or(Form::Map, |axis| Form::Statistics(*axis));
-                        (form, g.args(id).to_vec())
-                    }
-                }
-            }
-        }
-    }
-
-    /// Nodes that `id` reads element by element, with the same indices: through scalar operators only.
-    fn elementwise(&self, id: NodeId) -> Vec<NodeId> {
-        let (mut out, mut seen) = (Vec::new(), BTreeSet::new());
-        let mut stack: Vec<NodeId> = self.g.args(id).into_iter().rev().collect();
-        while let Some(arg) = stack.pop() {
-            if !seen.insert(arg) {
-                continue;
-            }
-            match self.g.op(arg) {
-                Op::Map(_) => {
-                    out.push(arg);
-                    if !self.kept.contains(&arg) {
-                        stack.extend(self.g.args(arg).into_iter().rev());
-                    }
-                }
-                Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
-                Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
-            }
-        }
-        out
-    }
-
-    /// Views and concatenations among the element-wise operands of `id`.
-    fn views(&self, id: NodeId) -> Vec<NodeId> {
-        let g = self.g;
-        let mut inline = vec![id];
-        inline.extend(self.elementwise(id));
-        let is_inner = |x: NodeId| matches!(g.op(x), Op::Map(_)) && (x == id || !self.kept.contains(&x));
-        let inner = inline.iter().filter(|x| is_inner(**x));
-        inner.flat_map(|x| g.args(*x)).filter(|a| matches!(g.op(*a), Op::At(_) | Op::Concat(..))).collect()
-    }
-
-    /// Whether every use of `anchor` ends in `root`, through nodes of `inline`.
-    fn joins(&self, anchor: NodeId, root: NodeId, inline: &[NodeId]) -> bool {
-        let (mut seen, mut stack) = (BTreeSet::new(), vec![anchor]);
-        while let Some(id) = stack.pop() {
-            let users = self.g.users(id);
-            if users.is_empty() {
-                return false;
-            }
-            for user in users.into_iter().filter(|u| *u != root) {
-                let passes = inline.contains(&user)
-                    && matches!(self.g.op(user), Op::Map(_))
-                    && !self.outputs.contains(&user)
-                    && !self.kept.contains(&user);
-                if !passes {
-                    return false;
-                }
-                if seen.insert(user) {
-                    stack.push(user);
-                }
-            }
-        }
-        true
-    }
-
-    /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
-    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(Form, Vec<NodeId>)> {
-        let g = self.g;
-        if g.node(anchor).axes != g.node(root).axes {
-            return None;
-        }
-        let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
-        if contraction(g, anchor, &order).is_some() {
-            let (a, b, _) = sum_of_products(g, anchor)?;
-            return Some((Form::Product(anchor), vec![a, b]));
-        }
-        let is_stored =
-            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
-        let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
-        let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
-        // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
-        let values = &g.args(anchor)[1..];
-        if values.is_empty() && inside.is_empty() {
-            return None;
-        }
-        let mut operands = values.to_vec();
-        operands.extend(self.around(g.args(anchor)[0], &inside));
-        Some((Form::Attention(anchor, query), operands))
-    }
-
-    /// The operands of an expression, with those of the products inside it in place of the products. What ends the kernel of
-    /// another product is read as that stores it.
-    fn around(&self, score: NodeId, inside: &[NodeId]) -> Vec<NodeId> {
-        let (mut out, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), vec![score]);
-        while let Some(id) = stack.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            if inside.contains(&id) {
-                let operands = sum_of_products(self.g, id);
-                out.extend(operands.into_iter().flat_map(|(a, b, _)| [a, b]));
-            } else if self.is_anchor(id) || inside.is_empty() && self.ends_a_kernel(id) {
-                out.push(id);
-            } else {
-                stack.extend(self.g.args(id).into_iter().rev());
-            }
-        }
-        out
     }
 }
 
-/// Operators one after the other up to which a kernel computes an expression on the way.
-const LONGEST_CHAIN: usize = 64;
-
-/// Element-wise nodes that are stored since the expression behind them is long: code for it stays small, however many
-/// operators a program chains.
-fn ends_of_long_chains(g: &Graph, defined: &Defined, kept: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
-    let mut ends = BTreeSet::new();
-    let mut length: Vec<usize> = Vec::with_capacity(g.len());
-    for id in g.ids() {
-        let longest = g.args(id).iter().map(|a| length[a.index()]).max().unwrap_or(0);
-        let inline = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
-        let ends_here =
-            longest >= LONGEST_CHAIN && matches!(g.op(id), Op::Map(_)) && defined.may_be_stored(id);
-        if ends_here {
-            ends.insert(id);
+impl KernelPlan {
+    /// The same over other nodes and buffers.
+    pub(crate) fn moved(
+        &self,
+        node: impl Fn(NodeId) -> NodeId,
+        buffer: impl Fn(BufferId) -> BufferId,
+    ) -> KernelPlan {
+        KernelPlan {
+            node: node(self.node),
+            buffer: buffer(self.buffer),
+            when: self.when.clone(),
+            anchor: self.anchor.moved(&node, &buffer),
+            reads: self.reads.iter().map(|id| buffer(*id)).collect(),
+            once: self.once,
+            reports: self.reports,
         }
-        length.push(if inline && !ends_here && !kept.contains(&id) { longest + 1 } else { 0 });
     }
-    ends
 }
 
-fn contraction_of(g: &Graph, id: NodeId) -> Option<Contraction> {
-    let order: Vec<AxisId> = g.node(id).axes.iter().collect();
-    contraction(g, id, &order)
+impl Anchor {
+    fn moved(&self, node: &impl Fn(NodeId) -> NodeId, buffer: &impl Fn(BufferId) -> BufferId) -> Anchor {
+        match self {
+            Anchor::Map => Anchor::Map,
+            Anchor::Append(part) => Anchor::Append(Part {
+                node: node(part.node),
+                axes: part.axes.clone(),
+                place: part.place.in_buffer(buffer),
+            }),
+            Anchor::Rows { along, held } => {
+                Anchor::Rows { along: *along, held: held.iter().map(|id| node(*id)).collect() }
+            }
+            Anchor::Reduction { along } => Anchor::Reduction { along: *along },
+            Anchor::Columns { op, along, column } => {
+                Anchor::Columns { op: *op, along: *along, column: *column }
+            }
+            Anchor::Gemm(gemm) => Anchor::Gemm(Gemm {
+                contraction: gemm.contraction.moved(node),
+                left: match &gemm.left {
+                    Left::InPlace(id) => Left::InPlace(buffer(*id)),
+                    Left::Rows(stored) => Left::Rows(stored.in_buffer(buffer)),
+                },
+                panels: gemm.panels.in_buffer(buffer(gemm.panels.id)),
+            }),
+            Anchor::Pack(pack) => {
+                Anchor::Pack(Pack { panels: pack.panels.in_buffer(buffer(pack.panels.id)), ..pack.clone() })
+            }
+            Anchor::Tiled(tiled) => Anchor::Tiled(Tiled {
+                attention: tiled.attention.moved(node),
+                scores: tiled.scores.iter().map(|s| s.moved(node, buffer)).collect(),
+            }),
+            Anchor::SplitKv(split) => Anchor::SplitKv(split.moved(node, buffer)),
+            Anchor::Merge(split) => Anchor::Merge(split.moved(node, buffer)),
+        }
+    }
+}
+
+impl PackedScores {
+    fn moved(
+        &self,
+        node: &impl Fn(NodeId) -> NodeId,
+        buffer: &impl Fn(BufferId) -> BufferId,
+    ) -> PackedScores {
+        let keys = self.keys.in_buffer(buffer(self.keys.id));
+        PackedScores { product: node(self.product), query: node(self.query), keys }
+    }
+}
+
+impl Stored {
+    /// The same in another buffer.
+    pub(crate) fn in_buffer(&self, buffer: &impl Fn(BufferId) -> BufferId) -> Stored {
+        let base = match self.base {
+            Base::Buffer(id) => Base::Buffer(buffer(id)),
+            Base::Scratch(_) | Base::Status => self.base,
+        };
+        Stored { base, ..self.clone() }
+    }
+}
+
+/// The plan of a graph.
+pub fn plan<'g>(g: &'g Graph, options: Options<'g>) -> Plan<'g> {
+    let (graph, defined) = crate::defined::defined(g);
+    // Checks are nodes of their own: blocks that have some are planned one by one.
+    let with_checks = matches!(graph, Cow::Owned(_));
+    let chains = if options.fuse && !with_checks { options.chains } else { &[] };
+    let options = Options { chains, ..options };
+    let names = salient_ir::text::node_names(&graph);
+    let decided = decide::decide(&graph, &defined, &names, options);
+    let decide::Decided { sources, mut buffers, steps, kernels, appends } = decided;
+    let (order, loads) = order::order(&graph, &mut buffers, &kernels, options.fuse);
+    Plan { graph, defined, names, options, sources, buffers, steps, kernels, order, loads, appends }
 }

@@ -1,23 +1,20 @@
 //! Kernels of matrix products: packed operands, register tiles, any expression before and after.
 //!
 //! An item is a block of rows by a group of panels, so that few rows make as many items as many do. What is done once and
-//! what at every call is not decided here: see `load`.
+//! what at every call is not decided here: see `plan`.
 
-use crate::coded::{body_coding, coded_panels};
-use crate::contraction::{
-    Contraction, Renamed, lying, lying_rows, numbered, outer_axes, reads_parameter, rows_of,
-};
+use crate::coded::body_coding;
+use crate::contraction::{Contraction, lying, numbered, outer_axes, reads_parameter, rows_of};
 use crate::index::{Bound, Env};
-use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, RowBlocks, Stmt};
+use crate::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
 use crate::maker::{
     Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
 };
-use crate::map::map;
-use crate::panels::{Panels, pack_panels};
+use crate::plan::Gemm;
 use crate::softmax::fill;
 use crate::strip::{LANE, Scope};
+use salient_ir::Dim;
 use salient_ir::quantised::{BLOCK, Coding};
-use salient_ir::{AxisId, DType, Dim, NodeId};
 use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
@@ -275,27 +272,16 @@ fn coded_tiles(
     vec![if_few(all, few, many)]
 }
 
-/// The kernels that store `target.node`, an expression of the product `c` and of stored tensors, over the axes of `c`: those
-/// that bring the operands into the form that tiles read, then the product itself.
+/// The kernel that stores `target.node`, an expression of a product and of stored tensors, over the product's axes.
 ///
-/// The right operand is packed once for all rows. The left one is read where it lies if its rows are contiguous there; else
-/// it is computed before, once for all columns and for whoever else reads it. All axes of the left operand alone are one axis
-/// of rows, batches and positions alike, so that short sequences fill tiles; the results go to where each row belongs.
-pub(crate) fn product(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    target: Target<'_>,
-    c: &Contraction,
-) -> Vec<Kernel> {
+/// All axes of the left operand alone are one axis of rows, batches and positions alike, so that short sequences fill tiles;
+/// the results go to where each row belongs.
+pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Kernel {
     let g = scope.graph;
-    let (tiling, shape) = (scope.tiling, scope.tiling.tile());
+    let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
     let item_rows = n(tiling.product_rows);
-    let mut kernels = Vec::new();
-    let panels = panels_of(scope, buffers, &mut kernels, target, c, shape.vectors);
-    let c = &lying_rows(scope, c, &target.buffer.axes).unwrap_or_else(|| {
-        kernels.push(store_left(scope, buffers, target, c));
-        c.clone()
-    });
+    let Gemm { contraction: c, left, panels } = plan;
+    let left = left.rows();
 
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
     let mut env = Env::new();
@@ -311,7 +297,8 @@ pub(crate) fn product(
     let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
     let column = m.variable("column", &columns);
     let sums = m.scratch("sums", &item_rows * &group_width);
-    let left = lying(m.scope, &m.scope.ranges, c, &env).expect("stored with rows that are contiguous");
+    let left = lying(&m.scope.layouts, &m.scope.ranges, c, left, &env)
+        .expect("stored with rows that are contiguous");
     for base in [left.base, panels.base()] {
         if let Base::Buffer(id) = base {
             m.scope.reads.insert(id);
@@ -398,8 +385,7 @@ pub(crate) fn product(
     {
         kernel.row_blocks = Some(RowBlocks { buffer, blocks, groups });
     }
-    kernels.push(kernel);
-    kernels
+    kernel
 }
 
 /// Where the results of a column are stored, for row zero, and the elements from row to row; `None` where rows are not at one
@@ -437,59 +423,4 @@ fn fetch_tile(shape: Shape) -> Body {
         }
     }
     b.finish()
-}
-
-/// The panels of the right operand: packed before for another product, or by a kernel that is added.
-fn panels_of(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    kernels: &mut Vec<Kernel>,
-    target: Target<'_>,
-    c: &Contraction,
-    vectors: usize,
-) -> Panels {
-    if let Some(panels) = coded_panels(scope, buffers, c, vectors) {
-        return panels;
-    }
-    let key = (c.right, c.column, c.depth, vectors);
-    if let Some(panels) = scope.panels.get(&key) {
-        return panels.clone();
-    }
-    let name = format!("{}.panels", name_of(scope, c.right, target));
-    let (kernel, panels) = pack_panels(scope, buffers, name, c.right, c.column, c.depth, vectors);
-    kernels.push(kernel);
-    scope.panels.insert(key, panels.clone());
-    panels
-}
-
-/// The kernel that stores the left operand row by row, for this product and others of the same rows.
-fn store_left(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    target: Target<'_>,
-    c: &Contraction,
-) -> Kernel {
-    let g = scope.graph;
-    let Renamed { left, rows, depth, .. } = Renamed::of(g, c);
-    let outside = |a: &AxisId| !rows.contains(a) && *a != depth;
-    let mut axes: Vec<AxisId> = g.node(left).axes.iter().filter(outside).collect();
-    axes.extend(rows.iter().copied().chain([depth]));
-    let id = BufferId(buffers.len());
-    buffers.push(Buffer {
-        name: format!("{}.rows", name_of(scope, left, target)),
-        role: Role::Temporary,
-        dtype: DType::F32,
-        shape: g.shape(&axes),
-        axes,
-        node: left,
-    });
-    let buffer = &buffers[id.0];
-    let kernel = map(scope, left, id, buffer);
-    scope.rows.insert((left, rows, depth), stored(id, buffer));
-    kernel
-}
-
-/// The name of an operand in dumps: its own, or that of what it is for.
-fn name_of(scope: &Scope<'_>, node: NodeId, target: Target<'_>) -> String {
-    scope.names[node.index()].clone().unwrap_or_else(|| target.buffer.name.clone())
 }

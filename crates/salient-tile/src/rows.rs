@@ -1,9 +1,9 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
-use crate::columns::{column, reduce_columns};
 use crate::index::{Bound, Env};
 use crate::kernel::{Kernel, Kind};
 use crate::maker::{Maker, Target, n, product, stored, var};
+use crate::plan::Layouts;
 use crate::softmax::log_sum;
 use crate::strip::{LANE, Scope, Strip, Visit};
 use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
@@ -30,11 +30,6 @@ pub(crate) fn reduce(
     axis: AxisId,
     x: NodeId,
 ) -> Kernel {
-    if op != ReduceOp::ArgMax
-        && let Some(column) = column(scope, target, axis, x)
-    {
-        return reduce_columns(scope, target, op, (axis, column), x);
-    }
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
     let dtype = m.scope.graph.node(x).dtype;
@@ -202,32 +197,36 @@ impl Row<'_> {
 
 /// What the kernel of the rows `root` holds: the reductions in its expression that are not stored, and what else is the same
 /// along a row and depends on them, arguments first.
-fn held_by(scope: &Scope<'_>, root: NodeId, along: AxisId) -> BTreeSet<NodeId> {
-    fn visit(scope: &Scope<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
+pub(crate) fn held_by(layouts: &Layouts<'_>, root: NodeId, along: AxisId) -> BTreeSet<NodeId> {
+    fn visit(layouts: &Layouts<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
         if let Some(known) = seen.get(&id) {
             return *known;
         }
-        let g = scope.graph;
+        let g = layouts.graph;
         let mut holds = false;
-        if !scope.stored.contains_key(&id) {
-            g.args(id).iter().for_each(|arg| holds |= visit(scope, *arg, seen));
+        if !layouts.is_stored(id) {
+            g.args(id).iter().for_each(|arg| holds |= visit(layouts, *arg, seen));
             holds |= matches!(g.op(id), Op::Reduce(..));
         }
         seen.insert(id, holds);
         holds
     }
     let mut seen = BTreeMap::new();
-    visit(scope, root, &mut seen);
+    visit(layouts, root, &mut seen);
     let is_same = |id: &NodeId| {
-        !scope.graph.node(*id).axes.contains(along)
-            && (matches!(scope.graph.op(*id), Op::Reduce(..)) || !scope.defined.may_report(*id))
+        !layouts.graph.node(*id).axes.contains(along)
+            && (matches!(layouts.graph.op(*id), Op::Reduce(..)) || !layouts.defined.may_report(*id))
     };
     seen.into_iter().filter(|(_, holds)| *holds).map(|(id, _)| id).filter(is_same).collect()
 }
 
 /// The kernel that stores the rows of an expression with reductions of the same rows in it.
-pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>, along: AxisId) -> Kernel {
-    let held = held_by(scope, target.node, along);
+pub(crate) fn with_statistics(
+    scope: &mut Scope<'_>,
+    target: Target<'_>,
+    along: AxisId,
+    held: &BTreeSet<NodeId>,
+) -> Kernel {
     let (mut m, env) = begin(scope, target, along);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);
@@ -235,7 +234,7 @@ pub(crate) fn with_statistics(scope: &mut Scope<'_>, target: Target<'_>, along: 
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let mut passes = 1;
-    for id in held {
+    for &id in held {
         let value = if let Op::Reduce(op, _) = *s.scope.graph.op(id) {
             passes += 1;
             let x = s.scope.graph.args(id)[0];

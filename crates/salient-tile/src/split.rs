@@ -5,19 +5,18 @@
 //! any number of threads can take (Dao et al., "Flash-Decoding", 2023). A second kernel merges the parts, in their order:
 //! the parts depend on the keys alone, so that results do not depend on threads.
 
-use crate::attention::{Among, Attention, find_scores, inner_products};
+use crate::attention::{Attention, Scores};
 use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Role, Stmt};
+use crate::kernel::{Arg, Base, BufferId, Kernel, Kind, Stmt};
 use crate::maker::{Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
-use crate::pack::{slope, stored_view};
+use crate::plan::Layouts;
 use crate::softmax::{Place, Softmax, fill};
 use crate::streamed::{Making, RowTile, flops, store_row, stream};
 use crate::strip::{LANE, Scope};
-use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 use salient_vector::body::Elem;
 use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
-use std::collections::BTreeSet;
 
 /// Whether rows are few.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +39,8 @@ impl Few {
 }
 
 /// Heads of queries that share heads of keys and values.
-struct Group {
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
     /// The axis of the heads of queries.
     axis: AxisId,
     /// Heads that share, and how often.
@@ -82,53 +82,124 @@ struct Lying {
 }
 
 /// `node` as rows along `along`, one for each position of `by`, which stands for the lane.
-fn lying(scope: &Scope<'_>, node: NodeId, env: &Env, along: AxisId, by: AxisId) -> Option<Lying> {
-    if slope(scope, node, env, Some(along), Some(by)) != Some(n(1)) {
+fn lying(
+    layouts: &Layouts<'_>,
+    ranges: &Ranges,
+    node: NodeId,
+    env: &Env,
+    along: AxisId,
+    by: AxisId,
+) -> Option<Lying> {
+    if layouts.slope(ranges, node, env, Some(along), Some(by)) != Some(n(1)) {
         return None;
     }
     let mut env = env.clone();
     env.insert(along, Bound::Poly(n(0)));
     env.insert(by, Bound::Poly(var(LANE)));
-    let (base, at) = stored_view(scope, &scope.ranges, node, &env)?;
+    let (base, at) = layouts.stored_view(ranges, node, &env)?;
     let (row, start) = at.linear_in(LANE)?;
     Some(Lying { base, start, row })
 }
 
-/// The kernels of the form: parts, then their merge. `None` where keys or values do not lie in memory as rows.
+/// An attention whose keys are split over items.
+#[derive(Clone, Debug)]
+pub(crate) struct SplitKv {
+    pub(crate) attention: Attention,
+    /// Heads of queries that share heads of keys and values.
+    group: Option<Group>,
+    /// The state of each row after each part of the keys.
+    pub(crate) parts: Parts,
+}
+
+impl SplitKv {
+    /// The same over other nodes and buffers.
+    pub(crate) fn moved(
+        &self,
+        node: &impl Fn(NodeId) -> NodeId,
+        buffer: &impl Fn(BufferId) -> BufferId,
+    ) -> SplitKv {
+        let parts = Parts { id: buffer(self.parts.id), ..self.parts.clone() };
+        SplitKv { attention: self.attention.moved(node), group: self.group.clone(), parts }
+    }
+}
+
+/// The attention with its keys in parts, whose states are kept in the buffer `id`, and the shape of that; `None` where keys or
+/// values do not lie in memory as rows.
 pub(crate) fn split(
-    scope: &mut Scope<'_>,
-    buffers: &mut Vec<Buffer>,
-    target: Target<'_>,
+    layouts: &Layouts<'_>,
+    id: BufferId,
+    order: &[AxisId],
     a: &Attention,
-) -> Option<Vec<Kernel>> {
-    let g = scope.graph;
-    let (tiling, shape) = (scope.tiling, scope.tiling.tile());
-    let (most_rows, part_keys) = (n(tiling.few_rows), n(tiling.few_part));
+) -> Option<(SplitKv, Vec<Dim>)> {
+    const ROW: &str = "%row";
+    let (g, tiling) = (layouts.graph, layouts.options.tiling);
     // A further score would be counted in every part.
     let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
-    let stored_nodes: BTreeSet<NodeId> = scope.stored.keys().copied().collect();
-    let is_stored = |id: NodeId| stored_nodes.contains(&id);
-    let among = Among { g, defined: scope.defined, keeps_order: scope.keeps_order, is_stored: &is_stored };
-    let (found, _) = inner_products(&among, query, a.key, a.score);
+    let (found, _) = layouts.inner_products(query, a.key, a.score);
     let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
     let group = if found.is_empty() { return None } else { group(g, a, &operands) };
+    let held: Vec<AxisId> = order.iter().copied().filter(|x| *x != width && *x != query).collect();
 
-    let name = format!("{}.parts", target.buffer.name);
-    let mut m = Maker::new(scope, &name, Kind::Attention);
+    // Each axis at any place.
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for (at, axis) in held.iter().chain([&query]).enumerate() {
+        let name = format!("%{at}");
+        ranges.insert(&name, g.extent(*axis));
+        env.insert(*axis, Bound::Poly(var(&name)));
+    }
+    match &group {
+        None => {
+            ranges.insert(ROW, g.extent(query));
+            env.insert(query, Bound::Poly(var(ROW)));
+        }
+        Some(group) => {
+            const SHARES: &str = "%shares";
+            ranges.insert(SHARES, &group.count);
+            ranges.insert(ROW, &group.size);
+            env.insert(group.axis, Bound::Poly(&(&var(SHARES) * &group.size) + &var(ROW)));
+        }
+    }
+    env.insert(a.key, Bound::Poly(var(LANE)));
+    ranges.insert(LANE, g.extent(a.key));
+    let scores = layouts.find_scores(&ranges, a.score, &env, ROW);
+    let lies = |s: &Scores| {
+        let rows = lying(layouts, &ranges, s.key, &s.env, s.depth, s.key_axis);
+        rows.is_some_and(|rows| !rows.start.mentions(ROW))
+    };
+    if scores.len() != found.len()
+        || lying(layouts, &ranges, value, &env, width, a.key).is_none()
+        || !scores.iter().all(lies)
+    {
+        return None;
+    }
+
+    let (rows, size) = (n(tiling.few_rows), g.extent(width) + &n(2));
+    let count = ceil_div(g.extent(a.key), &n(tiling.few_part));
+    let mut shape = g.shape(&held);
+    shape.extend([rows.clone(), count.clone(), size.clone()]);
+    let parts = Parts { id, held, query, rows, count, size };
+    Some((SplitKv { attention: a.clone(), group, parts }, shape))
+}
+
+/// The kernel that streams each row over the parts of its keys and keeps its state after each.
+pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -> Kernel {
+    let g = scope.graph;
+    let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
+    let SplitKv { attention: a, group, parts: home } = plan;
+    let (query, width) = (home.query, a.width.expect("planned with values"));
+    let part_keys = n(tiling.few_part);
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
     let mut env = Env::new();
-    let held: Vec<AxisId> =
-        target.buffer.axes.iter().copied().filter(|x| *x != width && *x != query).collect();
-    let outer = held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
+    let outer = home.held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
     m.outer_axes(outer, &mut env);
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
-    let parts = ceil_div(&keys, &part_keys);
     let (row, axis, count, most);
     let mut each_query = None;
-    match &group {
+    match group {
         None => {
             row = m.variable(&g.axis(query).name.clone(), &rows);
             env.insert(query, Bound::Poly(var(&row)));
-            (axis, count, most) = (query, rows.clone(), most_rows.clone());
+            (axis, count, most) = (query, rows.clone(), home.rows.clone());
         }
         Some(group) => {
             let shares = m.outer("group", &group.count);
@@ -140,16 +211,15 @@ pub(crate) fn split(
             (axis, count, most) = (group.axis, group.size.clone(), group.size.clone());
         }
     }
-    let part = m.outer("part", &parts);
+    let part = m.outer("part", &home.count);
     env.insert(a.key, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &keys);
-    let scores = find_scores(&among, &m.scope.ranges, a.score, &env, &row);
-    if scores.len() != found.len() || lying(m.scope, value, &env, width, a.key).is_none() {
-        return None;
-    }
-    let rows_of_keys: Option<Vec<Lying>> =
-        scores.iter().map(|s| lying(m.scope, s.key, &s.env, s.depth, s.key_axis)).collect();
-    let rows_of_keys = rows_of_keys.filter(|all| all.iter().all(|l| !l.start.mentions(&row)))?;
+    let scores = m.scope.find_scores(a.score, &env, &row);
+    let rows_of_keys: Vec<Lying> = scores
+        .iter()
+        .map(|s| lying(&m.scope.layouts, &m.scope.ranges, s.key, &s.env, s.depth, s.key_axis))
+        .map(|rows| rows.expect("planned as rows in memory"))
+        .collect();
 
     let begin = &part * &part_keys;
     let end = m.variable("part_end", &(&keys + &n(1)));
@@ -179,38 +249,26 @@ pub(crate) fn split(
 
     // The state of each row of the part: the weighted sum, the maximum, the sum of exponentials.
     let wide = g.extent(width).clone();
-    let id = BufferId(buffers.len());
-    let mut extents: Vec<Dim> = g.shape(&held);
-    extents.extend([most_rows.clone(), parts.clone(), &wide + &n(2)]);
-    let (held_axes, size) = (held.clone(), &wide + &n(2));
-    let home = Parts { id, held: held_axes, query, rows: most_rows, count: parts.clone(), size };
     let place = Place { row: &row, first: &n(0), key: &n(0), count: &n(0) };
     let at = home.at(g, &env, &part);
     let context = (streamed.context, &streamed.context_row);
-    let keep = keep_part(&mut m, &home, &at, &wide, place, &streamed.softmax, context);
+    let keep = keep_part(&mut m, home, &at, &wide, place, &streamed.softmax, context);
     block.push(for_loop(&row, n(0), count.clone(), n(1), vec![keep]));
     if let Some(each) = each_query {
         block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
     }
     block.insert(0, let_min(&end, vec![keys.clone(), &begin + &part_keys]));
-    buffers.push(Buffer {
-        name,
-        role: Role::Temporary,
-        dtype: DType::F32,
-        axes: held,
-        shape: extents,
-        node: a.node,
-    });
-    let work = flops(g, target, a, scores.iter().map(|s| s.depth));
-    let mut split = m.finish(block, target.node, id, work);
+    let work = flops(g, home.held.iter().copied().chain([query]), a, scores.iter().map(|s| s.depth));
+    let mut split = m.finish(block, target.node, home.id, work);
     split.form = Some("keys in parts, read where they lie: few rows do not pay for packing them");
-    Some(vec![split, merge(scope, target, a, &home)])
+    split
 }
 
 /// The parts in memory: for each position of the held axes and each row, part by part.
-struct Parts {
-    id: BufferId,
-    held: Vec<AxisId>,
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) id: BufferId,
+    pub(crate) held: Vec<AxisId>,
     query: AxisId,
     /// Rows for which there is room.
     rows: Dim,
@@ -348,8 +406,9 @@ fn keep_part(
 }
 
 /// The kernel that merges the parts of each row and stores what follows.
-fn merge(scope: &mut Scope<'_>, target: Target<'_>, a: &Attention, home: &Parts) -> Kernel {
+pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -> Kernel {
     let g = scope.graph;
+    let SplitKv { attention: a, parts: home, .. } = plan;
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
     let mut env = Env::new();
     m.outer_axes(home.held.iter().copied(), &mut env);

@@ -319,17 +319,16 @@ pub(crate) fn store_row(
     finish.into_iter().chain([store]).collect()
 }
 
-/// Operations of the products of an attention whose scores sum over these axes.
+/// Operations of the products of an attention whose scores sum over these axes, for rows at each position of the outer ones.
 pub(crate) fn flops(
     g: &Graph,
-    target: Target<'_>,
+    outer: impl Iterator<Item = AxisId>,
     a: &Attention,
     depths: impl Iterator<Item = AxisId>,
 ) -> Dim {
     let wide = a.width.map_or(n(1), |x| g.extent(x).clone());
     let depths = depths.fold(wide, |sum, axis| &sum + g.extent(axis));
-    let outer: Vec<Dim> =
-        target.buffer.axes.iter().filter(|x| a.width != Some(**x)).map(|x| g.extent(*x).clone()).collect();
+    let outer: Vec<Dim> = outer.map(|x| g.extent(x).clone()).collect();
     &(&product(&outer) * g.extent(a.key)) * &(&depths * &n(2))
 }
 

@@ -7,18 +7,17 @@
 //! A value is the same whether it is used or not: of an index outside its axis nothing is read. Who uses such a value is
 //! found afterwards, in `report`.
 
-use crate::defined::Defined;
+use crate::attention::Scores;
 use crate::index::{Bound, Env, Ranges};
 use crate::kernel::{Arg, Base, BufferId, Check, Limit};
-use crate::panels::Panels;
+use crate::plan::Layouts;
 use crate::scalar::scalar;
-use crate::tiling::Tiling;
-use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, DType, Dim, DimNode, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, DType, Dim, DimNode, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::{Deref, DerefMut};
 
 /// The symbol of the position along the lanes: an absolute index of the lane axis.
 pub(crate) const LANE: &str = "%lane";
@@ -48,20 +47,8 @@ impl Stored {
 
 /// What the expressions of one kernel are made of.
 pub(crate) struct Scope<'g> {
-    pub(crate) graph: &'g Graph,
-    /// Where its values are defined.
-    pub(crate) defined: &'g Defined,
-    pub(crate) stored: BTreeMap<NodeId, Stored>,
-    /// Operands of products that are packed already: the node, its columns and its depth, and the vectors of a panel.
-    pub(crate) panels: BTreeMap<(NodeId, AxisId, AxisId, usize), Panels>,
-    /// Parameters that are in blocks, by position.
-    pub(crate) coded: &'g BTreeMap<usize, Coding>,
-    /// Sizes of tiles and blocks.
-    pub(crate) tiling: Tiling,
-    /// Whether every product is taken as written.
-    pub(crate) keeps_order: bool,
-    /// Operands of products that are stored row by row: the node, the axes that number its rows, and its depth.
-    pub(crate) rows: BTreeMap<(NodeId, Vec<AxisId>, AxisId), Stored>,
+    /// What is stored, and for the time of a loop what lies in scratch memory.
+    pub(crate) layouts: Layouts<'g>,
     pub(crate) ranges: Ranges,
     /// Buffers read so far.
     pub(crate) reads: BTreeSet<BufferId>,
@@ -71,11 +58,55 @@ pub(crate) struct Scope<'g> {
     pub(crate) checks: Vec<Check>,
     /// What has to stay within 32 bits so far.
     pub(crate) limits: Vec<Limit>,
-    /// Names of nodes in dumps.
-    pub(crate) names: &'g [Option<String>],
 }
 
-impl Scope<'_> {
+impl<'g> Deref for Scope<'g> {
+    type Target = Layouts<'g>;
+    fn deref(&self) -> &Layouts<'g> {
+        &self.layouts
+    }
+}
+
+impl DerefMut for Scope<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.layouts
+    }
+}
+
+impl<'g> Scope<'g> {
+    /// Nothing is computed yet.
+    pub(crate) fn new(layouts: Layouts<'g>) -> Scope<'g> {
+        Scope {
+            layouts,
+            ranges: Ranges::default(),
+            reads: BTreeSet::new(),
+            inlined: BTreeSet::new(),
+            checks: Vec::new(),
+            limits: Vec::new(),
+        }
+    }
+
+    /// As [`Layouts::slope`], in the kernel's loops.
+    pub(crate) fn slope(
+        &self,
+        node: NodeId,
+        env: &Env,
+        axis: Option<AxisId>,
+        other: Option<AxisId>,
+    ) -> Option<Dim> {
+        self.layouts.slope(&self.ranges, node, env, axis, other)
+    }
+
+    /// As [`Layouts::stored_view`], in the kernel's loops.
+    pub(crate) fn stored_view(&self, node: NodeId, env: &Env) -> Option<(Base, Dim)> {
+        self.layouts.stored_view(&self.ranges, node, env)
+    }
+
+    /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row.
+    pub(crate) fn find_scores(&self, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+        self.layouts.find_scores(&self.ranges, score, env, row)
+    }
+
     /// Forgets what was stored for a node in the meantime.
     pub(crate) fn forget(&mut self, node: NodeId, before: Option<Stored>) {
         match before {

@@ -5,7 +5,7 @@ use crate::attention::Attention;
 use crate::index::{Bound, Env};
 use crate::kernel::{Arg, Base, Stmt};
 use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
-use crate::pack::{Packed, Span, pack, slope, stored_view};
+use crate::pack::{Packed, Span, pack};
 use crate::product::{Ahead, Operands, by_width, tiles_into, whole_panels};
 use crate::strip::LANE;
 use salient_ir::{Dim, NodeId};
@@ -171,13 +171,13 @@ fn lying(
     keys: &Keys,
 ) -> Option<(Base, Dim, Dim)> {
     let width = a.width?;
-    if slope(m.scope, value, env, Some(width), Some(a.key)) != Some(n(1)) {
+    if m.scope.slope(value, env, Some(width), Some(a.key)) != Some(n(1)) {
         return None;
     }
     let mut env = env.clone();
     env.insert(width, Bound::Poly(n(0)));
     env.insert(a.key, Bound::Poly(var(LANE)));
-    let (base, at) = stored_view(m.scope, &m.scope.ranges, value, &env)?;
+    let (base, at) = m.scope.stored_view(value, &env)?;
     let (row, rest) = at.linear_in(LANE)?;
     let first = &rest + &(&row * &keys.first);
     Some((base, first, row))

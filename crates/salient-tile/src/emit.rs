@@ -1,0 +1,149 @@
+//! Loops from a plan: what each kernel of a plan does, statement by statement. What is stored, where and by which form of
+//! kernel is decided by then.
+
+use crate::attend::tiled;
+use crate::columns::reduce_columns;
+use crate::join::joined;
+use crate::kernel::{Kernel, Program, Stmt};
+use crate::maker::{Target, stored};
+use crate::map::{map, map_to};
+use crate::panels::pack_panels;
+use crate::plan::{Anchor, KernelPlan, Plan, Step};
+use crate::product::gemm;
+use crate::repeat::{Repeats, over_buffers};
+use crate::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
+use crate::split::{merge, parts};
+use crate::strip::Scope;
+use salient_ir::{AxisSet, FusedOp, Graph, Name, Op};
+use std::collections::BTreeSet;
+
+/// The program of a plan.
+pub fn emit(plan: &Plan<'_>) -> Program {
+    let g = &*plan.graph;
+    let mut scope = Scope::new(plan.layouts());
+    let mut repeats = Repeats::new(g, &plan.names, plan.options.chains);
+    let mut kernels: Vec<Kernel> = Vec::with_capacity(plan.kernels.len());
+    for step in &plan.steps {
+        match &step.copy {
+            None => {
+                kernels.extend(plan.kernels[step.kernels.clone()].iter().map(|k| kernel(&mut scope, plan, k)))
+            }
+            Some(copy) => {
+                repeats.learn_names(copy.block);
+                let of = plan.steps[copy.of].kernels.clone();
+                let copies: Vec<Kernel> = kernels[of]
+                    .iter()
+                    .map(|k| over_buffers(k, &copy.buffers, |name| repeats.renamed(copy.block, name)))
+                    .collect();
+                kernels.extend(copies);
+            }
+        }
+        let place = stored(step.buffer, &plan.buffers[step.buffer.0]);
+        scope.layouts.stored.entry(step.node).or_insert(place);
+    }
+    let copies = copies(plan);
+    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
+    let mut take = |at: &usize| kernels[*at].take().expect("a kernel is in one set");
+    let kernels = plan.order.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect();
+    Program {
+        name: g.name().clone(),
+        symbols: symbols(g).into_iter().collect(),
+        buffers: plan.buffers.clone(),
+        kernels,
+        copies,
+        loads: plan.loads,
+        appends: plan.appends.clone(),
+        checks: scope.checks,
+        limits: scope.limits,
+    }
+}
+
+/// For each kernel as it runs the one that it is a copy of, if it is one.
+fn copies(plan: &Plan<'_>) -> Vec<Option<usize>> {
+    // Copies of copies are copies of the first.
+    let mut of: Vec<Option<usize>> = vec![None; plan.kernels.len()];
+    for Step { kernels, copy, .. } in &plan.steps {
+        let Some(copy) = copy else { continue };
+        for (own, other) in kernels.clone().zip(plan.steps[copy.of].kernels.clone()) {
+            of[own] = Some(of[other].unwrap_or(other));
+        }
+    }
+    let mut position = vec![0; plan.kernels.len()];
+    for (new, set) in plan.order.iter().enumerate() {
+        set.iter().for_each(|old| position[*old] = new);
+    }
+    let copy = |set: &Vec<usize>| {
+        let of: Option<Vec<usize>> = set.iter().map(|old| of[*old]).collect();
+        let of = of?;
+        let new = position[of[0]];
+        (plan.order[new] == of).then_some(new)
+    };
+    plan.order.iter().map(copy).collect()
+}
+
+/// The loops of a kernel.
+fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
+    let g = scope.graph;
+    let target = Target { node: k.node, id: k.buffer, buffer: &plan.buffers[k.buffer.0] };
+    let mut out = match &k.anchor {
+        Anchor::Map => map(scope, target.node, target.id, target.buffer),
+        Anchor::Append(part) => {
+            map_to(scope, part.node, (target.id, &target.buffer.name), &part.axes, part.place.clone())
+        }
+        Anchor::Rows { along, held } => with_statistics(scope, target, *along, held),
+        Anchor::Reduction { along } => {
+            let args = g.args(target.node);
+            match *g.op(target.node) {
+                Op::Reduce(op, _) => reduce(scope, target, op, *along, args[0]),
+                Op::CumSum(_) => cumulate(scope, target, *along, args[0]),
+                Op::Fused(FusedOp::LogSumExp, _) => log_sum_exp(scope, target, *along, args[0]),
+                Op::Fused(op, _) => normalise(scope, target, op, *along, &args),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
+                    unreachable!("sources have no rows")
+                }
+                Op::Map(_) | Op::At(_) | Op::Concat(..) => unreachable!("computed element by element"),
+            }
+        }
+        Anchor::Columns { op, along, column } => {
+            reduce_columns(scope, target, *op, (*along, *column), g.args(target.node)[0])
+        }
+        Anchor::Gemm(of) => gemm(scope, target, of),
+        Anchor::Pack(pack) => pack_panels(scope, target, pack),
+        Anchor::Tiled(of) => tiled(scope, target, of),
+        Anchor::SplitKv(of) => parts(scope, target, of),
+        Anchor::Merge(of) => merge(scope, target, of),
+    };
+    debug_assert!(
+        out.reads.iter().all(|id| k.reads.contains(id)),
+        "{} reads what its plan does not say: {:?} of {:?}",
+        out.name,
+        out.reads,
+        k.reads
+    );
+    if let Some((left, right)) = &k.when {
+        let then = std::mem::take(&mut out.block);
+        let (left, right) = (left.clone(), right.clone());
+        out.block = vec![Stmt::If { left, right, then, otherwise: Vec::new() }];
+    }
+    out
+}
+
+/// The dimensions that are run-time values.
+fn symbols(g: &Graph) -> BTreeSet<Name> {
+    let mut axes = AxisSet::new();
+    let mut out: BTreeSet<Name> = g.symbols().into_iter().collect();
+    for id in g.ids() {
+        axes = axes.union(&g.node(id).axes);
+        match g.op(id) {
+            Op::Extent(dim) => out.extend(dim.symbols()),
+            Op::Reduce(_, a) | Op::At(a) | Op::CumSum(a) | Op::Fused(_, a) | Op::Iota(a) => axes.insert(*a),
+            Op::Concat(a, parts) => {
+                axes.insert(*a);
+                parts.iter().for_each(|p| axes.insert(*p));
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) => {}
+        }
+    }
+    out.extend(axes.iter().flat_map(|a| g.extent(a).symbols()));
+    out
+}

@@ -1,0 +1,664 @@
+//! Where each value lies, which kernels store it and how they read their operands.
+//!
+//! Goes through the values in the order in which they are stored, so that what an operand's layout allows is known when its
+//! readers are planned.
+
+use super::materialise::{Form, Planner};
+use super::{Anchor, Copy, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
+use crate::attention::{Attention, attention};
+use crate::coded::coded_panels;
+use crate::columns::column;
+use crate::contraction::{Contraction, Renamed, contraction, lying_rows};
+use crate::defined::Defined;
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
+use crate::layout::{layout, order_of_output};
+use crate::maker::{n, stored, var};
+use crate::panels::{Panels, panels_of, peel};
+use crate::repeat::Repeats;
+use crate::rows::held_by;
+use crate::split::{Few, SplitKv, split};
+use crate::strip::Stored;
+use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// An operand of products that is packed: the node, its columns and its depth, and the vectors of a panel.
+type PanelsKey = (NodeId, AxisId, AxisId, usize);
+/// An operand that is stored row by row: the node, the axes that number its rows, and its depth.
+type RowsKey = (NodeId, Vec<AxisId>, AxisId);
+
+/// What is decided.
+pub(crate) struct Decided {
+    pub(crate) sources: usize,
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) kernels: Vec<KernelPlan>,
+    pub(crate) appends: Vec<Append>,
+}
+
+/// Decides all but the order of kernels.
+pub(crate) fn decide<'g>(
+    g: &'g Graph,
+    defined: &'g Defined,
+    names: &'g [Option<String>],
+    options: Options<'g>,
+) -> Decided {
+    let layouts = Layouts { graph: g, defined, names, options, stored: BTreeMap::new() };
+    let mut d = Decider {
+        layouts,
+        repeats: Repeats::new(g, names, options.chains),
+        homes: BTreeMap::new(),
+        panels: BTreeMap::new(),
+        rows: BTreeMap::new(),
+        planned: BTreeMap::new(),
+        next: BTreeMap::new(),
+        early: BTreeSet::new(),
+        fixed: fixed_symbols(g),
+        done: Decided {
+            sources: 0,
+            buffers: Vec::new(),
+            steps: Vec::new(),
+            kernels: Vec::new(),
+            appends: Vec::new(),
+        },
+    };
+    let forms = Planner::new(g, defined, options.fuse).plan();
+    let is_source = |form: &Form| matches!(form, Form::Source);
+    forms.iter().filter(|(_, form)| is_source(form)).for_each(|(node, _)| d.source(*node));
+    d.done.sources = d.done.buffers.len();
+    for (node, form) in forms.iter().filter(|(_, form)| !is_source(form)) {
+        d.step(*node, form, &forms);
+    }
+    for (k, output) in g.outputs().iter().enumerate() {
+        if d.with_role(Role::Output(k)).is_none() {
+            d.copy_of_output(k, output.node, output.axes.clone());
+        }
+    }
+    d.done
+}
+
+/// What a step stores.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    node: NodeId,
+    id: BufferId,
+    /// The axes as they lie.
+    order: &'a [AxisId],
+    name: &'a str,
+}
+
+/// What is decided so far.
+struct Decider<'g> {
+    layouts: Layouts<'g>,
+    repeats: Repeats<'g>,
+    homes: BTreeMap<NodeId, BufferId>,
+    panels: BTreeMap<PanelsKey, Panels>,
+    rows: BTreeMap<RowsKey, Stored>,
+    /// The step of each node of a block of which the next block may be a copy.
+    planned: BTreeMap<NodeId, usize>,
+    /// For a buffer the one that corresponds to it in the next block.
+    next: BTreeMap<BufferId, BufferId>,
+    /// The buffers that hold parameters, or what follows from them alone.
+    early: BTreeSet<BufferId>,
+    /// The symbols whose values the shapes of parameters fix.
+    fixed: BTreeSet<Name>,
+    done: Decided,
+}
+
+impl<'g> Decider<'g> {
+    fn with_role(&self, role: Role) -> Option<BufferId> {
+        self.done.buffers.iter().position(|b| b.role == role).map(BufferId)
+    }
+
+    fn push(&mut self, name: String, role: Role, node: NodeId, axes: Vec<AxisId>) -> BufferId {
+        let (g, shape) = (self.layouts.graph, self.layouts.graph.shape(&axes));
+        let dtype = g.node(node).dtype;
+        self.done.buffers.push(Buffer { name, role, dtype, axes, shape, node });
+        BufferId(self.done.buffers.len() - 1)
+    }
+
+    /// A temporary for what a kernel needs of its own.
+    fn temporary(&mut self, name: String, node: NodeId, axes: Vec<AxisId>, shape: Vec<Dim>) -> BufferId {
+        self.done.buffers.push(Buffer { name, role: Role::Temporary, dtype: DType::F32, axes, shape, node });
+        BufferId(self.done.buffers.len() - 1)
+    }
+
+    /// The buffer of an input or a parameter.
+    fn source(&mut self, node: NodeId) {
+        let g = self.layouts.graph;
+        let role = match g.op(node) {
+            Op::Input(n) => Role::Input(*n),
+            Op::Param(n) => Role::Param(*n),
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => return,
+            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return,
+        };
+        let Some(port) = g.port(node) else { return };
+        let id = self.push(port.name.to_string(), role, node, port.axes.clone());
+        self.layouts.stored.insert(node, stored(id, &self.done.buffers[id.0]));
+        self.homes.insert(node, id);
+        if matches!(role, Role::Param(_)) {
+            self.early.insert(id);
+        }
+    }
+
+    /// Where a node is stored: in an output that is nothing but it, else in a temporary.
+    fn home(&mut self, node: NodeId, form: &Form) -> BufferId {
+        let g = self.layouts.graph;
+        // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
+        let once = g.outputs().iter().filter(|o| o.node == node).count() == 1;
+        let repeated = once && g.users(node).is_empty() && matches!(form, Form::Map);
+        let direct = g.outputs().iter().enumerate().find_map(|(k, out)| {
+            let order = order_of_output(g, out).or_else(|| repeated.then(|| out.axes.clone()));
+            order.filter(|_| out.node == node).map(|order| (k, order))
+        });
+        let id = match direct {
+            Some((k, order)) => self.push(g.outputs()[k].name.to_string(), Role::Output(k), node, order),
+            None => {
+                let name = self.layouts.names[node.index()].clone();
+                let name = name.unwrap_or_else(|| format!("value.{}", node.index()));
+                self.push(name, Role::Temporary, node, layout(g, node, form.product()))
+            }
+        };
+        self.homes.insert(node, id);
+        id
+    }
+
+    /// An output beside the one in which its node is stored.
+    fn copy_of_output(&mut self, k: usize, node: NodeId, axes: Vec<AxisId>) {
+        let name = self.layouts.graph.outputs()[k].name.to_string();
+        let buffer = self.push(name, Role::Output(k), node, axes);
+        let first = self.done.kernels.len();
+        self.kernel(node, buffer, Anchor::Map, None);
+        let (kernels, buffers) = (first..first + 1, self.done.buffers.len()..self.done.buffers.len());
+        self.done.steps.push(Step { node, buffer, kernels, buffers, copy: None });
+    }
+
+    /// The step that stores a node.
+    fn step(&mut self, node: NodeId, form: &Form, forms: &BTreeMap<NodeId, Form>) {
+        let id = self.home(node, form);
+        let before = self.repeats.before(node);
+        let same = before.and_then(|n| forms.get(&n)).is_some_and(|f| form.follows(f, &self.repeats));
+        let copied = if same && self.appends_alike(node) { self.copied(node) } else { None };
+        let step = match copied {
+            Some(step) => {
+                self.append_again(node);
+                step
+            }
+            None => {
+                let (kernels, buffers) = (self.done.kernels.len(), self.done.buffers.len());
+                self.kernels_of(node, id, form);
+                let kernels = kernels..self.done.kernels.len();
+                let buffers = buffers..self.done.buffers.len();
+                Step { node, buffer: id, kernels, buffers, copy: None }
+            }
+        };
+        // Checks of indices name a tensor each, and are not copied.
+        let reports = self.done.kernels[step.kernels.clone()].iter().any(|k| k.reports);
+        if self.repeats.is_of_block(node) && !reports {
+            self.planned.insert(node, self.done.steps.len());
+        }
+        self.done.steps.push(step);
+        self.layouts.stored.insert(node, stored(id, &self.done.buffers[id.0]));
+    }
+
+    /// Adds a kernel.
+    fn kernel(&mut self, node: NodeId, buffer: BufferId, anchor: Anchor, when: Option<(Dim, Dim)>) {
+        let Expression { inside, mut reads, reports } = self.expression(node, &anchor);
+        reads.remove(&buffer);
+        let once = self.done.buffers[buffer.0].role == Role::Temporary
+            && reads.is_subset(&self.early)
+            && self.symbols(&inside, reads.iter().chain([&buffer])).is_subset(&self.fixed);
+        if once {
+            self.early.insert(buffer);
+        }
+        self.done.kernels.push(KernelPlan { node, buffer, when, anchor, reads, once, reports });
+    }
+
+    /// Adds the kernels that store a node.
+    fn kernels_of(&mut self, node: NodeId, id: BufferId, form: &Form) {
+        let g = self.layouts.graph;
+        let Buffer { axes: order, name, .. } = self.done.buffers[id.0].clone();
+        let target = Target { node, id, order: &order, name: &name };
+        if let Some((input, part)) = self.appended(target) {
+            self.kernel(node, id, Anchor::Append(part), None);
+            self.done.appends.push(Append { input, output: id });
+            return;
+        }
+        match form {
+            Form::Source => unreachable!("sources have no kernel"),
+            Form::Map => self.kernel(node, id, Anchor::Map, None),
+            Form::Statistics(along) => {
+                let held = held_by(&self.layouts, node, *along);
+                self.kernel(node, id, Anchor::Rows { along: *along, held }, None);
+            }
+            Form::Product(product) => {
+                let c = contraction(g, *product, &order).expect("planned as a product");
+                self.gemm(target, c);
+            }
+            Form::Attention(of, query) => {
+                let a = attention(g, *of, *query, &order).expect("planned as an attention");
+                self.attend(target, a);
+            }
+            Form::Rows => self.rows_of(target),
+        }
+    }
+
+    /// A reduction, a normalisation or a running sum.
+    fn rows_of(&mut self, target: Target<'_>) {
+        let g = self.layouts.graph;
+        let anchor = match *g.op(target.node) {
+            Op::Reduce(op, along) => {
+                let found = if op == ReduceOp::ArgMax {
+                    None
+                } else {
+                    column(&self.layouts, target.order, along, g.args(target.node)[0])
+                };
+                match found {
+                    Some(column) => Anchor::Columns { op, along, column },
+                    None => Anchor::Reduction { along },
+                }
+            }
+            Op::CumSum(along) | Op::Fused(_, along) => Anchor::Reduction { along },
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
+                unreachable!("sources have no rows")
+            }
+            Op::Map(_) | Op::At(_) | Op::Concat(..) => unreachable!("computed element by element"),
+        };
+        self.kernel(target.node, target.id, anchor, None);
+    }
+
+    /// A product. The right operand is packed once for all rows. The left one is read where it lies if its rows are contiguous
+    /// there; else it is stored before, once for all columns and for whoever else reads it.
+    fn gemm(&mut self, target: Target<'_>, c: Contraction) {
+        let panels = self.right(target, &c);
+        let rows = |c: &Contraction| {
+            let plain = Renamed::of(self.layouts.graph, c);
+            self.rows.get(&(plain.left, plain.rows, plain.depth)).cloned()
+        };
+        let found = lying_rows(&self.layouts, &c, target.order, rows);
+        let (contraction, left) = found.unwrap_or_else(|| {
+            let rows = self.store_left(target, &c);
+            (c.clone(), Left::Rows(rows))
+        });
+        let gemm = Gemm { contraction, left, panels };
+        self.kernel(target.node, target.id, Anchor::Gemm(gemm), None);
+    }
+
+    /// The panels of the right operand: a parameter's codes, packed before for another product, or by a kernel that is added.
+    fn right(&mut self, target: Target<'_>, c: &Contraction) -> Panels {
+        let vectors = self.layouts.options.tiling.tile().vectors;
+        if let Some(panels) = coded_panels(&self.layouts, &mut self.done.buffers, c, vectors) {
+            return panels;
+        }
+        let key = (c.right, c.column, c.depth, vectors);
+        if let Some(panels) = self.panels.get(&key) {
+            return panels.clone();
+        }
+        let name = format!("{}.panels", self.name_of(c.right, target));
+        let panels = self.pack(name, c.right, c.column, c.depth, None);
+        self.panels.insert(key, panels.clone());
+        panels
+    }
+
+    /// Adds the kernel that packs an operand.
+    fn pack(
+        &mut self,
+        name: String,
+        node: NodeId,
+        column: AxisId,
+        depth: AxisId,
+        when: Option<(Dim, Dim)>,
+    ) -> Panels {
+        let g = self.layouts.graph;
+        let id = BufferId(self.done.buffers.len());
+        let vectors = self.layouts.options.tiling.tile().vectors;
+        let (panels, shape) = panels_of(g, id, node, column, depth, vectors);
+        self.temporary(name, node, panels.outer().to_vec(), shape);
+        let pack = Pack { column, depth, panels: panels.clone() };
+        self.kernel(node, id, Anchor::Pack(pack), when);
+        panels
+    }
+
+    /// Adds the kernel that stores the left operand row by row, for this product and others of the same rows.
+    fn store_left(&mut self, target: Target<'_>, c: &Contraction) -> Stored {
+        let g = self.layouts.graph;
+        let Renamed { left, rows, depth, .. } = Renamed::of(g, c);
+        let outside = |a: &AxisId| !rows.contains(a) && *a != depth;
+        let mut axes: Vec<AxisId> = g.node(left).axes.iter().filter(outside).collect();
+        axes.extend(rows.iter().copied().chain([depth]));
+        let name = format!("{}.rows", self.name_of(left, target));
+        let shape = g.shape(&axes);
+        let id = self.temporary(name, left, axes, shape);
+        self.kernel(left, id, Anchor::Map, None);
+        let place = stored(id, &self.done.buffers[id.0]);
+        self.rows.insert((left, rows, depth), place.clone());
+        place
+    }
+
+    /// The name of an operand in dumps: its own, or that of what it is for.
+    fn name_of(&self, node: NodeId, target: Target<'_>) -> String {
+        self.layouts.names[node.index()].clone().unwrap_or_else(|| target.name.to_owned())
+    }
+
+    /// An attention. Few rows are split over keys, many are cut into tiles; where how many there are is known when it runs,
+    /// both kernels are there.
+    fn attend(&mut self, target: Target<'_>, a: Attention) {
+        let limit = self.layouts.options.tiling.few_rows;
+        let rows = a.query.map(|query| self.layouts.graph.extent(query).clone());
+        let few = rows.as_ref().map_or(Few::Never, |rows| Few::of(rows, limit));
+        let parts = BufferId(self.done.buffers.len());
+        let found = if few == Few::Never { None } else { split(&self.layouts, parts, target.order, &a) };
+        match (few, found, rows) {
+            (Few::Always, Some((split, shape)), _) => self.split_kv(target, split, shape, None),
+            (Few::Sometimes, Some((split, shape)), Some(rows)) => {
+                let most = n(limit);
+                self.split_kv(target, split, shape, Some((rows.clone(), &most + &n(1))));
+                self.tiled(target, a, Some((most, rows)));
+            }
+            _ => self.tiled(target, a, None),
+        }
+    }
+
+    fn split_kv(&mut self, target: Target<'_>, split: SplitKv, shape: Vec<Dim>, when: Option<(Dim, Dim)>) {
+        let name = format!("{}.parts", target.name);
+        let (node, held) = (split.attention.node, split.parts.held.clone());
+        let parts = self.temporary(name, node, held, shape);
+        self.kernel(target.node, parts, Anchor::SplitKv(split.clone()), when.clone());
+        self.kernel(target.node, target.id, Anchor::Merge(split), when);
+    }
+
+    /// Adds the kernels that pack keys, then the attention itself.
+    fn tiled(&mut self, target: Target<'_>, a: Attention, when: Option<(Dim, Dim)>) {
+        let g = self.layouts.graph;
+        let found = a.query.map(|query| self.layouts.inner_products(query, a.key, a.score));
+        let (found, anywhere) = found.unwrap_or_default();
+        let mut scores = Vec::new();
+        for s in found {
+            let operand = peel(g, &anywhere, s.key, s.key_axis, &s.env);
+            let name = format!("{}.keys", target.name);
+            let keys = self.pack(name, operand.node, operand.key, s.depth, when.clone());
+            scores.push(PackedScores { product: s.node, query: s.query, keys });
+        }
+        let anchor = Anchor::Tiled(Tiled { attention: a, scores });
+        self.kernel(target.node, target.id, anchor, when);
+    }
+
+    /// What is appended to a state, and the state, if that is what the target is.
+    fn appended(&self, target: Target<'_>) -> Option<(BufferId, Part)> {
+        let state = self.state_before(target.id)?;
+        let g = self.layouts.graph;
+        let Op::Concat(axis, parts) = g.op(target.node) else { return None };
+        let args = g.args(target.node);
+        let ([before, added], [held, new]) = (parts.as_slice(), args.as_slice()) else { return None };
+        // Wide integers are copies at the border, which do not begin with one another.
+        if target.order.first() != Some(axis) || g.node(target.node).dtype == DType::I64 {
+            return None;
+        }
+        // Every element of the state lies where the output has it: the same distances from the same place.
+        let whole = stored(target.id, &self.done.buffers[target.id.0]);
+        let (mut env, mut ranges, mut at) = (Env::new(), Ranges::default(), n(0));
+        for (k, (other, stride)) in whole.strides.iter().enumerate() {
+            let own = if other == axis { before } else { other };
+            let name = format!("%{k}");
+            ranges.insert(&name, g.extent(*own));
+            env.insert(*own, Bound::Poly(var(&name)));
+            at = &at + &(&var(&name) * stride);
+        }
+        if self.layouts.stored_view(&ranges, *held, &env)? != (Base::Buffer(state), at) {
+            return None;
+        }
+        let own = |a: &AxisId| if a == axis { *added } else { *a };
+        let along = whole.strides.iter().find(|(a, _)| a == axis).map(|(_, stride)| stride.clone())?;
+        let place = Stored {
+            offset: &along * g.extent(*before),
+            strides: whole.strides.iter().map(|(a, s)| (own(a), s.clone())).collect(),
+            ..whole
+        };
+        Some((state, Part { node: *new, axes: target.order.iter().map(own).collect(), place }))
+    }
+
+    /// Where the state lies before the call whose value after it a buffer holds.
+    fn state_before(&self, buffer: BufferId) -> Option<BufferId> {
+        let Role::Output(k) = self.done.buffers[buffer.0].role else { return None };
+        let state = self.layouts.graph.states().iter().find(|s| s.output == k)?;
+        self.with_role(Role::Input(state.input))
+    }
+
+    /// The states before the call that belong to a node and to that of the block before, if they are states.
+    fn states(&self, node: NodeId) -> Option<[Option<BufferId>; 2]> {
+        let before = self.homes.get(&self.repeats.before(node)?)?;
+        Some([*before, *self.homes.get(&node)?].map(|home| self.state_before(home)))
+    }
+
+    /// Whether a node is a state as the one of the block before is.
+    fn appends_alike(&self, node: NodeId) -> bool {
+        let of = |id: BufferId| self.done.buffers[id.0].node;
+        match self.states(node) {
+            Some([None, None]) => true,
+            Some([Some(before), Some(own)]) => self.repeats.shift(of(before)) == of(own),
+            Some([Some(_), None] | [None, Some(_)]) | None => false,
+        }
+    }
+
+    /// Notes that a call appends to the state that a node is, if it does to that of the block before.
+    fn append_again(&mut self, node: NodeId) {
+        if let Some([Some(before), Some(input)]) = self.states(node)
+            && self.done.appends.iter().any(|a| a.input == before)
+        {
+            self.done.appends.push(Append { input, output: self.homes[&node] });
+        }
+    }
+
+    /// The step of a node as a copy of that of the block before; `None` where it has to be planned by itself.
+    fn copied(&mut self, node: NodeId) -> Option<Step> {
+        let before = self.repeats.before(node)?;
+        let of = *self.planned.get(&before)?;
+        let step = self.done.steps[of].clone();
+        let (from, to) = (*self.homes.get(&before)?, *self.homes.get(&node)?);
+        let alike =
+            |a: &Buffer, b: &Buffer| a.axes == b.axes && a.dtype == b.dtype && is_alike(a.role, b.role);
+        if !alike(&self.done.buffers[from.0], &self.done.buffers[to.0]) {
+            return None;
+        }
+        let block = self.repeats.block_of(before)?;
+        self.repeats.learn_names(block);
+        // Every buffer must have its counterpart before anything is made.
+        let mut next = BTreeMap::from([(from, to)]);
+        let first = self.done.buffers.len();
+        for (n, at) in step.buffers.clone().enumerate() {
+            next.insert(BufferId(at), BufferId(first + n));
+        }
+        let kernels = &self.done.kernels[step.kernels.clone()];
+        for id in kernels.iter().flat_map(|k| k.reads.iter().chain([&k.buffer])) {
+            if !next.contains_key(id) {
+                next.insert(*id, self.counterpart(*id)?);
+            }
+        }
+        let mut added = Vec::new();
+        for at in step.buffers.clone() {
+            let buffer = &self.done.buffers[at];
+            let (role, node) = (self.role_of_next(buffer)?, self.repeats.shift(buffer.node));
+            let name = self.repeats.renamed(block, &buffer.name);
+            added.push(Buffer { name, role, node, ..buffer.clone() });
+        }
+        let moved = |k: &KernelPlan| k.moved(|id| self.repeats.shift(id), |id| next[&id]);
+        let kernels: Vec<KernelPlan> = kernels.iter().map(moved).collect();
+        let at = self.done.kernels.len()..self.done.kernels.len() + kernels.len();
+        let early = kernels.iter().filter(|k| k.once).map(|k| k.buffer);
+        self.early.extend(early);
+        self.done.kernels.extend(kernels);
+        self.done.buffers.extend(added);
+        self.keep_operands(&step.buffers, &next);
+        self.next.extend(next.iter().map(|(a, b)| (*a, *b)));
+        let copy = Some(Copy { of, block, buffers: next });
+        Some(Step { node, buffer: to, kernels: at, buffers: first..self.done.buffers.len(), copy })
+    }
+
+    /// The buffer that corresponds to one of the block before.
+    fn counterpart(&self, id: BufferId) -> Option<BufferId> {
+        if let Some(next) = self.next.get(&id) {
+            return Some(*next);
+        }
+        let buffer = &self.done.buffers[id.0];
+        if self.homes.get(&buffer.node) != Some(&id) {
+            // A buffer of a node that all blocks share.
+            return (!self.repeats.is_of_block(buffer.node)).then_some(id);
+        }
+        let next = *self.homes.get(&self.repeats.shift(buffer.node))?;
+        let other = &self.done.buffers[next.0];
+        let coding = |node: NodeId| self.layouts.coding(node);
+        let alike = buffer.axes == other.axes
+            && is_alike(buffer.role, other.role)
+            && coding(buffer.node) == coding(other.node);
+        alike.then_some(next)
+    }
+
+    /// The role of the counterpart of a buffer that a kernel needs of its own.
+    fn role_of_next(&self, buffer: &Buffer) -> Option<Role> {
+        match buffer.role {
+            Role::Temporary => Some(Role::Temporary),
+            Role::Coded(_) => {
+                let next = self.repeats.shift(buffer.node);
+                let Op::Param(n) = self.layouts.graph.op(next) else { return None };
+                (self.layouts.coding(buffer.node) == self.layouts.coding(next)).then_some(Role::Coded(*n))
+            }
+            Role::Input(_) | Role::Param(_) | Role::Output(_) | Role::Loaded => None,
+        }
+    }
+
+    /// What was packed for the block before is packed for this one: kernels that come may ask for it.
+    fn keep_operands(&mut self, made: &Range<usize>, next: &BTreeMap<BufferId, BufferId>) {
+        let shift = |id: NodeId| self.repeats.shift(id);
+        let panels: Vec<(PanelsKey, Panels)> = (self.panels.iter())
+            .filter(|(_, panels)| made.contains(&panels.id.0))
+            .map(|((node, column, depth, vectors), panels)| {
+                ((shift(*node), *column, *depth, *vectors), panels.in_buffer(next[&panels.id]))
+            })
+            .collect();
+        let rows: Vec<(RowsKey, Stored)> = (self.rows.iter())
+            .filter(|(_, stored)| matches!(stored.base, Base::Buffer(id) if made.contains(&id.0)))
+            .map(|((node, rows, depth), stored)| {
+                ((shift(*node), rows.clone(), *depth), stored.in_buffer(&|id| next[&id]))
+            })
+            .collect();
+        self.panels.extend(panels);
+        self.rows.extend(rows);
+    }
+
+    /// What a kernel around an anchor computes and reads.
+    fn expression(&self, node: NodeId, anchor: &Anchor) -> Expression {
+        let (g, defined) = (self.layouts.graph, self.layouts.defined);
+        let mut out = Expression::default();
+        let mut roots = vec![node];
+        // An attention that the kernel computes, wherever else it is stored.
+        let mut own = None;
+        // Products whose operands are read from elsewhere than where their values are stored, with those that are not.
+        let mut products: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        let buffer = |stored: &Stored| match stored.base {
+            Base::Buffer(id) => Some(id),
+            Base::Scratch(_) | Base::Status => None,
+        };
+        match anchor {
+            Anchor::Append(part) => roots = vec![part.node],
+            Anchor::Gemm(gemm) => {
+                let c = &gemm.contraction;
+                out.reads.insert(gemm.panels.id);
+                let left = match &gemm.left {
+                    Left::InPlace(_) => vec![c.left],
+                    Left::Rows(stored) => {
+                        out.reads.extend(buffer(stored));
+                        Vec::new()
+                    }
+                };
+                products.insert(c.node, left);
+            }
+            Anchor::Tiled(tiled) => {
+                own = Some(tiled.attention.node);
+                out.reads.extend(tiled.scores.iter().map(|s| s.keys.id));
+                products.extend(tiled.scores.iter().map(|s| (s.product, vec![s.query])));
+            }
+            Anchor::Merge(split) => {
+                products.insert(split.attention.node, Vec::new());
+                out.reads.insert(split.parts.id);
+            }
+            Anchor::SplitKv(split) => {
+                own = Some(split.attention.node);
+                roots = vec![split.attention.node];
+            }
+            Anchor::Map | Anchor::Rows { .. } | Anchor::Reduction { .. } => {}
+            Anchor::Columns { .. } | Anchor::Pack(_) => {}
+        }
+        let mut seen = BTreeSet::new();
+        while let Some(id) = roots.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if let Some(operands) = products.get(&id) {
+                out.inside.insert(id);
+                roots.extend(operands);
+                continue;
+            }
+            match self.layouts.stored.get(&id).filter(|_| own != Some(id)) {
+                Some(stored) => {
+                    out.reads.extend(buffer(stored));
+                    // What is stored without having been looked at is looked at by its readers.
+                    if defined.may_report(id) && !defined.is_settled(g, id) {
+                        out.reports = true;
+                        roots.extend(g.args(id));
+                    }
+                }
+                None => {
+                    out.inside.insert(id);
+                    out.reports |= matches!(g.op(id), Op::At(_)) && defined.may_report(id);
+                    roots.extend(g.args(id));
+                }
+            }
+        }
+        out
+    }
+
+    /// The symbols whose values a kernel needs that computes these nodes and reads and writes these buffers.
+    fn symbols<'b>(
+        &self,
+        inside: &BTreeSet<NodeId>,
+        buffers: impl Iterator<Item = &'b BufferId>,
+    ) -> BTreeSet<Name> {
+        let g = self.layouts.graph;
+        let shapes = buffers.flat_map(|id| &self.done.buffers[id.0].shape);
+        let mut out: BTreeSet<Name> = shapes.flat_map(Dim::symbols).collect();
+        for id in inside {
+            out.extend(g.node(*id).axes.iter().flat_map(|a| g.extent(a).symbols()));
+            match g.op(*id) {
+                Op::Extent(dim) => out.extend(dim.symbols()),
+                Op::Reduce(_, axis) | Op::At(axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
+                    out.extend(g.extent(*axis).symbols());
+                }
+                Op::Concat(_, parts) => out.extend(parts.iter().flat_map(|a| g.extent(*a).symbols())),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Map(_) => {}
+            }
+        }
+        out
+    }
+}
+
+/// The symbols whose values are known where parameters are: those of their shapes, and the number of lanes.
+fn fixed_symbols(g: &Graph) -> BTreeSet<Name> {
+    let shapes = g.params().iter().flat_map(|port| g.shape(&port.axes));
+    shapes.flat_map(|extent| extent.symbols()).chain([Name::from(LANES)]).collect()
+}
+
+/// What a kernel computes and reads.
+#[derive(Default)]
+struct Expression {
+    /// The nodes that it computes.
+    inside: BTreeSet<NodeId>,
+    reads: BTreeSet<BufferId>,
+    /// Whether it may have to report an index outside its axis.
+    reports: bool,
+}
+
+/// Whether two buffers are for the same.
+fn is_alike(a: Role, b: Role) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+}

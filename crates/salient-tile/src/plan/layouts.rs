@@ -1,0 +1,110 @@
+//! Where what is stored lies: the distances in memory between the elements of an expression.
+
+use super::Options;
+use crate::attention::{Among, Scores, find_scores, inner_products};
+use crate::defined::Defined;
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::Base;
+use crate::maker::{n, var};
+use crate::strip::{LANE, Stored};
+use salient_ir::quantised::Coding;
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is stored so far and how it lies, with what never changes: all that decisions are made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Layouts<'g> {
+    pub(crate) graph: &'g Graph,
+    /// Where its values are defined.
+    pub(crate) defined: &'g Defined,
+    /// Names of nodes in dumps.
+    pub(crate) names: &'g [Option<String>],
+    pub(crate) options: Options<'g>,
+    pub(crate) stored: BTreeMap<NodeId, Stored>,
+}
+
+impl Layouts<'_> {
+    /// Whether a node is stored.
+    pub(crate) fn is_stored(&self, id: NodeId) -> bool {
+        self.stored.contains_key(&id)
+    }
+
+    /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row;
+    /// `ranges` are those of the variables in `env`.
+    pub(crate) fn find_scores(&self, ranges: &Ranges, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+        self.among(|among| find_scores(among, ranges, score, env, row))
+    }
+
+    /// The products inside a score for rows along an axis, at any place; and the ranges of the variables in their environments.
+    pub(crate) fn inner_products(&self, query: AxisId, key: AxisId, score: NodeId) -> (Vec<Scores>, Ranges) {
+        self.among(|among| inner_products(among, query, key, score))
+    }
+
+    fn among<T>(&self, look: impl FnOnce(&Among<'_>) -> T) -> T {
+        let is_stored = |id: NodeId| self.is_stored(id);
+        let keeps_order = self.options.keeps_order;
+        look(&Among { g: self.graph, defined: self.defined, keeps_order, is_stored: &is_stored })
+    }
+
+    /// How the blocks of a parameter that is in blocks are stored.
+    pub(crate) fn coding(&self, node: NodeId) -> Option<Coding> {
+        match self.graph.op(node) {
+            Op::Param(n) => self.options.coded.get(n).copied(),
+            Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => None,
+            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        }
+    }
+
+    /// The distance in memory between neighbours of `node` along an axis, `other` being fixed, where one stored tensor
+    /// decides it; `ranges` are those of the variables in `env`.
+    pub(crate) fn slope(
+        &self,
+        ranges: &Ranges,
+        node: NodeId,
+        env: &Env,
+        axis: Option<AxisId>,
+        other: Option<AxisId>,
+    ) -> Option<Dim> {
+        let mut env = env.clone();
+        if let Some(other) = other {
+            env.insert(other, Bound::Poly(n(0)));
+        }
+        env.insert(axis?, Bound::Poly(var(LANE)));
+        let address = self.leaf(ranges, node, &env, &mut BTreeSet::new())?;
+        address.linear_in(LANE).map(|(slope, _)| slope)
+    }
+
+    /// The address of the one stored tensor with axes that an expression reads.
+    ///
+    /// A node in `without` was asked before and had none: a graph shares nodes, and its paths are far more than its nodes.
+    fn leaf(&self, ranges: &Ranges, node: NodeId, env: &Env, without: &mut BTreeSet<NodeId>) -> Option<Dim> {
+        let g = self.graph;
+        if !without.insert(node) {
+            return None;
+        }
+        if let Some((_, at)) = self.stored_view(ranges, node, env) {
+            return Some(at);
+        }
+        let args = g.args(node);
+        let mut with_axes = args.iter().filter(|a| !g.node(**a).axes.is_empty());
+        with_axes.find_map(|a| self.leaf(ranges, *a, env, without))
+    }
+
+    /// Where a node lies that is stored, or a view of what is stored; `ranges` are those of the variables in `env`.
+    pub(crate) fn stored_view(&self, ranges: &Ranges, node: NodeId, env: &Env) -> Option<(Base, Dim)> {
+        let g = self.graph;
+        if let Some(stored) = self.stored.get(&node) {
+            return stored.at(env);
+        }
+        let Op::At(axis) = g.op(node) else { return None };
+        let args = g.args(node);
+        let index = ranges.evaluate(g, args[1], env)?;
+        // What a guard would have to exclude is not read without one.
+        if !ranges.inside(&index, g.extent(*axis)) {
+            return None;
+        }
+        let mut inner = env.clone();
+        inner.insert(*axis, Bound::Poly(index));
+        self.stored_view(ranges, args[0], &inner)
+    }
+}

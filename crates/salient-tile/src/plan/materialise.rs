@@ -1,0 +1,351 @@
+//! Which nodes are stored, and by which kernel.
+//!
+//! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts and kernels
+//! are decided by `decide`.
+
+use crate::attention::{Among, expressions_of, query_axis, tiled_scores};
+use crate::contraction::{Contraction, contraction, sum_of_products};
+use crate::defined::Defined;
+use crate::keep::{Uses, kept, uses};
+use crate::layout::innermost;
+use crate::repeat::Repeats;
+use crate::statistics::statistics;
+use salient_ir::{AxisId, Graph, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The kernel that a stored node gets.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    /// Inputs and parameters are stored already.
+    Source,
+    /// An expression of stored nodes.
+    Map,
+    /// An expression of stored nodes and of reductions of its own rows along that axis, which its kernel holds.
+    Statistics(AxisId),
+    /// A row-wise kernel of the node itself.
+    Rows,
+    /// An expression of the product of that node.
+    Product(NodeId),
+    /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
+    Attention(NodeId, Option<AxisId>),
+}
+
+impl Form {
+    /// The node whose product it stores an expression of.
+    pub(crate) fn product(&self) -> Option<NodeId> {
+        match self {
+            Form::Product(node) => Some(*node),
+            Form::Source | Form::Map | Form::Statistics(_) | Form::Rows | Form::Attention(..) => None,
+        }
+    }
+
+    /// Whether it is the form `before` of the corresponding node one block before.
+    pub(crate) fn follows(&self, before: &Form, repeats: &Repeats<'_>) -> bool {
+        match (self, before) {
+            (Form::Source, Form::Source) | (Form::Map, Form::Map) | (Form::Rows, Form::Rows) => true,
+            (Form::Statistics(axis), Form::Statistics(other)) => axis == other,
+            (Form::Product(n), Form::Product(b)) => repeats.shift(*b) == *n,
+            (Form::Attention(n, query), Form::Attention(b, other)) => {
+                repeats.shift(*b) == *n && query == other
+            }
+            (Form::Source | Form::Map | Form::Statistics(_) | Form::Rows, _) => false,
+            (Form::Product(_) | Form::Attention(..), _) => false,
+        }
+    }
+}
+
+/// Decides which nodes are stored and by which kernel.
+pub(crate) struct Planner<'g> {
+    g: &'g Graph,
+    defined: &'g Defined,
+    fuse: bool,
+    /// Products inside scores that are not stored.
+    tiled: BTreeSet<NodeId>,
+    /// Whether each node is an expression of them.
+    of_scores: Vec<bool>,
+    /// Where the value of each node goes.
+    uses: Vec<Uses>,
+    /// The nodes that are results of the model.
+    outputs: BTreeSet<NodeId>,
+    /// Element-wise nodes that are stored for their several readers, or for what their kernel holds.
+    kept: BTreeSet<NodeId>,
+    /// Reductions that the kernel of the only rows that need them holds.
+    held: BTreeSet<NodeId>,
+    /// Those rows, each with the axis that the reductions run along.
+    rows: BTreeMap<NodeId, AxisId>,
+    forms: BTreeMap<NodeId, Form>,
+}
+
+/// Whether a strip cannot compute the node on the way.
+fn is_anchor(op: &Op) -> bool {
+    match op {
+        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
+        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
+    }
+}
+
+impl<'g> Planner<'g> {
+    /// Nothing is decided yet, but which values are stored for their several readers.
+    pub(crate) fn new(g: &'g Graph, defined: &'g Defined, fuse: bool) -> Planner<'g> {
+        let tiled = tiled_scores(g, defined, fuse);
+        let of_scores = expressions_of(g, |id| tiled.contains(&id));
+        let uses = uses(g);
+        let outputs = g.outputs().iter().map(|o| o.node).collect();
+        let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
+        kept.extend(ends_of_long_chains(g, defined, &kept));
+        let (held, rows, forms) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Planner { g, defined, fuse, tiled, of_scores, uses, outputs, kept, held, rows, forms }
+    }
+
+    /// Whether a node is stored wherever it is read.
+    fn is_anchor(&self, id: NodeId) -> bool {
+        is_anchor(self.g.op(id)) || self.kept.contains(&id)
+    }
+
+    /// Decides which reductions are held.
+    fn hold(&mut self) {
+        let lies = |id| innermost(self.g, id);
+        let is_stored = |id| self.outputs.contains(&id) || self.kept.contains(&id) || self.ends_a_kernel(id);
+        let found = statistics(self.g, (&is_stored, &self.outputs), (&self.uses, &self.of_scores), lies);
+        let kept = self.kept.clone();
+        self.kept.extend(found.values());
+        let holds = |root: NodeId| matches!(self.form(root).0, Form::Map) && self.defined.may_be_stored(root);
+        let mut rows = BTreeMap::new();
+        for (held, root) in &found {
+            if let Op::Reduce(_, axis) = *self.g.op(*held)
+                && (rows.contains_key(root) || holds(*root))
+            {
+                rows.insert(*root, axis);
+            }
+        }
+        self.held = found.into_iter().filter(|(_, root)| rows.contains_key(root)).map(|(id, _)| id).collect();
+        self.kept.retain(|id| kept.contains(id) || rows.contains_key(id));
+        self.rows = rows;
+    }
+
+    /// The form of every node that is stored.
+    pub(crate) fn plan(mut self) -> BTreeMap<NodeId, Form> {
+        if self.fuse {
+            self.hold();
+        }
+        let mut work = self.outputs.clone();
+        if !self.fuse {
+            work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
+        }
+        // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
+        while let Some(id) = work.pop_last() {
+            if self.forms.contains_key(&id) {
+                continue;
+            }
+            let (form, operands) = self.form(id);
+            self.forms.insert(id, form);
+            let mut seen = BTreeSet::new();
+            for operand in operands {
+                self.frontier(operand, &mut seen, &mut work);
+            }
+        }
+        self.forms
+    }
+
+    /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
+    /// inside a product.
+    fn is_whole_operator(&self, id: NodeId) -> bool {
+        let g = self.g;
+        let node = g.node(id);
+        let users = g.users(id);
+        let inside_product = !users.is_empty() && users.iter().all(|u| contraction_of(g, *u).is_some());
+        let elementwise = matches!(node.op, Op::Map(_)) && !node.axes.is_empty() && !node.dtype.is_int();
+        elementwise && !inside_product && self.defined.may_be_stored(id)
+    }
+
+    /// Anchors that the expression of `id` reads.
+    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut BTreeSet<NodeId>) {
+        if !seen.insert(id) {
+            return;
+        }
+        let stored_alone = !self.fuse && self.is_whole_operator(id);
+        if self.held.contains(&id) {
+            self.frontier(self.g.args(id)[0], seen, work);
+        } else if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
+            work.insert(id);
+        } else {
+            self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
+        }
+    }
+
+    /// Whether a product or an attention is used by this expression alone: then its kernel computes the expression too, and
+    /// what is stored is that.
+    fn ends_a_kernel(&self, id: NodeId) -> bool {
+        self.fuse
+            && matches!(self.g.op(id), Op::Map(_))
+            && self.defined.may_be_stored(id)
+            && match self.form(id).0 {
+                Form::Product(_) | Form::Attention(..) => true,
+                Form::Source | Form::Map | Form::Statistics(_) | Form::Rows => false,
+            }
+    }
+
+    /// The kernel for a node, and the nodes whose expressions it evaluates.
+    fn form(&self, id: NodeId) -> (Form, Vec<NodeId>) {
+        let g = self.g;
+        match g.op(id) {
+            Op::Input(_) | Op::Param(_) => (Form::Source, Vec::new()),
+            Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) => {
+                self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec()))
+            }
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {
+                (Form::Map, g.args(id).to_vec())
+            }
+            Op::Map(_) => {
+                let inline = self.elementwise(id);
+                let anchors = inline
+                    .iter()
+                    .copied()
+                    .filter(|a| !self.outputs.contains(a) && self.joins(*a, id, &inline));
+                let found = if self.fuse {
+                    anchors.into_iter().find_map(|a| self.anchor_form(a, id).map(|f| (a, f)))
+                } else {
+                    None
+                };
+                match found {
+                    Some((anchor, (form, mut operands))) => {
+                        operands.extend(inline.into_iter().filter(|x| *x != anchor && self.is_anchor(*x)));
+                        operands.extend(self.views(id));
+                        (form, operands)
+                    }
+                    None => {
+                        let form = self.rows.get(&id).map_or(Form::Map, |axis| Form::Statistics(*axis));
+                        (form, g.args(id).to_vec())
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nodes that `id` reads element by element, with the same indices: through scalar operators only.
+    fn elementwise(&self, id: NodeId) -> Vec<NodeId> {
+        let (mut out, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut stack: Vec<NodeId> = self.g.args(id).into_iter().rev().collect();
+        while let Some(arg) = stack.pop() {
+            if !seen.insert(arg) {
+                continue;
+            }
+            match self.g.op(arg) {
+                Op::Map(_) => {
+                    out.push(arg);
+                    if !self.kept.contains(&arg) {
+                        stack.extend(self.g.args(arg).into_iter().rev());
+                    }
+                }
+                Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
+                Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
+            }
+        }
+        out
+    }
+
+    /// Views and concatenations among the element-wise operands of `id`.
+    fn views(&self, id: NodeId) -> Vec<NodeId> {
+        let g = self.g;
+        let mut inline = vec![id];
+        inline.extend(self.elementwise(id));
+        let is_inner = |x: NodeId| matches!(g.op(x), Op::Map(_)) && (x == id || !self.kept.contains(&x));
+        let inner = inline.iter().filter(|x| is_inner(**x));
+        inner.flat_map(|x| g.args(*x)).filter(|a| matches!(g.op(*a), Op::At(_) | Op::Concat(..))).collect()
+    }
+
+    /// Whether every use of `anchor` ends in `root`, through nodes of `inline`.
+    fn joins(&self, anchor: NodeId, root: NodeId, inline: &[NodeId]) -> bool {
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![anchor]);
+        while let Some(id) = stack.pop() {
+            let users = self.g.users(id);
+            if users.is_empty() {
+                return false;
+            }
+            for user in users.into_iter().filter(|u| *u != root) {
+                let passes = inline.contains(&user)
+                    && matches!(self.g.op(user), Op::Map(_))
+                    && !self.outputs.contains(&user)
+                    && !self.kept.contains(&user);
+                if !passes {
+                    return false;
+                }
+                if seen.insert(user) {
+                    stack.push(user);
+                }
+            }
+        }
+        true
+    }
+
+    /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
+    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(Form, Vec<NodeId>)> {
+        let g = self.g;
+        if g.node(anchor).axes != g.node(root).axes {
+            return None;
+        }
+        let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
+        if contraction(g, anchor, &order).is_some() {
+            let (a, b, _) = sum_of_products(g, anchor)?;
+            return Some((Form::Product(anchor), vec![a, b]));
+        }
+        let is_stored =
+            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
+        let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
+        let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
+        // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
+        let values = &g.args(anchor)[1..];
+        if values.is_empty() && inside.is_empty() {
+            return None;
+        }
+        let mut operands = values.to_vec();
+        operands.extend(self.around(g.args(anchor)[0], &inside));
+        Some((Form::Attention(anchor, query), operands))
+    }
+
+    /// The operands of an expression, with those of the products inside it in place of the products. What ends the kernel of
+    /// another product is read as that stores it.
+    fn around(&self, score: NodeId, inside: &[NodeId]) -> Vec<NodeId> {
+        let (mut out, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), vec![score]);
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if inside.contains(&id) {
+                let operands = sum_of_products(self.g, id);
+                out.extend(operands.into_iter().flat_map(|(a, b, _)| [a, b]));
+            } else if self.is_anchor(id) || inside.is_empty() && self.ends_a_kernel(id) {
+                out.push(id);
+            } else {
+                stack.extend(self.g.args(id).into_iter().rev());
+            }
+        }
+        out
+    }
+}
+
+/// Operators one after the other up to which a kernel computes an expression on the way.
+const LONGEST_CHAIN: usize = 64;
+
+/// Element-wise nodes that are stored since the expression behind them is long: code for it stays small, however many
+/// operators a program chains.
+fn ends_of_long_chains(g: &Graph, defined: &Defined, kept: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let mut ends = BTreeSet::new();
+    let mut length: Vec<usize> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let longest = g.args(id).iter().map(|a| length[a.index()]).max().unwrap_or(0);
+        let inline = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
+        let ends_here =
+            longest >= LONGEST_CHAIN && matches!(g.op(id), Op::Map(_)) && defined.may_be_stored(id);
+        if ends_here {
+            ends.insert(id);
+        }
+        length.push(if inline && !ends_here && !kept.contains(&id) { longest + 1 } else { 0 });
+    }
+    ends
+}
+
+fn contraction_of(g: &Graph, id: NodeId) -> Option<Contraction> {
+    let order: Vec<AxisId> = g.node(id).axes.iter().collect();
+    contraction(g, id, &order)
+}

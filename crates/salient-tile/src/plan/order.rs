@@ -1,0 +1,84 @@
+//! In which order kernels run: first what runs once, and several products of the same rows as one kernel.
+//!
+//! Products of one left operand (queries, keys and values of an attention) read it block of rows by block of rows together,
+//! while it is in the cache, and threads have one job to begin and to end where there were several: horizontal fusion.
+
+use super::{Anchor, Gemm, KernelPlan, Left};
+use crate::contraction::{outer_axes, rows_of};
+use crate::kernel::{Base, Buffer, BufferId, Role};
+use salient_ir::{Dim, Graph};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// How many kernels on a product is looked for that reads what another does.
+const WINDOW: usize = 16;
+
+/// The kernels as they run, those of a set as one, and how many sets run once. Buffers that other kernels read of these become
+/// [`Role::Loaded`].
+pub(crate) fn order(
+    g: &Graph,
+    buffers: &mut [Buffer],
+    kernels: &[KernelPlan],
+    fuse: bool,
+) -> (Vec<Vec<usize>>, usize) {
+    let (once, every): (Vec<usize>, Vec<usize>) = (0..kernels.len()).partition(|at| kernels[*at].once);
+    let loaded: BTreeSet<BufferId> = once.iter().map(|at| kernels[*at].buffer).collect();
+    for id in every.iter().flat_map(|at| kernels[*at].reads.intersection(&loaded)) {
+        buffers[id.0].role = Role::Loaded;
+    }
+    let loads = once.len();
+    let mut order: Vec<Vec<usize>> = once.into_iter().map(|at| vec![at]).collect();
+    if fuse {
+        order.extend(joint(g, buffers, kernels, &every));
+    } else {
+        order.extend(every.into_iter().map(|at| vec![at]));
+    }
+    (order, loads)
+}
+
+/// Kernels in order, those together that are to be one.
+fn joint(g: &Graph, buffers: &[Buffer], kernels: &[KernelPlan], order: &[usize]) -> Vec<Vec<usize>> {
+    let rows: Vec<Option<(BufferId, Dim)>> =
+        order.iter().map(|at| shared_rows(g, buffers, &kernels[*at])).collect();
+    let mut taken = vec![false; order.len()];
+    let mut sets = Vec::new();
+    for at in 0..order.len() {
+        if taken[at] {
+            continue;
+        }
+        let mut set = vec![order[at]];
+        let others = if rows[at].is_none() { at..at } else { at + 1..order.len() };
+        for other in others.take(WINDOW) {
+            if !taken[other] && rows[at] == rows[other] && may_move(kernels, order, at..other, other) {
+                taken[other] = true;
+                set.push(order[other]);
+            }
+        }
+        sets.push(set);
+    }
+    sets
+}
+
+/// The rows that the items of a product go through, where others may share them: the buffer, and how many there are.
+fn shared_rows(g: &Graph, buffers: &[Buffer], kernel: &KernelPlan) -> Option<(BufferId, Dim)> {
+    let Anchor::Gemm(Gemm { contraction, left, .. }) = &kernel.anchor else { return None };
+    let buffer = match left {
+        Left::InPlace(id) => *id,
+        Left::Rows(stored) => match stored.base {
+            Base::Buffer(id) => id,
+            Base::Scratch(_) | Base::Status => return None,
+        },
+    };
+    let alone = outer_axes(contraction, &buffers[kernel.buffer.0].axes).is_empty();
+    alone.then(|| (buffer, rows_of(g, contraction)))
+}
+
+/// Whether a kernel may run where the first of those before it does.
+fn may_move(kernels: &[KernelPlan], order: &[usize], before: Range<usize>, at: usize) -> bool {
+    let kernel = &kernels[order[at]];
+    order[before].iter().map(|other| &kernels[*other]).all(|other| {
+        !kernel.reads.contains(&other.buffer)
+            && kernel.buffer != other.buffer
+            && !other.reads.contains(&kernel.buffer)
+    })
+}
