@@ -5,9 +5,28 @@ use salient_tests::examples::{is_published, settings};
 use salient_tests::files::{files_under, sources};
 use salient_tests::{snapshot, sweep};
 
+/// Examples of which the loops are shown, one for each kind of kernel: element by element, rows with what is held of them, a
+/// running sum, a softmax of rows, a table, a product, products of the same rows, and attentions in tiles, split over keys,
+/// split for heads in groups, with a mask that is probed, with the cache of a model.
+const LOOPS: [&str; 11] = [
+    "bench/rows/activation",
+    "bench/rows/norm",
+    "bench/rows/running",
+    "bench/rows/weights",
+    "bench/rows/lookup",
+    "bench/product",
+    "seeds/001_self_attention_v2",
+    "variants/attention_sink",
+    "variants/grouped_heads",
+    "variants/document_mask",
+    "models/gpt2/gpt2",
+];
+
 /// The stages that are shown of an example; of a published model, which is long, what it comes to.
-fn shown(name: &str) -> &'static [Stage] {
-    if is_published(name) { &[Stage::Kernels] } else { &[Stage::Graph, Stage::Fused, Stage::Kernels] }
+fn shown(name: &str) -> Vec<Stage> {
+    let before: &[Stage] = if is_published(name) { &[] } else { &[Stage::Graph, Stage::Fused] };
+    let loops = LOOPS.contains(&name).then_some(Stage::Kernels);
+    before.iter().copied().chain([Stage::Plan]).chain(loops).collect()
 }
 
 /// Every model of every example: the path of its file without the extension, and its name.
@@ -36,11 +55,12 @@ fn examples_become_what_was_reviewed() {
             name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
         });
         let sources = sources(&format!("examples/{}", file.expect("the file of the name")))?;
-        for &stage in shown(name) {
+        for stage in shown(name) {
             // The portable vectors: snapshots must not depend on the machine.
             let isa = IsaChoice::Only(Isa::Baseline);
-            let options =
-                Options { model: Some(model.clone()), isa, set: settings(name), ..Options::default() };
+            // The layers of a model are equal: a plan shows them once.
+            let set = if stage == Stage::Plan { Vec::new() } else { settings(name) };
+            let options = Options { model: Some(model.clone()), isa, set, ..Options::default() };
             let text =
                 print_stage(&sources, stage, &options, &mut Timings::default()).map_err(|e| e.to_string())?;
             snapshot::assert("examples", &format!("{name}/{stage}"), &text);
@@ -52,8 +72,30 @@ fn examples_become_what_was_reviewed() {
 #[test]
 fn every_snapshot_belongs_to_an_example() {
     let of = |(name, _): (String, String)| {
-        shown(&name).iter().map(|stage| format!("{name}/{stage}")).collect::<Vec<_>>()
+        shown(&name).into_iter().map(|stage| format!("{name}/{stage}")).collect::<Vec<_>>()
     };
     let names = examples().into_iter().flat_map(of);
     snapshot::assert_all_referenced("examples", names);
+}
+
+/// A plan is read at once: of most examples within thirty lines, of the largest model within 160.
+#[test]
+fn plans_are_short() {
+    let lengths = |(name, model): (String, String)| {
+        let file = files_under("examples", "attn").into_iter().find(|f| {
+            let stem = f.strip_suffix(".attn").expect("listed by it");
+            name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
+        });
+        let sources =
+            sources(&format!("examples/{}", file.expect("the file of the name"))).expect("it is there");
+        let isa = IsaChoice::Only(Isa::Baseline);
+        let options = Options { model: Some(model), isa, ..Options::default() };
+        let plan =
+            print_stage(&sources, Stage::Plan, &options, &mut Timings::default()).expect("it compiles");
+        (plan.lines().count(), name)
+    };
+    let mut lengths: Vec<(usize, String)> = examples().into_iter().map(lengths).collect();
+    lengths.sort();
+    let (median, most) = (&lengths[lengths.len() / 2], &lengths[lengths.len() - 1]);
+    assert!(median.0 <= 30 && most.0 <= 160, "median {median:?}, most {most:?}");
 }

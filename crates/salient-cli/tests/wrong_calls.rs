@@ -212,7 +212,7 @@ fn flags_that_do_not_exist_or_do_not_parse() {
         (format!("run {MODEL} --check"), "--data"),
         (
             format!("ir {MODEL} --stage cuda"),
-            "possible values: source, graph, fused, kernels, memory, clif, asm",
+            "possible values: source, graph, fused, plan, kernels, memory, clif, asm",
         ),
         ("fmt".to_owned(), "<FILES>..."),
         ("walk".to_owned(), "walk"),

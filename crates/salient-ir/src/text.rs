@@ -3,11 +3,18 @@
 //! Reading it back is the language front end's work, since the form is a program like any other. Names come from the
 //! source where it gave some; other lines are named after the line that uses them: `scores.1`.
 
+mod expressions;
+mod lines;
+mod names;
+
+pub use expressions::{Expressions, Leaves, Line};
+
 use crate::axis::{AxisId, AxisSet, stored_names};
-use crate::demand::stays_checked;
 use crate::graph::{Graph, Init, NodeId, Relation};
 use crate::op::{Const, MapOp, Op};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use lines::{Lines, has_line, is_one_view, repeated};
+use names::{Names, axis_names, identifier, names};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The program text of a graph.
@@ -50,254 +57,6 @@ struct Printer<'a> {
     /// The order in which a node's line lists its axes.
     order: Vec<Vec<AxisId>>,
     lines: Lines,
-}
-
-/// Whether a node has a line of its own.
-fn has_line(op: &Op) -> bool {
-    match op {
-        Op::Map(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => true,
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) => false,
-    }
-}
-
-/// The views of what is the same everywhere along the axis of the index.
-fn views_of_repeated(g: &Graph) -> BTreeSet<NodeId> {
-    g.ids().filter(|id| matches!(g.op(*id), Op::At(_)) && !repeated(g, *id).is_empty()).collect()
-}
-
-/// The parts of concatenations in which the part's axis stands in the index of a view only, and not where the length of
-/// an axis could be read off.
-fn parts_with_lines(g: &Graph) -> BTreeSet<NodeId> {
-    let mut out = BTreeSet::new();
-    for id in g.ids() {
-        let Op::Concat(_, parts) = g.op(id) else { continue };
-        for (arg, part) in g.args(id).into_iter().zip(parts) {
-            if matches!(g.op(arg), Op::At(_)) && g.node(arg).axes.contains(*part) && !shows(g, arg, *part) {
-                out.insert(arg);
-            }
-        }
-    }
-    out
-}
-
-/// Of a concatenation the parts, by place, that are the same everywhere along it and longer than one; of a view the tensor,
-/// if it is the same everywhere along the axis of the index. How long that axis is stands nowhere in the tensor.
-fn repeated(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
-    let parts = match g.op(id) {
-        Op::Concat(_, parts) => parts,
-        Op::At(axis) if !g.node(g.args(id)[0]).axes.contains(*axis) => {
-            return vec![(0, g.args(id)[0], *axis)];
-        }
-        Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
-            return Vec::new();
-        }
-        Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return Vec::new(),
-    };
-    let all = g.args(id).into_iter().zip(parts).enumerate().map(|(place, (arg, part))| (place, arg, *part));
-    let is_repeated = |arg, part| !g.node(arg).axes.contains(part) && g.extent(part).as_constant() != Some(1);
-    all.filter(|(_, arg, part)| is_repeated(*arg, *part)).collect()
-}
-
-/// Whether the use of a node shows how long an axis of it is: it stands by itself where a tensor has that axis.
-fn shows(g: &Graph, mut id: NodeId, mut axis: AxisId) -> bool {
-    while let Op::At(replaced) = g.op(id) {
-        let (of, index) = (g.args(id)[0], g.args(id)[1]);
-        if *g.op(index) == Op::Iota(axis) && g.is_renamed(*replaced, index) {
-            axis = *replaced;
-        } else if *replaced == axis {
-            return false;
-        }
-        id = of;
-    }
-    g.node(id).axes.contains(axis)
-}
-
-fn is_view_of_view(g: &Graph, id: NodeId) -> bool {
-    matches!(g.op(id), Op::At(_)) && matches!(g.op(g.args(id)[0]), Op::At(_))
-}
-
-/// Whether a view of a view is read back as one view: its index is the name of an axis, or is checked in the other one too.
-fn is_one_view(g: &Graph, id: NodeId) -> bool {
-    let Op::At(axis) = g.op(id) else { return false };
-    let [of, index] = g.args(id)[..] else { return false };
-    g.is_renamed(*axis, index) || stays_checked(g, of, *axis)
-}
-
-/// Words of an index that are written out in place, at most; a larger one goes by the name of its line.
-const LONGEST: usize = 64;
-/// The same for a view of views, each of which is written into the next.
-const LONGEST_VIEW: usize = 1 << 12;
-
-/// Which values have a line of their own, and which of them go by its name.
-struct Lines {
-    /// Views that go by the name of their line: of what is repeated, and what would be too long.
-    views: BTreeSet<NodeId>,
-    /// Views with a line for some of their readers: concatenations of which they are parts that would not show how long they are,
-    /// and views at an index that would not be checked if it were written into them.
-    named: BTreeSet<NodeId>,
-    /// Whether an index goes by the name of its line.
-    by_name: Vec<bool>,
-    /// Whether a value is written out, of indices and dimensions alone.
-    of_indices: Vec<bool>,
-}
-
-impl Lines {
-    /// Whether a view has a line.
-    fn is_view(&self, id: NodeId) -> bool {
-        self.views.contains(&id) || self.named.contains(&id)
-    }
-
-    fn of(g: &Graph) -> Lines {
-        let (views, named) = (views_of_repeated(g), parts_with_lines(g));
-        let mut lines = Lines { views, named, by_name: Vec::new(), of_indices: Vec::new() };
-        let mut words: Vec<usize> = Vec::with_capacity(g.len());
-        for id in g.ids() {
-            let args = g.args(id);
-            let (mut length, mut by_name, mut of_indices) = (1, false, false);
-            match g.op(id) {
-                Op::Iota(_) | Op::Extent(_) | Op::Const(_) => of_indices = true,
-                Op::Map(_) => {
-                    length = args.iter().fold(1, |sum: usize, a| sum.saturating_add(words[a.index()]));
-                    by_name = length > LONGEST;
-                    of_indices = !by_name && args.iter().all(|a| lines.of_indices[a.index()]);
-                }
-                Op::At(_) if !lines.views.contains(&id) => {
-                    let [mut of, index] = [0, 1].map(|n| words[args[n].index()]);
-                    if is_view_of_view(g, id) && !is_one_view(g, id) {
-                        lines.named.insert(args[0]);
-                        of = 1;
-                    }
-                    length = of.saturating_mul(1 + index);
-                    if length > LONGEST_VIEW {
-                        lines.views.insert(id);
-                        length = 1;
-                    }
-                }
-                Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) => {}
-                Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
-            }
-            words.push(if by_name { 1 } else { length });
-            lines.by_name.push(by_name);
-            lines.of_indices.push(of_indices);
-        }
-        lines
-    }
-}
-
-/// The names in a text.
-struct Names {
-    /// Of each node that has a line or is a port.
-    nodes: Vec<Option<String>>,
-    /// Of what is repeated along an axis in a concatenation or under a view: the node that reads it and the place there.
-    parts: BTreeMap<(NodeId, usize), String>,
-    /// Of each input, and of each parameter.
-    inputs: Vec<String>,
-    params: Vec<String>,
-}
-
-/// A name for each node that has a line: the source's, then those of the outputs, then of whoever uses a node first.
-fn names(g: &Graph, written: &Lines) -> Names {
-    let mut names: Vec<Option<String>> = vec![None; g.len()];
-    let mut taken: HashSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
-    // Names are only ever taken, so the search for a free number goes on where it last ended.
-    let mut ended: HashMap<(String, bool), usize> = HashMap::new();
-    let mut claim = |stem: &str, numbered: bool| {
-        let stem = if numbered { stem.split('.').next().unwrap_or(stem) } else { stem };
-        if !numbered && taken.insert(stem.to_owned()) {
-            return stem.to_owned();
-        }
-        let n = ended.entry((stem.to_owned(), numbered)).or_insert(usize::from(!numbered));
-        loop {
-            *n += 1;
-            let name = format!("{stem}.{n}");
-            if taken.insert(name.clone()) {
-                return name;
-            }
-        }
-    };
-    // Inputs go by their own names; what else is stored has a name here and a path, which may be an input's name.
-    let is_state = |n: usize| g.states().iter().any(|s| s.input == n);
-    let mut inputs: Vec<String> = g.inputs().iter().map(|p| p.name.to_string()).collect();
-    for given in (0..inputs.len()).filter(|n| !is_state(*n)) {
-        claim(&inputs[given], false);
-    }
-    for state in (0..inputs.len()).filter(|n| is_state(*n)) {
-        inputs[state] = claim(&identifier(&inputs[state]), false);
-    }
-    let index = |p: &crate::Port| p.axes.is_empty() && g.axes().any(|(_, a)| *a.name == *identifier(&p.name));
-    let params: Vec<String> = g.params().iter().map(|p| claim(&identifier(&p.name), index(p))).collect();
-    for id in g.ids() {
-        if let Op::Input(n) = g.op(id) {
-            names[id.index()] = Some(inputs[*n].clone());
-        } else if let Op::Param(n) = g.op(id) {
-            names[id.index()] = Some(params[*n].clone());
-        }
-    }
-    let lines: Vec<NodeId> = g.ids().filter(|id| has_line(g.op(*id)) || written.is_view(*id)).collect();
-    for id in &lines {
-        if let Some(name) = &g.node(*id).name {
-            // A value without axes is written without brackets: its name must not be that of an index.
-            let index = g.node(*id).axes.is_empty() && g.axes().any(|(_, a)| a.name == *name);
-            names[id.index()] = Some(claim(&identifier(name), index));
-        }
-    }
-    for out in g.outputs() {
-        if lines.binary_search(&out.node).is_ok() && names[out.node.index()].is_none() {
-            names[out.node.index()] = Some(claim(&out.name, false));
-        }
-    }
-    // Whose name a node without one goes by.
-    let mut stems: Vec<Option<NodeId>> = g.ids().map(|id| names[id.index()].as_ref().map(|_| id)).collect();
-    for id in g.ids().rev() {
-        if stems[id.index()].is_none() {
-            stems[id.index()] = g.users(id).iter().find_map(|u| stems[u.index()]);
-        }
-    }
-    for id in lines {
-        if names[id.index()].is_none() {
-            let stem = stems[id.index()].and_then(|stem| names[stem.index()].as_deref()).unwrap_or("value");
-            names[id.index()] = Some(claim(stem, true));
-        }
-    }
-    let mut parts = BTreeMap::new();
-    for id in g.ids() {
-        for (place, ..) in repeated(g, id) {
-            let stem = names[id.index()].clone().unwrap_or_else(|| "value".to_owned());
-            parts.insert((id, place), claim(&stem, true));
-        }
-    }
-    Names { nodes: names, parts, inputs, params }
-}
-
-/// The axes' own names, where no two of a name meet in one line.
-fn axis_names(g: &Graph, written: &Lines) -> Vec<String> {
-    let mut names: Vec<String> = g.axes().map(|(_, axis)| axis.name.to_string()).collect();
-    let mut taken: HashSet<String> = names.iter().cloned().collect();
-    let ports = g.inputs().iter().chain(g.params()).map(|p| p.axes.clone());
-    let outputs = g.outputs().iter().map(|o| o.axes.clone());
-    let lines = g.ids().filter(|id| has_line(g.op(*id)) || written.is_view(*id)).map(|id| {
-        let bound = match g.op(id) {
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
-            Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
-        };
-        let own = g.node(id).axes.iter();
-        own.chain(bound.filter(|axis| !g.node(id).axes.contains(*axis))).collect()
-    });
-    for line in ports.chain(outputs).chain(lines) {
-        let line: Vec<AxisId> = line;
-        for (n, axis) in line.iter().enumerate() {
-            let is_met = |other: &AxisId| other != axis && names[other.index()] == names[axis.index()];
-            if line[..n].iter().any(is_met) {
-                let stem = &g.axis(*axis).name;
-                let free = (1..).map(|n| format!("{stem}.{n}")).find(|name| !taken.contains(name));
-                let free = free.expect("numbers do not end");
-                taken.insert(free.clone());
-                names[axis.index()] = free;
-            }
-        }
-    }
-    names
 }
 
 impl<'a> Printer<'a> {
@@ -344,21 +103,30 @@ impl<'a> Printer<'a> {
         out
     }
 
-    fn program(&self) -> String {
+    fn port(&self, p: &crate::Port) -> String {
+        format!("{}[{}]", p.dtype, self.stored(&p.axes))
+    }
+
+    /// What goes in and out: the first line of a text.
+    fn signature(&self, word: &str) -> String {
         let g = self.g;
-        let mut out = format!("model {}(", g.name());
-        let port = |p: &crate::Port| format!("{}[{}]", p.dtype, self.stored(&p.axes));
         let kept: BTreeMap<usize, usize> = g.states().iter().map(|s| (s.output, s.input)).collect();
         let given = |(n, _): &(usize, &crate::Port)| !kept.values().any(|input| input == n);
         let inputs: Vec<_> = (g.inputs().iter().enumerate().filter(given))
-            .map(|(_, p)| format!("{}: {}", p.name, port(p)))
+            .map(|(_, p)| format!("{}: {}", p.name, self.port(p)))
             .collect();
         let returned = |(n, _): &(usize, &crate::Output)| !kept.contains_key(n);
         let outputs: Vec<_> = (g.outputs().iter().enumerate().filter(returned))
             .map(|(_, o)| o)
             .map(|o| format!("{}: {}[{}]", o.name, o.dtype, self.dims(&o.axes)))
             .collect();
-        let _ = writeln!(out, "{}) -> ({}) {{", inputs.join(", "), outputs.join(", "));
+        format!("{word} {}({}) -> ({}) {{\n", g.name(), inputs.join(", "), outputs.join(", "))
+    }
+
+    fn program(&self) -> String {
+        let g = self.g;
+        let port = |p: &crate::Port| self.port(p);
+        let mut out = self.signature("model");
         let names: Vec<&String> = g.states().iter().map(|s| &self.names.inputs[s.input]).collect();
         for (state, name) in g.states().iter().zip(&names) {
             let p = &g.inputs()[state.input];
@@ -695,21 +463,6 @@ fn in_parentheses(text: String) -> String {
         c == ' ' && depth == 0
     });
     if compound { format!("({text})") } else { text }
-}
-
-/// A path or a name as an identifier of the language.
-fn identifier(path: &str) -> String {
-    let numbered = path.split('.').skip(1).all(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit()));
-    let text = if numbered { path.to_owned() } else { path.replace('.', "_") };
-    let clean: String = text
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '.' { c } else { '_' })
-        .collect();
-    if clean.starts_with(|c: char| c.is_ascii_digit()) || clean.is_empty() {
-        format!("_{clean}")
-    } else {
-        clean
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub enum Form {
     LayerNorm,
     /// x / sqrt(mean(x^2) + eps), with a weight or without.
     RmsNorm,
-    /// x (erf(x / sqrt(2)) + 1) / 2.
+    /// x (erf(x / sqrt(2)) + 1) / 2; the half may stand behind the product that sums it.
     GeluErf,
     /// x (tanh(sqrt(2 / pi) (x + 0.044715 x^3)) + 1) / 2.
     GeluTanh,
@@ -66,7 +66,7 @@ fn form(g: &Graph, id: NodeId) -> Option<Form> {
     let factors = Factors::of(g, id, &|_| true);
     let norm = || factors.below.iter().find_map(|root| norm(g, &factors.above, *root));
     let gate = || factors.below.iter().find_map(|below| gate(g, &factors.above, *below));
-    norm().or_else(gate).or_else(|| gelu_erf(g, &factors.above).then_some(Form::GeluErf))
+    norm().or_else(gate).or_else(|| gelu_erf(g, id, &factors.above).then_some(Form::GeluErf))
 }
 
 fn args_of(g: &Graph, id: NodeId, op: MapOp) -> Option<Vec<NodeId>> {
@@ -139,9 +139,25 @@ fn gate(g: &Graph, above: &[NodeId], below: NodeId) -> Option<Form> {
     (squared && near(scale, -2.0 * root) && near(third, 0.044_715)).then_some(Form::GeluTanh)
 }
 
-/// A factor, one more than an error function of it, and a half.
-fn gelu_erf(g: &Graph, above: &[NodeId]) -> bool {
-    let half = above.iter().any(|f| literal(g, *f) == Some(0.5));
+/// Whether every reader of a value sums products of it and takes half of the sum.
+fn is_halved(g: &Graph, id: NodeId) -> bool {
+    let readers = |id: NodeId, is_one: &dyn Fn(NodeId) -> bool| {
+        let users = g.users(id);
+        !users.is_empty() && users.into_iter().all(is_one)
+    };
+    let halves = |sum| {
+        readers(sum, &|half| {
+            args_of(g, half, MapOp::Mul).is_some_and(|args| args.iter().any(|a| literal(g, *a) == Some(0.5)))
+        })
+    };
+    let sums =
+        |product| readers(product, &|sum| matches!(g.op(sum), Op::Reduce(ReduceOp::Sum, _)) && halves(sum));
+    sums(id) || readers(id, &|product| args_of(g, product, MapOp::Mul).is_some() && sums(product))
+}
+
+/// A factor, one more than an error function of it, and a half, which every reader may have for itself.
+fn gelu_erf(g: &Graph, id: NodeId, above: &[NodeId]) -> bool {
+    let half = above.iter().any(|f| literal(g, *f) == Some(0.5)) || is_halved(g, id);
     let by_root = |f: &NodeId| literal(g, *f).is_some_and(|c| near(c, std::f64::consts::FRAC_1_SQRT_2));
     let erf = above.iter().find_map(|f| args_of(g, plus(g, *f, 1.0)?, MapOp::Erf));
     half && erf.is_some_and(|arg| {

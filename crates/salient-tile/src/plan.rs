@@ -14,6 +14,7 @@ pub(crate) mod decide;
 pub(crate) mod layouts;
 pub(crate) mod materialise;
 pub(crate) mod order;
+pub mod text;
 
 use crate::attention::Attention;
 use crate::contraction::Contraction;
@@ -206,6 +207,7 @@ pub(crate) struct Tiled {
 pub(crate) struct PackedScores {
     pub(crate) product: NodeId,
     pub(crate) query: NodeId,
+    pub(crate) key: NodeId,
     /// The keys, packed.
     pub(crate) keys: Panels,
 }
@@ -288,7 +290,8 @@ impl PackedScores {
         buffer: &impl Fn(BufferId) -> BufferId,
     ) -> PackedScores {
         let keys = self.keys.in_buffer(buffer(self.keys.id));
-        PackedScores { product: node(self.product), query: node(self.query), keys }
+        let [product, query, key] = [self.product, self.query, self.key].map(node);
+        PackedScores { product, query, key, keys }
     }
 }
 

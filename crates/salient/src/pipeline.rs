@@ -15,8 +15,8 @@ use salient_ir::quantised::Coding;
 use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
-use salient_opt::{Fp, Optimised};
-use salient_tile::Program;
+use salient_opt::{Fp, Named, Optimised};
+use salient_tile::{Program, plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -67,6 +67,22 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
 
 /// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::chains`].
 pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Program {
+    planned(fused, chains, options, |options| salient_tile::schedule(fused, options))
+}
+
+/// The plan of a fused graph as text; norms and activations have the names that the optimiser found.
+fn print_plan(fused: &Graph, chains: &[Vec<Vec<NodeId>>], named: &[Named], options: &Options) -> String {
+    let labels = named.iter().map(|n| (n.node, n.form.name())).collect();
+    planned(fused, chains, options, |options| salient_tile::plan::text::print(&plan(fused, options), &labels))
+}
+
+/// What is made of a graph with the options of the scheduler that follow from those of the user.
+fn planned<T>(
+    fused: &Graph,
+    chains: &[Vec<Vec<NodeId>>],
+    options: &Options,
+    make: impl FnOnce(salient_tile::Options<'_>) -> T,
+) -> T {
     let fuse = match options.engine {
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
@@ -78,8 +94,7 @@ pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Opt
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };
     let keeps_order = !fuse || options.fp == Fp::Strict;
-    let options = salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains };
-    salient_tile::schedule(fused, options)
+    make(salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains })
 }
 
 /// Checks that every sum of weighted values becomes one pass over the keys.
@@ -133,6 +148,16 @@ pub fn print_stage(
     let printed = match stage {
         Stage::Source | Stage::Graph => text::print(&graph),
         Stage::Fused => text::print(&timings.time(Step::Optimise, || fuse(&graph, options))),
+        Stage::Plan => match options.engine {
+            Engine::Jit => {
+                let fused = timings.time(Step::Optimise, || optimise(&graph, options));
+                let (chains, named) = (&fused.chains, &fused.report.named);
+                timings.time(Step::Schedule, || print_plan(&fused.graph, chains, named, options))
+            }
+            Engine::Unfused | Engine::Oracle => {
+                timings.time(Step::Schedule, || print_plan(&graph, &[], &[], options))
+            }
+        },
         Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings).0),
         Stage::Memory => salient_tile::memory::contract(&kernels(&graph, options, timings).0).to_string(),
         Stage::Clif => code(&graph, options, timings)?.0.clif(),

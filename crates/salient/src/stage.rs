@@ -11,6 +11,8 @@ pub enum Stage {
     Graph,
     /// The graph after equality saturation.
     Fused,
+    /// What is stored, and the kernels that store it.
+    Plan,
     /// Loop programs over tiles.
     Kernels,
     /// How much memory a call works in: a formula of the dimensions.
@@ -23,8 +25,16 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in order.
-    pub const ALL: [Stage; 7] =
-        [Stage::Source, Stage::Graph, Stage::Fused, Stage::Kernels, Stage::Memory, Stage::Clif, Stage::Asm];
+    pub const ALL: [Stage; 8] = [
+        Stage::Source,
+        Stage::Graph,
+        Stage::Fused,
+        Stage::Plan,
+        Stage::Kernels,
+        Stage::Memory,
+        Stage::Clif,
+        Stage::Asm,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -32,6 +42,7 @@ impl Stage {
             Stage::Source => "source",
             Stage::Graph => "graph",
             Stage::Fused => "fused",
+            Stage::Plan => "plan",
             Stage::Kernels => "kernels",
             Stage::Memory => "memory",
             Stage::Clif => "clif",

@@ -4,7 +4,7 @@
 //! and about truth values of the graph. Everything here is a proof or gives up: a condition that is not proved stays.
 
 use crate::index::{DEEPEST_INDEX, Ranges};
-use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op, Relation};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, Name, NodeId, Op, Range, Relation};
 use std::collections::BTreeMap;
 
 /// What each free axis of a node stands for: a polynomial of the symbols of [`Terms`].
@@ -39,6 +39,10 @@ pub(super) struct Facts {
 pub(super) struct Terms<'g> {
     g: &'g Graph,
     unknown: Vec<(NodeId, Place)>,
+    /// What each of them may be, by the form of its node alone.
+    ranges: Vec<Range>,
+    /// What nodes may be that were asked for.
+    of_nodes: BTreeMap<NodeId, Range>,
     numbers: BTreeMap<(NodeId, Place), usize>,
     polynomials: BTreeMap<(NodeId, Place), Dim>,
 }
@@ -60,7 +64,14 @@ pub(super) enum Meaning<'t> {
 
 impl<'g> Terms<'g> {
     pub(super) fn new(g: &'g Graph) -> Terms<'g> {
-        Terms { g, unknown: Vec::new(), numbers: BTreeMap::new(), polynomials: BTreeMap::new() }
+        Terms {
+            g,
+            unknown: Vec::new(),
+            ranges: Vec::new(),
+            of_nodes: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            polynomials: BTreeMap::new(),
+        }
     }
 
     /// Every axis of a node as its own symbol.
@@ -105,8 +116,80 @@ impl<'g> Terms<'g> {
         let n = *self.numbers.entry(entry.clone()).or_insert(next);
         if n == next {
             self.unknown.push(entry);
+            let range = self.range(id);
+            self.ranges.push(range);
         }
         ["+", "-"].map(|sign| Dim::symbol(&format!("%{sign}{n}")))
+    }
+
+    /// What an integer node may be anywhere: a bucket of distances lies between the numbers that it is chosen from.
+    fn range(&mut self, id: NodeId) -> Range {
+        if let Some(known) = self.of_nodes.get(&id) {
+            return *known;
+        }
+        let g = self.g;
+        let args = g.args(id);
+        let is_deep = g.node(id).depth > DEEPEST_INDEX;
+        let extent = |dim: &Dim| dim.as_constant().map_or(i128::from(i64::MAX), i128::from);
+        let found = match g.op(id) {
+            Op::Map(_) | Op::At(_) if is_deep => Range::I64,
+            Op::Const(c) if c.dtype().is_int() => Range::only(c.value() as i64),
+            Op::Iota(axis) => Range::below(extent(g.extent(*axis))),
+            Op::Extent(dim) if dim.as_constant().is_some() => Range::only(extent(dim)),
+            Op::Extent(_) => Range { least: 0, ..Range::I64 },
+            Op::At(_) => self.range(args[0]),
+            Op::Map(op) if g.node(id).dtype.is_int() => self.range_of(*op, &args),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => Range::I64,
+            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => Range::I64,
+        };
+        self.of_nodes.insert(id, found);
+        found
+    }
+
+    fn range_of(&mut self, op: MapOp, args: &[NodeId]) -> Range {
+        let of_type = self.g.node(args[0]).dtype;
+        let mut of = |n: usize| self.range(args[n]);
+        match op {
+            MapOp::Add => of(0).plus(of(1)),
+            MapOp::Sub => of(0).plus(of(1).negated()),
+            MapOp::Mul => of(0).times(of(1)),
+            MapOp::Neg => of(0).negated(),
+            MapOp::Abs => of(0).abs(),
+            MapOp::Min => of(0).min(of(1)),
+            MapOp::Max => of(0).max(of(1)),
+            MapOp::IntDiv => of(0).over(of(1)),
+            MapOp::Mod => of(0).modulo(of(1)),
+            MapOp::Select => of(1).union(of(2)),
+            MapOp::ToI32 | MapOp::ToI64 if of_type.is_int() => of(0),
+            MapOp::ToI32 | MapOp::ToI64 if of_type == DType::Bool => Range::below(2),
+            MapOp::ToI32 | MapOp::ToI64 | MapOp::ToF32 | MapOp::Philox | MapOp::Pow | MapOp::Div => {
+                Range::I64
+            }
+            MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh => Range::I64,
+            MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::And | MapOp::Or | MapOp::Not => Range::I64,
+            MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => Range::I64,
+        }
+    }
+
+    /// A polynomial that is no greater, without unknown integers: each of them at the end of its range. `None` where one has no
+    /// end, or where the polynomial is not linear in it.
+    fn without_unknown(&self, p: &Dim) -> Option<Dim> {
+        let mut least = p.clone();
+        for symbol in p.symbols() {
+            let Some(n) = symbol.strip_prefix("%+").and_then(|n| n.parse::<usize>().ok()) else { continue };
+            let (slope, _) = least.linear_in(&symbol)?;
+            let slope = slope.as_constant()?;
+            let Range { least: low, greatest: high } = self.ranges[n];
+            let end = i64::try_from(if slope >= 0 { low } else { high }).ok()?;
+            // What is near the ends of 64 bits says nothing.
+            if end.unsigned_abs() > u64::from(u32::MAX) {
+                return None;
+            }
+            let part: Name = symbol.replace('+', "-").as_str().into();
+            least =
+                least.substitute(&BTreeMap::from([(symbol, Dim::constant(end)), (part, Dim::constant(0))]));
+        }
+        (least != *p).then_some(least)
     }
 
     /// The value of an integer node at a place.
@@ -239,6 +322,11 @@ impl<'g> Terms<'g> {
 
     /// Whether a polynomial is provably at least zero: an axis that a position has is not empty.
     fn is_nonnegative(&self, p: &Dim) -> bool {
+        self.is_nonnegative_as_it_stands(p)
+            || self.without_unknown(p).is_some_and(|least| self.is_nonnegative_as_it_stands(&least))
+    }
+
+    fn is_nonnegative_as_it_stands(&self, p: &Dim) -> bool {
         let ranges = self.ranges([p]);
         let axes = p.symbols();
         ranges.nonnegative(p)

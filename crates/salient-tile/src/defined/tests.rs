@@ -110,3 +110,28 @@ fn one_position_of_a_sum_demands_no_other() {
     let g = p.finish(&[], y);
     assert_eq!(facts_of(&g, &defined(&g).1, |op| matches!(op, Op::Reduce(..))), [(false, false)]);
 }
+
+/// A table that is read at a bucket of a distance: so many thresholds that it exceeds, and what is small of it.
+#[test]
+fn an_index_that_is_chosen_from_few_numbers_lies_between_them() {
+    // `min(abs(t - 7), 4) + (if 8 <= abs(t - 7) then 1 else 0)` lies in `0 .. 6`, and not in `0 .. 5`.
+    let is_proved = |extent: i64| {
+        let mut p = Program::new();
+        let n = p.b.axis_id("n", &Dim::constant(extent));
+        let table = p.b.input("table", &[n], DType::F32, None);
+        let (place, seven, four, eight) = (p.b.iota(p.t), p.int(7), p.int(4), p.int(8));
+        let away = p.map(MapOp::Sub, &[place, seven]);
+        let distance = p.map(MapOp::Abs, &[away]);
+        let small = p.map(MapOp::Min, &[distance, four]);
+        let (is_far, one, zero) = (p.map(MapOp::Le, &[eight, distance]), p.int(1), p.int(0));
+        let far = p.map(MapOp::Select, &[is_far, one, zero]);
+        let bucket = p.map(MapOp::Add, &[small, far]);
+        let y = p.b.at(table, n, bucket).unwrap();
+        let t = p.t;
+        let g = p.finish(&[t], y);
+        let (_, known) = defined(&g);
+        facts_of(&g, &known, |op| matches!(op, Op::At(_))) == [(false, true)]
+    };
+    assert!(is_proved(6));
+    assert!(!is_proved(5));
+}

@@ -378,7 +378,7 @@ impl<'g> Decider<'g> {
             let operand = peel(g, &anywhere, s.key, s.key_axis, &s.env);
             let name = format!("{}.keys", target.name);
             let keys = self.pack(name, operand.node, operand.key, s.depth, when.clone());
-            scores.push(PackedScores { product: s.node, query: s.query, keys });
+            scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys });
         }
         let anchor = Anchor::Tiled(Tiled { attention: a, scores });
         self.kernel(target.node, target.id, anchor, when);

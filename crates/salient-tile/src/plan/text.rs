@@ -1,0 +1,495 @@
+//! A plan as text: each stored value with the expression that its kernel computes, in the order in which they are stored.
+//!
+//! The first word of a line is the anchor of the kernel: `map`, `rows`, `columns`, `gemm`, `attention`, `append`, `pack`. The
+//! axes of a value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
+//! read: `~packed` in panels, `~prepacked` in panels that are made once, when the parameters are bound, `~codes4` and `~codes8`
+//! in blocks of so many bits, `~rows` stored row by row for the product; without one it is read where it lies. Equal blocks are
+//! shown once.
+
+use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
+use crate::attention::Attention;
+use crate::contraction::sum_of_products;
+use crate::index::{Bound, Env, Ranges};
+use crate::kernel::{BufferId, Role};
+use crate::maker::{n, var};
+use crate::masks::key_range;
+use crate::split::SplitKv;
+use crate::strip::LANE;
+use salient_ir::quantised::Bits;
+use salient_ir::text::{Expressions, Leaves, Line};
+use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// What values are called beside their names: a norm or an activation, by the node at its end.
+pub type Labels = BTreeMap<NodeId, &'static str>;
+
+/// The text of a plan.
+pub fn print(plan: &Plan<'_>, labels: &Labels) -> String {
+    let none = Labels::new();
+    // A graph with checks has nodes of its own.
+    let labels = if matches!(plan.graph, Cow::Borrowed(_)) { labels } else { &none };
+    let labels = &without_products(plan, labels);
+    let printer = Printer { plan, labels, expressions: expressions(plan) };
+    let mut out = printer.expressions.signature("plan");
+    for state in states(&printer.expressions) {
+        let _ = writeln!(out, "    {state}");
+    }
+    for part in parts(plan, &printer.steps(|_| true), labels) {
+        match part {
+            Part::Step(text) => out.push_str(&indented(&text, 1)),
+            Part::Blocks { range, of, unlike, text } => {
+                let unlike = unlike.map_or_else(String::new, |first| format!(", as block {first} but for"));
+                let _ = writeln!(out, "    blocks {} .. {} of {of}{unlike} {{", range.0, range.1);
+                out.push_str(&indented(&text, 2));
+                out.push_str("    }\n");
+            }
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn indented(text: &str, depth: usize) -> String {
+    text.lines().map(|line| format!("{}{line}\n", "    ".repeat(depth))).collect()
+}
+
+/// A part of the text.
+enum Part {
+    Step(String),
+    /// Equal blocks, from the first to behind the last, of so many; or what they do otherwise than an earlier block.
+    Blocks {
+        range: (usize, usize),
+        of: usize,
+        unlike: Option<usize>,
+        text: String,
+    },
+}
+
+/// A step of a block.
+struct BlockStep {
+    /// The position of its node in the block.
+    at: usize,
+    text: String,
+    /// The text with nodes by their positions: the same for equal steps of equal blocks.
+    form: String,
+}
+
+/// The steps as text, with those of equal blocks once.
+fn parts(plan: &Plan<'_>, steps: &[(NodeId, String)], labels: &Labels) -> Vec<Part> {
+    let blocks = blocks(plan);
+    let in_blocks = steps_of_blocks(plan, steps, &blocks, labels);
+    let mut out = Vec::new();
+    let mut shown = BTreeSet::new();
+    // The blocks that begin what is shown of a chain.
+    let mut firsts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (node, text) in steps {
+        let Some(&(chain, block)) = blocks.get(node) else {
+            out.push(Part::Step(text.clone()));
+            continue;
+        };
+        if !shown.insert((chain, block)) {
+            continue;
+        }
+        let own = &in_blocks[&(chain, block)];
+        let forms = |steps: &[BlockStep]| steps.iter().map(|s| (s.at, s.form.clone())).collect::<Vec<_>>();
+        let mut end = block + 1;
+        while in_blocks.get(&(chain, end)).is_some_and(|other| forms(other) == forms(own)) {
+            shown.insert((chain, end));
+            end += 1;
+        }
+        // Blocks at the ends of a chain may differ from others in a few steps: then these alone are shown.
+        let earlier = firsts.entry(chain).or_default();
+        let unlike = |first: &usize| {
+            let known = &in_blocks[&(chain, *first)];
+            let is_unlike = |s: &&BlockStep| !known.iter().any(|f| f.at == s.at && f.form == s.form);
+            let unlike: Vec<&BlockStep> = own.iter().filter(is_unlike).collect();
+            (known.len() == own.len() && 2 * unlike.len() <= own.len()).then_some((*first, unlike))
+        };
+        let nearest = earlier.iter().filter_map(unlike).min_by_key(|(_, unlike)| unlike.len());
+        earlier.push(block);
+        let text = |steps: &mut dyn Iterator<Item = &BlockStep>| steps.map(|s| s.text.as_str()).collect();
+        let (unlike, text) = match nearest {
+            Some((first, unlike)) => (Some(first), text(&mut unlike.into_iter())),
+            None => (None, text(&mut own.iter())),
+        };
+        let of = plan.options.chains[chain].len();
+        out.push(Part::Blocks { range: (block, end), of, unlike, text });
+    }
+    out
+}
+
+/// The steps of each block of each chain.
+fn steps_of_blocks(
+    plan: &Plan<'_>,
+    steps: &[(NodeId, String)],
+    blocks: &BTreeMap<NodeId, (usize, usize)>,
+    labels: &Labels,
+) -> BTreeMap<(usize, usize), Vec<BlockStep>> {
+    let mut out: BTreeMap<(usize, usize), Vec<BlockStep>> = BTreeMap::new();
+    let mut forms: BTreeMap<(usize, usize), BTreeMap<NodeId, String>> = BTreeMap::new();
+    for (node, text) in steps {
+        let Some(place @ (chain, block)) = blocks.get(node).copied() else { continue };
+        let all = &plan.options.chains[chain];
+        let forms = forms.entry(place).or_insert_with(|| {
+            let of = |nodes: &[NodeId], mark: &str| {
+                nodes.iter().enumerate().map(|(at, id)| (*id, format!("{mark}{at}"))).collect::<Vec<_>>()
+            };
+            // A kernel may name what the block before gives, too.
+            let before = block.checked_sub(1).map_or_else(Vec::new, |before| of(&all[before], "before@"));
+            let names = before.into_iter().chain(of(&all[block], "@"));
+            let expressions = expressions(plan).renamed(names);
+            let is_own = |id: NodeId| blocks.get(&id) == Some(&place);
+            Printer { plan, labels, expressions }.steps(is_own).into_iter().collect()
+        });
+        let at = all[block].iter().position(|id| id == node).unwrap_or(usize::MAX);
+        let form = forms.get(node).cloned().unwrap_or_default();
+        out.entry(place).or_default().push(BlockStep { at, text: text.clone(), form });
+    }
+    out
+}
+
+/// The nodes that belong to one block alone, each with its chain and its block.
+fn blocks(plan: &Plan<'_>) -> BTreeMap<NodeId, (usize, usize)> {
+    let mut out = BTreeMap::new();
+    for (chain, all) in plan.options.chains.iter().enumerate() {
+        let [first, second, ..] = all.as_slice() else { continue };
+        let of_first: BTreeSet<NodeId> = first.iter().copied().collect();
+        // What blocks share belongs to none, and what one reads of the one before belongs to that.
+        let is_own = |at: usize| !of_first.contains(&second[at]);
+        for (block, nodes) in all.iter().enumerate() {
+            let own = nodes.iter().enumerate().filter(|(at, _)| is_own(*at));
+            out.extend(own.map(|(_, id)| (*id, (chain, block))));
+        }
+    }
+    out
+}
+
+/// The states, those of equal blocks on one line.
+fn states(expressions: &Expressions<'_>) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<usize>, String)> = Vec::new();
+    for (path, ty) in expressions.states() {
+        let mut parts: Vec<&str> = path.split('.').collect();
+        // The first number is that of the block.
+        let at = parts.iter().position(|part| part.parse::<usize>().is_ok());
+        let number = at.and_then(|at| parts[at].parse::<usize>().ok());
+        if let Some(at) = at {
+            parts[at] = "{}";
+        }
+        let stem = parts.join(".");
+        match groups.iter_mut().find(|(known, numbers, of)| {
+            *known == stem && *of == ty && numbers.last().map(|n| n + 1) == number
+        }) {
+            Some((_, numbers, _)) => numbers.extend(number),
+            None => groups.push((stem, number.into_iter().collect(), ty)),
+        }
+    }
+    let line = |(stem, numbers, ty): (String, Vec<usize>, String)| {
+        let range = match numbers.as_slice() {
+            [] => String::new(),
+            [one] => one.to_string(),
+            [first, .., last] => format!("{{{first} .. {}}}", last + 1),
+        };
+        format!("state {}: {ty}", stem.replace("{}", &range))
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// The labels at what is stored: one of the factors of a sum of products belongs to the operand.
+fn without_products(plan: &Plan<'_>, labels: &Labels) -> Labels {
+    let g = &plan.graph;
+    let at = |id: NodeId| {
+        let is_factors = g.users(id).iter().all(|user| sum_of_products(g, *user).is_some());
+        let operand = g.args(id).into_iter().find(|arg| matches!(g.op(*arg), Op::Map(_)));
+        operand.filter(|_| is_factors && !g.users(id).is_empty()).unwrap_or(id)
+    };
+    labels.iter().map(|(id, label)| (at(*id), *label)).collect()
+}
+
+/// Expressions in which the axes of what is stored stand as they lie, and what is stored in an output has its name.
+fn expressions<'p>(plan: &'p Plan<'_>) -> Expressions<'p> {
+    let orders = plan.steps.iter().map(|step| (step.node, plan.buffers[step.buffer.0].axes.clone()));
+    let fits = |(id, order): &(NodeId, Vec<AxisId>)| order.len() == plan.graph.node(*id).axes.len();
+    let expressions = Expressions::new(&plan.graph, orders.filter(fits));
+    let taken: BTreeSet<&str> = plan.names.iter().flatten().map(String::as_str).collect();
+    let mut named = BTreeSet::new();
+    let outputs = plan.steps.iter().filter_map(|step| {
+        let buffer = &plan.buffers[step.buffer.0];
+        let is_free = matches!(buffer.role, Role::Output(_)) && !taken.contains(buffer.name.as_str());
+        (is_free && named.insert(step.node)).then(|| (step.node, buffer.name.clone()))
+    });
+    expressions.renamed(outputs.collect::<Vec<_>>().into_iter())
+}
+
+struct Printer<'p, 'g> {
+    plan: &'p Plan<'g>,
+    labels: &'p Labels,
+    expressions: Expressions<'p>,
+}
+
+impl Printer<'_, '_> {
+    /// Each step with its text. Products of the same rows stand where the first of them does.
+    fn steps(&self, is_wanted: impl Fn(NodeId) -> bool) -> Vec<(NodeId, String)> {
+        let plan = self.plan;
+        let sources = plan.buffers[..plan.sources].iter().map(|b| b.node);
+        let mut stored: BTreeSet<NodeId> = sources.collect();
+        let mut texts: Vec<(NodeId, String)> = Vec::new();
+        for step in &plan.steps {
+            let text = if is_wanted(step.node) { self.step(step, &stored) } else { String::new() };
+            texts.push((step.node, text));
+            stored.insert(step.node);
+        }
+        let step_of = |kernel: usize| plan.steps.iter().position(|s| s.kernels.contains(&kernel));
+        for set in plan.order.iter().filter(|set| set.len() > 1) {
+            let steps: Vec<usize> = set.iter().filter_map(|k| step_of(*k)).collect();
+            let joint: String = steps.iter().map(|at| std::mem::take(&mut texts[*at].1)).collect();
+            texts[steps[0]].1 = format!("joint {{\n{}}}\n", indented(&joint, 1));
+        }
+        texts
+    }
+
+    /// The lines of a step.
+    fn step(&self, step: &Step, stored: &BTreeSet<NodeId>) -> String {
+        let kernels = &self.plan.kernels[step.kernels.clone()];
+        let mut out = String::new();
+        for k in kernels {
+            match &k.anchor {
+                Anchor::Pack(_) if self.is_stored_view(k.node, stored) => {}
+                Anchor::Pack(pack) => {
+                    let mut axes = pack.panels.outer().to_vec();
+                    axes.extend([pack.column, pack.depth]);
+                    let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+                    let form = format!("{}~{}", self.below_views(k.node), self.form_of(k.buffer));
+                    self.kernel(&mut out, "pack", k, (&form, &axes), &leaves, "");
+                }
+                Anchor::Map if k.buffer != step.buffer => {
+                    let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+                    let form = format!("{}~rows", self.below_views(k.node));
+                    let axes = &self.plan.buffers[k.buffer.0].axes;
+                    self.kernel(&mut out, "map", k, (&form, axes), &leaves, "");
+                }
+                // Shown with the merge of the parts.
+                Anchor::SplitKv(_) => {}
+                Anchor::Merge(split) if k.when.is_none() => self.split(&mut out, k, split, stored),
+                // Shown with the tiles.
+                Anchor::Merge(_) => {}
+                Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
+                Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
+                Anchor::Append(part) => {
+                    let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+                    let state = self.plan.appends.iter().find(|a| a.output == k.buffer);
+                    let state = state.and_then(|a| self.expressions.name(self.plan.buffers[a.input.0].node));
+                    let state = state.unwrap_or("");
+                    let lines = self.expressions.lines(part.node, self.name(k), &part.axes, &leaves);
+                    write_kernel(&mut out, "append", &format!(" behind {state}"), &lines, "");
+                }
+                Anchor::Map => self.plain(&mut out, "map", k, stored),
+                Anchor::Rows { .. } | Anchor::Reduction { .. } => self.plain(&mut out, "rows", k, stored),
+                Anchor::Columns { .. } => self.plain(&mut out, "columns", k, stored),
+            }
+        }
+        out
+    }
+
+    /// The name of what a kernel stores.
+    fn name(&self, k: &KernelPlan) -> &str {
+        let buffer = &self.plan.buffers[k.buffer.0];
+        let own = self.expressions.name(k.node);
+        // An output that repeats what is stored elsewhere, or an index that is returned.
+        let is_home = self.plan.steps.iter().find(|s| s.node == k.node).is_some_and(|s| s.buffer == k.buffer);
+        own.filter(|_| is_home).unwrap_or(&buffer.name)
+    }
+
+    fn plain(&self, out: &mut String, word: &str, k: &KernelPlan, stored: &BTreeSet<NodeId>) {
+        let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        let axes = &self.plan.buffers[k.buffer.0].axes;
+        self.kernel(out, word, k, (self.name(k), axes), &leaves, "");
+    }
+
+    fn kernel(
+        &self,
+        out: &mut String,
+        word: &str,
+        k: &KernelPlan,
+        (name, axes): (&str, &[AxisId]),
+        leaves: &Leaves,
+        head: &str,
+    ) {
+        let lines = self.expressions.lines(k.node, name, axes, leaves);
+        let word = if k.once { format!("once {word}") } else { word.to_owned() };
+        write_kernel(out, &word, head, &lines, &self.comment(k, &leaves.stored));
+    }
+
+    fn gemm(&self, out: &mut String, k: &KernelPlan, gemm: &Gemm, stored: &BTreeSet<NodeId>) {
+        let mut leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        leaves.stored.remove(&gemm.contraction.node);
+        leaves.forms.insert(gemm.contraction.right, self.form_of(gemm.panels.id));
+        if let Left::Rows(_) = gemm.left {
+            leaves.forms.insert(gemm.contraction.left, "rows".to_owned());
+        }
+        let axes = &self.plan.buffers[k.buffer.0].axes;
+        self.kernel(out, "gemm", k, (self.name(k), axes), &leaves, "");
+    }
+
+    fn tiled(&self, out: &mut String, k: &KernelPlan, tiled: &Tiled, stored: &BTreeSet<NodeId>) {
+        let a = &tiled.attention;
+        let mut leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        leaves.stored.remove(&a.node);
+        leaves.lines.insert(a.score);
+        for scores in &tiled.scores {
+            leaves.forms.insert(scores.key, self.form_of(scores.keys.id));
+        }
+        let when = k.when.as_ref().map(|(_, rows)| {
+            let limit = n(self.plan.options.tiling.few_rows + 1);
+            format!(", split_kv where {rows} < {limit}")
+        });
+        let head = format!(" over {}{}", self.keys(a), when.unwrap_or_default());
+        let axes = &self.plan.buffers[k.buffer.0].axes;
+        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &head);
+    }
+
+    fn split(&self, out: &mut String, k: &KernelPlan, split: &SplitKv, stored: &BTreeSet<NodeId>) {
+        let mut leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        leaves.stored.remove(&split.attention.node);
+        leaves.lines.insert(split.attention.score);
+        let head = format!(" over {}, split_kv", self.keys(&split.attention));
+        let axes = &self.plan.buffers[k.buffer.0].axes;
+        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &head);
+    }
+
+    /// The keys that a row visits, and the axis of the rows.
+    fn keys(&self, a: &Attention) -> String {
+        let g = &self.plan.graph;
+        let name = |axis: AxisId| self.expressions.axis(axis);
+        let (mut env, mut ranges) = (Env::new(), Ranges::default());
+        for axis in g.node(a.score).axes.iter() {
+            ranges.insert(&name(axis), g.extent(axis));
+            env.insert(axis, Bound::Poly(var(&name(axis))));
+        }
+        env.insert(a.key, Bound::Poly(var(LANE)));
+        ranges.insert(LANE, g.extent(a.key));
+        let row = a.query.map_or_else(|| "row".to_owned(), name);
+        let (first, last) = (var(&row), &var(&row) + &n(1));
+        let range = key_range(g, &ranges, (a.score, a.masked), &env, &row, (&first, &last));
+        let looks =
+            range.mask.filter(|mask| self.plan.defined.may_report(mask.condition) || !mask.understood);
+        let range = if looks.is_some_and(|mask| self.plan.defined.may_report(mask.condition)) {
+            Default::default()
+        } else {
+            range
+        };
+        let list = |word: &str, first: Dim, others: &[Dim]| match others {
+            [] => first.to_string(),
+            _ => {
+                let all: Vec<String> = others.iter().chain([&first]).map(Dim::to_string).collect();
+                format!("{word}({})", all.join(", "))
+            }
+        };
+        let begin = list("max", n(0), &range.begins);
+        // An end that no row takes further than the axis says all.
+        let extent = g.extent(a.key);
+        let end = match range.ends.as_slice() {
+            [end] if ranges.nonnegative(&(extent - end)) => end.to_string(),
+            ends => list("min", extent.clone(), ends),
+        };
+        let mut out = format!("{} in {begin} .. {end}", name(a.key));
+        if looks.is_some() {
+            out.push_str(" that a probe of the mask keeps");
+        }
+        if a.query.is_some() {
+            let _ = write!(out, ", rows {row}");
+        }
+        out
+    }
+
+    /// What a kernel has in it that has a name: norms and activations, a residual.
+    fn comment(&self, k: &KernelPlan, stored: &BTreeSet<NodeId>) -> String {
+        let g = &self.plan.graph;
+        let mut words: Vec<&str> = Vec::new();
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![k.node]);
+        while let Some(id) = stack.pop() {
+            if stored.contains(&id) || !seen.insert(id) {
+                continue;
+            }
+            stack.extend(g.args(id));
+        }
+        for id in &seen {
+            if let Some(label) = self.labels.get(id).filter(|label| !words.contains(label)) {
+                words.push(label);
+            }
+        }
+        if matches!(k.anchor, Anchor::Gemm(_)) && self.adds_residual(k.node, stored) {
+            words.push("residual");
+        }
+        words.join(", ")
+    }
+
+    /// Whether a value that is stored is added to what a product gives.
+    fn adds_residual(&self, node: NodeId, stored: &BTreeSet<NodeId>) -> bool {
+        let g = &self.plan.graph;
+        let mut stack = vec![node];
+        while let Some(id) = stack.pop() {
+            if *g.op(id) != Op::Map(MapOp::Add) {
+                continue;
+            }
+            for arg in g.args(id) {
+                let is_whole = stored.contains(&arg) && !matches!(g.op(arg), Op::Param(_));
+                if is_whole && g.node(arg).axes == g.node(node).axes {
+                    return true;
+                }
+                stack.push(arg);
+            }
+        }
+        false
+    }
+
+    /// The form in which panels are read.
+    fn form_of(&self, panels: BufferId) -> String {
+        let buffer = &self.plan.buffers[panels.0];
+        if let Role::Coded(at) = buffer.role {
+            let bits = self.plan.options.coded.get(&at).map_or(8, |coding| match coding.bits {
+                Bits::Four => 4,
+                Bits::Eight => 8,
+            });
+            return format!("codes{bits}");
+        }
+        let once = self.plan.kernels.iter().any(|k| k.buffer == panels && k.once);
+        if once { "prepacked" } else { "packed" }.to_owned()
+    }
+
+    /// Whether a node is stored, or a view of what is.
+    fn is_stored_view(&self, node: NodeId, stored: &BTreeSet<NodeId>) -> bool {
+        let g = &self.plan.graph;
+        let mut id = node;
+        while let (Op::At(_), false) = (g.op(id), stored.contains(&id)) {
+            id = g.args(id)[0];
+        }
+        stored.contains(&id)
+    }
+
+    /// The name of what a node is a view of.
+    fn below_views(&self, node: NodeId) -> &str {
+        let g = &self.plan.graph;
+        let mut id = node;
+        while matches!(g.op(id), Op::At(_)) {
+            id = g.args(id)[0];
+        }
+        self.expressions.name(id).unwrap_or("value")
+    }
+}
+
+/// A kernel on one line, or as a block with the parts of its expression.
+fn write_kernel(out: &mut String, word: &str, head: &str, lines: &[Line], comment: &str) {
+    let comment = if comment.is_empty() { String::new() } else { format!("  // {comment}") };
+    let Some((last, inner)) = lines.split_last() else { return };
+    if inner.is_empty() {
+        let _ = writeln!(out, "{word} {}{head} = {}{comment}", last.place, last.text);
+        return;
+    }
+    let _ = writeln!(out, "{word} {}{head} {{{comment}", last.place);
+    for line in inner {
+        let _ = writeln!(out, "    {} = {}", line.place, line.text);
+    }
+    let _ = writeln!(out, "    {} = {}\n}}", last.place, last.text);
+}
