@@ -76,12 +76,12 @@ const STACK: usize = 1 << 30;
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(terminal::report_bug));
     let command = Cli::parse().command;
-    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || dispatch(&command));
-    let result = match worker.map(std::thread::JoinHandle::join) {
+    let run = || salient::with_stack(STACK, || dispatch(&command));
+    let result = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
         Ok(Ok(result)) => result,
         // The hook has said what there is to say.
-        Ok(Err(_)) => return ExitCode::from(failure::BUG),
-        Err(e) => Err(Failure::call(format!("no thread could be started: {e}"))),
+        Err(_) => return ExitCode::from(failure::BUG),
+        Ok(Err(e)) => Err(Failure::call(format!("no thread could be started: {e}"))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -27,6 +27,7 @@ use crate::program::Program;
 use crate::source::{Sources, Span};
 use crate::value::{Slot, Tensor, Value};
 use lost::{Outside, Role};
+use salient_ir::stack;
 use salient_ir::{
     AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, Op, Origin, Relation, TypeError,
 };
@@ -162,50 +163,45 @@ struct Lowerer<'a, 's> {
     outside: Vec<Outside>,
 }
 
-/// Lowers a model; also names the functions that it reaches. Runs on a thread with a stack of its own, so that no input overflows the caller's.
+/// Lowers a model; also names the functions that it reaches. Runs with a stack of [`STACK`] bytes, so that no input overflows the caller's.
 pub(crate) fn lower<'a>(
     sources: &Sources,
     program: &Program<'a>,
     model: &'a Function,
     settings: &Settings,
 ) -> (Result<Lowered, Vec<Diagnostic>>, BTreeSet<String>) {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .stack_size(STACK)
-            .spawn_scoped(scope, || {
-                let mut lowerer = Lowerer {
-                    sources,
-                    program,
-                    settings,
-                    b: Builder::new(&model.name.name),
-                    frames: Vec::new(),
-                    constants: BTreeMap::new(),
-                    weights: BTreeMap::new(),
-                    states: Vec::new(),
-                    lengths: BTreeMap::new(),
-                    settable: BTreeSet::new(),
-                    reached: BTreeSet::new(),
-                    errors: Vec::new(),
-                    warnings: Vec::new(),
-                    depth: 0,
-                    guards: 0,
-                    trials: 0,
-                    draws: 0,
-                    made: BTreeMap::new(),
-                    read: RefCell::new(BTreeSet::new()),
-                    outside: Vec::new(),
-                };
-                lowerer.constants();
-                lowerer.model(model);
-                lowerer.unread();
-                let reached = std::mem::take(&mut lowerer.reached);
-                (lowerer.finish(), reached)
-            })
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .unwrap_or_else(|e| {
-                let fault = Diagnostic::placeless(format!("no thread could be started: {e}"));
-                (Err(vec![fault]), BTreeSet::new())
-            })
+    let lowered = stack::with_stack(STACK, || {
+        let mut lowerer = Lowerer {
+            sources,
+            program,
+            settings,
+            b: Builder::new(&model.name.name),
+            frames: Vec::new(),
+            constants: BTreeMap::new(),
+            weights: BTreeMap::new(),
+            states: Vec::new(),
+            lengths: BTreeMap::new(),
+            settable: BTreeSet::new(),
+            reached: BTreeSet::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            depth: 0,
+            guards: 0,
+            trials: 0,
+            draws: 0,
+            made: BTreeMap::new(),
+            read: RefCell::new(BTreeSet::new()),
+            outside: Vec::new(),
+        };
+        lowerer.constants();
+        lowerer.model(model);
+        lowerer.unread();
+        let reached = std::mem::take(&mut lowerer.reached);
+        (lowerer.finish(), reached)
+    });
+    lowered.unwrap_or_else(|e| {
+        let fault = Diagnostic::placeless(format!("no thread could be started: {e}"));
+        (Err(vec![fault]), BTreeSet::new())
     })
 }
 

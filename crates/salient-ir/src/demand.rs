@@ -3,7 +3,7 @@
 //! what is left checks the index all the same.
 
 use crate::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Whether an index that takes the place of an axis of a value is still checked against that axis when it is put into views
 /// and expressions of integers and truth values, down to what is stored.
@@ -46,6 +46,36 @@ struct Demand {
     needs: AxisSet,
 }
 
+/// What is known of how long axes are.
+struct Lengths {
+    /// For each axis a number that those of the same extent have in common.
+    class: Vec<usize>,
+    /// Whether each has positions whatever the dimensions are.
+    filled: Vec<bool>,
+}
+
+impl Lengths {
+    fn of(g: &Graph) -> Lengths {
+        let mut classes: HashMap<&Dim, usize> = HashMap::new();
+        let mut lengths = Lengths { class: Vec::new(), filled: Vec::new() };
+        for (_, axis) in g.axes() {
+            let count = classes.len();
+            lengths.class.push(*classes.entry(&axis.extent).or_insert(count));
+            let missing = &Dim::constant(0) - &axis.extent;
+            lengths.filled.push(missing.provably_le(&Dim::constant(-1)));
+        }
+        lengths
+    }
+
+    fn are_equal(&self, a: AxisId, b: AxisId) -> bool {
+        self.class[a.index()] == self.class[b.index()]
+    }
+
+    fn is_filled(&self, axis: AxisId) -> bool {
+        self.filled[axis.index()]
+    }
+}
+
 /// For each node of which all elements reach a root outside of any choice, the axes that must have positions for that.
 ///
 /// `roots` are used wholly, by what repeats them along the axes beside them. `covers` says whether an index takes every
@@ -56,12 +86,12 @@ pub fn demanded(
     mut covers: impl FnMut(NodeId, AxisId) -> bool,
 ) -> Vec<Option<AxisSet>> {
     let mut least: Vec<Option<Demand>> = vec![None; g.len()];
-    let is_sure = |axis: AxisId| (&Dim::constant(0) - g.extent(axis)).provably_le(&Dim::constant(-1));
+    let lengths = Lengths::of(g);
     let note = |least: &mut Vec<Option<Demand>>, id: NodeId, from: &AxisSet, demand: Demand| {
         let axes = &g.node(id).axes;
         // An axis as long as one of the node's own has positions where the node has elements.
-        let is_own = |axis: AxisId| axes.iter().any(|own| g.extent(own) == g.extent(axis));
-        let repeats = from.iter().filter(|a| !is_own(*a) && !is_sure(*a));
+        let is_own = |axis: AxisId| axes.iter().any(|own| lengths.are_equal(own, axis));
+        let repeats = from.iter().filter(|a| !lengths.is_filled(*a) && !is_own(*a));
         let needs = demand.needs.iter().filter(|a| !is_own(*a)).chain(repeats).collect();
         let new = Demand { cut: demand.cut.intersection(axes), needs };
         let size = |d: &Demand| (d.cut.len(), d.needs.len());

@@ -85,6 +85,18 @@ pub enum DimError {
     Beyond(Limit),
 }
 
+impl Atom {
+    /// Whether a symbol that is mapped occurs in it.
+    fn mentions_any(&self, with: &BTreeMap<Name, Dim>) -> bool {
+        let any = |d: &Dim| d.terms.iter().flat_map(|(atoms, _)| atoms).any(|atom| atom.mentions_any(with));
+        match self {
+            Atom::Symbol(name) => with.contains_key(name),
+            Atom::Exact(a, b) | Atom::Floor(a, b) => any(a) || any(b),
+            Atom::Beyond(_) => false,
+        }
+    }
+}
+
 impl Dim {
     /// The constant `n`.
     pub fn constant(n: i64) -> Dim {
@@ -175,10 +187,38 @@ impl Dim {
         }
     }
 
+    /// Every symbol that `with` maps under its new name. No two symbols may come to have one name.
+    #[must_use]
+    pub fn renamed(&self, with: &BTreeMap<Name, Name>) -> Dim {
+        let atom = |atom: &Atom| match atom {
+            Atom::Symbol(name) => Atom::Symbol(with.get(name).unwrap_or(name).clone()),
+            Atom::Exact(a, b) => Atom::Exact(a.renamed(with), b.renamed(with)),
+            Atom::Floor(a, b) => Atom::Floor(a.renamed(with), b.renamed(with)),
+            Atom::Beyond(limit) => Atom::Beyond(*limit),
+        };
+        let term = |(atoms, coef): &(Vec<Atom>, i64)| {
+            let mut atoms: Vec<Atom> = atoms.iter().map(atom).collect();
+            atoms.sort();
+            (atoms, *coef)
+        };
+        let mut terms: Vec<(Vec<Atom>, i64)> = self.terms.iter().map(term).collect();
+        terms.sort();
+        Dim { terms: terms.into(), size: self.size }
+    }
+
     /// Every symbol that `with` maps is replaced by its dimension.
     pub fn substitute(&self, with: &BTreeMap<Name, Dim>) -> Dim {
-        let mut out = Dim::constant(0);
-        for (atoms, coef) in self.terms.iter() {
+        let stays = |(atoms, _): &&(Vec<Atom>, i64)| !atoms.iter().any(|atom| atom.mentions_any(with));
+        let kept = self.terms.iter().filter(stays).count();
+        if kept == self.terms.len() {
+            return self.clone();
+        }
+        let mut out = if kept == 0 {
+            Dim::constant(0)
+        } else {
+            Dim::of(self.terms.iter().filter(stays).cloned().collect())
+        };
+        for (atoms, coef) in self.terms.iter().filter(|term| !stays(term)) {
             let mut term = Dim::constant(*coef);
             for atom in atoms {
                 let value = match atom {
@@ -408,6 +448,16 @@ mod tests {
 
     fn s(name: &str) -> Dim {
         Dim::symbol(name)
+    }
+
+    /// Other names may stand in another order, within a product and within a sum.
+    #[test]
+    fn renaming_is_substitution_by_names() {
+        let sum = &(&s("T") * &s("A")) + &(&s("S") - &Dim::constant(3));
+        let d = &sum + &(&sum * &s("D")).floor_div(&(&s("S") + &s("B"))).unwrap();
+        let names = [("T", "b"), ("S", "a"), ("D", "Z")].map(|(old, new)| (Name::from(old), Name::from(new)));
+        let dims = names.clone().map(|(old, new)| (old, s(&new)));
+        assert_eq!(d.renamed(&names.into()), d.substitute(&dims.into()));
     }
 
     #[test]

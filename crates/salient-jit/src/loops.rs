@@ -60,7 +60,7 @@ impl Nest {
 struct Numbers {
     buffers: Vec<BufferId>,
     /// The variables in sight.
-    variables: BTreeMap<Name, Dim>,
+    variables: BTreeMap<Name, Name>,
     bound: usize,
 }
 
@@ -70,7 +70,7 @@ impl Numbers {
         // No dimension and no variable of a program begins so.
         let name: Name = format!("%{}", self.bound).into();
         self.bound += 1;
-        self.variables.insert(var.clone(), Dim::symbol(&name));
+        self.variables.insert(var.clone(), name.clone());
         name
     }
 
@@ -137,7 +137,7 @@ impl Numbers {
     }
 
     fn dim(&self, d: &Dim) -> Dim {
-        d.substitute(&self.variables)
+        d.renamed(&self.variables)
     }
 }
 

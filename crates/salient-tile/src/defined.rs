@@ -35,6 +35,8 @@ pub(crate) struct Defined {
     missing: Vec<Option<AxisSet>>,
     /// Whether such a node is in the expression of a node.
     may_report: Vec<bool>,
+    /// Views of which the index may leave its axis, wherever they are used.
+    open_views: BTreeSet<NodeId>,
     /// Arms of choices that are defined wherever the choice takes them.
     guarded: BTreeSet<(NodeId, usize)>,
 }
@@ -43,6 +45,11 @@ impl Defined {
     /// Whether computing a node may have to report an index outside its axis.
     pub(crate) fn may_report(&self, id: NodeId) -> bool {
         self.may_report[id.index()]
+    }
+
+    /// Whether a node is a view of which the index itself is looked at.
+    pub(crate) fn is_open_view(&self, id: NodeId) -> bool {
+        self.open_views.contains(&id)
     }
 
     /// Whether every element of a node reaches an output outside of any choice, where any output has elements.
@@ -223,8 +230,12 @@ impl<'g> Analysis<'g> {
         let place = self.terms.own_place(id);
         let at = self.terms.polynomial(index, &place);
         if !renamed && !self.terms.ranges([&at]).inside(&at, extent) {
+            let known = domain.len();
             domain.extend(self.terms.nonnegative(index, &place, 1, &Dim::constant(0)));
             domain.extend(self.terms.nonnegative(index, &place, -1, &(extent - &Dim::constant(1))));
+            if domain.len() > known {
+                self.known.open_views.insert(id);
+            }
         }
         domain.extend(self.terms.substitute(&self.domains[tensor.index()], axis, &at));
         domain

@@ -48,6 +48,7 @@ pub use salient_io::{
 };
 pub use salient_ir::array::Array;
 pub use salient_ir::quantised::{Bits, Coding, Quantised, Scales};
+pub use salient_ir::stack::with_stack;
 pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;

@@ -610,7 +610,7 @@ impl<'g> Decider<'g> {
                 }
                 None => {
                     out.inside.insert(id);
-                    out.reports |= matches!(g.op(id), Op::At(_)) && defined.may_report(id);
+                    out.reports |= defined.is_open_view(id);
                     roots.extend(g.args(id));
                 }
             }

@@ -11,6 +11,7 @@ use crate::layout::innermost;
 use crate::repeat::Repeats;
 use crate::statistics::statistics;
 use salient_ir::{AxisId, Graph, NodeId, Op};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kernel that a stored node gets.
@@ -105,7 +106,10 @@ impl<'g> Planner<'g> {
     /// Decides which reductions are held.
     fn hold(&mut self) {
         let lies = |id| innermost(self.g, id);
-        let is_stored = |id| self.outputs.contains(&id) || self.kept.contains(&id) || self.ends_a_kernel(id);
+        // Nothing has been planned yet, so that the answer for a node is always the same.
+        let ends = RefCell::new(BTreeMap::new());
+        let ends_a_kernel = |id| *ends.borrow_mut().entry(id).or_insert_with(|| self.ends_a_kernel(id));
+        let is_stored = |id| self.outputs.contains(&id) || self.kept.contains(&id) || ends_a_kernel(id);
         let found = statistics(self.g, (&is_stored, &self.outputs), (&self.uses, &self.of_scores), lies);
         let kept = self.kept.clone();
         self.kept.extend(found.values());
