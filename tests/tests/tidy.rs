@@ -154,3 +154,24 @@ fn every_ruling_names_its_tests() {
     let unnamed: Vec<&str> = all.filter(|t| !named.contains(*t)).collect();
     assert!(unnamed.is_empty(), "docs/semantics.md does not name {unnamed:?}");
 }
+
+/// What decides what is stored and how does not know what makes loops of it, and what both stand on knows neither.
+#[test]
+fn the_planner_does_not_know_the_emitter() {
+    const ROOT: &str = "crates/salient-tile/src";
+    let files = files_under(ROOT, "rs");
+    let is_of = |file: &str, rooms: &[&str]| rooms.iter().any(|room| file.starts_with(room));
+    let uses = |file: &str, room: &str| {
+        let text = text(&format!("{ROOT}/{file}"));
+        text.lines().any(|line| line.trim_start().starts_with(&format!("use crate::{room}")))
+    };
+    for (room, above) in [("emit", &["emit", "lib.rs"][..]), ("plan", &["emit", "plan", "lib.rs"][..])] {
+        let below = files.iter().filter(|file| !is_of(file, above));
+        let wrong: Vec<_> = below.filter(|file| uses(file, room)).collect();
+        assert!(wrong.is_empty(), "these use `{room}`, which stands on them: {wrong:?}");
+        assert!(
+            files.iter().any(|file| is_of(file, above) && uses(file, "plan")),
+            "the search finds nothing"
+        );
+    }
+}

@@ -4,16 +4,8 @@
 //! parameters are bound. Everything else that reads the parameter reads it in f32. Which parameters are in blocks is the
 //! caller's knowledge ([`Options::coded`](crate::Options)).
 
-use crate::contraction::Contraction;
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Buffer, BufferId, LANES, Role};
-use crate::maker::{ceil_div, n, var};
-use crate::panels::{Panels, peel};
-use crate::plan::Layouts;
-use crate::strip::LANE;
 use half::f16;
 use salient_ir::quantised::{BLOCK, Bits, Coding, Quantised, Scales};
-use salient_ir::{DType, Dim, NodeId, Op};
 use salient_vector::quantised as body;
 use std::collections::BTreeMap;
 
@@ -34,79 +26,6 @@ pub(crate) fn body_coding(coding: Coding) -> body::Coding {
         Scales::Single => body::Scales::Single,
     };
     body::Coding { bits, scales }
-}
-
-/// The panels of the right operand of a product if it is a parameter in blocks, its rows the product's columns.
-pub(crate) fn coded_panels(
-    layouts: &Layouts<'_>,
-    buffers: &mut Vec<Buffer>,
-    c: &Contraction,
-    vectors: usize,
-) -> Option<Panels> {
-    const DEPTH: &str = "%depth";
-    let g = layouts.graph;
-    let mut ranges = Ranges::default();
-    ranges.insert(DEPTH, g.extent(c.depth));
-    ranges.insert(LANE, g.extent(c.column));
-    let env = Env::from([(c.column, Bound::Poly(var(LANE))), (c.depth, Bound::Poly(var(DEPTH)))]);
-    let whole = peel(g, &ranges, c.right, c.column, &env);
-    let Op::Param(at) = *g.op(whole.node) else { return None };
-    let coding = *layouts.options.coded.get(&at)?;
-    let [row, depth] = g.params()[at].axes[..] else { return None };
-    let is = |axis, name: &str| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
-    // A view that takes a part of the parameter is no whole matrix.
-    let complete = g.extent(row) == g.extent(c.column) && g.extent(depth) == g.extent(c.depth);
-    if !(whole.key == row && is(row, LANE) && is(depth, DEPTH) && complete) {
-        return None;
-    }
-    let id = panel_buffer(
-        buffers,
-        whole.node,
-        &g.params()[at].name,
-        at,
-        (g.extent(row), g.extent(depth)),
-        vectors,
-        coding,
-    );
-    let count = ceil_div(g.extent(row), &width(vectors));
-    Some(Panels::coded(id, count, lines(g.extent(depth), coding), coding))
-}
-
-/// The buffer of a parameter's codes for products with so many vectors of columns at once.
-fn panel_buffer(
-    buffers: &mut Vec<Buffer>,
-    node: NodeId,
-    name: &str,
-    at: usize,
-    (rows, depth): (&Dim, &Dim),
-    vectors: usize,
-    coding: Coding,
-) -> BufferId {
-    let role = Role::Coded(at);
-    let width = width(vectors);
-    let shape = vec![ceil_div(rows, &width), lines(depth, coding), width];
-    if let Some(known) = buffers.iter().position(|b| b.role == role && b.shape == shape) {
-        return BufferId(known);
-    }
-    buffers.push(Buffer {
-        name: format!("{name}.codes"),
-        role,
-        dtype: DType::I32,
-        axes: Vec::new(),
-        shape,
-        node,
-    });
-    BufferId(buffers.len() - 1)
-}
-
-fn width(vectors: usize) -> Dim {
-    &n(vectors as i64) * &var(LANES)
-}
-
-/// Rows of a panel's width that its codes, scales and offsets take.
-fn lines(depth: &Dim, coding: Coding) -> Dim {
-    let blocks = depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
-    &blocks * &n(body_coding(coding).words_in_block() as i64)
 }
 
 /// Words that the panels of a matrix take, `width` columns each.

@@ -1,19 +1,34 @@
 //! Loops from a plan: what each kernel of a plan does, statement by statement. What is stored, where and by which form of
 //! kernel is decided by then.
 
-use crate::attend::tiled;
-use crate::columns::reduce_columns;
-use crate::join::joined;
-use crate::kernel::{Kernel, Program, Stmt};
-use crate::maker::{Target, stored};
-use crate::map::{map, map_to};
-use crate::panels::pack_panels;
+pub(crate) mod columns;
+pub(crate) mod copies;
+pub(crate) mod gemm;
+pub(crate) mod join;
+pub(crate) mod maker;
+pub(crate) mod map;
+pub(crate) mod pack;
+mod report;
+pub(crate) mod rows;
+mod scalar;
+pub(crate) mod stream;
+pub(crate) mod strip;
+
+use crate::emit::columns::reduce_columns;
+use crate::emit::copies::over_buffers;
+use crate::emit::gemm::gemm;
+use crate::emit::join::joined;
+use crate::emit::maker::Target;
+use crate::emit::map::{map, map_to};
+use crate::emit::pack::pack_panels;
+use crate::emit::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
+use crate::emit::stream::split::{merge, parts};
+use crate::emit::stream::tiled::tiled;
+use crate::emit::strip::Scope;
+use crate::plan::layouts::stored;
+use crate::plan::repeat::Repeats;
 use crate::plan::{Anchor, KernelPlan, Plan, Step};
-use crate::product::gemm;
-use crate::repeat::{Repeats, over_buffers};
-use crate::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
-use crate::split::{merge, parts};
-use crate::strip::Scope;
+use crate::program::kernel::{Kernel, Program, Stmt};
 use salient_ir::{AxisSet, FusedOp, Graph, Name, Op};
 use std::collections::BTreeSet;
 

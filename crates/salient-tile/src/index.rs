@@ -8,6 +8,9 @@ use salient_ir::{AxisId, Dim, DimNode, Graph, MapOp, Name, NodeId, Op};
 use salient_vector::I32;
 use std::collections::BTreeMap;
 
+/// The symbol of the position along the lanes: an absolute index of the lane axis.
+pub(crate) const LANE: &str = "%lane";
+
 /// Expressions deeper than this are no polynomials: the walk through one, and what it gives, stay small.
 pub(crate) const DEEPEST_INDEX: u32 = 64;
 

@@ -2,41 +2,16 @@
 //!
 //! Knows the graph and the vector bodies; knows neither source text nor machine code.
 
-mod attend;
-mod attention;
 pub mod coded;
-mod columns;
-mod contraction;
 mod defined;
+mod dims;
 mod emit;
-pub mod eval;
 mod index;
-mod join;
-mod keep;
-pub mod kernel;
-mod layout;
-mod look;
-mod maker;
-mod map;
-mod masks;
-pub mod memory;
-mod pack;
-mod panels;
 pub mod plan;
-mod product;
-mod repeat;
-mod report;
-mod rows;
-mod scalar;
-mod score;
-mod softmax;
-mod split;
-mod statistics;
-mod streamed;
-mod strip;
-pub mod text;
+mod program;
 mod tiling;
-mod values;
+
+pub use program::{eval, kernel, memory, text};
 
 pub use defined::MOST_CHECKS;
 pub use emit::emit;

@@ -10,20 +10,29 @@
 //! and by which form of kernel, `decide` where each lies and what its kernels read, `order` what runs once and what runs as
 //! one kernel.
 
+pub(crate) mod attention;
+pub(crate) mod contraction;
 pub(crate) mod decide;
+pub(crate) mod keep;
+pub(crate) mod key_range;
+pub(crate) mod layout;
 pub(crate) mod layouts;
 pub(crate) mod materialise;
 pub(crate) mod order;
+pub(crate) mod panels;
+pub(crate) mod repeat;
+pub(crate) mod scale;
+pub(crate) mod split;
+pub(crate) mod statistics;
 pub mod text;
 
-use crate::attention::Attention;
-use crate::contraction::Contraction;
 use crate::defined::Defined;
-use crate::kernel::{Append, Base, Buffer, BufferId};
-use crate::maker::stored;
-use crate::panels::Panels;
-use crate::split::SplitKv;
-use crate::strip::Stored;
+use crate::plan::attention::Attention;
+use crate::plan::contraction::Contraction;
+use crate::plan::layouts::{Stored, stored};
+use crate::plan::panels::Panels;
+use crate::plan::split::SplitKv;
+use crate::program::kernel::{Append, Buffer, BufferId};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Dim, Graph, NodeId, ReduceOp};
@@ -292,17 +301,6 @@ impl PackedScores {
         let keys = self.keys.in_buffer(buffer(self.keys.id));
         let [product, query, key] = [self.product, self.query, self.key].map(node);
         PackedScores { product, query, key, keys }
-    }
-}
-
-impl Stored {
-    /// The same in another buffer.
-    pub(crate) fn in_buffer(&self, buffer: &impl Fn(BufferId) -> BufferId) -> Stored {
-        let base = match self.base {
-            Base::Buffer(id) => Base::Buffer(buffer(id)),
-            Base::Scratch(_) | Base::Status => self.base,
-        };
-        Stored { base, ..self.clone() }
     }
 }
 

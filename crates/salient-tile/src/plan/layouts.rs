@@ -1,15 +1,59 @@
 //! Where what is stored lies: the distances in memory between the elements of an expression.
 
 use super::Options;
-use crate::attention::{Among, Scores, find_scores, inner_products};
 use crate::defined::Defined;
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::Base;
-use crate::maker::{n, var};
-use crate::strip::{LANE, Stored};
+use crate::dims::{n, row_major, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::attention::{Among, Scores, find_scores, inner_products};
+use crate::program::kernel::{Base, Buffer, BufferId};
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
+use salient_vector::body::Elem;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Where the value of a node lies: element `offset + sum of index * stride` from the base.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) base: Base,
+    pub(crate) elem: Elem,
+    pub(crate) offset: Dim,
+    pub(crate) strides: Vec<(AxisId, Dim)>,
+}
+
+impl Stored {
+    /// The place of an element, where no axis stands for an index computed in a body.
+    pub(crate) fn at(&self, env: &Env) -> Option<(Base, Dim)> {
+        let mut at = self.offset.clone();
+        for (axis, stride) in &self.strides {
+            match env.get(axis)? {
+                Bound::Poly(d) => at = &at + &(d * stride),
+                Bound::Loose(_) | Bound::Vector(_) => return None,
+            }
+        }
+        Some((self.base, at))
+    }
+}
+
+impl Stored {
+    /// The same in another buffer.
+    pub(crate) fn in_buffer(&self, buffer: &impl Fn(BufferId) -> BufferId) -> Stored {
+        let base = match self.base {
+            Base::Buffer(id) => Base::Buffer(buffer(id)),
+            Base::Scratch(_) | Base::Status => self.base,
+        };
+        Stored { base, ..self.clone() }
+    }
+}
+
+/// A buffer as a stored value.
+pub(crate) fn stored(id: BufferId, buffer: &Buffer) -> Stored {
+    Stored {
+        base: Base::Buffer(id),
+        elem: buffer.elem(),
+        offset: n(0),
+        strides: row_major(&buffer.axes, &buffer.shape),
+    }
+}
 
 /// What is stored so far and how it lies, with what never changes: all that decisions are made from.
 #[derive(Clone, Debug)]
@@ -107,4 +151,21 @@ impl Layouts<'_> {
         inner.insert(*axis, Bound::Poly(index));
         self.stored_view(ranges, args[0], &inner)
     }
+}
+
+/// The axis along which the operand of a reduction is contiguous, if that is not the bound one and the result's innermost.
+pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: NodeId) -> Option<AxisId> {
+    let column = *order.last()?;
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for axis in layouts.graph.node(x).axes.iter() {
+        let name = format!("%{}", env.len());
+        ranges.insert(&name, layouts.graph.extent(axis));
+        env.insert(axis, Bound::Poly(var(&name)));
+    }
+    let near = |axis: AxisId, other: AxisId| {
+        let mut ranges = ranges.clone();
+        ranges.insert(LANE, layouts.graph.extent(axis));
+        layouts.slope(&ranges, x, &env, Some(axis), Some(other)) == Some(n(1))
+    };
+    (near(column, along) && !near(along, column)).then_some(column)
 }

@@ -3,13 +3,13 @@
 //! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts and kernels
 //! are decided by `decide`.
 
-use crate::attention::{Among, expressions_of, query_axis, tiled_scores};
-use crate::contraction::{Contraction, contraction, sum_of_products};
 use crate::defined::Defined;
-use crate::keep::{Uses, kept, uses};
-use crate::layout::innermost;
-use crate::repeat::Repeats;
-use crate::statistics::statistics;
+use crate::plan::attention::{Among, expressions_of, query_axis, tiled_scores};
+use crate::plan::contraction::{Contraction, contraction, sum_of_products};
+use crate::plan::keep::{Uses, kept, uses};
+use crate::plan::layout::innermost;
+use crate::plan::repeat::Repeats;
+use crate::plan::statistics::statistics;
 use salient_ir::{AxisId, Graph, NodeId, Op};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,8 +4,8 @@
 //! while it is in the cache, and threads have one job to begin and to end where there were several: horizontal fusion.
 
 use super::{Anchor, Gemm, KernelPlan, Left};
-use crate::contraction::{outer_axes, rows_of};
-use crate::kernel::{Base, Buffer, BufferId, Role};
+use crate::plan::contraction::{outer_axes, rows_of};
+use crate::program::kernel::{Base, Buffer, BufferId, Role};
 use salient_ir::{Dim, Graph};
 use std::collections::BTreeSet;
 use std::ops::Range;

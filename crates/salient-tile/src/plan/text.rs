@@ -7,14 +7,13 @@
 //! shown once.
 
 use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
-use crate::attention::Attention;
-use crate::contraction::sum_of_products;
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{BufferId, Role};
-use crate::maker::{n, var};
-use crate::masks::key_range;
-use crate::split::SplitKv;
-use crate::strip::LANE;
+use crate::dims::{n, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::attention::Attention;
+use crate::plan::contraction::sum_of_products;
+use crate::plan::key_range::key_range;
+use crate::plan::split::SplitKv;
+use crate::program::kernel::{BufferId, Role};
 use salient_ir::quantised::Bits;
 use salient_ir::text::{Expressions, Leaves, Line};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};

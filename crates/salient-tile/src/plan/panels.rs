@@ -4,14 +4,14 @@
 //! A view around them (a head that several heads of queries share, say) is taken off first, so that what it repeats
 //! is packed once.
 
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Base, BufferId, Kernel, Kind, LANES};
-use crate::maker::{Maker, Target, ceil_div, let_min, n, product, var};
-use crate::pack::{Packed, Span, pack};
-use crate::plan::Pack;
-use crate::strip::{LANE, Scope};
-use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
+use crate::coded::body_coding;
+use crate::dims::{ceil_div, n, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::Layouts;
+use crate::plan::contraction::Contraction;
+use crate::program::kernel::{Base, Buffer, BufferId, LANES, Role};
+use salient_ir::quantised::{BLOCK, Coding};
+use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
 
 /// An operand without the views around it: what its axes stand for is in `env`.
 #[derive(Clone)]
@@ -63,8 +63,8 @@ impl Operand {
 #[derive(Clone, Debug)]
 pub(crate) struct Panels {
     pub(crate) id: BufferId,
-    outer: Vec<AxisId>,
-    count: Dim,
+    pub(crate) outer: Vec<AxisId>,
+    pub(crate) count: Dim,
     /// Rows of a panel; one for each position along the depth, or as many as codes take.
     lines: Dim,
     /// How its blocks are stored, where the operand is in blocks.
@@ -124,27 +124,75 @@ pub(crate) fn panels_of(
     (Panels { id, outer, count, lines, coding: None }, shape)
 }
 
-/// The kernel that packs an operand.
-pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack) -> Kernel {
-    let g = scope.graph;
-    let Pack { column, depth, panels } = plan;
-    let (columns, rows) = (g.extent(*column).clone(), g.extent(*depth).clone());
-    let width = target.buffer.shape.last().expect("panels have a width").clone();
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Pack);
-    let mut env = Env::new();
-    m.outer_axes(panels.outer.iter().copied(), &mut env);
-    let panel = m.outer("panel", &panels.count);
-    let edge = m.variable("edge", &(&columns + &n(1)));
-    let from = &panel * &width;
-    let over_columns = Span { axis: Some(*column), from: from.clone(), count: &var(&edge) - &from };
-    let over_depth = Span { axis: Some(*depth), from: n(0), count: rows };
-    let to = Packed {
-        base: panels.base(),
-        offset: panels.at(g, &env, &panel, &width),
-        outer: width.clone(),
-        inner: n(1),
-    };
-    let limit = let_min(&edge, vec![columns, &from + &width]);
-    let body = pack(&mut m, "pack", target.node, &env, &over_depth, &over_columns, &to);
-    m.finish(vec![limit, body], target.node, target.id, product(&target.buffer.shape))
+/// The panels of the right operand of a product if it is a parameter in blocks, its rows the product's columns.
+pub(crate) fn coded_panels(
+    layouts: &Layouts<'_>,
+    buffers: &mut Vec<Buffer>,
+    c: &Contraction,
+    vectors: usize,
+) -> Option<Panels> {
+    const DEPTH: &str = "%depth";
+    let g = layouts.graph;
+    let mut ranges = Ranges::default();
+    ranges.insert(DEPTH, g.extent(c.depth));
+    ranges.insert(LANE, g.extent(c.column));
+    let env = Env::from([(c.column, Bound::Poly(var(LANE))), (c.depth, Bound::Poly(var(DEPTH)))]);
+    let whole = peel(g, &ranges, c.right, c.column, &env);
+    let Op::Param(at) = *g.op(whole.node) else { return None };
+    let coding = *layouts.options.coded.get(&at)?;
+    let [row, depth] = g.params()[at].axes[..] else { return None };
+    let is = |axis, name: &str| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
+    // A view that takes a part of the parameter is no whole matrix.
+    let complete = g.extent(row) == g.extent(c.column) && g.extent(depth) == g.extent(c.depth);
+    if !(whole.key == row && is(row, LANE) && is(depth, DEPTH) && complete) {
+        return None;
+    }
+    let id = panel_buffer(
+        buffers,
+        whole.node,
+        &g.params()[at].name,
+        at,
+        (g.extent(row), g.extent(depth)),
+        vectors,
+        coding,
+    );
+    let count = ceil_div(g.extent(row), &width(vectors));
+    Some(Panels::coded(id, count, lines(g.extent(depth), coding), coding))
+}
+
+/// The buffer of a parameter's codes for products with so many vectors of columns at once.
+fn panel_buffer(
+    buffers: &mut Vec<Buffer>,
+    node: NodeId,
+    name: &str,
+    at: usize,
+    (rows, depth): (&Dim, &Dim),
+    vectors: usize,
+    coding: Coding,
+) -> BufferId {
+    let role = Role::Coded(at);
+    let width = width(vectors);
+    let shape = vec![ceil_div(rows, &width), lines(depth, coding), width];
+    if let Some(known) = buffers.iter().position(|b| b.role == role && b.shape == shape) {
+        return BufferId(known);
+    }
+    buffers.push(Buffer {
+        name: format!("{name}.codes"),
+        role,
+        dtype: DType::I32,
+        axes: Vec::new(),
+        shape,
+        node,
+    });
+    BufferId(buffers.len() - 1)
+}
+
+fn width(vectors: usize) -> Dim {
+    &n(vectors as i64) * &var(LANES)
+}
+
+/// Rows of a panel's width that its codes, scales and offsets take.
+fn lines(depth: &Dim, coding: Coding) -> Dim {
+    let blocks = depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
+    &blocks * &n(body_coding(coding).words_in_block() as i64)
 }

@@ -4,8 +4,9 @@
 //! A reduction of rows that others read too is stored; so is one that goes over all that there is, which would leave the
 //! rest to one thread.
 
-use crate::contraction::contraction;
-use crate::keep::Uses;
+use crate::plan::Layouts;
+use crate::plan::contraction::contraction;
+use crate::plan::keep::Uses;
 use salient_ir::{AxisId, DType, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -81,4 +82,29 @@ impl Walk<'_> {
         whole.insert(self.axis);
         node.dtype == DType::F32 && node.axes == whole
     }
+}
+
+/// What the kernel of the rows `root` holds: the reductions in its expression that are not stored, and what else is the same
+/// along a row and depends on them, arguments first.
+pub(crate) fn held_by(layouts: &Layouts<'_>, root: NodeId, along: AxisId) -> BTreeSet<NodeId> {
+    fn visit(layouts: &Layouts<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
+        if let Some(known) = seen.get(&id) {
+            return *known;
+        }
+        let g = layouts.graph;
+        let mut holds = false;
+        if !layouts.is_stored(id) {
+            g.args(id).iter().for_each(|arg| holds |= visit(layouts, *arg, seen));
+            holds |= matches!(g.op(id), Op::Reduce(..));
+        }
+        seen.insert(id, holds);
+        holds
+    }
+    let mut seen = BTreeMap::new();
+    visit(layouts, root, &mut seen);
+    let is_same = |id: &NodeId| {
+        !layouts.graph.node(*id).axes.contains(along)
+            && (matches!(layouts.graph.op(*id), Op::Reduce(..)) || !layouts.defined.may_report(*id))
+    };
+    seen.into_iter().filter(|(_, holds)| *holds).map(|(id, _)| id).filter(is_same).collect()
 }

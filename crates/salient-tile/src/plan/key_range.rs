@@ -3,8 +3,7 @@
 //! Only conditions that are linear in the key are understood. What is not understood masks nothing here: a tile of scores
 //! looks whether any, or all, of its keys are kept before it is computed.
 
-use crate::index::{Env, Ranges};
-use crate::strip::LANE;
+use crate::index::{Env, LANE, Ranges};
 use salient_ir::{Const, Dim, Graph, MapOp, NodeId, Op};
 
 /// What is known of the keys of a tile of rows.

@@ -4,8 +4,9 @@
 //! threads have one job to begin and to end where there were several. Each product keeps its panels, what follows it and
 //! the buffer that it fills. Nothing is computed differently: a joined kernel does what its parts did.
 
-use crate::kernel::{Arg, Base, Kernel, Scratch, Stmt};
-use crate::maker::{let_dim, n, var};
+use crate::dims::{n, var};
+use crate::emit::maker::let_dim;
+use crate::program::kernel::{Arg, Base, Kernel, Scratch, Stmt};
 use salient_ir::Dim;
 
 /// The item of a joined kernel, its block of rows, and the number within that.

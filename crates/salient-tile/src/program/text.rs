@@ -3,7 +3,7 @@
 //! For reading and for snapshots; it is not read back. Bodies are named where they are called, and printed by the vector
 //! IR's own text form only where asked for.
 
-use crate::kernel::{Arg, Base, Buffer, Int, Kernel, Program, Role, Stmt};
+use crate::program::kernel::{Arg, Base, Buffer, Int, Kernel, Program, Role, Stmt};
 use salient_ir::Dim;
 use salient_vector::Body;
 use std::fmt::Write;

@@ -6,7 +6,7 @@
 //! compiled code sees as 32-bit copies, are planned. What is computed once from parameters is kept apart, beside the
 //! arenas: see [`kept`].
 
-use crate::kernel::{Buffer, Program, Role, Section};
+use crate::program::kernel::{Buffer, Program, Role, Section};
 use salient_ir::{Bindings, DType, Dim, DimError, DimNode, Name};
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -5,12 +5,13 @@
 //! 2018); then exponentials and their sums. Where no softmax makes the weights, the scores are the weights, and of these
 //! passes only the first is left. Products are made elsewhere.
 
-use crate::attention::{Attention, Normaliser};
+use crate::dims::{n, var};
+use crate::emit::maker::{Maker, address};
+use crate::emit::pack::{Packed, Span, pack};
+use crate::emit::strip::{Strip, Visit};
 use crate::index::Env;
-use crate::kernel::{Arg, Base, Stmt};
-use crate::maker::{Maker, address, n, var};
-use crate::pack::{Packed, Span, pack};
-use crate::strip::{Strip, Visit};
+use crate::plan::attention::{Attention, Normaliser};
+use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;

@@ -2,11 +2,11 @@
 //!
 //! Makes no kernels: see `product`.
 
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::Base;
-use crate::maker::{n, product as total, var};
+use crate::dims::{n, product as total, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::layouts::Stored;
 use crate::plan::{Layouts, Left};
-use crate::strip::{LANE, Stored};
+use crate::program::kernel::Base;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,10 @@
 //! What the builders of all kinds of kernels share: items, scratch memory, bodies.
 
+use crate::dims::{n, product, var};
+use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
-use crate::strip::{Scope, Stored};
+use crate::plan::layouts::Stored;
+use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
 use salient_ir::{AxisId, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
 use std::collections::BTreeSet;
@@ -10,41 +12,6 @@ use std::sync::Arc;
 
 /// The loop variable that numbers the items of a kernel.
 const ITEM: &str = "item";
-
-/// A constant dimension.
-pub(crate) fn n(value: i64) -> Dim {
-    Dim::constant(value)
-}
-
-/// A variable or a dimension.
-pub(crate) fn var(name: &str) -> Dim {
-    Dim::symbol(name)
-}
-
-/// `a / b`, rounded up; `b` is not zero.
-pub(crate) fn ceil_div(a: &Dim, b: &Dim) -> Dim {
-    (&(a + b) - &n(1)).floor_div(b).expect("the divisor is not zero")
-}
-
-/// The product of all.
-pub(crate) fn product<'a>(factors: impl IntoIterator<Item = &'a Dim>) -> Dim {
-    factors.into_iter().fold(n(1), |p, d| &p * d)
-}
-
-/// The distance in elements between neighbours along each axis of a row-major tensor.
-pub(crate) fn row_major(axes: &[AxisId], shape: &[Dim]) -> Vec<(AxisId, Dim)> {
-    (0..axes.len()).map(|k| (axes[k], product(&shape[k + 1..]))).collect()
-}
-
-/// A buffer as a stored value.
-pub(crate) fn stored(id: BufferId, buffer: &Buffer) -> Stored {
-    Stored {
-        base: Base::Buffer(id),
-        elem: buffer.elem(),
-        offset: n(0),
-        strides: row_major(&buffer.axes, &buffer.shape),
-    }
-}
 
 /// A `for` over a block.
 pub(crate) fn for_loop(var: &str, from: Dim, to: Dim, step: Dim, block: Vec<Stmt>) -> Stmt {

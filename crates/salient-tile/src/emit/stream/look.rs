@@ -5,12 +5,13 @@
 //! greatest of each side say enough, and looking costs as much as the sides are long. Any other mask is looked at element by
 //! element. What bounds say before anything runs is for `masks`.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Base, Stmt};
-use crate::maker::{Maker, for_loop, n, var};
-use crate::score::Rows;
-use crate::softmax::{Place, fill};
-use crate::strip::{LANE, Strip, Visit};
+use crate::dims::{n, var};
+use crate::emit::maker::{Maker, for_loop};
+use crate::emit::stream::score::Rows;
+use crate::emit::stream::softmax::{Place, fill};
+use crate::emit::strip::{Strip, Visit};
+use crate::index::{Bound, Env, LANE};
+use crate::program::kernel::{Base, Stmt};
 use salient_ir::{Args, DType, Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, I32, Mask};
@@ -198,7 +199,7 @@ fn by_sides(
     };
     let hidden = b.not(must);
     let to = b.output("flags");
-    args.push(crate::maker::address(flags, n(0)));
+    args.push(crate::emit::maker::address(flags, n(0)));
     keep(&mut b, to, may, hidden);
     m.call(b.finish(), args)
 }

@@ -4,17 +4,18 @@
 //! How rows are cut out of an attention and how scores are made is the business of the forms, `attend` and `split`; both
 //! end a row alike.
 
-use crate::attention::{Attention, Normaliser, Scores};
-use crate::index::{Bound, Env};
-use crate::kernel::{Arg, Base, Int, LANES, Stmt};
-use crate::look::{flag, look};
-use crate::maker::{Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product, var};
-use crate::masks::{KeyRange, Mask, key_range};
-use crate::pack::{Packed, Span, pack_scaled};
-use crate::score::{Rows, hoist};
-use crate::softmax::{Place, Softmax, divide_row, fill, log_of_row};
-use crate::strip::{LANE, Stored};
-use crate::values::{Keys, Values, Weighted};
+use crate::dims::{ceil_div, n, product, var};
+use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
+use crate::emit::pack::{Packed, Span, pack_scaled};
+use crate::emit::stream::look::{flag, look};
+use crate::emit::stream::score::{Rows, hoist};
+use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
+use crate::emit::stream::values::{Keys, Values, Weighted};
+use crate::index::{Bound, Env, LANE};
+use crate::plan::attention::{Attention, Normaliser, Scores};
+use crate::plan::key_range::{KeyRange, Mask, key_range};
+use crate::plan::layouts::Stored;
+use crate::program::kernel::{Arg, Base, Int, LANES, Stmt};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 use salient_vector::tile::{Shape, Zeros};
 use std::collections::{BTreeMap, BTreeSet};
@@ -313,7 +314,7 @@ pub(crate) fn store_row(
         offset = &offset - &(place.first * held_row);
     }
     let before = m.scope.stored.insert(a.node, Maker::scratch_value(held, offset, strides));
-    let store = crate::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
+    let store = crate::emit::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
     m.scope.forget(a.node, before);
     m.scope.inlined.insert(a.node);
     finish.into_iter().chain([store]).collect()

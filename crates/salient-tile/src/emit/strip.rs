@@ -7,43 +7,18 @@
 //! A value is the same whether it is used or not: of an index outside its axis nothing is read. Who uses such a value is
 //! found afterwards, in `report`.
 
-use crate::attention::Scores;
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Arg, Base, BufferId, Check, Limit};
+use crate::emit::scalar::scalar;
+use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
-use crate::scalar::scalar;
+use crate::plan::attention::Scores;
+use crate::plan::layouts::Stored;
+use crate::program::kernel::{Arg, Base, BufferId, Check, Limit};
 use salient_ir::{AxisId, DType, Dim, DimNode, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
-
-/// The symbol of the position along the lanes: an absolute index of the lane axis.
-pub(crate) const LANE: &str = "%lane";
-
-/// Where the value of a node lies: element `offset + sum of index * stride` from the base.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) base: Base,
-    pub(crate) elem: Elem,
-    pub(crate) offset: Dim,
-    pub(crate) strides: Vec<(AxisId, Dim)>,
-}
-
-impl Stored {
-    /// The place of an element, where no axis stands for an index computed in a body.
-    pub(crate) fn at(&self, env: &Env) -> Option<(Base, Dim)> {
-        let mut at = self.offset.clone();
-        for (axis, stride) in &self.strides {
-            match env.get(axis)? {
-                Bound::Poly(d) => at = &at + &(d * stride),
-                Bound::Loose(_) | Bound::Vector(_) => return None,
-            }
-        }
-        Some((self.base, at))
-    }
-}
 
 /// What the expressions of one kernel are made of.
 pub(crate) struct Scope<'g> {

@@ -6,15 +6,16 @@
 //! to what earlier tiles gave. Tiles that an index mask excludes are not visited; tiles that it includes whole are not
 //! masked. Keys are packed before, once for all tiles of rows.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Kernel, Kind};
-use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, var};
-use crate::panels::peel;
+use crate::dims::{ceil_div, n, var};
+use crate::emit::gemm::{Operands, tiles};
+use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
+use crate::emit::stream::phase::{Making, RowTile, flops, store_row, stream};
+use crate::emit::stream::softmax::Place;
+use crate::emit::strip::Scope;
+use crate::index::{Bound, Env, LANE};
 use crate::plan::Tiled;
-use crate::product::{Operands, tiles};
-use crate::softmax::Place;
-use crate::streamed::{Making, RowTile, flops, store_row, stream};
-use crate::strip::{LANE, Scope};
+use crate::plan::panels::peel;
+use crate::program::kernel::{Kernel, Kind};
 use salient_ir::{AxisId, AxisSet};
 use salient_vector::tile::Zeros;
 

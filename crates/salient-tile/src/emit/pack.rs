@@ -2,11 +2,13 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Base, Stmt};
-use crate::maker::{Maker, for_loop, n, var};
-use crate::score::Scale;
-use crate::strip::{LANE, Strip, Visit};
+use crate::dims::{n, product, var};
+use crate::emit::maker::{Maker, Target, for_loop, let_min};
+use crate::emit::strip::{Scope, Strip, Visit};
+use crate::index::{Bound, Env, LANE};
+use crate::plan::Pack;
+use crate::plan::scale::Scale;
+use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32};
@@ -102,4 +104,29 @@ pub(crate) fn pack_scaled(
     let args = s.finish();
     let call = m.call(b.finish(), args);
     for_loop(&each, fixed.from.clone(), &fixed.from + &fixed.count, n(1), vec![call])
+}
+
+/// The kernel that packs an operand.
+pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack) -> Kernel {
+    let g = scope.graph;
+    let Pack { column, depth, panels } = plan;
+    let (columns, rows) = (g.extent(*column).clone(), g.extent(*depth).clone());
+    let width = target.buffer.shape.last().expect("panels have a width").clone();
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Pack);
+    let mut env = Env::new();
+    m.outer_axes(panels.outer.iter().copied(), &mut env);
+    let panel = m.outer("panel", &panels.count);
+    let edge = m.variable("edge", &(&columns + &n(1)));
+    let from = &panel * &width;
+    let over_columns = Span { axis: Some(*column), from: from.clone(), count: &var(&edge) - &from };
+    let over_depth = Span { axis: Some(*depth), from: n(0), count: rows };
+    let to = Packed {
+        base: panels.base(),
+        offset: panels.at(g, &env, &panel, &width),
+        outer: width.clone(),
+        inner: n(1),
+    };
+    let limit = let_min(&edge, vec![columns, &from + &width]);
+    let body = pack(&mut m, "pack", target.node, &env, &over_depth, &over_columns, &to);
+    m.finish(vec![limit, body], target.node, target.id, product(&target.buffer.shape))
 }

@@ -5,7 +5,7 @@
 //! that is read before it is written, items that depend on each other. It is slow, and for tests and reports of bugs.
 
 use crate::coded::{Codes, pack_codes};
-use crate::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, LANES, Program, Role, Section, Stmt};
+use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, LANES, Program, Role, Section, Stmt};
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Dim, DimError, Name};
 use salient_vector::eval::{Arg as Value, Machine, Memory, eval};
@@ -332,7 +332,7 @@ impl Run<'_> {
         self.declared(body, args)?;
         eval(body, self.machine, &values, self.memory).map_err(|e| EvalError::Body {
             kernel: self.kernel.name.clone(),
-            call: crate::text::call(self.program, self.kernel, body, args),
+            call: crate::program::text::call(self.program, self.kernel, body, args),
             why: format!("{e}; {values:?}"),
         })
     }

@@ -1,13 +1,13 @@
 //! The values of an attention, tile by tile of keys: where they lie in memory in rows, they are read as they lie; what is
 //! left over of a row, or is no stored tensor, is packed for each tile.
 
-use crate::attention::Attention;
-use crate::index::{Bound, Env};
-use crate::kernel::{Arg, Base, Stmt};
-use crate::maker::{Maker, address, for_loop, let_dim, let_min, n, var};
-use crate::pack::{Packed, Span, pack};
-use crate::product::{Ahead, Operands, by_width, tiles_into, whole_panels};
-use crate::strip::LANE;
+use crate::dims::{n, var};
+use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into, whole_panels};
+use crate::emit::maker::{Maker, address, for_loop, let_dim, let_min};
+use crate::emit::pack::{Packed, Span, pack};
+use crate::index::{Bound, Env, LANE};
+use crate::plan::attention::Attention;
+use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Into, Shape, Zeros};
 use salient_vector::{Builder, F32};
@@ -73,7 +73,7 @@ impl Values {
         let whole = m.variable("whole", &(panels + &n(1)));
         let read = if lying.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
         stmts.push(let_dim(&whole, read));
-        let lanes = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+        let lanes = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
         let each = &keys.most * &lanes;
         // Of rows that are read as they lie at most one panel is left over.
         let room = if lying.is_some() {

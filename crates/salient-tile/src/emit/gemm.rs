@@ -4,15 +4,15 @@
 //! what at every call is not decided here: see `plan`.
 
 use crate::coded::body_coding;
-use crate::contraction::{Contraction, lying, numbered, outer_axes, reads_parameter, rows_of};
-use crate::index::{Bound, Env};
-use crate::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
-use crate::maker::{
-    Maker, Target, address, ceil_div, for_loop, let_dim, let_min, n, product as total, row_major, stored, var,
-};
+use crate::dims::{ceil_div, n, product as total, row_major, var};
+use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
+use crate::emit::stream::softmax::fill;
+use crate::emit::strip::Scope;
+use crate::index::{Bound, Env, LANE};
 use crate::plan::Gemm;
-use crate::softmax::fill;
-use crate::strip::{LANE, Scope};
+use crate::plan::contraction::{Contraction, lying, numbered, outer_axes, reads_parameter, rows_of};
+use crate::plan::layouts::stored;
+use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
 use salient_ir::Dim;
 use salient_ir::quantised::{BLOCK, Coding};
 use salient_vector::Builder;
@@ -143,7 +143,7 @@ fn ask_ahead(
                 let args = vec![address(base, start + &(&var(row) * step)), Arg::Int(step.clone())];
                 block.push(m.call(fetch_tile(shape), args));
             }
-            let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+            let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
             let (size, line) = (n(shape.rows as i64), n(i64::from(LINE)));
             let pace = m.variable("pace", &(&line + &n(1)));
             block.push(let_min(&pace, vec![ceil_div(&(&width * &size), &(last - first)), line]));
@@ -177,7 +177,7 @@ pub(crate) fn by_width(
         [2, 4].iter().filter(|parts| shape.vectors.is_multiple_of(**parts)).map(|p| shape.vectors / p)
     {
         let narrow = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
-        let most = &n(vectors as i64) * &var(crate::kernel::LANES);
+        let most = &n(vectors as i64) * &var(crate::program::kernel::LANES);
         let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ahead: None, ..*o });
         out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
     }
@@ -263,7 +263,7 @@ fn coded_tiles(
         few.push(for_loop(&row, begin, end.clone(), size, vec![call]));
         begin = end;
     }
-    let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+    let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
     let wide = m.scratch("wide", o.depth * &width);
     let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks.clone())];
     let mut many = vec![m.call(widen_panel(shape.vectors, coding), args)];
@@ -286,7 +286,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
     let mut env = Env::new();
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
-    let width = &n(shape.vectors as i64) * &var(crate::kernel::LANES);
+    let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
     let group_width = &n((tiling.product_vectors / tiling.tile_vectors).max(1)) * &width;
     let outer = outer_axes(c, &target.buffer.axes);
     let (blocks, groups) = (ceil_div(&rows, &item_rows), ceil_div(&columns, &group_width));
@@ -374,7 +374,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     env.insert(c.column, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &columns);
     let count = &to - &from;
-    let store = crate::map::strip(&mut m, target.node, target.id, target.buffer, &env, from, &count);
+    let store = crate::emit::map::strip(&mut m, target.node, target.id, target.buffer, &env, from, &count);
     m.scope.forget(c.node, before);
     m.scope.inlined.insert(c.node);
     stmts.push(for_loop(&row, first, last, n(1), vec![store]));

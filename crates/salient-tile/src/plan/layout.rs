@@ -2,7 +2,7 @@
 //!
 //! Decided by who makes and who reads it; which values are stored is not decided here.
 
-use crate::contraction::{axes_of_parameter, sum_of_products};
+use crate::plan::contraction::{axes_of_parameter, sum_of_products};
 use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, Output};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,9 +4,9 @@
 //! takes it, a tensor under a view where the index lies inside. Several ways to an element are one condition, so that
 //! each element is looked at once.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Base, Check};
-use crate::strip::{LANE, Strip, both};
+use crate::emit::strip::{Strip, both};
+use crate::index::{Bound, Env, LANE};
+use crate::program::kernel::{Base, Check};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
 use salient_vector::{Builder, I32, Mask};
 use std::collections::BTreeMap;

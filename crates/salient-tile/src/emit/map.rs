@@ -1,9 +1,11 @@
 //! Kernels that compute a tensor element by element.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Buffer, BufferId, Kernel, Kind};
-use crate::maker::{Maker, ceil_div, let_min, n, product, stored, var};
-use crate::strip::{LANE, Scope, Stored, Strip, Visit};
+use crate::dims::{ceil_div, n, product, var};
+use crate::emit::maker::{Maker, let_min};
+use crate::emit::strip::{Scope, Strip, Visit};
+use crate::index::{Bound, Env, LANE};
+use crate::plan::layouts::{Stored, stored};
+use crate::program::kernel::{Buffer, BufferId, Kernel, Kind};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::Builder;
 
@@ -52,7 +54,7 @@ pub(crate) fn strip(
     env: &Env,
     origin: Dim,
     count: &Dim,
-) -> crate::kernel::Stmt {
+) -> crate::program::kernel::Stmt {
     strip_to(m, node, &stored(id, buffer), env, origin, count)
 }
 
@@ -64,7 +66,7 @@ fn strip_to(
     env: &Env,
     origin: Dim,
     count: &Dim,
-) -> crate::kernel::Stmt {
+) -> crate::program::kernel::Stmt {
     let mut b = Builder::new("strip");
     let mut s = Strip::new(m.scope, Visit::Lanes, origin, &[target.base]);
     let trip = s.integer(&mut b, count);

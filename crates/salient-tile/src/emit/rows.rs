@@ -1,16 +1,17 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
-use crate::index::{Bound, Env};
-use crate::kernel::{Kernel, Kind};
-use crate::maker::{Maker, Target, n, product, stored, var};
-use crate::plan::Layouts;
-use crate::softmax::log_sum;
-use crate::strip::{LANE, Scope, Strip, Visit};
+use crate::dims::{n, product, var};
+use crate::emit::maker::{Maker, Target};
+use crate::emit::stream::softmax::log_sum;
+use crate::emit::strip::{Scope, Strip, Visit};
+use crate::index::{Bound, Env, LANE};
+use crate::plan::layouts::stored;
+use crate::program::kernel::{Kernel, Kind};
 use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
 use salient_vector::body::Value;
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes.
 fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) -> (Maker<'s, 'g>, Env) {
@@ -193,31 +194,6 @@ impl Row<'_> {
             }
         }
     }
-}
-
-/// What the kernel of the rows `root` holds: the reductions in its expression that are not stored, and what else is the same
-/// along a row and depends on them, arguments first.
-pub(crate) fn held_by(layouts: &Layouts<'_>, root: NodeId, along: AxisId) -> BTreeSet<NodeId> {
-    fn visit(layouts: &Layouts<'_>, id: NodeId, seen: &mut BTreeMap<NodeId, bool>) -> bool {
-        if let Some(known) = seen.get(&id) {
-            return *known;
-        }
-        let g = layouts.graph;
-        let mut holds = false;
-        if !layouts.is_stored(id) {
-            g.args(id).iter().for_each(|arg| holds |= visit(layouts, *arg, seen));
-            holds |= matches!(g.op(id), Op::Reduce(..));
-        }
-        seen.insert(id, holds);
-        holds
-    }
-    let mut seen = BTreeMap::new();
-    visit(layouts, root, &mut seen);
-    let is_same = |id: &NodeId| {
-        !layouts.graph.node(*id).axes.contains(along)
-            && (matches!(layouts.graph.op(*id), Op::Reduce(..)) || !layouts.defined.may_report(*id))
-    };
-    seen.into_iter().filter(|(_, holds)| *holds).map(|(id, _)| id).filter(is_same).collect()
 }
 
 /// The kernel that stores the rows of an expression with reductions of the same rows in it.

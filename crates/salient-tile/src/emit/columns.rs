@@ -3,11 +3,12 @@
 //! A strip of columns of the result is begun with the operator's value of nothing, and row after row is added to it while
 //! it stays in the first cache. Which axes run over columns is decided by where the operand lies in memory.
 
-use crate::index::{Bound, Env, Ranges};
-use crate::kernel::{Kernel, Kind, Stmt};
-use crate::maker::{Maker, Target, ceil_div, for_loop, let_dim, let_min, n, product, stored, var};
-use crate::plan::Layouts;
-use crate::strip::{LANE, Scope, Strip, Visit};
+use crate::dims::{ceil_div, n, product, var};
+use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
+use crate::emit::strip::{Scope, Strip, Visit};
+use crate::index::{Bound, Env, LANE};
+use crate::plan::layouts::stored;
+use crate::program::kernel::{Kernel, Kind, Stmt};
 use salient_ir::{AxisId, DType, Dim, NodeId, ReduceOp};
 use salient_vector::body::{Const, Value};
 use salient_vector::handle::Handle;
@@ -15,23 +16,6 @@ use salient_vector::{Builder, F32, I32, Mask, Op, math};
 
 /// Columns that one item computes.
 const CHUNK: i64 = 512;
-
-/// The axis along which the operand of a reduction is contiguous, if that is not the bound one and the result's innermost.
-pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: NodeId) -> Option<AxisId> {
-    let column = *order.last()?;
-    let (mut env, mut ranges) = (Env::new(), Ranges::default());
-    for axis in layouts.graph.node(x).axes.iter() {
-        let name = format!("%{}", env.len());
-        ranges.insert(&name, layouts.graph.extent(axis));
-        env.insert(axis, Bound::Poly(var(&name)));
-    }
-    let near = |axis: AxisId, other: AxisId| {
-        let mut ranges = ranges.clone();
-        ranges.insert(LANE, layouts.graph.extent(axis));
-        layouts.slope(&ranges, x, &env, Some(axis), Some(other)) == Some(n(1))
-    };
-    (near(column, along) && !near(along, column)).then_some(column)
-}
 
 /// The kernel that stores the reduction of `x` along `axis` by columns; for every operator but the position of the
 /// greatest.

@@ -2,13 +2,12 @@
 //!
 //! Only looks at the graph; the kernel is made by `attend`.
 
-use crate::contraction::sum_of_products;
 use crate::defined::Defined;
-use crate::index::{Bound, Env, Ranges};
-use crate::maker::{n, var};
-use crate::panels::peel;
-use crate::score::{Scale, scale};
-use crate::strip::LANE;
+use crate::dims::{n, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::contraction::sum_of_products;
+use crate::plan::panels::peel;
+use crate::plan::scale::{Scale, scale};
 use salient_ir::{AxisId, DType, FusedOp, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,9 @@
+//! Attention: rows of scores streamed over keys, in tiles of rows over packed keys or in parts of keys for few rows.
+
+pub(crate) mod look;
+pub(crate) mod phase;
+pub(crate) mod score;
+pub(crate) mod softmax;
+pub(crate) mod split;
+pub(crate) mod tiled;
+pub(crate) mod values;

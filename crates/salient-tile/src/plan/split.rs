@@ -1,0 +1,203 @@
+//! Attention of few rows with its keys in parts: where that can be done, and where the states of the parts lie.
+
+use crate::dims::{ceil_div, n, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::Layouts;
+use crate::plan::attention::{Attention, Scores};
+use crate::program::kernel::{Base, BufferId};
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
+
+/// Whether rows are few.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Few {
+    Never,
+    /// As it turns out when it runs.
+    Sometimes,
+    Always,
+}
+
+impl Few {
+    /// Of so many rows, up to `limit` of which are few.
+    pub(crate) fn of(rows: &Dim, limit: i64) -> Few {
+        match rows.as_constant() {
+            Some(rows) if rows <= limit => Few::Always,
+            Some(_) => Few::Never,
+            None => Few::Sometimes,
+        }
+    }
+}
+
+/// Heads of queries that share heads of keys and values.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The axis of the heads of queries.
+    pub(crate) axis: AxisId,
+    /// Heads that share, and how often.
+    pub(crate) size: Dim,
+    pub(crate) count: Dim,
+}
+
+/// The axis that operands read as `axis / size`, if all of them do.
+fn group(g: &Graph, a: &Attention, operands: &[NodeId]) -> Option<Group> {
+    let candidates = g.node(a.score).axes.iter().filter(|x| *x != a.key && Some(*x) != a.query);
+    for axis in candidates {
+        let found: Vec<Option<(Dim, Dim)>> = operands.iter().map(|x| shared(g, *x, axis)).collect();
+        if let Some(Some((size, count))) = found.first()
+            && found.iter().all(|f| f.as_ref() == Some(&(size.clone(), count.clone())))
+        {
+            return Some(Group { axis, size: size.clone(), count: count.clone() });
+        }
+    }
+    None
+}
+
+/// `(size, count)` where the node reads `axis` as the index `axis / size` of an axis of `count`.
+fn shared(g: &Graph, node: NodeId, axis: AxisId) -> Option<(Dim, Dim)> {
+    let Op::At(inner) = *g.op(node) else { return None };
+    let args = g.args(node);
+    let head = var("head");
+    let env = Env::from([(axis, Bound::Poly(head.clone()))]);
+    match Ranges::default().evaluate(g, args[1], &env).and_then(|index| index.quotient_of()) {
+        Some((p, size)) if p == head => Some((size, g.extent(inner).clone())),
+        Some(_) | None => shared(g, args[0], axis),
+    }
+}
+
+/// An operand as rows in memory: its base, the place of the row at the lane's zero, and the elements between rows.
+pub(crate) struct Lying {
+    pub(crate) base: Base,
+    pub(crate) start: Dim,
+    pub(crate) row: Dim,
+}
+
+/// `node` as rows along `along`, one for each position of `by`, which stands for the lane.
+pub(crate) fn lying(
+    layouts: &Layouts<'_>,
+    ranges: &Ranges,
+    node: NodeId,
+    env: &Env,
+    along: AxisId,
+    by: AxisId,
+) -> Option<Lying> {
+    if layouts.slope(ranges, node, env, Some(along), Some(by)) != Some(n(1)) {
+        return None;
+    }
+    let mut env = env.clone();
+    env.insert(along, Bound::Poly(n(0)));
+    env.insert(by, Bound::Poly(var(LANE)));
+    let (base, at) = layouts.stored_view(ranges, node, &env)?;
+    let (row, start) = at.linear_in(LANE)?;
+    Some(Lying { base, start, row })
+}
+
+/// An attention whose keys are split over items.
+#[derive(Clone, Debug)]
+pub(crate) struct SplitKv {
+    pub(crate) attention: Attention,
+    /// Heads of queries that share heads of keys and values.
+    pub(crate) group: Option<Group>,
+    /// The state of each row after each part of the keys.
+    pub(crate) parts: Parts,
+}
+
+impl SplitKv {
+    /// The same over other nodes and buffers.
+    pub(crate) fn moved(
+        &self,
+        node: &impl Fn(NodeId) -> NodeId,
+        buffer: &impl Fn(BufferId) -> BufferId,
+    ) -> SplitKv {
+        let parts = Parts { id: buffer(self.parts.id), ..self.parts.clone() };
+        SplitKv { attention: self.attention.moved(node), group: self.group.clone(), parts }
+    }
+}
+
+/// The attention with its keys in parts, whose states are kept in the buffer `id`, and the shape of that; `None` where keys or
+/// values do not lie in memory as rows.
+pub(crate) fn split(
+    layouts: &Layouts<'_>,
+    id: BufferId,
+    order: &[AxisId],
+    a: &Attention,
+) -> Option<(SplitKv, Vec<Dim>)> {
+    const ROW: &str = "%row";
+    let (g, tiling) = (layouts.graph, layouts.options.tiling);
+    // A further score would be counted in every part.
+    let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
+    let (found, _) = layouts.inner_products(query, a.key, a.score);
+    let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
+    let group = if found.is_empty() { return None } else { group(g, a, &operands) };
+    let held: Vec<AxisId> = order.iter().copied().filter(|x| *x != width && *x != query).collect();
+
+    // Each axis at any place.
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for (at, axis) in held.iter().chain([&query]).enumerate() {
+        let name = format!("%{at}");
+        ranges.insert(&name, g.extent(*axis));
+        env.insert(*axis, Bound::Poly(var(&name)));
+    }
+    match &group {
+        None => {
+            ranges.insert(ROW, g.extent(query));
+            env.insert(query, Bound::Poly(var(ROW)));
+        }
+        Some(group) => {
+            const SHARES: &str = "%shares";
+            ranges.insert(SHARES, &group.count);
+            ranges.insert(ROW, &group.size);
+            env.insert(group.axis, Bound::Poly(&(&var(SHARES) * &group.size) + &var(ROW)));
+        }
+    }
+    env.insert(a.key, Bound::Poly(var(LANE)));
+    ranges.insert(LANE, g.extent(a.key));
+    let scores = layouts.find_scores(&ranges, a.score, &env, ROW);
+    let lies = |s: &Scores| {
+        let rows = lying(layouts, &ranges, s.key, &s.env, s.depth, s.key_axis);
+        rows.is_some_and(|rows| !rows.start.mentions(ROW))
+    };
+    if scores.len() != found.len()
+        || lying(layouts, &ranges, value, &env, width, a.key).is_none()
+        || !scores.iter().all(lies)
+    {
+        return None;
+    }
+
+    let (rows, size) = (n(tiling.few_rows), g.extent(width) + &n(2));
+    let count = ceil_div(g.extent(a.key), &n(tiling.few_part));
+    let mut shape = g.shape(&held);
+    shape.extend([rows.clone(), count.clone(), size.clone()]);
+    let parts = Parts { id, held, query, rows, count, size };
+    Some((SplitKv { attention: a.clone(), group, parts }, shape))
+}
+
+/// The parts in memory: for each position of the held axes and each row, part by part.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) id: BufferId,
+    pub(crate) held: Vec<AxisId>,
+    pub(crate) query: AxisId,
+    /// Rows for which there is room.
+    pub(crate) rows: Dim,
+    /// Parts of a row, and elements of a part.
+    pub(crate) count: Dim,
+    pub(crate) size: Dim,
+}
+
+impl Parts {
+    pub(crate) fn base(&self) -> Base {
+        Base::Buffer(self.id)
+    }
+
+    /// Where a part begins, the axes standing for what `env` says.
+    pub(crate) fn at(&self, g: &Graph, env: &Env, part: &Dim) -> Dim {
+        let mut place = n(0);
+        for axis in self.held.iter().chain([&self.query]) {
+            let Some(Bound::Poly(index)) = env.get(axis) else {
+                unreachable!("outer axes stand for polynomials")
+            };
+            let extent = if *axis == self.query { self.rows.clone() } else { g.extent(*axis).clone() };
+            place = &(&place * &extent) + index;
+        }
+        &(&(&place * &self.count) + part) * &self.size
+    }
+}
