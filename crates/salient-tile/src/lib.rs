@@ -10,6 +10,7 @@ mod index;
 pub mod plan;
 mod program;
 mod tiling;
+pub mod verify;
 
 pub use program::{eval, kernel, memory, text};
 
@@ -26,5 +27,9 @@ use salient_ir::Graph;
 
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
-    emit(&plan(g, options))
+    let plan = plan(g, options);
+    debug_assert_eq!(verify::plan::verify(&plan), [], "a plan has faults");
+    let program = emit(&plan);
+    debug_assert_eq!(verify::program::verify(&program), [], "a program has faults");
+    program
 }

@@ -1,0 +1,38 @@
+//! What must hold of every plan and of every loop program, whatever made them: checked in debug builds after each is made, and
+//! in tests of deliberately wrong ones.
+//!
+//! Nothing here proves that addresses lie inside their buffers; the interpreter of loop programs checks that as it runs.
+
+pub mod plan;
+pub mod program;
+#[cfg(test)]
+mod tests;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kernel or the value.
+    pub of: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.of, self.what)
+    }
+}
+
+/// Faults as they are found.
+#[derive(Default)]
+struct Faults {
+    found: Vec<Fault>,
+}
+
+impl Faults {
+    fn unless(&mut self, holds: bool, of: &str, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(Fault { of: of.to_owned(), what: what() });
+        }
+    }
+}

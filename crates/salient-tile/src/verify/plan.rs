@@ -1,0 +1,287 @@
+//! What must hold of a plan: every value is there before it is read, on every path, and is stored once; axes have the roles that
+//! kernels need; what runs once and what runs as one kernel may.
+
+use super::{Fault, Faults};
+use crate::dims::n;
+use crate::plan::{Anchor, Gemm, KernelPlan, Left, Plan};
+use crate::program::kernel::{Base, Buffer, BufferId, Role};
+use salient_ir::{AxisId, AxisSet, Dim, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The faults of a plan.
+pub fn verify(plan: &Plan<'_>) -> Vec<Fault> {
+    let mut faults = Faults::default();
+    numbers(plan, &mut faults);
+    // What follows takes every number to be one of something.
+    if faults.found.is_empty() {
+        order(plan, &mut faults);
+        once(plan, &mut faults);
+        steps(plan, &mut faults);
+        plan.kernels.iter().for_each(|k| axes(plan, k, &mut faults));
+    }
+    faults.found
+}
+
+fn name<'p>(plan: &'p Plan<'_>, id: BufferId) -> &'p str {
+    &plan.buffers[id.0].name
+}
+
+/// Buffers, kernels and steps are there, and every kernel belongs to one step and to one set of the order.
+fn numbers(plan: &Plan<'_>, faults: &mut Faults) {
+    let count = plan.kernels.len();
+    for k in &plan.kernels {
+        for id in k.reads.iter().chain([&k.buffer]) {
+            faults.unless(id.0 < plan.buffers.len(), "plan", || format!("there is no buffer {}", id.0));
+        }
+    }
+    let (mut of_steps, mut of_sets) = (vec![0; count], vec![0; count]);
+    let steps = plan.steps.iter().flat_map(|step| step.kernels.clone());
+    for (at, counts) in steps.map(|at| (at, 0)).chain(plan.order.iter().flatten().map(|at| (*at, 1))) {
+        let of = if counts == 0 { &mut of_steps } else { &mut of_sets };
+        match of.get_mut(at) {
+            Some(times) => *times += 1,
+            None => faults.unless(false, "plan", || format!("there is no kernel {at}")),
+        }
+    }
+    for at in 0..count {
+        let kernel = plan.buffers.get(plan.kernels[at].buffer.0).map_or("plan", |b| &b.name);
+        faults.unless(of_steps[at] == 1, kernel, || format!("its kernel is in {} steps", of_steps[at]));
+        faults.unless(of_sets[at] == 1, kernel, || format!("its kernel runs {} times", of_sets[at]));
+    }
+    faults.unless(plan.loads <= plan.order.len(), "plan", || "more runs once than there is".to_owned());
+}
+
+/// Under which conditions a buffer has been stored.
+#[derive(Clone, Debug, Default)]
+struct Stores(Vec<Option<(Dim, Dim)>>);
+
+impl Stores {
+    /// Whether it has been stored wherever the condition holds.
+    fn covers(&self, when: Option<&(Dim, Dim)>) -> bool {
+        let has = |condition: &Option<(Dim, Dim)>| condition.is_none() || condition.as_ref() == when;
+        self.0.iter().any(has)
+            || self.0.iter().flatten().any(|a| self.0.iter().flatten().any(|b| are_all(a, b)))
+    }
+
+    /// Whether two of the stores may run in one call.
+    fn overlap(&self) -> bool {
+        let mut pairs =
+            self.0.iter().enumerate().flat_map(|(at, a)| self.0[at + 1..].iter().map(move |b| (a, b)));
+        pairs.any(|(a, b)| match (a, b) {
+            (Some(a), Some(b)) => !are_all(a, b),
+            (Some(_) | None, _) => true,
+        })
+    }
+}
+
+/// Whether of two conditions one holds and never both: `x < y + 1` and `y < x`.
+fn are_all(a: &(Dim, Dim), b: &(Dim, Dim)) -> bool {
+    a.0 == b.1 && a.1 == &b.0 + &n(1) || b.0 == a.1 && b.1 == &a.0 + &n(1)
+}
+
+/// What is read has been stored, nothing is stored twice, and every output is stored.
+fn order(plan: &Plan<'_>, faults: &mut Faults) {
+    let mut stored: BTreeMap<BufferId, Stores> = BTreeMap::new();
+    let is_given = |b: &Buffer| matches!(b.role, Role::Input(_) | Role::Param(_) | Role::Coded(_));
+    for set in &plan.order {
+        let kernels: Vec<&KernelPlan> = set.iter().map(|at| &plan.kernels[*at]).collect();
+        for k in &kernels {
+            let own = name(plan, k.buffer);
+            faults.unless(!is_given(&plan.buffers[k.buffer.0]), own, || {
+                "a kernel stores what is given".to_owned()
+            });
+            for id in &k.reads {
+                let is_there = is_given(&plan.buffers[id.0])
+                    || stored.get(id).is_some_and(|stores| stores.covers(k.when.as_ref()));
+                faults.unless(is_there, own, || {
+                    format!("it reads `{}`, which is not stored yet", name(plan, *id))
+                });
+            }
+        }
+        if kernels.len() > 1 {
+            let rows: Vec<Option<(BufferId, Dim)>> = kernels.iter().map(|k| rows_of(plan, k)).collect();
+            let own = name(plan, kernels[0].buffer);
+            let same = rows[0].is_some() && rows.iter().all(|r| *r == rows[0]);
+            faults.unless(same, own, || "kernels that run as one go through different rows".to_owned());
+        }
+        for k in kernels {
+            stored.entry(k.buffer).or_default().0.push(k.when.clone());
+        }
+    }
+    for (id, stores) in &stored {
+        faults.unless(!stores.overlap(), name(plan, *id), || "it is stored twice".to_owned());
+    }
+    for at in 0..plan.graph.outputs().len() {
+        let id = plan.buffers.iter().position(|b| b.role == Role::Output(at)).map(BufferId);
+        let is_stored = id.and_then(|id| stored.get(&id)).is_some_and(|stores| stores.covers(None));
+        let output = &plan.graph.outputs()[at].name;
+        faults.unless(is_stored, output, || "the output is not stored in every call".to_owned());
+    }
+}
+
+/// The rows that a product goes through.
+fn rows_of(plan: &Plan<'_>, k: &KernelPlan) -> Option<(BufferId, Dim)> {
+    let Anchor::Gemm(Gemm { contraction, left, .. }) = &k.anchor else { return None };
+    let buffer = match left {
+        Left::InPlace(id) => *id,
+        Left::Rows(stored) => match stored.base {
+            Base::Buffer(id) => id,
+            Base::Scratch(_) | Base::Status => return None,
+        },
+    };
+    Some((buffer, crate::plan::contraction::rows_of(&plan.graph, contraction)))
+}
+
+/// What runs when the parameters are bound follows from them alone, and is no result.
+fn once(plan: &Plan<'_>, faults: &mut Faults) {
+    let mut early: BTreeSet<BufferId> = BTreeSet::new();
+    for (at, set) in plan.order.iter().enumerate() {
+        for k in set.iter().map(|at| &plan.kernels[*at]) {
+            let own = name(plan, k.buffer);
+            faults.unless(k.once == (at < plan.loads), own, || {
+                "it runs once, or not, against its plan".to_owned()
+            });
+            if !k.once {
+                continue;
+            }
+            let is_known =
+                |id: &BufferId| early.contains(id) || matches!(plan.buffers[id.0].role, Role::Param(_));
+            faults.unless(k.reads.iter().all(is_known), own, || {
+                "it runs once and reads what calls change".to_owned()
+            });
+            let is_output = matches!(plan.buffers[k.buffer.0].role, Role::Output(_));
+            faults.unless(!is_output, own, || "a result is stored once for all calls".to_owned());
+            early.insert(k.buffer);
+        }
+    }
+}
+
+/// A step stores its value, and a copy is one of an earlier step over buffers of its own.
+fn steps(plan: &Plan<'_>, faults: &mut Faults) {
+    for (at, step) in plan.steps.iter().enumerate() {
+        let own = name(plan, step.buffer);
+        let kernels = &plan.kernels[step.kernels.clone()];
+        faults.unless(kernels.iter().any(|k| k.buffer == step.buffer), own, || {
+            "no kernel of its step stores it".to_owned()
+        });
+        let Some(copy) = &step.copy else { continue };
+        faults.unless(copy.of < at, own, || "it is a copy of what comes after it".to_owned());
+        let Some(other) = plan.steps.get(copy.of) else { continue };
+        let others = &plan.kernels[other.kernels.clone()];
+        faults.unless(others.len() == kernels.len(), own, || {
+            "its copy has another number of kernels".to_owned()
+        });
+        for (k, other) in kernels.iter().zip(others) {
+            let next = |id: &BufferId| copy.buffers.get(id).copied();
+            let same = next(&other.buffer) == Some(k.buffer)
+                && other.reads.iter().map(next).collect::<Option<BTreeSet<BufferId>>>().as_ref()
+                    == Some(&k.reads);
+            faults.unless(same, own, || "its copy is over other buffers than it says".to_owned());
+        }
+    }
+    for append in &plan.appends {
+        let own = name(plan, append.output);
+        let is_state = plan.graph.states().iter().any(|s| {
+            plan.buffers[append.input.0].role == Role::Input(s.input)
+                && plan.buffers[append.output.0].role == Role::Output(s.output)
+        });
+        faults.unless(is_state, own, || "a call appends to what is no state".to_owned());
+    }
+}
+
+/// Axes have the roles that a kernel needs.
+fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
+    let (g, own) = (&plan.graph, name(plan, k.buffer));
+    let of = |id| &g.node(id).axes;
+    let buffer = &plan.buffers[k.buffer.0];
+    let lies: AxisSet = buffer.axes.iter().copied().collect();
+    faults.unless(lies.len() == buffer.axes.len(), own, || "an axis lies twice".to_owned());
+    match &k.anchor {
+        Anchor::Map | Anchor::Append(_) => {
+            faults.unless(of(k.node).is_subset(&lies), own, || "it has an axis that does not lie".to_owned());
+        }
+        Anchor::Rows { along, held } => {
+            faults.unless(buffer.axes.contains(along), own, || {
+                "its rows run along an axis that it lacks".to_owned()
+            });
+            for id in held {
+                let runs = match g.op(*id) {
+                    Op::Reduce(_, axis) => axis == along,
+                    Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+                    Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {
+                        !of(*id).contains(*along)
+                    }
+                };
+                faults.unless(runs, own, || "what it holds is not of its rows".to_owned());
+            }
+        }
+        Anchor::Reduction { along } | Anchor::Columns { along, .. } => {
+            let bound = match g.op(k.node) {
+                Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
+                Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
+            };
+            faults.unless(bound == Some(*along), own, || {
+                "it reduces along another axis than its node".to_owned()
+            });
+            if let Anchor::Columns { column, .. } = &k.anchor {
+                faults.unless(column != along && lies.contains(*column), own, || {
+                    "its columns are no axis of it".to_owned()
+                });
+            }
+        }
+        Anchor::Gemm(Gemm { contraction: c, panels, .. }) => {
+            let (left, right) = (of(c.left), of(c.right));
+            let depth = left.contains(c.depth) && right.contains(c.depth) && !lies.contains(c.depth);
+            faults.unless(depth, own, || "it does not sum over an axis of both operands".to_owned());
+            let is_row = |a: &AxisId| left.contains(*a) && !right.contains(*a) && lies.contains(*a);
+            faults.unless(c.rows.iter().all(is_row), own, || {
+                "a row is no axis of the left operand alone".to_owned()
+            });
+            let is_column = right.contains(c.column) && !left.contains(c.column) && lies.contains(c.column);
+            faults.unless(is_column, own, || "its column is no axis of the right operand alone".to_owned());
+            let outer = panels.outer().iter().all(|a| right.contains(*a) && *a != c.column && *a != c.depth);
+            faults.unless(outer, own, || "its panels are of another operand".to_owned());
+            faults.unless(k.reads.contains(&panels.id), own, || "it does not read its panels".to_owned());
+        }
+        Anchor::Pack(pack) => {
+            let node = of(k.node);
+            let has = node.contains(pack.column) && node.contains(pack.depth) && pack.column != pack.depth;
+            faults.unless(has, own, || "what is packed has no such columns and depth".to_owned());
+            faults.unless(pack.panels.id == k.buffer, own, || "its panels are another buffer".to_owned());
+        }
+        Anchor::Tiled(tiled) => {
+            attention(plan, k, &tiled.attention, faults);
+            for scores in &tiled.scores {
+                faults.unless(k.reads.contains(&scores.keys.id), own, || {
+                    "it does not read its packed keys".to_owned()
+                });
+                let of_keys = of(scores.key).is_subset(of(scores.product)) || !of(scores.key).is_empty();
+                faults.unless(of_keys, own, || "its keys are of another product".to_owned());
+            }
+        }
+        Anchor::SplitKv(split) | Anchor::Merge(split) => {
+            attention(plan, k, &split.attention, faults);
+            let is_parts = if matches!(k.anchor, Anchor::Merge(_)) {
+                k.reads.contains(&split.parts.id)
+            } else {
+                k.buffer == split.parts.id
+            };
+            faults.unless(is_parts, own, || "its parts are another buffer".to_owned());
+        }
+    }
+}
+
+/// Keys, rows and values of an attention have the axes that their roles need.
+fn attention(plan: &Plan<'_>, k: &KernelPlan, a: &crate::plan::attention::Attention, faults: &mut Faults) {
+    let (g, own) = (&plan.graph, name(plan, k.buffer));
+    let of = |id| &g.node(id).axes;
+    faults.unless(of(a.score).contains(a.key), own, || "its scores have no keys".to_owned());
+    faults.unless(!of(a.node).contains(a.key), own, || "its result has keys".to_owned());
+    if let Some(query) = a.query {
+        let is_row = of(a.score).contains(query) && query != a.key;
+        faults.unless(is_row, own, || "its rows are no axis of the scores".to_owned());
+        let of_values = a.value.is_some_and(|v| of(v).contains(query));
+        faults.unless(!of_values, own, || "its values differ from row to row".to_owned());
+    }
+}
