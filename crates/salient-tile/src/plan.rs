@@ -1,12 +1,12 @@
 //! The plan: what is stored, in which layout, and which kernel stores it in which form. Every decision is made here, as a
-//! value, before there is any loop; [`emit`](crate::emit) makes the loops and decides none of it.
+//! value, before there is any loop; [`emit`](fn@crate::emit) makes the loops and decides none of it.
 //!
 //! Reductions and fused operators are materialised, because a strip cannot compute them on the way; everything else is
 //! computed where it is needed. Three exceptions save a pass over memory: what follows a GEMM or an attention element by
 //! element is its epilogue, products inside scores that attentions alone read are not stored, and what a norm needs of each
 //! row is held by the kernel that stores the row.
 //!
-//! The passes, in order: [`defined`](crate::defined) says where values may be undefined, `materialise` which nodes are stored
+//! The passes, in order: `defined` says where values may be undefined, `materialise` which nodes are stored
 //! and by which form of kernel, `decide` where each lies and what its kernels read, `order` what runs once and what runs as
 //! one kernel.
 
