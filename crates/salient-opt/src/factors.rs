@@ -3,7 +3,7 @@
 //! The rules leave the grouping of a product to the source (see `rules/README.md`, 4); here `(x * w) / r` and `x / r * w`
 //! become one. What is summed over keeps its two operands: they are a contraction's.
 
-use crate::extract::digest;
+use crate::digest::digest;
 use crate::rewrite::{copy, finish, rewrite};
 use salient_ir::{Builder, DType, Graph, MapOp, NodeId, Op};
 use std::collections::HashMap;

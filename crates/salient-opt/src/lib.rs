@@ -8,6 +8,7 @@ mod batch;
 mod certificate;
 mod cost;
 mod demanded;
+mod digest;
 mod extract;
 mod factors;
 mod facts;

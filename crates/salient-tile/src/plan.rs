@@ -21,7 +21,6 @@ pub(crate) mod materialise;
 pub(crate) mod order;
 pub(crate) mod panels;
 pub(crate) mod repeat;
-pub(crate) mod scale;
 pub(crate) mod split;
 pub(crate) mod statistics;
 pub mod text;

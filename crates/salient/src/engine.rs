@@ -5,7 +5,7 @@
 use crate::error::Error;
 use crate::integers::values_of;
 use crate::options::Options;
-use crate::pipeline::code;
+use crate::pipeline::{code, threads};
 use crate::stage::Engine;
 use crate::timings::Timings;
 use salient_ir::array::Array;
@@ -14,11 +14,10 @@ use salient_ir::integers::{Integers, Values};
 use salient_ir::{Bindings, Graph};
 use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError};
 use salient_tile::coded::Codes;
-use salient_tile::{Kernel, Program, Section};
+use salient_tile::{Kernel, Section};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A model made ready for an engine. One for all dimensions.
@@ -89,26 +88,6 @@ impl Code {
             Code::Oracle => true,
         }
     }
-}
-
-static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);
-
-/// How often this process has made machine code so far: once for each model that runs on it, whatever shapes it is
-/// called with.
-pub fn compilations() -> usize {
-    COMPILATIONS.load(Ordering::Relaxed)
-}
-
-/// Kernels to machine code.
-pub(crate) fn emit(program: Program, options: &Options) -> Result<Compiled, Error> {
-    COMPILATIONS.fetch_add(1, Ordering::Relaxed);
-    let threading = options.tuning.machine.threading;
-    let options = salient_jit::Options { isa: options.isa, threads: threads(options), threading };
-    Ok(Compiled::new(program, &options)?)
-}
-
-fn threads(options: &Options) -> usize {
-    options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 impl<'a> Bound<'a> {

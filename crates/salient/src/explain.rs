@@ -56,8 +56,19 @@ pub fn explain(
     }
 }
 
+/// Checks that every sum of weighted values becomes one pass over the keys.
+///
+/// # Errors
+/// [`Error::Unfused`] with the condition that was not proved.
+pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
+    match misses(sources, &optimise(graph, options)) {
+        Some(text) => Err(Error::Unfused(text)),
+        None => Ok(()),
+    }
+}
+
 /// Why sums of weighted values did not fuse, if there are any.
-pub(crate) fn misses(sources: &Sources, optimised: &Optimised) -> Option<String> {
+fn misses(sources: &Sources, optimised: &Optimised) -> Option<String> {
     let words = Words::new(sources, optimised);
     let mut text: String = words.missed(None);
     if text.is_empty() {

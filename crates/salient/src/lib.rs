@@ -28,14 +28,13 @@ mod tuning;
 pub mod verify;
 mod weights;
 
-pub use engine::compilations;
 pub use error::{Error, Rejected};
-pub use explain::explain;
+pub use explain::{explain, require_fused};
 pub use fault::Fault;
 pub use model::Model;
 pub use options::Options;
 pub use pipeline::{
-    format_source, fuse, lower, models, optimise, print_stage, require_fused, schedule, schedule_blocks,
+    compilations, format_source, fuse, lower, models, optimise, print_stage, schedule, schedule_blocks,
 };
 pub use results::Results;
 pub use salient_front::diag::{listed, nearest};

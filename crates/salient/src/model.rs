@@ -1,18 +1,16 @@
 //! A model that is ready to run, for any dimensions.
 //!
-//! Ties the stages together; binding dimensions and weights is [`Session`]'s work.
+//! Ties the stages together; binding dimensions and weights is the work of [`Session`](crate::Session).
 
 use crate::engine::Code;
 use crate::error::{Error, Rejected};
+use crate::explain::require_fused;
 use crate::options::Options;
-use crate::pipeline::{lower, require_fused};
-use crate::session::Session;
+use crate::pipeline::lower;
 use crate::sources::read_sources;
 use crate::timings::{Step, Timings};
-use crate::weights::Weights;
 use salient_front::{Lowered, Sources};
-use salient_io::Arrays;
-use salient_ir::{Bindings, Graph};
+use salient_ir::Graph;
 use std::path::Path;
 
 /// A compiled model. Immutable: any number of threads may make sessions of it and run them at once.
@@ -107,34 +105,5 @@ impl Model {
 
     pub(crate) fn code(&self) -> &Code {
         &self.code
-    }
-
-    /// Binds the model to weights and to the dimensions that the shapes of `inputs` and of the weights give.
-    ///
-    /// # Errors
-    /// [`Error::Call`] with everything that is wrong with names, shapes and dtypes.
-    pub fn session<'a>(&'a self, inputs: &Arrays, weights: Weights<'a>) -> Result<Session<'a>, Error> {
-        Session::new(self, inputs, weights, &Bindings::new())
-    }
-
-    /// As [`Model::session`], with values for dimensions that no tensor determines (or must agree with).
-    ///
-    /// # Errors
-    /// As [`Model::session`].
-    pub fn session_with<'a>(
-        &'a self,
-        inputs: &Arrays,
-        weights: Weights<'a>,
-        dimensions: &Bindings,
-    ) -> Result<Session<'a>, Error> {
-        Session::new(self, inputs, weights, dimensions)
-    }
-
-    /// Runs the model once: a session for a single call.
-    ///
-    /// # Errors
-    /// As [`Model::session`] and [`Session::run`].
-    pub fn run(&self, inputs: &Arrays, weights: Weights<'_>) -> Result<Arrays, Error> {
-        self.session(inputs, weights)?.call(inputs)
     }
 }

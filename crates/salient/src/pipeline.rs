@@ -3,9 +3,7 @@
 //! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
 //! below; which of them a model needs, by its engine.
 
-use crate::engine::emit;
 use crate::error::Error;
-use crate::explain::misses;
 use crate::options::Options;
 use crate::stage::{Engine, Stage};
 use crate::timings::{Step, Timings};
@@ -19,6 +17,7 @@ use salient_opt::{Fp, Named, Optimised};
 use salient_tile::{Program, plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The models of the source, in order; those of imported files come after.
 ///
@@ -95,17 +94,6 @@ fn planned<T>(
     };
     let keeps_order = !fuse || options.fp == Fp::Strict;
     make(salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains })
-}
-
-/// Checks that every sum of weighted values becomes one pass over the keys.
-///
-/// # Errors
-/// [`Error::Unfused`] with the condition that was not proved.
-pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
-    match misses(sources, &optimise(graph, options)) {
-        Some(text) => Err(Error::Unfused(text)),
-        None => Ok(()),
-    }
 }
 
 /// The same, without any rewriting.
@@ -202,4 +190,24 @@ pub(crate) fn code(
     integers_fit(graph)?;
     let (program, integers) = kernels(graph, options, timings);
     Ok((timings.time(Step::Emit, || emit(program, options))?, integers))
+}
+
+static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often this process has made machine code so far: once for each model that runs on it, whatever shapes it is
+/// called with.
+pub fn compilations() -> usize {
+    COMPILATIONS.load(Ordering::Relaxed)
+}
+
+/// Kernels to machine code.
+pub(crate) fn emit(program: Program, options: &Options) -> Result<Compiled, Error> {
+    COMPILATIONS.fetch_add(1, Ordering::Relaxed);
+    let threading = options.tuning.machine.threading;
+    let options = salient_jit::Options { isa: options.isa, threads: threads(options), threading };
+    Ok(Compiled::new(program, &options)?)
+}
+
+pub(crate) fn threads(options: &Options) -> usize {
+    options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

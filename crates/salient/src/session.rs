@@ -22,6 +22,37 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+impl Model {
+    /// Binds the model to weights and to the dimensions that the shapes of `inputs` and of the weights give.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with everything that is wrong with names, shapes and dtypes.
+    pub fn session<'a>(&'a self, inputs: &Arrays, weights: Weights<'a>) -> Result<Session<'a>, Error> {
+        Session::new(self, inputs, weights, &Bindings::new())
+    }
+
+    /// As [`Model::session`], with values for dimensions that no tensor determines (or must agree with).
+    ///
+    /// # Errors
+    /// As [`Model::session`].
+    pub fn session_with<'a>(
+        &'a self,
+        inputs: &Arrays,
+        weights: Weights<'a>,
+        dimensions: &Bindings,
+    ) -> Result<Session<'a>, Error> {
+        Session::new(self, inputs, weights, dimensions)
+    }
+
+    /// Runs the model once: a session for a single call.
+    ///
+    /// # Errors
+    /// As [`Model::session`] and [`Session::run`].
+    pub fn run(&self, inputs: &Arrays, weights: Weights<'_>) -> Result<Arrays, Error> {
+        self.session(inputs, weights)?.call(inputs)
+    }
+}
+
 /// A model with its dimensions and its weights: see [`Model::session`]. Any number of threads may run it at once.
 #[derive(Debug)]
 pub struct Session<'a> {

@@ -7,7 +7,7 @@ use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{Bound, Env, LANE};
 use crate::plan::Pack;
-use crate::plan::scale::Scale;
+use crate::plan::attention::Scale;
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
 use salient_vector::handle::Handle;

@@ -5,10 +5,10 @@
 use crate::defined::Defined;
 use crate::dims::{n, var};
 use crate::index::{Bound, Env, LANE, Ranges};
+use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
 use crate::plan::panels::peel;
-use crate::plan::scale::{Scale, scale};
-use salient_ir::{AxisId, DType, FusedOp, Graph, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the weights of a row are divided by.
@@ -240,6 +240,67 @@ pub(crate) fn find_scores(of: &Among<'_>, ranges: &Ranges, id: NodeId, env: &Env
     let mut finder = Finder { of, ranges, row, seen, refused, found: Vec::new() };
     finder.visit(id, env);
     finder.found
+}
+
+impl Layouts<'_> {
+    /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row;
+    /// `ranges` are those of the variables in `env`.
+    pub(crate) fn find_scores(&self, ranges: &Ranges, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+        self.among(|among| find_scores(among, ranges, score, env, row))
+    }
+
+    /// The products inside a score for rows along an axis, at any place; and the ranges of the variables in their environments.
+    pub(crate) fn inner_products(&self, query: AxisId, key: AxisId, score: NodeId) -> (Vec<Scores>, Ranges) {
+        self.among(|among| inner_products(among, query, key, score))
+    }
+
+    fn among<T>(&self, look: impl FnOnce(&Among<'_>) -> T) -> T {
+        let is_stored = |id: NodeId| self.is_stored(id);
+        let keeps_order = self.options.keeps_order;
+        look(&Among { g: self.graph, defined: self.defined, keeps_order, is_stored: &is_stored })
+    }
+}
+
+/// A product of queries and keys times, or over, what no key changes: the queries are packed so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// The scaled product.
+    pub(crate) node: NodeId,
+    /// Multiplication or division.
+    pub(crate) op: MapOp,
+    /// What by.
+    pub(crate) by: NodeId,
+}
+
+/// The literals by which queries are multiplied or divided before the product, which neither overflow nor leave the normal
+/// numbers by it where scores do not. Other scales are of data or of dimensions: factors, of which the contract of the
+/// default mode (the head of `docs/semantics.md`) says that they may be multiplied in any order.
+const SMALL: std::ops::RangeInclusive<f64> = 1e-4..=1.0;
+
+fn may_go_into_queries(g: &Graph, op: MapOp, by: NodeId) -> bool {
+    let Op::Const(c) = g.op(by) else { return true };
+    let size = c.value().abs();
+    SMALL.contains(&if op == MapOp::Div { size.recip() } else { size })
+}
+
+/// The scale of the product `scores`, which `user` reads, if nothing else does.
+pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Option<Scale> {
+    let Op::Map(op @ (MapOp::Mul | MapOp::Div)) = *g.op(user) else { return None };
+    let args = g.args(user);
+    let by = if args[0] == scores.node { args[1] } else { args[0] };
+    if op == MapOp::Div && args[0] != scores.node {
+        return None;
+    }
+    let fixed = |axis: AxisId| match scores.env.get(&axis) {
+        Some(Bound::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(LANE),
+        Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
+    };
+    let alone = g.users(scores.node) == [user] && by != scores.node;
+    (alone && may_go_into_queries(g, op, by) && g.node(by).axes.iter().all(fixed)).then_some(Scale {
+        node: user,
+        op,
+        by,
+    })
 }
 
 /// A walk over an expression: every node once for each place at which it is read.

@@ -4,7 +4,6 @@ use super::Options;
 use crate::defined::Defined;
 use crate::dims::{n, row_major, var};
 use crate::index::{Bound, Env, LANE, Ranges};
-use crate::plan::attention::{Among, Scores, find_scores, inner_products};
 use crate::program::kernel::{Base, Buffer, BufferId};
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
@@ -71,23 +70,6 @@ impl Layouts<'_> {
     /// Whether a node is stored.
     pub(crate) fn is_stored(&self, id: NodeId) -> bool {
         self.stored.contains_key(&id)
-    }
-
-    /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row;
-    /// `ranges` are those of the variables in `env`.
-    pub(crate) fn find_scores(&self, ranges: &Ranges, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
-        self.among(|among| find_scores(among, ranges, score, env, row))
-    }
-
-    /// The products inside a score for rows along an axis, at any place; and the ranges of the variables in their environments.
-    pub(crate) fn inner_products(&self, query: AxisId, key: AxisId, score: NodeId) -> (Vec<Scores>, Ranges) {
-        self.among(|among| inner_products(among, query, key, score))
-    }
-
-    fn among<T>(&self, look: impl FnOnce(&Among<'_>) -> T) -> T {
-        let is_stored = |id: NodeId| self.is_stored(id);
-        let keeps_order = self.options.keeps_order;
-        look(&Among { g: self.graph, defined: self.defined, keeps_order, is_stored: &is_stored })
     }
 
     /// How the blocks of a parameter that is in blocks are stored.
