@@ -684,3 +684,18 @@ fn what_a_score_reads_at_the_row_and_at_the_key_is_computed_for_each() {
     let list = |rows: &[String]| format!("[{}]", rows.join(", "));
     gives(program, &[("x", &list(&rows)), ("v", &list(&values))], &list(&expected));
 }
+
+/// Copies of copies, of which some are stored on the way.
+#[test]
+fn parts_of_parts_keep_their_places() {
+    let program = "model m(x: f32[T]) -> (y: f32[4]) {
+                       let all = x
+                       for l in 0..8 {
+                           all = concat(all, all * 0.5)
+                       }
+                       let y[n: 4] = all[n * 85 * T + n % T]
+                       return y
+                   }";
+    // Part 0, 85, 170 and 255 of 256: a half for each bit of their numbers, the last doubling the highest.
+    gives(program, &[("x", "[256, 512]")], "[256, 32, 16, 2]");
+}

@@ -139,3 +139,19 @@ fn positions_that_leave_32_bits_are_refused_where_they_are_values() {
         "model m(x: f32[T], n: i64[]) -> (y: f32[T]) { let y[t: T] = if t < n then x[t] else 0.0 return y }";
     binds(guard, &[(&[("T", MOST)], None)]);
 }
+
+/// Parts of parts: each position of the result is read at a place of its own, and there are 2^60 of them for each of `x`.
+#[test]
+fn a_tensor_that_is_put_behind_itself_over_and_over_compiles() {
+    let doubled = |times: usize| {
+        format!(
+            "model m(x: f32[T]) -> (y: f32[{} * T]) {{ let y = x for l in 0..{times} {{ y = concat(y, y) }} return y }}",
+            1u64 << times
+        )
+    };
+    for (_, compiled) in ways(&doubled(60)) {
+        // Nothing is as large as that.
+        assert!(compiled.bind(&Bindings::from([("T".into(), 1 << 20)])).is_err());
+    }
+    binds(&doubled(8), &[(&[("T", 3)], None)]);
+}

@@ -331,20 +331,32 @@ impl<'g> Planner<'g> {
 /// Operators one after the other up to which a kernel computes an expression on the way.
 const LONGEST_CHAIN: usize = 64;
 
-/// Element-wise nodes that are stored since the expression behind them is long: code for it stays small, however many
+/// Parts of concatenations inside each other up to which a kernel computes them on the way: each is read at a place of its own.
+const MOST_PARTS: usize = 64;
+
+/// Nodes that are stored since the expression behind them is long, or has many parts: code for it stays small, however many
 /// operators a program chains.
 fn ends_of_long_chains(g: &Graph, defined: &Defined, kept: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let mut ends = BTreeSet::new();
-    let mut length: Vec<usize> = Vec::with_capacity(g.len());
+    // Of the expression that stands for a node where it is read: operators in a row, and parts.
+    let mut sizes: Vec<(usize, usize)> = Vec::with_capacity(g.len());
     for id in g.ids() {
-        let longest = g.args(id).iter().map(|a| length[a.index()]).max().unwrap_or(0);
+        let args = g.args(id);
+        let of = args.iter().map(|a| sizes[a.index()]);
+        let longest = of.clone().map(|(length, _)| length).max().unwrap_or(0);
+        let is_concat = matches!(g.op(id), Op::Concat(..));
+        let parts = if is_concat {
+            of.fold(0, |sum: usize, (_, parts)| sum.saturating_add(parts))
+        } else {
+            of.map(|(_, parts)| parts).max().unwrap_or(1)
+        };
         let inline = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
-        let ends_here =
-            longest >= LONGEST_CHAIN && matches!(g.op(id), Op::Map(_)) && defined.may_be_stored(id);
+        let is_long = longest >= LONGEST_CHAIN && matches!(g.op(id), Op::Map(_));
+        let ends_here = (is_long || is_concat && parts > MOST_PARTS) && defined.may_be_stored(id);
         if ends_here {
             ends.insert(id);
         }
-        length.push(if inline && !ends_here && !kept.contains(&id) { longest + 1 } else { 0 });
+        sizes.push(if inline && !ends_here && !kept.contains(&id) { (longest + 1, parts) } else { (0, 1) });
     }
     ends
 }
