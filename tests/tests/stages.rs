@@ -44,17 +44,23 @@ fn examples() -> Vec<(String, String)> {
     out
 }
 
+/// The file of an example.
+fn file_of(name: &str) -> String {
+    let is_of = |file: &String| {
+        let stem = file.strip_suffix(".attn").expect("listed by it");
+        name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let file = files_under("examples", "attn").into_iter().find(is_of);
+    format!("examples/{}", file.expect("the file of the name"))
+}
+
 #[test]
 fn examples_become_what_was_reviewed() {
     let all = examples();
     let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
     sweep::each(&names, |name| {
         let (_, model) = all.iter().find(|(n, _)| n == name).expect("a name of the list");
-        let file = files_under("examples", "attn").into_iter().find(|f| {
-            let stem = f.strip_suffix(".attn").expect("listed by it");
-            name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
-        });
-        let sources = sources(&format!("examples/{}", file.expect("the file of the name")))?;
+        let sources = sources(&file_of(name))?;
         for stage in shown(name) {
             // The portable vectors: snapshots must not depend on the machine.
             let isa = IsaChoice::Only(Isa::Baseline);
@@ -82,12 +88,7 @@ fn every_snapshot_belongs_to_an_example() {
 #[test]
 fn plans_are_short() {
     let lengths = |(name, model): (String, String)| {
-        let file = files_under("examples", "attn").into_iter().find(|f| {
-            let stem = f.strip_suffix(".attn").expect("listed by it");
-            name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
-        });
-        let sources =
-            sources(&format!("examples/{}", file.expect("the file of the name"))).expect("it is there");
+        let sources = sources(&file_of(&name)).expect("it is there");
         let isa = IsaChoice::Only(Isa::Baseline);
         let options = Options { model: Some(model), isa, ..Options::default() };
         let plan =

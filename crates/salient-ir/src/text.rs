@@ -249,6 +249,11 @@ impl<'a> Printer<'a> {
         g.ids().filter(|id| !used[id.index()]).collect()
     }
 
+    /// Whether a value stands where it is used as an expression of indices.
+    fn is_index(&self, id: NodeId) -> bool {
+        !self.has_line(id) && self.lines.of_indices[id.index()]
+    }
+
     fn dims(&self, axes: &[AxisId]) -> String {
         self.g.shape(axes).iter().map(|d| d.to_string()).collect::<Vec<_>>().join(", ")
     }
@@ -300,7 +305,7 @@ impl<'a> Printer<'a> {
         let list = |seen: &mut AxisSet| args.iter().map(|a| self.usage(*a, &env, seen)).collect::<Vec<_>>();
         match self.g.op(id) {
             Op::Map(map) => {
-                let of_indices = args.iter().all(|a| !self.has_line(*a) && self.lines.of_indices[a.index()]);
+                let of_indices = args.iter().all(|a| self.is_index(*a));
                 operator(*map, &list(seen), of_indices)
             }
             Op::Reduce(op, axis) => {

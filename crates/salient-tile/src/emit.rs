@@ -1,5 +1,5 @@
-//! Loops from a plan: what each kernel of a plan does, statement by statement. What is stored, where and by which form of
-//! kernel is decided by then.
+//! Loops from a plan: what each kernel of a plan does, statement by statement. What is stored, where and by which kernel is
+//! decided by then.
 
 pub(crate) mod columns;
 pub(crate) mod copies;
@@ -106,21 +106,22 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
             map_to(scope, part.node, (target.id, &target.buffer.name), &part.axes, part.place.clone())
         }
         Anchor::Rows { along, held } => with_statistics(scope, target, *along, held),
-        Anchor::Reduction { along } => {
+        Anchor::Reduction => {
             let args = g.args(target.node);
             match *g.op(target.node) {
-                Op::Reduce(op, _) => reduce(scope, target, op, *along, args[0]),
-                Op::CumSum(_) => cumulate(scope, target, *along, args[0]),
-                Op::Fused(FusedOp::LogSumExp, _) => log_sum_exp(scope, target, *along, args[0]),
-                Op::Fused(op, _) => normalise(scope, target, op, *along, &args),
+                Op::Reduce(op, along) => reduce(scope, target, op, along, args[0]),
+                Op::CumSum(along) => cumulate(scope, target, along, args[0]),
+                Op::Fused(FusedOp::LogSumExp, along) => log_sum_exp(scope, target, along, args[0]),
+                Op::Fused(op, along) => normalise(scope, target, op, along, &args),
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                     unreachable!("sources have no rows")
                 }
                 Op::Map(_) | Op::At(_) | Op::Concat(..) => unreachable!("computed element by element"),
             }
         }
-        Anchor::Columns { op, along, column } => {
-            reduce_columns(scope, target, *op, (*along, *column), g.args(target.node)[0])
+        Anchor::Columns { column } => {
+            let Op::Reduce(op, along) = *g.op(target.node) else { unreachable!("columns are reduced") };
+            reduce_columns(scope, target, op, (along, *column), g.args(target.node)[0])
         }
         Anchor::Gemm(of) => gemm(scope, target, of),
         Anchor::Pack(pack) => pack_panels(scope, target, pack),
@@ -129,11 +130,11 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         Anchor::Merge(of) => merge(scope, target, of),
     };
     debug_assert!(
-        out.reads.iter().all(|id| k.reads.contains(id)),
+        out.reads.iter().all(|id| k.reads().contains(id)),
         "{} reads what its plan does not say: {:?} of {:?}",
         out.name,
         out.reads,
-        k.reads
+        k.reads()
     );
     if let Some((left, right)) = &k.when {
         let then = std::mem::take(&mut out.block);

@@ -1,5 +1,7 @@
-//! The plan: what is stored, in which layout, and which kernel stores it in which form. Every decision is made here, as a
-//! value, before there is any loop; [`emit`](fn@crate::emit) makes the loops and decides none of it.
+//! The plan: what is stored, in which layout, and by which kernel; how each kernel reads its operands, which keys an attention
+//! visits and how its mask is applied. All of this is decided as a value before there is any loop; [`emit`](fn@crate::emit)
+//! makes the loops. What is left to it changes time alone: the sizes of tiles come from [`Tiling`], and a loop that packs goes
+//! along the axis that is contiguous.
 //!
 //! Reductions and fused operators are materialised, because a strip cannot compute them on the way; everything else is
 //! computed where it is needed. Three exceptions save a pass over memory: what follows a GEMM or an attention element by
@@ -7,19 +9,23 @@
 //! row is held by the kernel that stores the row.
 //!
 //! The passes, in order: `defined` says where values may be undefined, `materialise` which nodes are stored
-//! and by which form of kernel, `decide` where each lies and what its kernels read, `order` what runs once and what runs as
+//! and by which kind of kernel, `decide` where each lies and what its kernels read, `order` what runs once and what runs as
 //! one kernel.
 
 pub(crate) mod attention;
 pub(crate) mod contraction;
 pub(crate) mod decide;
+pub(crate) mod equal_blocks;
+pub(crate) mod expression;
 pub(crate) mod keep;
+pub(crate) mod key_loop;
 pub(crate) mod key_range;
 pub(crate) mod layout;
 pub(crate) mod layouts;
 pub(crate) mod materialise;
 pub(crate) mod order;
 pub(crate) mod panels;
+pub(crate) mod probe;
 pub(crate) mod repeat;
 pub(crate) mod split;
 pub(crate) mod statistics;
@@ -28,13 +34,15 @@ pub mod text;
 use crate::defined::Defined;
 use crate::plan::attention::Attention;
 use crate::plan::contraction::Contraction;
+use crate::plan::expression::Expression;
+use crate::plan::key_loop::KeyLoop;
 use crate::plan::layouts::{Stored, stored};
 use crate::plan::panels::Panels;
 use crate::plan::split::SplitKv;
 use crate::program::kernel::{Append, Buffer, BufferId};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, Dim, Graph, NodeId, ReduceOp};
+use salient_ir::{AxisId, Dim, Graph, NodeId};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -100,12 +108,12 @@ pub(crate) struct Step {
     /// Positions of the buffers that these need of their own.
     pub(crate) buffers: Range<usize>,
     /// The step of the equal block before, of which this one is a copy.
-    pub(crate) copy: Option<Copy>,
+    pub(crate) copy: Option<CopiedStep>,
 }
 
 /// A step whose kernels are those of another one over other buffers.
 #[derive(Clone, Debug)]
-pub(crate) struct Copy {
+pub(crate) struct CopiedStep {
     /// The step, by position.
     pub(crate) of: usize,
     /// The block that this one is in, among those of all chains.
@@ -124,12 +132,10 @@ pub(crate) struct KernelPlan {
     /// It runs only where the first is less than the second.
     pub(crate) when: Option<(Dim, Dim)>,
     pub(crate) anchor: Anchor,
-    /// The buffers that it may read.
-    pub(crate) reads: BTreeSet<BufferId>,
+    /// What it computes and reads: prologue, anchor and epilogue.
+    pub(crate) expression: Expression,
     /// Whether it follows from the parameters alone, at dimensions that their shapes fix: it runs when they are bound.
     pub(crate) once: bool,
-    /// Whether it may have to report an index outside its axis.
-    pub(crate) reports: bool,
 }
 
 /// What a kernel is built around. All else that it computes is prologue or epilogue: expressions of what is stored.
@@ -141,10 +147,10 @@ pub(crate) enum Anchor {
     Append(Part),
     /// Element by element along rows, of which reductions are held while the row is near.
     Rows { along: AxisId, held: BTreeSet<NodeId> },
-    /// The node itself, row by row: a reduction, a normalisation or a running sum along an axis.
-    Reduction { along: AxisId },
-    /// A reduction of the node's argument with many columns at once.
-    Columns { op: ReduceOp, along: AxisId, column: AxisId },
+    /// The node itself, row by row: a reduction, a normalisation or a running sum along the axis that it binds.
+    Reduction,
+    /// The node itself, a reduction of many columns at once: positions of this axis are the lanes.
+    Columns { column: AxisId },
     /// A matrix product.
     Gemm(Gemm),
     /// An operand of a product in panels.
@@ -185,6 +191,14 @@ pub(crate) enum Left {
 }
 
 impl Left {
+    /// The buffer that it is read from, if it lies in one.
+    pub(crate) fn buffer(&self) -> Option<BufferId> {
+        match self {
+            Left::InPlace(id) => Some(*id),
+            Left::Rows(stored) => stored.buffer(),
+        }
+    }
+
     /// Where it is stored row by row, if it is.
     pub(crate) fn rows(&self) -> Option<&Stored> {
         match self {
@@ -208,6 +222,7 @@ pub(crate) struct Tiled {
     pub(crate) attention: Attention,
     /// The products inside the scores that are made tile by tile.
     pub(crate) scores: Vec<PackedScores>,
+    pub(crate) key_loop: KeyLoop,
 }
 
 /// A product of queries and keys inside scores.
@@ -236,6 +251,11 @@ impl Plan<'_> {
 }
 
 impl KernelPlan {
+    /// The buffers that it may read.
+    pub(crate) fn reads(&self) -> &BTreeSet<BufferId> {
+        &self.expression.reads
+    }
+
     /// The same over other nodes and buffers.
     pub(crate) fn moved(
         &self,
@@ -247,9 +267,12 @@ impl KernelPlan {
             buffer: buffer(self.buffer),
             when: self.when.clone(),
             anchor: self.anchor.moved(&node, &buffer),
-            reads: self.reads.iter().map(|id| buffer(*id)).collect(),
+            expression: Expression {
+                computes: self.expression.computes.iter().map(|id| node(*id)).collect(),
+                reads: self.expression.reads.iter().map(|id| buffer(*id)).collect(),
+                reports: self.expression.reports,
+            },
             once: self.once,
-            reports: self.reports,
         }
     }
 }
@@ -266,10 +289,8 @@ impl Anchor {
             Anchor::Rows { along, held } => {
                 Anchor::Rows { along: *along, held: held.iter().map(|id| node(*id)).collect() }
             }
-            Anchor::Reduction { along } => Anchor::Reduction { along: *along },
-            Anchor::Columns { op, along, column } => {
-                Anchor::Columns { op: *op, along: *along, column: *column }
-            }
+            Anchor::Reduction => Anchor::Reduction,
+            Anchor::Columns { column } => Anchor::Columns { column: *column },
             Anchor::Gemm(gemm) => Anchor::Gemm(Gemm {
                 contraction: gemm.contraction.moved(node),
                 left: match &gemm.left {
@@ -284,6 +305,7 @@ impl Anchor {
             Anchor::Tiled(tiled) => Anchor::Tiled(Tiled {
                 attention: tiled.attention.moved(node),
                 scores: tiled.scores.iter().map(|s| s.moved(node, buffer)).collect(),
+                key_loop: tiled.key_loop.moved(node),
             }),
             Anchor::SplitKv(split) => Anchor::SplitKv(split.moved(node, buffer)),
             Anchor::Merge(split) => Anchor::Merge(split.moved(node, buffer)),

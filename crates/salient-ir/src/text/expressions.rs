@@ -285,6 +285,8 @@ impl<'a> Expressions<'a> {
 
     fn operator(&self, op: MapOp, args: &[NodeId], env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
         let own = binding(op);
+        // `/` divides indices; the quotient of other integers goes by its name.
+        let is_index = args.iter().all(|a| self.printer.is_index(*a));
         let shown: Vec<(String, Binding)> = args.iter().map(|a| self.operand(*a, env, w)).collect();
         let wrapped = |n: usize, least: Binding| {
             let (text, binding) = &shown[n];
@@ -308,9 +310,8 @@ impl<'a> Expressions<'a> {
             (MapOp::Select, ..) => {
                 format!("if {} then {} else {}", wrapped(0, Binding::Or), wrapped(1, Binding::Or), shown[2].0)
             }
-            (MapOp::IntDiv, ..) => format!("{} // {}", wrapped(0, own), wrapped(1, tighter(own))),
             (_, Some(sign), 1) => format!("{sign}{}", wrapped(0, own)),
-            (_, Some(sign), 2) => {
+            (_, Some(sign), 2) if op != MapOp::IntDiv || is_index => {
                 let first = if own == Binding::Comparison { tighter(own) } else { own };
                 format!("{} {sign} {}", wrapped(0, first), wrapped(1, tighter(own)))
             }

@@ -72,11 +72,6 @@ impl<'g> Scope<'g> {
         self.layouts.slope(&self.ranges, node, env, axis, other)
     }
 
-    /// As [`Layouts::stored_view`], in the kernel's loops.
-    pub(crate) fn stored_view(&self, node: NodeId, env: &Env) -> Option<(Base, Dim)> {
-        self.layouts.stored_view(&self.ranges, node, env)
-    }
-
     /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row.
     pub(crate) fn find_scores(&self, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
         self.layouts.find_scores(&self.ranges, score, env, row)

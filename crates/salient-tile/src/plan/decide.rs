@@ -4,12 +4,13 @@
 //! readers are planned.
 
 use super::materialise::{Form, Planner};
-use super::{Anchor, Copy, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
+use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
 use crate::dims::{n, var};
 use crate::index::{Bound, Env, Ranges};
 use crate::plan::attention::{Attention, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, lying_rows};
+use crate::plan::key_loop::key_loop;
 use crate::plan::layout::{layout, order_of_output};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::panels::{Panels, coded_panels, panels_of, peel};
@@ -19,12 +20,11 @@ use crate::plan::statistics::held_by;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
 use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// An operand of products that is packed: the node, its columns and its depth, and the vectors of a panel.
-type PanelsKey = (NodeId, AxisId, AxisId, usize);
+pub(super) type PanelsKey = (NodeId, AxisId, AxisId, usize);
 /// An operand that is stored row by row: the node, the axes that number its rows, and its depth.
-type RowsKey = (NodeId, Vec<AxisId>, AxisId);
+pub(super) type RowsKey = (NodeId, Vec<AxisId>, AxisId);
 
 /// What is decided.
 pub(crate) struct Decided {
@@ -87,21 +87,21 @@ struct Target<'a> {
 }
 
 /// What is decided so far.
-struct Decider<'g> {
-    layouts: Layouts<'g>,
-    repeats: Repeats<'g>,
-    homes: BTreeMap<NodeId, BufferId>,
-    panels: BTreeMap<PanelsKey, Panels>,
-    rows: BTreeMap<RowsKey, Stored>,
+pub(super) struct Decider<'g> {
+    pub(super) layouts: Layouts<'g>,
+    pub(super) repeats: Repeats<'g>,
+    pub(super) homes: BTreeMap<NodeId, BufferId>,
+    pub(super) panels: BTreeMap<PanelsKey, Panels>,
+    pub(super) rows: BTreeMap<RowsKey, Stored>,
     /// The step of each node of a block of which the next block may be a copy.
-    planned: BTreeMap<NodeId, usize>,
+    pub(super) planned: BTreeMap<NodeId, usize>,
     /// For a buffer the one that corresponds to it in the next block.
-    next: BTreeMap<BufferId, BufferId>,
+    pub(super) next: BTreeMap<BufferId, BufferId>,
     /// The buffers that hold parameters, or what follows from them alone.
-    early: BTreeSet<BufferId>,
+    pub(super) early: BTreeSet<BufferId>,
     /// The symbols whose values the shapes of parameters fix.
-    fixed: BTreeSet<Name>,
-    done: Decided,
+    pub(super) fixed: BTreeSet<Name>,
+    pub(super) done: Decided,
 }
 
 impl<'g> Decider<'g> {
@@ -192,7 +192,7 @@ impl<'g> Decider<'g> {
             }
         };
         // Checks of indices name a tensor each, and are not copied.
-        let reports = self.done.kernels[step.kernels.clone()].iter().any(|k| k.reports);
+        let reports = self.done.kernels[step.kernels.clone()].iter().any(|k| k.expression.reports);
         if self.repeats.is_of_block(node) && !reports {
             self.planned.insert(node, self.done.steps.len());
         }
@@ -202,15 +202,18 @@ impl<'g> Decider<'g> {
 
     /// Adds a kernel.
     fn kernel(&mut self, node: NodeId, buffer: BufferId, anchor: Anchor, when: Option<(Dim, Dim)>) {
-        let Expression { inside, mut reads, reports } = self.expression(node, &anchor);
-        reads.remove(&buffer);
-        let once = self.done.buffers[buffer.0].role == Role::Temporary
-            && reads.is_subset(&self.early)
-            && self.symbols(&inside, reads.iter().chain([&buffer])).is_subset(&self.fixed);
+        let mut expression = self.layouts.expression(node, &anchor);
+        expression.reads.remove(&buffer);
+        let once = {
+            let touched = expression.reads.iter().chain([&buffer]).map(|id| &self.done.buffers[id.0]);
+            self.done.buffers[buffer.0].role == Role::Temporary
+                && expression.reads.is_subset(&self.early)
+                && expression.symbols(self.layouts.graph, touched).is_subset(&self.fixed)
+        };
         if once {
             self.early.insert(buffer);
         }
-        self.done.kernels.push(KernelPlan { node, buffer, when, anchor, reads, once, reports });
+        self.done.kernels.push(KernelPlan { node, buffer, when, anchor, expression, once });
     }
 
     /// Adds the kernels that store a node.
@@ -253,11 +256,11 @@ impl<'g> Decider<'g> {
                     column(&self.layouts, target.order, along, g.args(target.node)[0])
                 };
                 match found {
-                    Some(column) => Anchor::Columns { op, along, column },
-                    None => Anchor::Reduction { along },
+                    Some(column) => Anchor::Columns { column },
+                    None => Anchor::Reduction,
                 }
             }
-            Op::CumSum(along) | Op::Fused(_, along) => Anchor::Reduction { along },
+            Op::CumSum(_) | Op::Fused(..) => Anchor::Reduction,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 unreachable!("sources have no rows")
             }
@@ -371,6 +374,7 @@ impl<'g> Decider<'g> {
         let g = self.layouts.graph;
         let found = a.query.map(|query| self.layouts.inner_products(query, a.key, a.score));
         let (found, anywhere) = found.unwrap_or_default();
+        let products: BTreeSet<NodeId> = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
         let mut scores = Vec::new();
         for s in found {
             let operand = peel(g, &anywhere, s.key, s.key_axis, &s.env);
@@ -378,7 +382,10 @@ impl<'g> Decider<'g> {
             let keys = self.pack(name, operand.node, operand.key, s.depth, when.clone());
             scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys });
         }
-        let anchor = Anchor::Tiled(Tiled { attention: a, scores });
+        let width = a.width;
+        let outer: Vec<AxisId> = target.order.iter().copied().filter(|x| Some(*x) != width).collect();
+        let key_loop = key_loop(&self.layouts, &a, a.query, &outer, &products);
+        let anchor = Anchor::Tiled(Tiled { attention: a, scores, key_loop });
         self.kernel(target.node, target.id, anchor, when);
     }
 
@@ -417,226 +424,10 @@ impl<'g> Decider<'g> {
     }
 
     /// Where the state lies before the call whose value after it a buffer holds.
-    fn state_before(&self, buffer: BufferId) -> Option<BufferId> {
+    pub(super) fn state_before(&self, buffer: BufferId) -> Option<BufferId> {
         let Role::Output(k) = self.done.buffers[buffer.0].role else { return None };
         let state = self.layouts.graph.states().iter().find(|s| s.output == k)?;
         self.with_role(Role::Input(state.input))
-    }
-
-    /// The states before the call that belong to a node and to that of the block before, if they are states.
-    fn states(&self, node: NodeId) -> Option<[Option<BufferId>; 2]> {
-        let before = self.homes.get(&self.repeats.before(node)?)?;
-        Some([*before, *self.homes.get(&node)?].map(|home| self.state_before(home)))
-    }
-
-    /// Whether a node is a state as the one of the block before is.
-    fn appends_alike(&self, node: NodeId) -> bool {
-        let of = |id: BufferId| self.done.buffers[id.0].node;
-        match self.states(node) {
-            Some([None, None]) => true,
-            Some([Some(before), Some(own)]) => self.repeats.shift(of(before)) == of(own),
-            Some([Some(_), None] | [None, Some(_)]) | None => false,
-        }
-    }
-
-    /// Notes that a call appends to the state that a node is, if it does to that of the block before.
-    fn append_again(&mut self, node: NodeId) {
-        if let Some([Some(before), Some(input)]) = self.states(node)
-            && self.done.appends.iter().any(|a| a.input == before)
-        {
-            self.done.appends.push(Append { input, output: self.homes[&node] });
-        }
-    }
-
-    /// The step of a node as a copy of that of the block before; `None` where it has to be planned by itself.
-    fn copied(&mut self, node: NodeId) -> Option<Step> {
-        let before = self.repeats.before(node)?;
-        let of = *self.planned.get(&before)?;
-        let step = self.done.steps[of].clone();
-        let (from, to) = (*self.homes.get(&before)?, *self.homes.get(&node)?);
-        let alike =
-            |a: &Buffer, b: &Buffer| a.axes == b.axes && a.dtype == b.dtype && is_alike(a.role, b.role);
-        if !alike(&self.done.buffers[from.0], &self.done.buffers[to.0]) {
-            return None;
-        }
-        let block = self.repeats.block_of(before)?;
-        self.repeats.learn_names(block);
-        // Every buffer must have its counterpart before anything is made.
-        let mut next = BTreeMap::from([(from, to)]);
-        let first = self.done.buffers.len();
-        for (n, at) in step.buffers.clone().enumerate() {
-            next.insert(BufferId(at), BufferId(first + n));
-        }
-        let kernels = &self.done.kernels[step.kernels.clone()];
-        for id in kernels.iter().flat_map(|k| k.reads.iter().chain([&k.buffer])) {
-            if !next.contains_key(id) {
-                next.insert(*id, self.counterpart(*id)?);
-            }
-        }
-        let mut added = Vec::new();
-        for at in step.buffers.clone() {
-            let buffer = &self.done.buffers[at];
-            let (role, node) = (self.role_of_next(buffer)?, self.repeats.shift(buffer.node));
-            let name = self.repeats.renamed(block, &buffer.name);
-            added.push(Buffer { name, role, node, ..buffer.clone() });
-        }
-        let moved = |k: &KernelPlan| k.moved(|id| self.repeats.shift(id), |id| next[&id]);
-        let kernels: Vec<KernelPlan> = kernels.iter().map(moved).collect();
-        let at = self.done.kernels.len()..self.done.kernels.len() + kernels.len();
-        let early = kernels.iter().filter(|k| k.once).map(|k| k.buffer);
-        self.early.extend(early);
-        self.done.kernels.extend(kernels);
-        self.done.buffers.extend(added);
-        self.keep_operands(&step.buffers, &next);
-        self.next.extend(next.iter().map(|(a, b)| (*a, *b)));
-        let copy = Some(Copy { of, block, buffers: next });
-        Some(Step { node, buffer: to, kernels: at, buffers: first..self.done.buffers.len(), copy })
-    }
-
-    /// The buffer that corresponds to one of the block before.
-    fn counterpart(&self, id: BufferId) -> Option<BufferId> {
-        if let Some(next) = self.next.get(&id) {
-            return Some(*next);
-        }
-        let buffer = &self.done.buffers[id.0];
-        if self.homes.get(&buffer.node) != Some(&id) {
-            // A buffer of a node that all blocks share.
-            return (!self.repeats.is_of_block(buffer.node)).then_some(id);
-        }
-        let next = *self.homes.get(&self.repeats.shift(buffer.node))?;
-        let other = &self.done.buffers[next.0];
-        let coding = |node: NodeId| self.layouts.coding(node);
-        let alike = buffer.axes == other.axes
-            && is_alike(buffer.role, other.role)
-            && coding(buffer.node) == coding(other.node);
-        alike.then_some(next)
-    }
-
-    /// The role of the counterpart of a buffer that a kernel needs of its own.
-    fn role_of_next(&self, buffer: &Buffer) -> Option<Role> {
-        match buffer.role {
-            Role::Temporary => Some(Role::Temporary),
-            Role::Coded(_) => {
-                let next = self.repeats.shift(buffer.node);
-                let Op::Param(n) = self.layouts.graph.op(next) else { return None };
-                (self.layouts.coding(buffer.node) == self.layouts.coding(next)).then_some(Role::Coded(*n))
-            }
-            Role::Input(_) | Role::Param(_) | Role::Output(_) | Role::Loaded => None,
-        }
-    }
-
-    /// What was packed for the block before is packed for this one: kernels that come may ask for it.
-    fn keep_operands(&mut self, made: &Range<usize>, next: &BTreeMap<BufferId, BufferId>) {
-        let shift = |id: NodeId| self.repeats.shift(id);
-        let panels: Vec<(PanelsKey, Panels)> = (self.panels.iter())
-            .filter(|(_, panels)| made.contains(&panels.id.0))
-            .map(|((node, column, depth, vectors), panels)| {
-                ((shift(*node), *column, *depth, *vectors), panels.in_buffer(next[&panels.id]))
-            })
-            .collect();
-        let rows: Vec<(RowsKey, Stored)> = (self.rows.iter())
-            .filter(|(_, stored)| matches!(stored.base, Base::Buffer(id) if made.contains(&id.0)))
-            .map(|((node, rows, depth), stored)| {
-                ((shift(*node), rows.clone(), *depth), stored.in_buffer(&|id| next[&id]))
-            })
-            .collect();
-        self.panels.extend(panels);
-        self.rows.extend(rows);
-    }
-
-    /// What a kernel around an anchor computes and reads.
-    fn expression(&self, node: NodeId, anchor: &Anchor) -> Expression {
-        let (g, defined) = (self.layouts.graph, self.layouts.defined);
-        let mut out = Expression::default();
-        let mut roots = vec![node];
-        // An attention that the kernel computes, wherever else it is stored.
-        let mut own = None;
-        // Products whose operands are read from elsewhere than where their values are stored, with those that are not.
-        let mut products: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
-        let buffer = |stored: &Stored| match stored.base {
-            Base::Buffer(id) => Some(id),
-            Base::Scratch(_) | Base::Status => None,
-        };
-        match anchor {
-            Anchor::Append(part) => roots = vec![part.node],
-            Anchor::Gemm(gemm) => {
-                let c = &gemm.contraction;
-                out.reads.insert(gemm.panels.id);
-                let left = match &gemm.left {
-                    Left::InPlace(_) => vec![c.left],
-                    Left::Rows(stored) => {
-                        out.reads.extend(buffer(stored));
-                        Vec::new()
-                    }
-                };
-                products.insert(c.node, left);
-            }
-            Anchor::Tiled(tiled) => {
-                own = Some(tiled.attention.node);
-                out.reads.extend(tiled.scores.iter().map(|s| s.keys.id));
-                products.extend(tiled.scores.iter().map(|s| (s.product, vec![s.query])));
-            }
-            Anchor::Merge(split) => {
-                products.insert(split.attention.node, Vec::new());
-                out.reads.insert(split.parts.id);
-            }
-            Anchor::SplitKv(split) => {
-                own = Some(split.attention.node);
-                roots = vec![split.attention.node];
-            }
-            Anchor::Map | Anchor::Rows { .. } | Anchor::Reduction { .. } => {}
-            Anchor::Columns { .. } | Anchor::Pack(_) => {}
-        }
-        let mut seen = BTreeSet::new();
-        while let Some(id) = roots.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            if let Some(operands) = products.get(&id) {
-                out.inside.insert(id);
-                roots.extend(operands);
-                continue;
-            }
-            match self.layouts.stored.get(&id).filter(|_| own != Some(id)) {
-                Some(stored) => {
-                    out.reads.extend(buffer(stored));
-                    // What is stored without having been looked at is looked at by its readers.
-                    if defined.may_report(id) && !defined.is_settled(g, id) {
-                        out.reports = true;
-                        roots.extend(g.args(id));
-                    }
-                }
-                None => {
-                    out.inside.insert(id);
-                    out.reports |= defined.is_open_view(id);
-                    roots.extend(g.args(id));
-                }
-            }
-        }
-        out
-    }
-
-    /// The symbols whose values a kernel needs that computes these nodes and reads and writes these buffers.
-    fn symbols<'b>(
-        &self,
-        inside: &BTreeSet<NodeId>,
-        buffers: impl Iterator<Item = &'b BufferId>,
-    ) -> BTreeSet<Name> {
-        let g = self.layouts.graph;
-        let shapes = buffers.flat_map(|id| &self.done.buffers[id.0].shape);
-        let mut out: BTreeSet<Name> = shapes.flat_map(Dim::symbols).collect();
-        for id in inside {
-            out.extend(g.node(*id).axes.iter().flat_map(|a| g.extent(a).symbols()));
-            match g.op(*id) {
-                Op::Extent(dim) => out.extend(dim.symbols()),
-                Op::Reduce(_, axis) | Op::At(axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
-                    out.extend(g.extent(*axis).symbols());
-                }
-                Op::Concat(_, parts) => out.extend(parts.iter().flat_map(|a| g.extent(*a).symbols())),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Map(_) => {}
-            }
-        }
-        out
     }
 }
 
@@ -644,19 +435,4 @@ impl<'g> Decider<'g> {
 fn fixed_symbols(g: &Graph) -> BTreeSet<Name> {
     let shapes = g.params().iter().flat_map(|port| g.shape(&port.axes));
     shapes.flat_map(|extent| extent.symbols()).chain([Name::from(LANES)]).collect()
-}
-
-/// What a kernel computes and reads.
-#[derive(Default)]
-struct Expression {
-    /// The nodes that it computes.
-    inside: BTreeSet<NodeId>,
-    reads: BTreeSet<BufferId>,
-    /// Whether it may have to report an index outside its axis.
-    reports: bool,
-}
-
-/// Whether two buffers are for the same.
-fn is_alike(a: Role, b: Role) -> bool {
-    std::mem::discriminant(&a) == std::mem::discriminant(&b)
 }

@@ -1,57 +1,70 @@
-//! Tile ranges: for which keys a mask made of index comparisons holds, for a whole tile of rows at once.
+//! The keys that a row visits: what a mask made of comparisons of indices says of them before anything runs.
 //!
-//! Only conditions that are linear in the key are understood. What is not understood masks nothing here: a tile of scores
-//! looks whether any, or all, of its keys are kept before it is computed.
+//! Only conditions that are linear in the key and in the row are understood. What is not understood excludes nothing here: a
+//! probe looks at each tile of scores before it is computed.
 
-use crate::index::{Env, LANE, Ranges};
-use salient_ir::{Const, Dim, Graph, MapOp, NodeId, Op};
+use crate::dims::{n, var};
+use crate::index::{Bound, Env, LANE, Ranges};
+use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op};
+use std::collections::BTreeMap;
 
-/// What is known of the keys of a tile of rows.
-#[derive(Debug, Default)]
+/// The keys that a row may keep: polynomials of the places of the row and of the axes around it, see [`place`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyRange {
-    /// The mask around the scores, if there is one.
-    pub(crate) mask: Option<Mask>,
-    /// No key at or after any of these is kept by any row of the tile.
-    pub(crate) ends: Vec<Dim>,
-    /// No key before any of these is kept by any row of the tile.
+    /// No key before any of these is kept.
     pub(crate) begins: Vec<Dim>,
-    /// Every key before all of these (and not before those of `all_begins`) is kept by every row of the tile.
-    pub(crate) all_ends: Vec<Dim>,
-    /// See `all_ends`.
+    /// No key at or after any of these is kept.
+    pub(crate) ends: Vec<Dim>,
+}
+
+/// The keys of a tile of rows.
+#[derive(Debug, Default)]
+pub(crate) struct TileRange {
+    /// No key before any of these is kept by any row.
+    pub(crate) begins: Vec<Dim>,
+    /// No key at or after any of these is kept by any row.
+    pub(crate) ends: Vec<Dim>,
+    /// Every key at or after all of these, and before all of `all_ends`, is kept by every row, where the bounds say all there
+    /// is to say of the mask.
     pub(crate) all_begins: Vec<Dim>,
+    /// See `all_begins`.
+    pub(crate) all_ends: Vec<Dim>,
 }
 
-/// A choice between scores and the score of a key that is masked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mask {
-    /// Where it holds the key is kept.
-    pub(crate) condition: NodeId,
-    /// The scores of keys that are kept.
-    pub(crate) unmasked: NodeId,
-    /// Whether the bounds say all there is to say of it. Otherwise a tile has to look.
-    pub(crate) understood: bool,
+/// The rows of a tile: the variable that stands for the row, the first, and one past the last.
+#[derive(Clone, Copy)]
+pub(crate) struct RowSpan<'t> {
+    pub(crate) variable: &'t str,
+    pub(crate) first: &'t Dim,
+    pub(crate) last: &'t Dim,
 }
 
-/// The range of keys that `score`, which is `masked` for a key that is masked, keeps for rows `first..last`, where the
-/// variable `row` stands for the row.
+/// The symbol for a place along an axis in a plan, where there are no loops yet.
+pub(crate) fn place(axis: AxisId) -> String {
+    format!("%{}", axis.index())
+}
+
+/// Each of these axes at any place, and the key as the lane.
+pub(crate) fn places(g: &Graph, axes: impl IntoIterator<Item = AxisId>, key: AxisId) -> (Env, Ranges) {
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for axis in axes {
+        ranges.insert(&place(axis), g.extent(axis));
+        env.insert(axis, Bound::Poly(var(&place(axis))));
+    }
+    ranges.insert(LANE, g.extent(key));
+    env.insert(key, Bound::Poly(var(LANE)));
+    (env, ranges)
+}
+
+/// What a condition says of the key, for a row at any place along `rows`, and whether that is all that it says.
 pub(crate) fn key_range(
     g: &Graph,
-    ranges: &Ranges,
-    (score, masked): (NodeId, f32),
-    env: &Env,
-    row: &str,
-    (first, last): (&Dim, &Dim),
-) -> KeyRange {
-    let mut out = KeyRange::default();
-    if g.op(score) != &Op::Map(MapOp::Select) {
-        return out;
-    }
-    let args = g.args(score);
-    if g.op(args[2]) != &Op::Const(Const::f32(masked)) {
-        return out;
-    }
-    let mut understood = true;
-    let mut conditions = vec![args[0]];
+    (env, ranges): &(Env, Ranges),
+    condition: NodeId,
+    rows: Option<AxisId>,
+) -> (KeyRange, bool) {
+    let (mut out, mut understood) = (KeyRange::default(), true);
+    let mut conditions = vec![condition];
     while let Some(id) = conditions.pop() {
         let (args, op) = (g.args(id), g.op(id));
         if *op == Op::Map(MapOp::And) {
@@ -64,39 +77,65 @@ pub(crate) fn key_range(
             continue;
         }
         let sides = ranges.evaluate(g, args[0], env).zip(ranges.evaluate(g, args[1], env));
-        let bounded = sides.and_then(|(a, b)| bound(&(&b - &a), strict, row, first, last, &mut out));
+        let bounded = sides.and_then(|(a, b)| out.add(&(&b - &a), strict, rows));
         understood &= bounded.is_some();
     }
-    out.mask = Some(Mask { condition: args[0], unmasked: args[1], understood });
-    out
+    (out, understood)
 }
 
-/// Adds what `d >= 0` (or `d > 0`) says of the key.
-fn bound(d: &Dim, strict: bool, row: &str, first: &Dim, last: &Dim, out: &mut KeyRange) -> Option<()> {
-    let (slope, rest) = d.linear_in(LANE)?;
-    let (in_row, _) = rest.linear_in(row)?;
-    let in_row = in_row.as_constant()?;
-    let at = |r: &Dim| {
-        let (slope, rest) = rest.linear_in(row).expect("just seen");
-        &(&slope * r) + &rest
-    };
-    let end = last - &Dim::constant(1);
-    // The greatest and the least of `rest` over the rows of the tile.
-    let (most, least) = if in_row >= 0 { (at(&end), at(first)) } else { (at(first), at(&end)) };
-    let open = Dim::constant(i64::from(!strict));
-    match slope.as_constant()? {
-        // rest - j >= 0: j < rest + 1.
-        -1 => {
-            out.ends.push(&most + &open);
-            out.all_ends.push(&least + &open);
+impl KeyRange {
+    /// Adds what `d >= 0` (or `d > 0`) says of the key.
+    fn add(&mut self, d: &Dim, strict: bool, rows: Option<AxisId>) -> Option<()> {
+        let (slope, rest) = d.linear_in(LANE)?;
+        if let Some(rows) = rows {
+            rest.linear_in(&place(rows))?.0.as_constant()?;
         }
-        // rest + j >= 0: j >= -rest.
-        1 => {
-            let begin = |rest: &Dim| &(&Dim::constant(1) - &open) - rest;
-            out.begins.push(begin(&most));
-            out.all_begins.push(begin(&least));
+        let open = n(i64::from(!strict));
+        match slope.as_constant()? {
+            // rest - j >= 0: j < rest + 1.
+            -1 => self.ends.push(&rest + &open),
+            // rest + j >= 0: j >= -rest.
+            1 => self.begins.push(&(&n(1) - &open) - &rest),
+            _ => return None,
         }
-        _ => return None,
+        Some(())
     }
-    Some(())
+
+    /// The bounds where axes stand for what `env` says.
+    pub(crate) fn at(&self, env: &Env) -> KeyRange {
+        let with: BTreeMap<Name, Dim> = (env.iter())
+            .filter_map(|(axis, bound)| match bound {
+                Bound::Poly(d) => Some((Name::from(place(*axis)), d.clone())),
+                Bound::Loose(_) | Bound::Vector(_) => None,
+            })
+            .collect();
+        let each = |of: &[Dim]| of.iter().map(|d| d.substitute(&with)).collect();
+        KeyRange { begins: each(&self.begins), ends: each(&self.ends) }
+    }
+
+    /// The bounds for the rows of a tile, axes standing for what `env` says.
+    pub(crate) fn of_tile(&self, env: &Env, rows: RowSpan<'_>) -> TileRange {
+        let KeyRange { begins, ends } = self.at(env);
+        let mut out = TileRange::default();
+        for (least, most) in begins.iter().map(|d| rows.extremes(d)) {
+            out.begins.push(least);
+            out.all_begins.push(most);
+        }
+        for (least, most) in ends.iter().map(|d| rows.extremes(d)) {
+            out.ends.push(most);
+            out.all_ends.push(least);
+        }
+        out
+    }
+}
+
+impl RowSpan<'_> {
+    /// The least and the greatest value over the rows of a polynomial that is linear in the row.
+    fn extremes(&self, d: &Dim) -> (Dim, Dim) {
+        let (slope, rest) = d.linear_in(self.variable).expect("bounds are linear in the row");
+        let at = |row: &Dim| &(&slope * row) + &rest;
+        let (first, last) = (at(self.first), at(&(self.last - &n(1))));
+        let grows = slope.as_constant().expect("bounds change by a number from row to row") >= 0;
+        if grows { (first, last) } else { (last, first) }
+    }
 }

@@ -34,6 +34,14 @@ impl Stored {
 }
 
 impl Stored {
+    /// The buffer, if it lies in one.
+    pub(crate) fn buffer(&self) -> Option<BufferId> {
+        match self.base {
+            Base::Buffer(id) => Some(id),
+            Base::Scratch(_) | Base::Status => None,
+        }
+    }
+
     /// The same in another buffer.
     pub(crate) fn in_buffer(&self, buffer: &impl Fn(BufferId) -> BufferId) -> Stored {
         let base = match self.base {

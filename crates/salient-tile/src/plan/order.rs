@@ -3,9 +3,9 @@
 //! Products of one left operand (queries, keys and values of an attention) read it block of rows by block of rows together,
 //! while it is in the cache, and threads have one job to begin and to end where there were several: horizontal fusion.
 
-use super::{Anchor, Gemm, KernelPlan, Left};
+use super::{Anchor, Gemm, KernelPlan};
 use crate::plan::contraction::{outer_axes, rows_of};
-use crate::program::kernel::{Base, Buffer, BufferId, Role};
+use crate::program::kernel::{Buffer, BufferId, Role};
 use salient_ir::{Dim, Graph};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) fn order(
 ) -> (Vec<Vec<usize>>, usize) {
     let (once, every): (Vec<usize>, Vec<usize>) = (0..kernels.len()).partition(|at| kernels[*at].once);
     let loaded: BTreeSet<BufferId> = once.iter().map(|at| kernels[*at].buffer).collect();
-    for id in every.iter().flat_map(|at| kernels[*at].reads.intersection(&loaded)) {
+    for id in every.iter().flat_map(|at| kernels[*at].reads().intersection(&loaded)) {
         buffers[id.0].role = Role::Loaded;
     }
     let loads = once.len();
@@ -60,15 +60,9 @@ fn joint(g: &Graph, buffers: &[Buffer], kernels: &[KernelPlan], order: &[usize])
 }
 
 /// The rows that the items of a product go through, where others may share them: the buffer, and how many there are.
-fn shared_rows(g: &Graph, buffers: &[Buffer], kernel: &KernelPlan) -> Option<(BufferId, Dim)> {
+pub(crate) fn shared_rows(g: &Graph, buffers: &[Buffer], kernel: &KernelPlan) -> Option<(BufferId, Dim)> {
     let Anchor::Gemm(Gemm { contraction, left, .. }) = &kernel.anchor else { return None };
-    let buffer = match left {
-        Left::InPlace(id) => *id,
-        Left::Rows(stored) => match stored.base {
-            Base::Buffer(id) => id,
-            Base::Scratch(_) | Base::Status => return None,
-        },
-    };
+    let buffer = left.buffer()?;
     let alone = outer_axes(contraction, &buffers[kernel.buffer.0].axes).is_empty();
     alone.then(|| (buffer, rows_of(g, contraction)))
 }
@@ -77,8 +71,8 @@ fn shared_rows(g: &Graph, buffers: &[Buffer], kernel: &KernelPlan) -> Option<(Bu
 fn may_move(kernels: &[KernelPlan], order: &[usize], before: Range<usize>, at: usize) -> bool {
     let kernel = &kernels[order[at]];
     order[before].iter().map(|other| &kernels[*other]).all(|other| {
-        !kernel.reads.contains(&other.buffer)
+        !kernel.reads().contains(&other.buffer)
             && kernel.buffer != other.buffer
-            && !other.reads.contains(&kernel.buffer)
+            && !other.reads().contains(&kernel.buffer)
     })
 }

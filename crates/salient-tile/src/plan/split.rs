@@ -4,6 +4,7 @@ use crate::dims::{ceil_div, n, var};
 use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::{Attention, Scores};
+use crate::plan::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::program::kernel::{Base, BufferId};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 
@@ -98,6 +99,7 @@ pub(crate) struct SplitKv {
     pub(crate) group: Option<Group>,
     /// The state of each row after each part of the keys.
     pub(crate) parts: Parts,
+    pub(crate) key_loop: KeyLoop,
 }
 
 impl SplitKv {
@@ -108,7 +110,8 @@ impl SplitKv {
         buffer: &impl Fn(BufferId) -> BufferId,
     ) -> SplitKv {
         let parts = Parts { id: buffer(self.parts.id), ..self.parts.clone() };
-        SplitKv { attention: self.attention.moved(node), group: self.group.clone(), parts }
+        let (attention, key_loop) = (self.attention.moved(node), self.key_loop.moved(node));
+        SplitKv { attention, group: self.group.clone(), parts, key_loop }
     }
 }
 
@@ -166,8 +169,13 @@ pub(crate) fn split(
     let count = ceil_div(g.extent(a.key), &n(tiling.few_part));
     let mut shape = g.shape(&held);
     shape.extend([rows.clone(), count.clone(), size.clone()]);
-    let parts = Parts { id, held, query, rows, count, size };
-    Some((SplitKv { attention: a.clone(), group, parts }, shape))
+    let parts = Parts { id, held: held.clone(), query, rows, count, size };
+    let products = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
+    let tile_rows = group.as_ref().map_or(query, |group| group.axis);
+    let key_loop = key_loop(layouts, a, Some(tile_rows), &held, &products);
+    // Both were found to be rows in memory, heads that share them taken together.
+    let key_loop = KeyLoop { values: ValueForm::InPlace, ..key_loop };
+    Some((SplitKv { attention: a.clone(), group, parts, key_loop }, shape))
 }
 
 /// The parts in memory: for each position of the held axes and each row, part by part.

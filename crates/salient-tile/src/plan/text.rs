@@ -3,17 +3,21 @@
 //! The first word of a line is the anchor of the kernel: `map`, `rows`, `columns`, `gemm`, `attention`, `append`, `pack`. The
 //! axes of a value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
 //! read: `~packed` in panels, `~prepacked` in panels that are made once, when the parameters are bound, `~codes4` and `~codes8`
-//! in blocks of so many bits, `~rows` stored row by row for the product; without one it is read where it lies. Equal blocks are
-//! shown once.
+//! in blocks of so many bits, `~rows` stored row by row for the product, `~tile` packed tile by tile of an attention; without one
+//! it is read where it lies. Equal blocks are shown once.
+
+mod blocks;
 
 use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
 use crate::dims::{n, var};
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::index::{Bound, Env, Ranges};
 use crate::plan::attention::Attention;
 use crate::plan::contraction::sum_of_products;
-use crate::plan::key_range::key_range;
+use crate::plan::key_loop::{KeyLoop, ValueForm};
+use crate::plan::key_range::KeyRange;
 use crate::plan::split::SplitKv;
 use crate::program::kernel::{BufferId, Role};
+use blocks::{Part, parts, states};
 use salient_ir::quantised::Bits;
 use salient_ir::text::{Expressions, Leaves, Line};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
@@ -54,147 +58,6 @@ fn indented(text: &str, depth: usize) -> String {
     text.lines().map(|line| format!("{}{line}\n", "    ".repeat(depth))).collect()
 }
 
-/// A part of the text.
-enum Part {
-    Step(String),
-    /// Equal blocks, from the first to behind the last, of so many; or what they do otherwise than an earlier block.
-    Blocks {
-        range: (usize, usize),
-        of: usize,
-        unlike: Option<usize>,
-        text: String,
-    },
-}
-
-/// A step of a block.
-struct BlockStep {
-    /// The position of its node in the block.
-    at: usize,
-    text: String,
-    /// The text with nodes by their positions: the same for equal steps of equal blocks.
-    form: String,
-}
-
-/// The steps as text, with those of equal blocks once.
-fn parts(plan: &Plan<'_>, steps: &[(NodeId, String)], labels: &Labels) -> Vec<Part> {
-    let blocks = blocks(plan);
-    let in_blocks = steps_of_blocks(plan, steps, &blocks, labels);
-    let mut out = Vec::new();
-    let mut shown = BTreeSet::new();
-    // The blocks that begin what is shown of a chain.
-    let mut firsts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (node, text) in steps {
-        let Some(&(chain, block)) = blocks.get(node) else {
-            out.push(Part::Step(text.clone()));
-            continue;
-        };
-        if !shown.insert((chain, block)) {
-            continue;
-        }
-        let own = &in_blocks[&(chain, block)];
-        let forms = |steps: &[BlockStep]| steps.iter().map(|s| (s.at, s.form.clone())).collect::<Vec<_>>();
-        let mut end = block + 1;
-        while in_blocks.get(&(chain, end)).is_some_and(|other| forms(other) == forms(own)) {
-            shown.insert((chain, end));
-            end += 1;
-        }
-        // Blocks at the ends of a chain may differ from others in a few steps: then these alone are shown.
-        let earlier = firsts.entry(chain).or_default();
-        let unlike = |first: &usize| {
-            let known = &in_blocks[&(chain, *first)];
-            let is_unlike = |s: &&BlockStep| !known.iter().any(|f| f.at == s.at && f.form == s.form);
-            let unlike: Vec<&BlockStep> = own.iter().filter(is_unlike).collect();
-            (known.len() == own.len() && 2 * unlike.len() <= own.len()).then_some((*first, unlike))
-        };
-        let nearest = earlier.iter().filter_map(unlike).min_by_key(|(_, unlike)| unlike.len());
-        earlier.push(block);
-        let text = |steps: &mut dyn Iterator<Item = &BlockStep>| steps.map(|s| s.text.as_str()).collect();
-        let (unlike, text) = match nearest {
-            Some((first, unlike)) => (Some(first), text(&mut unlike.into_iter())),
-            None => (None, text(&mut own.iter())),
-        };
-        let of = plan.options.chains[chain].len();
-        out.push(Part::Blocks { range: (block, end), of, unlike, text });
-    }
-    out
-}
-
-/// The steps of each block of each chain.
-fn steps_of_blocks(
-    plan: &Plan<'_>,
-    steps: &[(NodeId, String)],
-    blocks: &BTreeMap<NodeId, (usize, usize)>,
-    labels: &Labels,
-) -> BTreeMap<(usize, usize), Vec<BlockStep>> {
-    let mut out: BTreeMap<(usize, usize), Vec<BlockStep>> = BTreeMap::new();
-    let mut forms: BTreeMap<(usize, usize), BTreeMap<NodeId, String>> = BTreeMap::new();
-    for (node, text) in steps {
-        let Some(place @ (chain, block)) = blocks.get(node).copied() else { continue };
-        let all = &plan.options.chains[chain];
-        let forms = forms.entry(place).or_insert_with(|| {
-            let of = |nodes: &[NodeId], mark: &str| {
-                nodes.iter().enumerate().map(|(at, id)| (*id, format!("{mark}{at}"))).collect::<Vec<_>>()
-            };
-            // A kernel may name what the block before gives, too.
-            let before = block.checked_sub(1).map_or_else(Vec::new, |before| of(&all[before], "before@"));
-            let names = before.into_iter().chain(of(&all[block], "@"));
-            let expressions = expressions(plan).renamed(names);
-            let is_own = |id: NodeId| blocks.get(&id) == Some(&place);
-            Printer { plan, labels, expressions }.steps(is_own).into_iter().collect()
-        });
-        let at = all[block].iter().position(|id| id == node).unwrap_or(usize::MAX);
-        let form = forms.get(node).cloned().unwrap_or_default();
-        out.entry(place).or_default().push(BlockStep { at, text: text.clone(), form });
-    }
-    out
-}
-
-/// The nodes that belong to one block alone, each with its chain and its block.
-fn blocks(plan: &Plan<'_>) -> BTreeMap<NodeId, (usize, usize)> {
-    let mut out = BTreeMap::new();
-    for (chain, all) in plan.options.chains.iter().enumerate() {
-        let [first, second, ..] = all.as_slice() else { continue };
-        let of_first: BTreeSet<NodeId> = first.iter().copied().collect();
-        // What blocks share belongs to none, and what one reads of the one before belongs to that.
-        let is_own = |at: usize| !of_first.contains(&second[at]);
-        for (block, nodes) in all.iter().enumerate() {
-            let own = nodes.iter().enumerate().filter(|(at, _)| is_own(*at));
-            out.extend(own.map(|(_, id)| (*id, (chain, block))));
-        }
-    }
-    out
-}
-
-/// The states, those of equal blocks on one line.
-fn states(expressions: &Expressions<'_>) -> Vec<String> {
-    let mut groups: Vec<(String, Vec<usize>, String)> = Vec::new();
-    for (path, ty) in expressions.states() {
-        let mut parts: Vec<&str> = path.split('.').collect();
-        // The first number is that of the block.
-        let at = parts.iter().position(|part| part.parse::<usize>().is_ok());
-        let number = at.and_then(|at| parts[at].parse::<usize>().ok());
-        if let Some(at) = at {
-            parts[at] = "{}";
-        }
-        let stem = parts.join(".");
-        match groups.iter_mut().find(|(known, numbers, of)| {
-            *known == stem && *of == ty && numbers.last().map(|n| n + 1) == number
-        }) {
-            Some((_, numbers, _)) => numbers.extend(number),
-            None => groups.push((stem, number.into_iter().collect(), ty)),
-        }
-    }
-    let line = |(stem, numbers, ty): (String, Vec<usize>, String)| {
-        let range = match numbers.as_slice() {
-            [] => String::new(),
-            [one] => one.to_string(),
-            [first, .., last] => format!("{{{first} .. {}}}", last + 1),
-        };
-        format!("state {}: {ty}", stem.replace("{}", &range))
-    };
-    groups.into_iter().map(line).collect()
-}
-
 /// The labels at what is stored: one of the factors of a sum of products belongs to the operand.
 fn without_products(plan: &Plan<'_>, labels: &Labels) -> Labels {
     let g = &plan.graph;
@@ -219,6 +82,11 @@ fn expressions<'p>(plan: &'p Plan<'_>) -> Expressions<'p> {
         (is_free && named.insert(step.node)).then(|| (step.node, buffer.name.clone()))
     });
     expressions.renamed(outputs.collect::<Vec<_>>().into_iter())
+}
+
+/// What is stored is written by its name.
+fn leaves(stored: &BTreeSet<NodeId>) -> Leaves {
+    Leaves { stored: stored.clone(), ..Leaves::default() }
 }
 
 struct Printer<'p, 'g> {
@@ -258,12 +126,12 @@ impl Printer<'_, '_> {
                 Anchor::Pack(pack) => {
                     let mut axes = pack.panels.outer().to_vec();
                     axes.extend([pack.column, pack.depth]);
-                    let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+                    let leaves = leaves(stored);
                     let form = format!("{}~{}", self.below_views(k.node), self.form_of(k.buffer));
                     self.kernel(&mut out, "pack", k, (&form, &axes), &leaves, "");
                 }
                 Anchor::Map if k.buffer != step.buffer => {
-                    let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+                    let leaves = leaves(stored);
                     let form = format!("{}~rows", self.below_views(k.node));
                     let axes = &self.plan.buffers[k.buffer.0].axes;
                     self.kernel(&mut out, "map", k, (&form, axes), &leaves, "");
@@ -276,7 +144,7 @@ impl Printer<'_, '_> {
                 Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
                 Anchor::Append(part) => {
-                    let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+                    let leaves = leaves(stored);
                     let state = self.plan.appends.iter().find(|a| a.output == k.buffer);
                     let state = state.and_then(|a| self.expressions.name(self.plan.buffers[a.input.0].node));
                     let state = state.unwrap_or("");
@@ -284,7 +152,7 @@ impl Printer<'_, '_> {
                     write_kernel(&mut out, "append", &format!(" behind {state}"), &lines, "");
                 }
                 Anchor::Map => self.plain(&mut out, "map", k, stored),
-                Anchor::Rows { .. } | Anchor::Reduction { .. } => self.plain(&mut out, "rows", k, stored),
+                Anchor::Rows { .. } | Anchor::Reduction => self.plain(&mut out, "rows", k, stored),
                 Anchor::Columns { .. } => self.plain(&mut out, "columns", k, stored),
             }
         }
@@ -301,7 +169,7 @@ impl Printer<'_, '_> {
     }
 
     fn plain(&self, out: &mut String, word: &str, k: &KernelPlan, stored: &BTreeSet<NodeId>) {
-        let leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        let leaves = leaves(stored);
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, word, k, (self.name(k), axes), &leaves, "");
     }
@@ -321,7 +189,7 @@ impl Printer<'_, '_> {
     }
 
     fn gemm(&self, out: &mut String, k: &KernelPlan, gemm: &Gemm, stored: &BTreeSet<NodeId>) {
-        let mut leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        let mut leaves = leaves(stored);
         leaves.stored.remove(&gemm.contraction.node);
         leaves.forms.insert(gemm.contraction.right, self.form_of(gemm.panels.id));
         if let Left::Rows(_) = gemm.left {
@@ -333,9 +201,12 @@ impl Printer<'_, '_> {
 
     fn tiled(&self, out: &mut String, k: &KernelPlan, tiled: &Tiled, stored: &BTreeSet<NodeId>) {
         let a = &tiled.attention;
-        let mut leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        let mut leaves = leaves(stored);
         leaves.stored.remove(&a.node);
         leaves.lines.insert(a.score);
+        if let (Some(value), ValueForm::PackedPerTile) = (a.value, tiled.key_loop.values) {
+            leaves.forms.insert(value, "tile".to_owned());
+        }
         for scores in &tiled.scores {
             leaves.forms.insert(scores.key, self.form_of(scores.keys.id));
         }
@@ -343,22 +214,22 @@ impl Printer<'_, '_> {
             let limit = n(self.plan.options.tiling.few_rows + 1);
             format!(", split_kv where {rows} < {limit}")
         });
-        let head = format!(" over {}{}", self.keys(a), when.unwrap_or_default());
+        let head = format!(" over {}{}", self.keys(a, &tiled.key_loop), when.unwrap_or_default());
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &head);
     }
 
     fn split(&self, out: &mut String, k: &KernelPlan, split: &SplitKv, stored: &BTreeSet<NodeId>) {
-        let mut leaves = Leaves { stored: stored.clone(), ..Leaves::default() };
+        let mut leaves = leaves(stored);
         leaves.stored.remove(&split.attention.node);
         leaves.lines.insert(split.attention.score);
-        let head = format!(" over {}, split_kv", self.keys(&split.attention));
+        let head = format!(" over {}, split_kv", self.keys(&split.attention, &split.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &head);
     }
 
     /// The keys that a row visits, and the axis of the rows.
-    fn keys(&self, a: &Attention) -> String {
+    fn keys(&self, a: &Attention, of: &KeyLoop) -> String {
         let g = &self.plan.graph;
         let name = |axis: AxisId| self.expressions.axis(axis);
         let (mut env, mut ranges) = (Env::new(), Ranges::default());
@@ -366,18 +237,7 @@ impl Printer<'_, '_> {
             ranges.insert(&name(axis), g.extent(axis));
             env.insert(axis, Bound::Poly(var(&name(axis))));
         }
-        env.insert(a.key, Bound::Poly(var(LANE)));
-        ranges.insert(LANE, g.extent(a.key));
-        let row = a.query.map_or_else(|| "row".to_owned(), name);
-        let (first, last) = (var(&row), &var(&row) + &n(1));
-        let range = key_range(g, &ranges, (a.score, a.masked), &env, &row, (&first, &last));
-        let looks =
-            range.mask.filter(|mask| self.plan.defined.may_report(mask.condition) || !mask.understood);
-        let range = if looks.is_some_and(|mask| self.plan.defined.may_report(mask.condition)) {
-            Default::default()
-        } else {
-            range
-        };
+        let KeyRange { begins, ends } = of.range.at(&env);
         let list = |word: &str, first: Dim, others: &[Dim]| match others {
             [] => first.to_string(),
             _ => {
@@ -385,35 +245,27 @@ impl Printer<'_, '_> {
                 format!("{word}({})", all.join(", "))
             }
         };
-        let begin = list("max", n(0), &range.begins);
+        let begin = list("max", n(0), &begins);
         // An end that no row takes further than the axis says all.
         let extent = g.extent(a.key);
-        let end = match range.ends.as_slice() {
+        let end = match ends.as_slice() {
             [end] if ranges.nonnegative(&(extent - end)) => end.to_string(),
             ends => list("min", extent.clone(), ends),
         };
         let mut out = format!("{} in {begin} .. {end}", name(a.key));
-        if looks.is_some() {
+        if of.mask.as_ref().is_some_and(|mask| mask.probe.is_some()) {
             out.push_str(" that a probe of the mask keeps");
         }
-        if a.query.is_some() {
-            let _ = write!(out, ", rows {row}");
+        if let Some(query) = a.query {
+            let _ = write!(out, ", rows {}", name(query));
         }
         out
     }
 
     /// What a kernel has in it that has a name: norms and activations, a residual.
     fn comment(&self, k: &KernelPlan, stored: &BTreeSet<NodeId>) -> String {
-        let g = &self.plan.graph;
         let mut words: Vec<&str> = Vec::new();
-        let (mut seen, mut stack) = (BTreeSet::new(), vec![k.node]);
-        while let Some(id) = stack.pop() {
-            if stored.contains(&id) || !seen.insert(id) {
-                continue;
-            }
-            stack.extend(g.args(id));
-        }
-        for id in &seen {
+        for id in &k.expression.computes {
             if let Some(label) = self.labels.get(id).filter(|label| !words.contains(label)) {
                 words.push(label);
             }

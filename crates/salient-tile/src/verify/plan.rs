@@ -3,9 +3,14 @@
 
 use super::{Fault, Faults};
 use crate::dims::n;
-use crate::plan::{Anchor, Gemm, KernelPlan, Left, Plan};
-use crate::program::kernel::{Base, Buffer, BufferId, Role};
-use salient_ir::{AxisId, AxisSet, Dim, Op};
+use crate::plan::attention::Attention;
+use crate::plan::contraction::sum_of_products;
+use crate::plan::key_loop::{KeyLoop, masked};
+use crate::plan::key_range::{KeyRange, key_range, places};
+use crate::plan::order::shared_rows;
+use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
+use crate::program::kernel::{Buffer, BufferId, Role};
+use salient_ir::{AxisId, AxisSet, Dim, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The faults of a plan.
@@ -30,7 +35,7 @@ fn name<'p>(plan: &'p Plan<'_>, id: BufferId) -> &'p str {
 fn numbers(plan: &Plan<'_>, faults: &mut Faults) {
     let count = plan.kernels.len();
     for k in &plan.kernels {
-        for id in k.reads.iter().chain([&k.buffer]) {
+        for id in k.reads().iter().chain([&k.buffer]) {
             faults.unless(id.0 < plan.buffers.len(), "plan", || format!("there is no buffer {}", id.0));
         }
     }
@@ -90,7 +95,7 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
             faults.unless(!is_given(&plan.buffers[k.buffer.0]), own, || {
                 "a kernel stores what is given".to_owned()
             });
-            for id in &k.reads {
+            for id in k.reads() {
                 let is_there = is_given(&plan.buffers[id.0])
                     || stored.get(id).is_some_and(|stores| stores.covers(k.when.as_ref()));
                 faults.unless(is_there, own, || {
@@ -99,7 +104,8 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
             }
         }
         if kernels.len() > 1 {
-            let rows: Vec<Option<(BufferId, Dim)>> = kernels.iter().map(|k| rows_of(plan, k)).collect();
+            let of = |k: &&KernelPlan| shared_rows(&plan.graph, &plan.buffers, k);
+            let rows: Vec<Option<(BufferId, Dim)>> = kernels.iter().map(of).collect();
             let own = name(plan, kernels[0].buffer);
             let same = rows[0].is_some() && rows.iter().all(|r| *r == rows[0]);
             faults.unless(same, own, || "kernels that run as one go through different rows".to_owned());
@@ -119,19 +125,6 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
     }
 }
 
-/// The rows that a product goes through.
-fn rows_of(plan: &Plan<'_>, k: &KernelPlan) -> Option<(BufferId, Dim)> {
-    let Anchor::Gemm(Gemm { contraction, left, .. }) = &k.anchor else { return None };
-    let buffer = match left {
-        Left::InPlace(id) => *id,
-        Left::Rows(stored) => match stored.base {
-            Base::Buffer(id) => id,
-            Base::Scratch(_) | Base::Status => return None,
-        },
-    };
-    Some((buffer, crate::plan::contraction::rows_of(&plan.graph, contraction)))
-}
-
 /// What runs when the parameters are bound follows from them alone, and is no result.
 fn once(plan: &Plan<'_>, faults: &mut Faults) {
     let mut early: BTreeSet<BufferId> = BTreeSet::new();
@@ -146,7 +139,7 @@ fn once(plan: &Plan<'_>, faults: &mut Faults) {
             }
             let is_known =
                 |id: &BufferId| early.contains(id) || matches!(plan.buffers[id.0].role, Role::Param(_));
-            faults.unless(k.reads.iter().all(is_known), own, || {
+            faults.unless(k.reads().iter().all(is_known), own, || {
                 "it runs once and reads what calls change".to_owned()
             });
             let is_output = matches!(plan.buffers[k.buffer.0].role, Role::Output(_));
@@ -174,8 +167,8 @@ fn steps(plan: &Plan<'_>, faults: &mut Faults) {
         for (k, other) in kernels.iter().zip(others) {
             let next = |id: &BufferId| copy.buffers.get(id).copied();
             let same = next(&other.buffer) == Some(k.buffer)
-                && other.reads.iter().map(next).collect::<Option<BTreeSet<BufferId>>>().as_ref()
-                    == Some(&k.reads);
+                && other.reads().iter().map(next).collect::<Option<BTreeSet<BufferId>>>().as_ref()
+                    == Some(k.reads());
             faults.unless(same, own, || "its copy is over other buffers than it says".to_owned());
         }
     }
@@ -215,20 +208,14 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
                 faults.unless(runs, own, || "what it holds is not of its rows".to_owned());
             }
         }
-        Anchor::Reduction { along } | Anchor::Columns { along, .. } => {
-            let bound = match g.op(k.node) {
-                Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
-                Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
-            };
-            faults.unless(bound == Some(*along), own, || {
-                "it reduces along another axis than its node".to_owned()
-            });
-            if let Anchor::Columns { column, .. } = &k.anchor {
-                faults.unless(column != along && lies.contains(*column), own, || {
-                    "its columns are no axis of it".to_owned()
-                });
-            }
+        Anchor::Reduction => {
+            faults.unless(bound_by(g, k.node).is_some(), own, || "it binds no axis".to_owned());
+        }
+        Anchor::Columns { column } => {
+            let along = bound_by(g, k.node);
+            faults.unless(along.is_some(), own, || "it binds no axis".to_owned());
+            let is_column = along != Some(*column) && lies.contains(*column);
+            faults.unless(is_column, own, || "its columns are no axis of it".to_owned());
         }
         Anchor::Gemm(Gemm { contraction: c, panels, .. }) => {
             let (left, right) = (of(c.left), of(c.right));
@@ -242,7 +229,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             faults.unless(is_column, own, || "its column is no axis of the right operand alone".to_owned());
             let outer = panels.outer().iter().all(|a| right.contains(*a) && *a != c.column && *a != c.depth);
             faults.unless(outer, own, || "its panels are of another operand".to_owned());
-            faults.unless(k.reads.contains(&panels.id), own, || "it does not read its panels".to_owned());
+            faults.unless(k.reads().contains(&panels.id), own, || "it does not read its panels".to_owned());
         }
         Anchor::Pack(pack) => {
             let node = of(k.node);
@@ -252,18 +239,14 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
         }
         Anchor::Tiled(tiled) => {
             attention(plan, k, &tiled.attention, faults);
-            for scores in &tiled.scores {
-                faults.unless(k.reads.contains(&scores.keys.id), own, || {
-                    "it does not read its packed keys".to_owned()
-                });
-                let of_keys = of(scores.key).is_subset(of(scores.product)) || !of(scores.key).is_empty();
-                faults.unless(of_keys, own, || "its keys are of another product".to_owned());
-            }
+            key_loop(plan, k, (&tiled.attention, &tiled.key_loop), faults);
+            tiled.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
         }
         Anchor::SplitKv(split) | Anchor::Merge(split) => {
             attention(plan, k, &split.attention, faults);
+            key_loop(plan, k, (&split.attention, &split.key_loop), faults);
             let is_parts = if matches!(k.anchor, Anchor::Merge(_)) {
-                k.reads.contains(&split.parts.id)
+                k.reads().contains(&split.parts.id)
             } else {
                 k.buffer == split.parts.id
             };
@@ -273,7 +256,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
 }
 
 /// Keys, rows and values of an attention have the axes that their roles need.
-fn attention(plan: &Plan<'_>, k: &KernelPlan, a: &crate::plan::attention::Attention, faults: &mut Faults) {
+fn attention(plan: &Plan<'_>, k: &KernelPlan, a: &Attention, faults: &mut Faults) {
     let (g, own) = (&plan.graph, name(plan, k.buffer));
     let of = |id| &g.node(id).axes;
     faults.unless(of(a.score).contains(a.key), own, || "its scores have no keys".to_owned());
@@ -283,5 +266,49 @@ fn attention(plan: &Plan<'_>, k: &KernelPlan, a: &crate::plan::attention::Attent
         faults.unless(is_row, own, || "its rows are no axis of the scores".to_owned());
         let of_values = a.value.is_some_and(|v| of(v).contains(query));
         faults.unless(!of_values, own, || "its values differ from row to row".to_owned());
+    }
+}
+
+/// Queries and packed keys are the operands of the product that gives the scores.
+fn packed_scores(plan: &Plan<'_>, k: &KernelPlan, scores: &PackedScores, faults: &mut Faults) {
+    let own = name(plan, k.buffer);
+    faults.unless(k.reads().contains(&scores.keys.id), own, || "it does not read its packed keys".to_owned());
+    let operands = sum_of_products(&plan.graph, scores.product).map(|(a, b, _)| (a, b));
+    let (query, key) = (scores.query, scores.key);
+    let same = operands.is_some_and(|(a, b)| (a, b) == (query, key) || (b, a) == (query, key));
+    faults.unless(same, own, || "its queries and keys are not the operands of its scores".to_owned());
+}
+
+/// The keys that are visited follow from the mask, which the range or a probe tells; what is computed once for a row depends on
+/// no key.
+fn key_loop(plan: &Plan<'_>, k: &KernelPlan, (a, of): (&Attention, &KeyLoop), faults: &mut Faults) {
+    let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    let mask = masked(g, a);
+    let expected = mask.map(|(condition, _)| {
+        let axes = g.node(a.score).axes.iter().chain(of.rows).filter(|x| *x != a.key);
+        key_range(g, &places(g, axes, a.key), condition, of.rows)
+    });
+    let (range, understood) = expected.unwrap_or_default();
+    let reports = mask.is_some_and(|(condition, _)| plan.defined.may_report(condition));
+    let range = if reports { KeyRange::default() } else { range };
+    faults.unless(of.range == range, own, || {
+        "it visits a range of keys that its mask does not give".to_owned()
+    });
+    if let Some(own_mask) = &of.mask {
+        let same = mask == Some((own_mask.condition, own_mask.unmasked));
+        faults.unless(same, own, || "it applies a mask that its scores do not have".to_owned());
+        let is_told = own_mask.probe.is_some() || understood && !reports;
+        faults.unless(is_told, own, || "neither its range nor a probe tells what its mask keeps".to_owned());
+    }
+    let is_fixed = of.invariant.iter().all(|id| !g.node(*id).axes.contains(a.key));
+    faults.unless(is_fixed, own, || "what it computes once for each row depends on the key".to_owned());
+}
+
+/// The axis that a node binds.
+fn bound_by(g: &Graph, id: NodeId) -> Option<AxisId> {
+    match *g.op(id) {
+        Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(axis),
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
+        Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
     }
 }

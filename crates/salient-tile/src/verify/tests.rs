@@ -51,6 +51,25 @@ fn attention() -> Graph {
     b.finish()
 }
 
+/// Attention within documents: a mask that only a probe can tell.
+fn documents() -> Graph {
+    let mut b = Builder::new("documents");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "T"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "E"));
+    let q = b.input("q", &[i, e], DType::F32, None);
+    let k = b.input("k", &[j, e], DType::F32, None);
+    let v = b.input("v", &[j, f], DType::F32, None);
+    let document = b.input("document", &[i], DType::I64, None);
+    let score = dot(&mut b, q, k, e);
+    let other = b.rename(document, i, j).unwrap();
+    let keep = b.map(MapOp::Eq, &[document, other]).unwrap();
+    let hidden = b.constant(Const::f32(f32::NEG_INFINITY));
+    let masked = b.map(MapOp::Select, &[keep, score, hidden]).unwrap();
+    let y = b.add(Op::Fused(FusedOp::Attend, j), &[masked, v]).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    b.finish()
+}
+
 /// Rows divided by their sums, and the sums of columns.
 fn rows() -> Graph {
     let mut b = Builder::new("rows");
@@ -202,7 +221,7 @@ fn a_product_reads_its_panels() {
     wrong(&layer(), "it does not read its panels", |plan| {
         let k = kernel(plan, is_gemm);
         let Anchor::Gemm(gemm) = &k.anchor else { unreachable!("it was looked for") };
-        k.reads.remove(&gemm.panels.id);
+        k.expression.reads.remove(&gemm.panels.id);
     });
 }
 
@@ -252,7 +271,7 @@ fn scores_have_keys() {
 fn parts_are_merged_where_they_were_kept() {
     wrong(&attention(), "its parts are another buffer", |plan| {
         let is_merge = |anchor: &Anchor| matches!(anchor, Anchor::Merge(_));
-        kernel(plan, is_merge).reads.clear();
+        kernel(plan, is_merge).expression.reads.clear();
     });
 }
 
@@ -275,24 +294,73 @@ fn held_reductions_run_along_the_rows() {
 }
 
 #[test]
-fn a_reduction_runs_along_its_own_axis() {
-    wrong(&rows(), "it reduces along another axis", |plan| {
-        let is_reduction = |anchor: &Anchor| matches!(anchor, Anchor::Reduction { .. });
+fn columns_are_no_axis_that_is_reduced() {
+    wrong(&rows(), "its columns are no axis of it", |plan| {
+        let is_columns = |anchor: &Anchor| matches!(anchor, Anchor::Columns { .. });
         let other = third_axis(plan);
-        let k = kernel(plan, is_reduction);
-        let Anchor::Reduction { along } = &mut k.anchor else { unreachable!("it was looked for") };
-        *along = other;
+        let Anchor::Columns { column } = &mut kernel(plan, is_columns).anchor else {
+            unreachable!("it was looked for")
+        };
+        *column = other;
     });
 }
 
 #[test]
-fn columns_are_no_axis_that_is_reduced() {
-    wrong(&rows(), "its columns are no axis of it", |plan| {
-        let is_columns = |anchor: &Anchor| matches!(anchor, Anchor::Columns { .. });
-        let k = kernel(plan, is_columns);
-        let Anchor::Columns { along, column, .. } = &mut k.anchor else { unreachable!("it was looked for") };
-        *column = *along;
+fn what_reduces_is_a_reduction() {
+    wrong(&rows(), "binds no axis", |plan| {
+        let node = plan.graph.outputs()[0].node;
+        let is_reduction = |anchor: &Anchor| matches!(anchor, Anchor::Reduction);
+        kernel(plan, is_reduction).node = node;
     });
+}
+
+#[test]
+fn packed_keys_are_an_operand_of_the_scores() {
+    wrong(
+        &attention(),
+        "are not the operands of its scores",
+        tiled(|tiled| tiled.scores[0].key = tiled.attention.value.expect("it has values")),
+    );
+}
+
+#[test]
+fn a_range_of_keys_follows_from_the_mask() {
+    wrong(
+        &attention(),
+        "a range of keys that its mask does not give",
+        tiled(|tiled| tiled.key_loop.range.ends.clear()),
+    );
+}
+
+#[test]
+fn a_mask_is_that_of_the_scores() {
+    wrong(
+        &attention(),
+        "a mask that its scores do not have",
+        tiled(|tiled| {
+            let mask = tiled.key_loop.mask.as_mut().expect("it is causal");
+            mask.condition = mask.unmasked;
+        }),
+    );
+}
+
+#[test]
+fn a_mask_that_a_range_does_not_say_is_probed() {
+    wrong(&documents(), "neither its range nor a probe", |plan| {
+        let Anchor::Tiled(tiled) = &mut kernel(plan, is_tiled).anchor else {
+            unreachable!("it was looked for")
+        };
+        tiled.key_loop.mask.as_mut().expect("documents mask").probe = None;
+    });
+}
+
+#[test]
+fn what_is_computed_once_for_a_row_depends_on_no_key() {
+    wrong(
+        &attention(),
+        "depends on the key",
+        tiled(|tiled| tiled.key_loop.invariant.push(tiled.attention.score)),
+    );
 }
 
 #[test]

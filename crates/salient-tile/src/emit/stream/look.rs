@@ -1,9 +1,7 @@
 //! A look at the mask over a tile of scores before they are computed: whether any key is kept for any row, and whether any
 //! is not.
 //!
-//! Where the mask compares what only the row knows with what only the key knows (documents, lengths, positions), the least and
-//! greatest of each side say enough, and looking costs as much as the sides are long. Any other mask is looked at element by
-//! element. What bounds say before anything runs is for `masks`.
+//! How it looks is decided in the plan: at the least and greatest of each side, or at each element.
 
 use crate::dims::{n, var};
 use crate::emit::maker::{Maker, for_loop};
@@ -11,30 +9,30 @@ use crate::emit::stream::score::Rows;
 use crate::emit::stream::softmax::{Place, fill};
 use crate::emit::strip::{Strip, Visit};
 use crate::index::{Bound, Env, LANE};
+use crate::plan::probe::{OneSided, Probe, Side};
 use crate::program::kernel::{Base, Stmt};
-use salient_ir::{Args, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, I32, Mask};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The statements that look, and two numbers that are not zero if any key may be kept for any row, and if any may not.
 pub(crate) fn look(
     m: &mut Maker<'_, '_>,
-    condition: NodeId,
+    (condition, probe): (NodeId, &Probe),
     env: &Env,
     place: Place<'_>,
     rows: &Rows<'_>,
 ) -> (Vec<Stmt>, Dim, Dim) {
     let flags = m.scratch("kept", n(2));
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
-    let g = m.scope.graph;
-    let leaves = rows.axis.and_then(|_| sides(g, condition, env, rows.variable));
-    if let Some(leaves) = leaves {
-        stmts.push(by_sides(m, condition, env, place, rows, &leaves, flags));
-    } else {
-        let call = by_elements(m, condition, env, place, flags);
-        let once = if reads(g, condition, env, place.row) { rows.last.clone() } else { place.first + &n(1) };
-        stmts.push(for_loop(place.row, place.first.clone(), once, n(1), vec![call]));
+    match probe {
+        Probe::Sides(parts) => stmts.push(by_sides(m, condition, env, place, rows, parts, flags)),
+        Probe::Elements { by_row } => {
+            let call = by_elements(m, condition, env, place, flags);
+            let end = if *by_row { rows.last.clone() } else { place.first + &n(1) };
+            stmts.push(for_loop(place.row, place.first.clone(), end, n(1), vec![call]));
+        }
     }
     let ((read_any, any), (read_hidden, hidden)) = (flag(m, flags, 0), flag(m, flags, 1));
     stmts.extend([read_any, read_hidden]);
@@ -48,85 +46,12 @@ pub(crate) fn flag(m: &mut Maker<'_, '_>, flags: Base, at: i64) -> (Stmt, Dim) {
     (Stmt::Read { var: found.as_str().into(), scratch, offset: n(at) }, var(&found))
 }
 
-/// Whether the value of a node depends on what a variable stands for.
-fn reads(g: &Graph, node: NodeId, env: &Env, symbol: &str) -> bool {
-    g.node(node).axes.iter().any(|a| match env.get(&a) {
-        Some(Bound::Poly(d)) => d.mentions(symbol),
-        Some(Bound::Loose(_) | Bound::Vector(_)) | None => true,
-    })
-}
-
-/// What a value depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Of {
-    Row,
-    Key,
-}
-
-impl Of {
-    /// Begins the names of its parameters.
-    fn prefix(self) -> &'static str {
-        match self {
-            Of::Row => "row.",
-            Of::Key => "key.",
-        }
+/// Begins the names of the parameters of a side.
+fn prefix(side: Side) -> &'static str {
+    match side {
+        Side::Row => "row.",
+        Side::Key => "key.",
     }
-}
-
-/// A part of a mask that one side alone decides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Leaf {
-    node: NodeId,
-    of: Of,
-}
-
-/// The side that decides a node, the keys where neither does.
-fn side(g: &Graph, node: NodeId, env: &Env, row: &str) -> Option<Of> {
-    match (reads(g, node, env, row), reads(g, node, env, LANE)) {
-        (true, true) => None,
-        (true, false) => Some(Of::Row),
-        (false, _) => Some(Of::Key),
-    }
-}
-
-/// The parts that one side decides; `None` if the mask is not made of such parts and comparisons of them.
-fn sides(g: &Graph, mask: NodeId, env: &Env, row: &str) -> Option<Vec<Leaf>> {
-    let (mut leaves, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), vec![mask]);
-    while let Some(id) = stack.pop() {
-        if seen.insert(id) {
-            stack.extend(below(g, id, env, row, &mut leaves)?.into_iter().rev());
-        }
-    }
-    Some(leaves)
-}
-
-/// What is below a part of a mask: nothing below one that one side decides, which is noted.
-fn below(g: &Graph, id: NodeId, env: &Env, row: &str, out: &mut Vec<Leaf>) -> Option<Args> {
-    let node = g.node(id);
-    if let Some(of) = side(g, id, env, row) {
-        let known = node.dtype == DType::Bool || node.dtype.is_int();
-        let leaf = Leaf { node: id, of };
-        out.push(leaf);
-        return known.then(Args::new);
-    }
-    let Op::Map(op) = *g.op(id) else { return None };
-    let args = g.args(id);
-    let passes = match op {
-        MapOp::And | MapOp::Or | MapOp::Not => true,
-        MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => g.node(args[0]).dtype.is_int(),
-        MapOp::Add | MapOp::Sub => node.dtype.is_int(),
-        MapOp::Neg | MapOp::Recip | MapOp::Abs | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt => {
-            false
-        }
-        MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Pow | MapOp::ToF32 | MapOp::ToI32 => {
-            false
-        }
-        MapOp::ToI64 | MapOp::Mul | MapOp::Div | MapOp::Min | MapOp::Max | MapOp::IntDiv | MapOp::Mod => {
-            false
-        }
-        MapOp::Select | MapOp::Philox => false,
-    };
-    passes.then_some(args)
 }
 
 /// What is known of a part over the whole tile.
@@ -145,7 +70,7 @@ fn by_sides(
     env: &Env,
     place: Place<'_>,
     rows: &Rows<'_>,
-    leaves: &[Leaf],
+    parts: &[OneSided],
     flags: Base,
 ) -> Stmt {
     let g = m.scope.graph;
@@ -153,18 +78,18 @@ fn by_sides(
     let mut b = Builder::new("look");
     let mut args = Vec::new();
     let mut known = BTreeMap::new();
-    for of in [Of::Key, Of::Row] {
+    for of in [Side::Key, Side::Row] {
         let mut inner = env.clone();
         let (origin, count) = match (of, rows.axis) {
-            (Of::Row, Some(axis)) => {
+            (Side::Row, Some(axis)) => {
                 m.scope.ranges.insert(LANE, &g.extent(axis).clone());
                 inner.insert(axis, Bound::Poly(var(LANE)));
                 (rows.origin, rows.count)
             }
-            (Of::Key, _) | (Of::Row, None) => (place.key, place.count),
+            (Side::Key, _) | (Side::Row, None) => (place.key, place.count),
         };
-        let mine: Vec<NodeId> = leaves.iter().filter(|l| l.of == of).map(|l| l.node).collect();
-        let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[]).prefixed(of.prefix());
+        let mine: Vec<NodeId> = parts.iter().filter(|p| p.side == of).map(|p| p.node).collect();
+        let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[]).prefixed(prefix(of));
         let trip = s.integer(&mut b, count);
         let (ints, truths): (Vec<NodeId>, Vec<NodeId>) =
             mine.into_iter().partition(|id| g.node(*id).dtype.is_int());

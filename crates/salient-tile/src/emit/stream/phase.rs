@@ -8,17 +8,18 @@ use crate::dims::{ceil_div, n, product, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
-use crate::emit::stream::score::{Rows, hoist};
+use crate::emit::stream::score::{Rows, compute_invariant};
 use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{Bound, Env, LANE};
 use crate::plan::attention::{Attention, Normaliser, Scores};
-use crate::plan::key_range::{KeyRange, Mask, key_range};
+use crate::plan::key_loop::{KeyLoop, NanCheck};
+use crate::plan::key_range::{RowSpan, TileRange};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, Int, LANES, Stmt};
-use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, Dim, Graph, NodeId};
 use salient_vector::tile::{Shape, Zeros};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Rows that share keys and values, and the keys that they are streamed over.
 pub(crate) struct RowTile<'t> {
@@ -41,6 +42,7 @@ pub(crate) struct RowTile<'t> {
     pub(crate) few: bool,
     /// The products inside the scores.
     pub(crate) scores: &'t [Scores],
+    pub(crate) key_loop: &'t KeyLoop,
 }
 
 /// A tile of scores to be made: the queries, and where the scores go.
@@ -83,186 +85,281 @@ pub(crate) fn stream(
     make: &mut dyn FnMut(&mut Maker<'_, '_>, &Making<'_>) -> Vec<Stmt>,
 ) -> Streamed {
     let g = m.scope.graph;
-    let (a, env, row, first, last) = (t.attention, t.env, t.row, &t.first, &t.last);
-    let one = n(1);
-    let (keys, wide) = (g.extent(a.key).clone(), a.width.map_or(one.clone(), |x| g.extent(x).clone()));
-    let panel_width = &n(t.shape.vectors as i64) * &var(LANES);
-    let panels = ceil_div(&wide, &panel_width);
-    let padded = |columns: &Dim| &ceil_div(columns, &panel_width) * &panel_width;
-    // Rows of scratch memory hold whole panels, so that register tiles need no edges.
-    let (score_row, context_row) = (padded(&n(t.tile)), padded(&wide));
+    let a = t.attention;
+    let keys = g.extent(a.key).clone();
     let mut stmts = Vec::new();
-    let mut bound = |m: &mut Maker<'_, '_>, name: &str, value: &Dim| {
-        let name = m.variable(name, &(value + &one));
-        stmts.push(let_dim(&name, value.clone()));
-        var(&name)
+    let sizes = Sizes::new(m, t, &mut stmts);
+    let count = &t.last - &t.first;
+    let at_first = t.axis.map_or_else(|| t.first.clone(), |axis| origin(t.env, axis, t.row, &t.first));
+    let rows = Rows {
+        axis: t.axis,
+        origin: &at_first,
+        variable: t.row,
+        last: &t.last,
+        count: &count,
+        most: &t.most,
     };
-    let panel_width = bound(m, "width", &panel_width);
-    let keys_padded = bound(m, "score_row", &score_row);
-    let context_width = bound(m, "context_row", &context_row);
-    let count = last - first;
-    let at_first = t.axis.map_or_else(|| first.clone(), |axis| origin(env, axis, row, first));
-    let rows = Rows { axis: t.axis, origin: &at_first, variable: row, last, count: &count, most: &t.most };
-    let (hoisted, before) = hoist(m, a.score, env, &rows);
+    let (invariant, before) = compute_invariant(m, &t.key_loop.invariant, t.env, &rows);
     stmts.extend(before);
 
-    // Queries once for the tile of rows.
-    let mut packed = Vec::new();
-    for s in t.scores {
-        let depth = g.extent(s.depth).clone();
-        let base = m.scratch("queries", &t.most * &depth);
-        let from = origin(&s.env, s.row_axis, row, first);
-        let over_rows = Span { axis: Some(s.row_axis), from, count: count.clone() };
-        let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
-        let to = Packed { base, offset: n(0), outer: depth.clone(), inner: n(1) };
-        let queries = (s.query, s.scale);
-        stmts.push(pack_scaled(m, "pack_query", queries, &s.env, &over_rows, &over_depth, &to));
-        let out = m.scratch("scores", &t.most * &score_row);
-        packed.push((base, out, depth));
-    }
+    let products = pack_queries(m, t, &sizes, &mut stmts);
     // Weights take the place of the scores that they are made of.
-    let weights = packed.first().map(|(_, out, _)| *out);
-    let weights = weights.unwrap_or_else(|| m.scratch("weights", &t.most * &score_row));
-    let softmax = Softmax::new(m, a, &t.most, weights, keys_padded.clone());
-    let context = m.scratch("context", &t.most * &context_row);
+    let weights = products.first().map(|product| product.out);
+    let weights = weights.unwrap_or_else(|| m.scratch("weights", &t.most * &sizes.most_keys));
+    let softmax = Softmax::new(m, a, &t.most, weights, sizes.score_row.clone());
+    let context = m.scratch("context", &t.most * &sizes.most_context);
     match a.sink {
         None => stmts.extend(softmax.start(m, &count)),
-        Some(sink) => stmts.extend(softmax.start_at(m, sink, t.axis, env, &at_first, &count)),
+        Some(sink) => stmts.extend(softmax.start_at(m, sink, t.axis, t.env, &at_first, &count)),
     }
-    stmts.push(fill(m, context, &(&count * &context_width), 0.0));
+    stmts.push(fill(m, context, &(&count * &sizes.context_row), 0.0));
 
     // The keys that some row of the tile keeps.
     m.scope.ranges.insert(LANE, &keys);
-    let mut range = key_range(g, &m.scope.ranges, (a.score, a.masked), env, row, (first, last));
-    if range.mask.is_some_and(|mask| m.scope.defined.may_report(mask.condition)) {
-        // All of it is looked at, so that whatever it uses outside its axis is reported.
-        range = KeyRange {
-            mask: range.mask.map(|mask| Mask { understood: false, ..mask }),
-            ..KeyRange::default()
-        };
-    }
-    let (first_key, begin) = (m.variable("first_key", &keys), m.variable("begin", &keys));
-    let end = m.variable("end", &(&keys + &one));
-    let begins = std::iter::once(t.keys.0.clone()).chain(range.begins.iter().cloned());
-    stmts.push(Stmt::Let { var: first_key.as_str().into(), value: Int::Max(begins.collect()) });
-    // Tiles begin where panels do.
-    let whole_panels = var(&first_key).floor_div(&panel_width).expect("a panel has columns");
-    let aligned = &whole_panels * &panel_width;
-    stmts.push(Stmt::Let { var: begin.as_str().into(), value: Int::Max(vec![aligned, t.keys.0.clone()]) });
-    let ends = std::iter::once(t.keys.1.clone()).chain(range.ends.iter().cloned());
-    stmts.push(let_min(&end, ends.collect()));
-
-    let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &one)));
+    let (range, begin, end) = visited(m, t, &sizes, &mut stmts);
+    let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &n(1))));
     let (from, upto) = (var(&key), var(&stop));
     let here = &upto - &from;
-    let mut tile_stmts = Vec::new();
-    let mut passing = hoisted;
-    for (at, (s, (queries, out, depth))) in t.scores.iter().zip(&packed).enumerate() {
-        let making = Making {
-            at,
-            scores: s,
-            queries: *queries,
-            depth,
-            out: *out,
-            row: &keys_padded,
-            keys: (&from, &upto),
-            panel: &panel_width,
-        };
-        tile_stmts.extend(make(m, &making));
-        // The scores as a value that expressions can read: row by row, from the tile's first key on.
-        let offset = &n(0) - &(&(&origin(&s.env, s.row_axis, row, first) * &keys_padded) + &from);
-        let strides = vec![(s.row_axis, keys_padded.clone()), (s.key_axis, n(1))];
-        let value = Maker::scratch_value(*out, offset, strides);
-        passing.push((s.scaled(), m.scope.stored.insert(s.scaled(), value)));
-        m.scope.inlined.extend([s.node, s.scaled()]);
-    }
+    let (mut tile, made) = scores(m, t, &sizes, &products, (&from, &upto), make);
 
     // The values of the tile, and the scores to weights element by element: unmasked where the whole tile is kept.
-    let tile_keys =
-        Keys { first: from.clone(), count: here.clone(), row: keys_padded.clone(), most: score_row.clone() };
-    let values = a.value.map(|value| {
-        let wide = (&wide, &panels);
-        Values::new(m, a, value, env, (t.shape, t.few), tile_keys, &panel_width, wide, &mut stmts)
-    });
+    let of_tile = Keys {
+        first: from.clone(),
+        count: here.clone(),
+        row: sizes.score_row.clone(),
+        most: sizes.most_keys.clone(),
+    };
+    let values = a.value.map(|value| Values::new(m, t, value, of_tile, &sizes, &mut stmts));
     if let Some(values) = &values {
-        tile_stmts.push(values.pack(m, a, env));
+        tile.push(values.pack(m, a, t.env));
     }
     m.scope.ranges.insert(LANE, &keys);
-    let each_row = |block: Stmt| for_loop(row, first.clone(), last.clone(), n(1), vec![block]);
-    let place = Place { row, first, key: &from, count: &here };
-    // A product that is a score as it stands has been stored as such.
-    let there = |score| t.scores.first().is_some_and(|s| s.scaled() == score);
-    // A masked key adds nothing even where its value is NaN or infinite, which a weight of zero alone does not ensure.
-    let watched = values.as_ref().filter(|_| may_be_masked(g, a.score, a.masked, &m.scope.stored));
-    let watch = watched.map(|values| (values, m.scratch("wild", n(1))));
-    if let Some((_, wild)) = watch {
-        tile_stmts.push(fill(m, wild, &n(1), 0.0));
+    let place = Place { row: t.row, first: &t.first, key: &from, count: &here };
+    let check = values.as_ref().filter(|_| t.key_loop.nan_check != NanCheck::Never);
+    let check = check.map(|values| (values, m.scratch("wild", n(1))));
+    if let Some((_, wild)) = check {
+        tile.push(fill(m, wild, &n(1), 0.0));
     }
-    let scored = |m: &mut Maker<'_, '_>, score: NodeId| {
-        let mut stmts: Vec<Stmt> =
-            softmax.scores(m, score, env, place, there(score)).map(each_row).into_iter().collect();
-        // Where the mask of a softmax lets all through, no weight is zero.
-        let masked = score == a.score || !matches!(a.normaliser, Normaliser::Softmax { .. });
-        let watch = watch.filter(|_| masked && may_be_masked(g, score, a.masked, &m.scope.stored));
-        stmts.extend(watch.map(|(values, wild)| values.find_wild(m, wild)).into_iter().flatten());
-        stmts
-    };
-    let masked = scored(m, a.score);
-    let mut looked = None;
-    // Scores that are stored are stored masked; a mask that reads scores of the tile is not known before they are.
-    let of_scores = |id: NodeId| t.scores.iter().any(|s| s.node == id || s.scaled() == id);
-    let before_scores = |mask: &Mask| !reads_any(g, mask.condition, &m.scope.stored, of_scores);
-    let mask = range.mask.filter(|_| !m.scope.stored.contains_key(&a.score)).filter(before_scores);
-    match mask {
-        None => tile_stmts.extend(masked),
-        Some(mask) => {
-            let plain = scored(m, mask.unmasked);
-            if mask.understood {
-                tile_stmts.extend(unmasked_inside(&range, (&from, &upto), plain, &masked));
-            } else {
-                let (stmts, any, hidden) = look(m, mask.condition, env, place, &rows);
-                looked = Some((stmts, any));
-                tile_stmts.push(Stmt::If { left: n(0), right: hidden, then: masked, otherwise: plain });
-            }
-        }
-    }
+    let looked = weights_of(m, t, &softmax, (place, &rows, &range, &upto), check, &mut tile);
     if let Some((all_rows, one_row)) = softmax.normalise(m, &count, place) {
-        tile_stmts.extend([all_rows, each_row(one_row)]);
+        tile.extend([all_rows, t.each_row(one_row)]);
     }
-
-    // The product of the weights with the values.
     let to = Weighted {
-        rows: (first, last),
+        rows: (&t.first, &t.last),
         weights: softmax.weights,
         factor: softmax.factor(),
         context,
-        context_row: &context_width,
+        context_row: &sizes.context_row,
     };
-    let plain = values.as_ref().map(|values| values.weigh(m, Zeros::Multiply, &to)).unwrap_or_default();
-    match watch {
-        None => tile_stmts.extend(plain),
-        Some((values, wild)) => {
-            let (read, found) = flag(m, wild, 0);
-            tile_stmts.push(read);
-            let then = values.weigh(m, Zeros::Skip, &to);
-            tile_stmts.push(Stmt::If { left: n(0), right: found, then, otherwise: plain });
-        }
-    }
-    let mut block = vec![let_min(&stop, vec![var(&end), &from + &keys_padded])];
+    weigh(m, values.as_ref(), check, &to, &mut tile);
+    let mut block = vec![let_min(&stop, vec![end.clone(), &from + &sizes.score_row])];
     match looked {
-        None => block.extend(tile_stmts),
+        None => block.extend(tile),
         // A tile of which nothing is kept is not computed.
         Some((stmts, any)) => {
             block.extend(stmts);
-            block.push(Stmt::If { left: n(0), right: any, then: tile_stmts, otherwise: Vec::new() });
+            block.push(Stmt::If { left: n(0), right: any, then: tile, otherwise: Vec::new() });
         }
     }
-    stmts.push(for_loop(&key, var(&begin), var(&end), keys_padded.clone(), block));
-
-    for (node, before) in passing.into_iter().rev() {
+    stmts.push(for_loop(&key, begin, end, sizes.score_row.clone(), block));
+    for (node, before) in invariant.into_iter().chain(made).rev() {
         m.scope.forget(node, before);
     }
-    Streamed { stmts, softmax, context, context_row: context_width }
+    Streamed { stmts, softmax, context, context_row: sizes.context_row }
+}
+
+/// How long the rows of scratch memory are. They hold whole panels, so that register tiles need no edges.
+pub(crate) struct Sizes {
+    /// How wide the values are, and in how many panels.
+    pub(crate) wide: Dim,
+    pub(crate) panels: Dim,
+    /// The columns of a panel, the elements of a row of scores, and those of a row of weighted sums, each a variable.
+    pub(crate) panel: Dim,
+    pub(crate) score_row: Dim,
+    context_row: Dim,
+    /// The latter two in terms of the target.
+    most_keys: Dim,
+    most_context: Dim,
+}
+
+impl Sizes {
+    fn new(m: &mut Maker<'_, '_>, t: &RowTile<'_>, stmts: &mut Vec<Stmt>) -> Sizes {
+        let g = m.scope.graph;
+        let wide = t.attention.width.map_or(n(1), |x| g.extent(x).clone());
+        let panel = &n(t.shape.vectors as i64) * &var(LANES);
+        let panels = ceil_div(&wide, &panel);
+        let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
+        let (most_keys, most_context) = (padded(&n(t.tile)), padded(&wide));
+        let mut bound = |name: &str, value: &Dim| {
+            let name = m.variable(name, &(value + &n(1)));
+            stmts.push(let_dim(&name, value.clone()));
+            var(&name)
+        };
+        let panel = bound("width", &panel);
+        let score_row = bound("score_row", &most_keys);
+        let context_row = bound("context_row", &most_context);
+        Sizes { wide, panels, panel, score_row, context_row, most_keys, most_context }
+    }
+}
+
+/// A product of queries and keys whose queries are packed.
+struct QueryTile<'t> {
+    scores: &'t Scores,
+    queries: Base,
+    /// Where its scores go.
+    out: Base,
+    depth: Dim,
+}
+
+/// Packs the queries, once for the tile of rows.
+fn pack_queries<'t>(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'t>,
+    sizes: &Sizes,
+    stmts: &mut Vec<Stmt>,
+) -> Vec<QueryTile<'t>> {
+    let mut packed = Vec::new();
+    for s in t.scores {
+        let depth = m.scope.graph.extent(s.depth).clone();
+        let queries = m.scratch("queries", &t.most * &depth);
+        let from = origin(&s.env, s.row_axis, t.row, &t.first);
+        let over_rows = Span { axis: Some(s.row_axis), from, count: &t.last - &t.first };
+        let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
+        let to = Packed { base: queries, offset: n(0), outer: depth.clone(), inner: n(1) };
+        stmts.push(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
+        let out = m.scratch("scores", &t.most * &sizes.most_keys);
+        packed.push(QueryTile { scores: s, queries, out, depth });
+    }
+    packed
+}
+
+/// The keys that the tiles of these rows visit: what is known of them, the first, and one past the last.
+fn visited(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    sizes: &Sizes,
+    stmts: &mut Vec<Stmt>,
+) -> (TileRange, Dim, Dim) {
+    let keys = m.scope.graph.extent(t.attention.key).clone();
+    let rows = RowSpan { variable: t.row, first: &t.first, last: &t.last };
+    let range = t.key_loop.range.of_tile(t.env, rows);
+    let (first_key, begin) = (m.variable("first_key", &keys), m.variable("begin", &keys));
+    let end = m.variable("end", &(&keys + &n(1)));
+    let begins = std::iter::once(t.keys.0.clone()).chain(range.begins.iter().cloned());
+    stmts.push(Stmt::Let { var: first_key.as_str().into(), value: Int::Max(begins.collect()) });
+    // Tiles begin where panels do.
+    let whole_panels = var(&first_key).floor_div(&sizes.panel).expect("a panel has columns");
+    let aligned = &whole_panels * &sizes.panel;
+    stmts.push(Stmt::Let { var: begin.as_str().into(), value: Int::Max(vec![aligned, t.keys.0.clone()]) });
+    let ends = std::iter::once(t.keys.1.clone()).chain(range.ends.iter().cloned());
+    stmts.push(let_min(&end, ends.collect()));
+    (range, var(&begin), var(&end))
+}
+
+/// What nodes stood for before something else was stored for them.
+type Before = Vec<(NodeId, Option<Stored>)>;
+
+/// The scores of the keys `from..upto`, and what they replace among what is stored.
+fn scores(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    sizes: &Sizes,
+    products: &[QueryTile<'_>],
+    (from, upto): (&Dim, &Dim),
+    make: &mut dyn FnMut(&mut Maker<'_, '_>, &Making<'_>) -> Vec<Stmt>,
+) -> (Vec<Stmt>, Before) {
+    let (mut stmts, mut replaced) = (Vec::new(), Before::new());
+    for (at, product) in products.iter().enumerate() {
+        let s = product.scores;
+        let making = Making {
+            at,
+            scores: s,
+            queries: product.queries,
+            depth: &product.depth,
+            out: product.out,
+            row: &sizes.score_row,
+            keys: (from, upto),
+            panel: &sizes.panel,
+        };
+        stmts.extend(make(m, &making));
+        // The scores as a value that expressions can read: row by row, from the tile's first key on.
+        let first_row = origin(&s.env, s.row_axis, t.row, &t.first);
+        let offset = &n(0) - &(&(&first_row * &sizes.score_row) + from);
+        let strides = vec![(s.row_axis, sizes.score_row.clone()), (s.key_axis, n(1))];
+        let value = Maker::scratch_value(product.out, offset, strides);
+        replaced.push((s.scaled(), m.scope.stored.insert(s.scaled(), value)));
+        m.scope.inlined.extend([s.node, s.scaled()]);
+    }
+    (stmts, replaced)
+}
+
+/// Values that are checked for NaN and infinity, and where the flag is.
+type Checked<'v> = Option<(&'v Values, Base)>;
+
+/// Adds the statements that make weights of the scores of a tile. What a probe does before, and the number that is not zero if
+/// any key is kept, is given back.
+fn weights_of(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    softmax: &Softmax,
+    (place, rows, range, upto): (Place<'_>, &Rows<'_>, &TileRange, &Dim),
+    check: Checked<'_>,
+    tile: &mut Vec<Stmt>,
+) -> Option<(Vec<Stmt>, Dim)> {
+    let a = t.attention;
+    let weights = |m: &mut Maker<'_, '_>, score: NodeId, is_checked: bool| {
+        // A product that is a score as it stands has been stored as such.
+        let is_there = t.scores.first().is_some_and(|s| s.scaled() == score);
+        let made = softmax.scores(m, score, t.env, place, is_there);
+        let mut stmts: Vec<Stmt> = made.map(|row| t.each_row(row)).into_iter().collect();
+        let check = check.filter(|_| is_checked);
+        stmts.extend(check.map(|(values, wild)| values.find_wild(m, wild)).into_iter().flatten());
+        stmts
+    };
+    let masked = weights(m, a.score, true);
+    let Some(mask) = &t.key_loop.mask else {
+        tile.extend(masked);
+        return None;
+    };
+    let plain = weights(m, mask.unmasked, t.key_loop.nan_check == NanCheck::EveryTile);
+    match &mask.probe {
+        None => {
+            tile.extend(unmasked_inside(range, (place.key, upto), plain, &masked));
+            None
+        }
+        Some(probe) => {
+            let (stmts, any, hidden) = look(m, (mask.condition, probe), t.env, place, rows);
+            tile.push(Stmt::If { left: n(0), right: hidden, then: masked, otherwise: plain });
+            Some((stmts, any))
+        }
+    }
+}
+
+/// Adds the product of the weights with the values.
+fn weigh(
+    m: &mut Maker<'_, '_>,
+    values: Option<&Values>,
+    check: Checked<'_>,
+    to: &Weighted<'_>,
+    tile: &mut Vec<Stmt>,
+) {
+    let plain = values.map(|values| values.weigh(m, Zeros::Multiply, to)).unwrap_or_default();
+    match check {
+        None => tile.extend(plain),
+        Some((values, wild)) => {
+            let (read, found) = flag(m, wild, 0);
+            tile.push(read);
+            let then = values.weigh(m, Zeros::Skip, to);
+            tile.push(Stmt::If { left: n(0), right: found, then, otherwise: plain });
+        }
+    }
+}
+
+impl RowTile<'_> {
+    /// A statement for each row.
+    fn each_row(&self, block: Stmt) -> Stmt {
+        for_loop(self.row, self.first.clone(), self.last.clone(), n(1), vec![block])
+    }
 }
 
 /// The end of a row: the weighted sum, divided by the sum of weights if that is the normaliser, through whatever follows, to its place.
@@ -335,7 +432,7 @@ pub(crate) fn flops(
 
 /// The tile `from..upto` without its mask where the bounds say that all of it is kept, else with it.
 fn unmasked_inside(
-    range: &KeyRange,
+    range: &TileRange,
     (from, upto): (&Dim, &Dim),
     plain: Vec<Stmt>,
     masked: &[Stmt],
@@ -345,31 +442,4 @@ fn unmasked_inside(
     let begins = range.all_begins.iter().map(|b| (b - &one, from.clone()));
     ends.chain(begins)
         .fold(plain, |then, (left, right)| vec![Stmt::If { left, right, then, otherwise: masked.to_vec() }])
-}
-
-/// Whether a score can be that of a masked key: where the constant occurs in it, or a stored tensor that could hold one.
-fn may_be_masked(g: &Graph, id: NodeId, masked: f32, stored: &BTreeMap<NodeId, Stored>) -> bool {
-    reads_any(g, id, stored, |id| match stored.get(&id) {
-        Some(at) => g.node(id).dtype.is_float() && matches!(at.base, Base::Buffer(_)),
-        None => *g.op(id) == Op::Const(salient_ir::Const::f32(masked)),
-    })
-}
-
-/// Whether an expression of what is stored has a node like that in it.
-fn reads_any(
-    g: &Graph,
-    id: NodeId,
-    stored: &BTreeMap<NodeId, Stored>,
-    is_one: impl Fn(NodeId) -> bool,
-) -> bool {
-    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
-    while let Some(id) = stack.pop() {
-        if is_one(id) {
-            return true;
-        }
-        if seen.insert(id) && !stored.contains_key(&id) {
-            stack.extend(g.args(id));
-        }
-    }
-    false
 }

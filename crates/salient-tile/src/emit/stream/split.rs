@@ -22,7 +22,7 @@ use salient_vector::{Body, Builder, F32, math};
 pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -> Kernel {
     let g = scope.graph;
     let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
-    let SplitKv { attention: a, group, parts: home } = plan;
+    let SplitKv { attention: a, group, parts: home, .. } = plan;
     let (query, width) = (home.query, a.width.expect("planned with values"));
     let part_keys = n(tiling.few_part);
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
@@ -73,6 +73,7 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         tile: tiling.few_keys,
         few: true,
         scores: &scores,
+        key_loop: &plan.key_loop,
     };
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
         let keys = &rows_of_keys[t.at];

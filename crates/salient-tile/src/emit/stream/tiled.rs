@@ -65,6 +65,7 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
         tile: tiling.attention_keys,
         few: false,
         scores: &scores,
+        key_loop: &plan.key_loop,
     };
     let (first, last) = (&tile.first, &tile.last);
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {

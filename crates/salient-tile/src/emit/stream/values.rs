@@ -5,8 +5,10 @@ use crate::dims::{n, var};
 use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into, whole_panels};
 use crate::emit::maker::{Maker, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack};
-use crate::index::{Bound, Env, LANE};
+use crate::emit::stream::phase::{RowTile, Sizes};
+use crate::index::Env;
 use crate::plan::attention::Attention;
+use crate::plan::key_loop::{ValueForm, values_in_place};
 use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Into, Shape, Zeros};
@@ -53,20 +55,27 @@ pub(crate) struct Weighted<'d> {
 }
 
 impl Values {
-    /// Decides where values are read, and adds what that needs to know to `stmts`, once for a tile of rows.
-    #[expect(clippy::too_many_arguments, reason = "values are that many things")]
+    /// Values in the form that is planned; adds what that needs to know to `stmts`, once for a tile of rows.
     pub(crate) fn new(
         m: &mut Maker<'_, '_>,
-        a: &Attention,
+        t: &RowTile<'_>,
         value: NodeId,
-        env: &Env,
-        (shape, few): (Shape, bool),
         keys: Keys,
-        panel: &Dim,
-        (wide, panels): (&Dim, &Dim),
+        sizes: &Sizes,
         stmts: &mut Vec<Stmt>,
     ) -> Values {
-        let lying = lying(m, a, value, env, &keys);
+        let (shape, few) = (t.shape, t.few);
+        let Sizes { wide, panels, panel, .. } = sizes;
+        let lying = match t.key_loop.values {
+            ValueForm::PackedPerTile => None,
+            ValueForm::InPlace => {
+                let scope = &m.scope;
+                let rows = values_in_place(&scope.layouts, &scope.ranges, t.attention, value, t.env)
+                    .expect("planned as rows in memory");
+                let first = &rows.start + &(&rows.row * &keys.first);
+                Some((rows.base, first, rows.row))
+            }
+        };
         if let Some((Base::Buffer(id), ..)) = lying {
             m.scope.reads.insert(id);
         }
@@ -159,28 +168,6 @@ impl Values {
         out.push(self.for_packed(&panel, stmts));
         out
     }
-}
-
-/// The address of the values of the tile's first key and the elements between keys, if the values are a stored tensor, or
-/// a view of one, that is contiguous along the width.
-fn lying(
-    m: &Maker<'_, '_>,
-    a: &Attention,
-    value: NodeId,
-    env: &Env,
-    keys: &Keys,
-) -> Option<(Base, Dim, Dim)> {
-    let width = a.width?;
-    if m.scope.slope(value, env, Some(width), Some(a.key)) != Some(n(1)) {
-        return None;
-    }
-    let mut env = env.clone();
-    env.insert(width, Bound::Poly(n(0)));
-    env.insert(a.key, Bound::Poly(var(LANE)));
-    let (base, at) = m.scope.stored_view(value, &env)?;
-    let (row, rest) = at.linear_in(LANE)?;
-    let first = &rest + &(&row * &keys.first);
-    Some((base, first, row))
 }
 
 /// Sets the flag where one of so many values is NaN or infinite.

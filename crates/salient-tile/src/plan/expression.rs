@@ -1,0 +1,116 @@
+//! What a kernel computes and reads: the expression from the node that it stores down to what is stored.
+
+use super::{Anchor, Layouts};
+use crate::program::kernel::{Buffer, BufferId};
+use salient_ir::{Dim, Graph, Name, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a kernel computes and reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expression {
+    /// The nodes that it computes.
+    pub(crate) computes: BTreeSet<NodeId>,
+    /// The buffers that it may read.
+    pub(crate) reads: BTreeSet<BufferId>,
+    /// Whether it may have to report an index outside its axis.
+    pub(crate) reports: bool,
+}
+
+/// Where the walk over an expression begins, and where it leaves what is stored aside.
+#[derive(Default)]
+struct Walk {
+    roots: Vec<NodeId>,
+    /// An attention that the kernel computes, wherever else it is stored.
+    own: Option<NodeId>,
+    /// Products with those of their operands that are read where their values are stored; the others are read in a form of
+    /// their own.
+    products: BTreeMap<NodeId, Vec<NodeId>>,
+    /// What is read of operands in a form of their own.
+    reads: BTreeSet<BufferId>,
+}
+
+impl Walk {
+    fn of(node: NodeId, anchor: &Anchor) -> Walk {
+        let mut walk = Walk { roots: vec![node], ..Walk::default() };
+        match anchor {
+            Anchor::Append(part) => walk.roots = vec![part.node],
+            Anchor::Gemm(gemm) => {
+                walk.reads
+                    .extend([gemm.panels.id].into_iter().chain(gemm.left.rows().and_then(|r| r.buffer())));
+                let left = if gemm.left.rows().is_some() { Vec::new() } else { vec![gemm.contraction.left] };
+                walk.products.insert(gemm.contraction.node, left);
+            }
+            Anchor::Tiled(tiled) => {
+                walk.own = Some(tiled.attention.node);
+                walk.reads.extend(tiled.scores.iter().map(|s| s.keys.id));
+                walk.products.extend(tiled.scores.iter().map(|s| (s.product, vec![s.query])));
+            }
+            Anchor::Merge(split) => {
+                walk.products.insert(split.attention.node, Vec::new());
+                walk.reads.insert(split.parts.id);
+            }
+            Anchor::SplitKv(split) => {
+                walk.own = Some(split.attention.node);
+                walk.roots = vec![split.attention.node];
+            }
+            Anchor::Map | Anchor::Rows { .. } | Anchor::Reduction => {}
+            Anchor::Columns { .. } | Anchor::Pack(_) => {}
+        }
+        walk
+    }
+}
+
+impl Layouts<'_> {
+    /// What a kernel around an anchor computes and reads.
+    pub(crate) fn expression(&self, node: NodeId, anchor: &Anchor) -> Expression {
+        let (g, defined) = (self.graph, self.defined);
+        let Walk { mut roots, own, products, reads } = Walk::of(node, anchor);
+        let mut out = Expression { reads, ..Expression::default() };
+        let mut seen = BTreeSet::new();
+        while let Some(id) = roots.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if let Some(operands) = products.get(&id) {
+                out.computes.insert(id);
+                roots.extend(operands);
+                continue;
+            }
+            match self.stored.get(&id).filter(|_| own != Some(id)) {
+                Some(stored) => {
+                    out.reads.extend(stored.buffer());
+                    // What is stored without having been looked at is looked at by its readers.
+                    if defined.may_report(id) && !defined.is_settled(g, id) {
+                        out.reports = true;
+                        roots.extend(g.args(id));
+                    }
+                }
+                None => {
+                    out.computes.insert(id);
+                    out.reports |= defined.is_open_view(id);
+                    roots.extend(g.args(id));
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Expression {
+    /// The symbols whose values a kernel needs that computes this and reads and writes these buffers.
+    pub(crate) fn symbols<'b>(&self, g: &Graph, buffers: impl Iterator<Item = &'b Buffer>) -> BTreeSet<Name> {
+        let mut out: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(Dim::symbols).collect();
+        for id in &self.computes {
+            out.extend(g.node(*id).axes.iter().flat_map(|a| g.extent(a).symbols()));
+            match g.op(*id) {
+                Op::Extent(dim) => out.extend(dim.symbols()),
+                Op::Reduce(_, axis) | Op::At(axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
+                    out.extend(g.extent(*axis).symbols());
+                }
+                Op::Concat(_, parts) => out.extend(parts.iter().flat_map(|a| g.extent(*a).symbols())),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Map(_) => {}
+            }
+        }
+        out
+    }
+}
