@@ -2,7 +2,7 @@
 //!
 //! Only reads and finds imports; what the text means is the front end's business.
 
-use crate::error::Error;
+use crate::report::error::Error;
 use salient_front::ast::Item;
 use salient_front::{Diagnostic, Sources, parse};
 use std::collections::BTreeSet;

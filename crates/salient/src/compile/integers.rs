@@ -3,7 +3,7 @@
 //! Looks at the elements of those tensors alone from which arithmetic with integers follows; tables and indices into them
 //! are not among them.
 
-use crate::error::Error;
+use crate::report::error::Error;
 use salient_ir::array::{Array, Data};
 use salient_ir::integers::{Values, Wide};
 use salient_ir::range::Range;

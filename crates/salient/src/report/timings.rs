@@ -1,6 +1,6 @@
 //! How long each step of compiling takes, for those who wait for it.
 //!
-//! Steps are timed where they are taken, in [`pipeline`](crate::pipeline); nothing here is needed to compile.
+//! Steps are timed where they are taken, in [`pipeline`](crate::compile::pipeline); nothing here is needed to compile.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -2,12 +2,12 @@
 //!
 //! Checks nothing: a session hands over arrays that fit.
 
-use crate::error::Error;
-use crate::integers::values_of;
-use crate::options::Options;
-use crate::pipeline::{code, threads};
-use crate::stage::Engine;
-use crate::timings::Timings;
+use crate::compile::integers::values_of;
+use crate::compile::options::Options;
+use crate::compile::pipeline::{code, threads};
+use crate::compile::stage::Engine;
+use crate::report::error::Error;
+use crate::report::timings::Timings;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::integers::{Integers, Values};

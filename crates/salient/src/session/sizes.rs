@@ -3,7 +3,7 @@
 //!
 //! Says nothing of what is wrong with a call: where a call is not as the last one but for lengths, [`bind`] does.
 
-use crate::bind::{self, Shapes};
+use crate::session::bind::{self, Shapes};
 use salient_ir::{Bindings, DType, DimAt, Dims, Graph, Name, Requirement};
 
 /// What is known of a call before any element is: the dimensions, and what follows from them.

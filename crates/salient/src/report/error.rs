@@ -2,7 +2,7 @@
 //!
 //! One enum for the whole library. Messages are made here or by the part that failed; nothing is printed.
 
-use crate::fault::Fault;
+use crate::report::fault::Fault;
 use salient_front::{Diagnostic, Sources, render};
 use salient_io::IoError;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! What a caller may decide about a compilation.
 
-use crate::stage::Engine;
-use crate::tuning::Tuning;
+use crate::compile::stage::Engine;
+use crate::compile::tuning::Tuning;
 use salient_io::Coded;
 use salient_ir::quantised::Coding;
 use salient_jit::IsaChoice;

@@ -2,13 +2,13 @@
 //!
 //! Ties the stages together; binding dimensions and weights is the work of [`Session`](crate::Session).
 
-use crate::engine::Code;
-use crate::error::{Error, Rejected};
-use crate::explain::require_fused;
-use crate::options::Options;
-use crate::pipeline::lower;
-use crate::sources::read_sources;
-use crate::timings::{Step, Timings};
+use crate::compile::engine::Code;
+use crate::compile::explain::require_fused;
+use crate::compile::options::Options;
+use crate::compile::pipeline::lower;
+use crate::compile::sources::read_sources;
+use crate::report::error::{Error, Rejected};
+use crate::report::timings::{Step, Timings};
 use salient_front::{Lowered, Sources};
 use salient_ir::Graph;
 use std::path::Path;

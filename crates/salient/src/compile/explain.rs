@@ -2,11 +2,11 @@
 //!
 //! Only puts into words what the optimiser and the scheduler report; nothing is decided here.
 
-use crate::cost::{Condition, Cost, Peaks};
-use crate::error::Error;
-use crate::options::Options;
-use crate::pipeline::{lanes, lower, optimise, schedule, schedule_blocks, unfused};
-use crate::timings::{Step, Timings};
+use crate::compile::options::Options;
+use crate::compile::pipeline::{lanes, lower, optimise, schedule, schedule_blocks, unfused};
+use crate::report::cost::{Condition, Cost, Peaks};
+use crate::report::error::Error;
+use crate::report::timings::{Step, Timings};
 use salient_front::diag::did_you_mean;
 use salient_front::{Diagnostic, Sources};
 use salient_ir::{Graph, NodeId, Origin, text};

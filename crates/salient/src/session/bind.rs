@@ -4,7 +4,7 @@
 //! what those make solvable, such as `D / H`) until nothing changes; then every axis is checked, so that a clash is
 //! reported with where the other value came from. Nothing is guessed: what no tensor determines is a fault.
 
-use crate::fault::{Fault, Side, Source, Tensor};
+use crate::report::fault::{Fault, Side, Source, Tensor};
 use salient_front::diag::nearest;
 use salient_ir::{AxisId, Bindings, Dim, DimNode, Graph, Name, Op, Port, Relation};
 use std::collections::{BTreeMap, BTreeSet};

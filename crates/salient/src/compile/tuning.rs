@@ -12,8 +12,8 @@
 //!
 //! What suits a machine is not decided here.
 
-use crate::cost::Peaks;
-use crate::error::Error;
+use crate::report::cost::Peaks;
+use crate::report::error::Error;
 use salient_front::diag::{did_you_mean, listed};
 use salient_jit::THREADING;
 use salient_jit::target::{Isa, processor};

@@ -3,10 +3,10 @@
 //! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
 //! below; which of them a model needs, by its engine.
 
-use crate::error::Error;
-use crate::options::Options;
-use crate::stage::{Engine, Stage};
-use crate::timings::{Step, Timings};
+use crate::compile::options::Options;
+use crate::compile::stage::{Engine, Stage};
+use crate::report::error::Error;
+use crate::report::timings::{Step, Timings};
 use salient_front::{Lowered, Settings, Sources, format, parse};
 use salient_ir::integers::Integers;
 use salient_ir::quantised::Coding;
