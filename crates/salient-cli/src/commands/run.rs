@@ -1,12 +1,12 @@
 //! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
 
-use crate::arrays::{Given, Sources};
-use crate::failure::{Failure, Outcome};
-use crate::numbers::{bytes, not_negative};
-use crate::options::{Compile, Machine, pair};
-use crate::profile::{Peaks, Profile};
-use crate::report::{Checked, Report, all_json};
-use crate::terminal;
+use crate::input::arrays::{Given, Sources};
+use crate::input::numbers::{bytes, not_negative};
+use crate::input::options::{Compile, Machine, pair};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::profile::{Peaks, Profile};
+use crate::output::report::{Checked, Report, all_json};
+use crate::output::terminal;
 use salient::compare::{Tolerance, compare};
 use salient::{
     Arrays, Model, Session, Step, Weights, nearest, read_sources, write_npy, write_npz, write_safetensors,

@@ -2,8 +2,8 @@
 //!
 //! What a tuning is, and what its file looks like, is the library's business; measuring one is `tune`'s.
 
-use crate::failure::Outcome;
-use crate::terminal;
+use crate::output::failure::Outcome;
+use crate::output::terminal;
 use salient::Tuning;
 use std::path::{Path, PathBuf};
 

@@ -3,9 +3,9 @@
 //! A checkpoint may hold more than a model uses (a pooler, a head for training): what is left over is named in a note and
 //! passed over, but only where nothing is missing, since a tensor left over may then be one that is misspelt.
 
-use crate::arrays::{narrowed, note_narrowed};
-use crate::failure::{Failure, Outcome};
-use crate::terminal;
+use crate::input::arrays::{narrowed, note_narrowed};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use clap::Args;
 use salient::{Arrays, Coded, Graph, Options, Weights, read_gguf_coded, read_wanted};
 use salient_text::Tokenizer;

@@ -1,7 +1,7 @@
 //! `salient fmt`: source files in the one layout.
 
-use crate::failure::{Failure, Outcome};
-use crate::terminal;
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::{format_source, read_source, replace_text};
 use std::path::PathBuf;
 

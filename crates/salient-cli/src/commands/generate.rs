@@ -3,12 +3,12 @@
 //! What the model has to look like is said by [`Generator`]. Standard output gets the text alone; how fast it came is
 //! told on standard error.
 
-use crate::checkpoint::{Checkpoint, text};
-use crate::failure::{Failure, Outcome};
-use crate::fitting;
-use crate::numbers::{not_negative, probability};
-use crate::options::{Compile, Machine};
-use crate::terminal;
+use crate::input::checkpoint::{Checkpoint, text};
+use crate::input::fitting;
+use crate::input::numbers::{not_negative, probability};
+use crate::input::options::{Compile, Machine};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::{Model, lower, read_sources};
 use salient_text::{ChatTemplate, End, Generated, Generator, Message, Sampling, Settings, Tokenizer};
 use serde_json::json;

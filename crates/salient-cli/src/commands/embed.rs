@@ -2,11 +2,11 @@
 //!
 //! What the model has to look like is said by [`Embedder`]; whether texts are cut, by the tokenizer's file.
 
-use crate::checkpoint::{Checkpoint, lines};
-use crate::failure::{Failure, Outcome};
-use crate::fitting;
-use crate::options::{Compile, Machine};
-use crate::terminal;
+use crate::input::checkpoint::{Checkpoint, lines};
+use crate::input::fitting;
+use crate::input::options::{Compile, Machine};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::{Model, lower, read_sources, write_npy};
 use salient_text::Embedder;
 use serde_json::json;

@@ -3,9 +3,9 @@
 //! Only gathers, and says who gives an array twice and which are narrowed; whether arrays fit the model is the library's
 //! business. Of arrays that the model does not have only the names are read.
 
-use crate::failure::{Failure, Outcome};
-use crate::options::pair;
-use crate::terminal;
+use crate::input::options::pair;
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use clap::Args;
 use salient::{Array, Arrays, Graph, Group, Port, Stored, read_stored_npy, read_wanted, read_wanted_data};
 use std::path::{Path, PathBuf};

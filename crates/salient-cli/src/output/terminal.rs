@@ -1,6 +1,6 @@
 //! Standard output and standard error: colour only where a terminal reads, no panic where a pipe closes.
 
-use crate::failure::{Failure, Message, Outcome};
+use crate::output::failure::{Failure, Message, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;

@@ -2,7 +2,7 @@
 //!
 //! What a signature has to be is the business of those who use it.
 
-use crate::failure::{Failure, Outcome};
+use crate::output::failure::{Failure, Outcome};
 use salient::{Graph, Options, Sources, listed, lower, models};
 
 /// The options with a model chosen, if none is and the file has several of which one alone fits.

@@ -1,8 +1,8 @@
 //! `salient ir`: a form of a model on its way to machine code.
 
-use crate::failure::Outcome;
-use crate::options::{Compile, Machine, Timed, stage};
-use crate::terminal;
+use crate::input::options::{Compile, Machine, Timed, stage};
+use crate::output::failure::Outcome;
+use crate::output::terminal;
 use salient::{Stage, Timings, print_stage, read_sources};
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! `salient check`: what is wrong with a source file.
 
-use crate::failure::{Failure, Outcome};
-use crate::options::{Compile, Timed};
-use crate::terminal;
+use crate::input::options::{Compile, Timed};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::{
     Diagnostic, Error, Options, Rejected, Severity, Sources, Span, Step, Timings, lower, models,
     read_sources, require_fused,

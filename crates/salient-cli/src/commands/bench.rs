@@ -3,11 +3,11 @@
 //! Contestants take turns within one run, since clocks and neighbours change between runs; minimum and median are shown,
 //! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
 
-use crate::failure::{Failure, Outcome};
-use crate::numbers::{seconds, times};
-use crate::options::{Compile, Timed};
-use crate::profile::{Peaks, Profile};
-use crate::terminal;
+use crate::input::numbers::{seconds, times};
+use crate::input::options::{Compile, Timed};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::profile::{Peaks, Profile};
+use crate::output::terminal;
 use salient::{
     Array, Arrays, DType, Engine, IsaChoice, Model, Options, Session, Sources, Weights, listed, read_sources,
 };
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     compile: Compile,
     /// Engines that take turns
-    #[arg(long, value_delimiter = ',', value_parser = crate::options::engine(), default_value = "jit,unfused")]
+    #[arg(long, value_delimiter = ',', value_parser = crate::input::options::engine(), default_value = "jit,unfused")]
     engines: Vec<Engine>,
     /// Which vectors compiled code uses: auto, baseline, avx2 or avx512
     #[arg(long, value_name = "ISA", default_value = "auto")]

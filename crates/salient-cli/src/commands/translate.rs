@@ -2,11 +2,11 @@
 //!
 //! What the models have to look like is said by [`Translator`], how continuations are chosen by [`Beams`].
 
-use crate::checkpoint::{Checkpoint, lines};
-use crate::failure::{Failure, Outcome};
-use crate::numbers::finite;
-use crate::options::{Compile, Machine};
-use crate::terminal;
+use crate::input::checkpoint::{Checkpoint, lines};
+use crate::input::numbers::finite;
+use crate::input::options::{Compile, Machine};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::{Model, Options, lower, read_sources};
 use salient_text::{Beams, Hypothesis, Tokenizer, Translator};
 use serde_json::json;

@@ -2,8 +2,8 @@
 //!
 //! Reads headers only. Whether the tensors fit a model is found out by running it.
 
-use crate::failure::Outcome;
-use crate::terminal;
+use crate::output::failure::Outcome;
+use crate::output::terminal;
 use salient::{Contents, Metadata, read_contents};
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! Flags that several commands share.
 
-use crate::failure::Outcome;
-use crate::{terminal, tuning};
+use crate::input::tuning;
+use crate::output::failure::Outcome;
+use crate::output::terminal;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use salient::{Engine, Fp, IsaChoice, Options, Stage, Timings};

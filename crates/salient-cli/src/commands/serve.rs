@@ -13,11 +13,11 @@
 //! Before the first request comes `{"compile_ms", "bind_ms", "isa"}`. A request that cannot be met is answered with
 //! `{"error"}`, and the next one is waited for. Nothing here reports or compares: that is for who asks.
 
-use crate::arrays::Sources;
-use crate::failure::{Failure, Outcome};
-use crate::numbers::seconds;
-use crate::options::{Compile, Machine};
-use crate::terminal;
+use crate::input::arrays::Sources;
+use crate::input::numbers::seconds;
+use crate::input::options::{Compile, Machine};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::{
     Array, Arrays, Bindings, Isa, IsaChoice, Model, Session, Weights, peak, read_sources, write_npz,
 };

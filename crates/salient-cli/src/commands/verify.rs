@@ -1,10 +1,10 @@
 //! `salient verify`: compiled code against the interpreter, on generated dimensions and data.
 
-use crate::failure::{Failure, Outcome};
-use crate::numbers::times;
-use crate::options::Compile;
-use crate::report::Checked;
-use crate::terminal;
+use crate::input::numbers::times;
+use crate::input::options::Compile;
+use crate::output::failure::{Failure, Outcome};
+use crate::output::report::Checked;
+use crate::output::terminal;
 use salient::verify::{Finding, Lengths, Problem, Trials, verify};
 use salient::{Options, lower, read_sources};
 use std::path::PathBuf;

@@ -2,8 +2,9 @@
 //!
 //! What is tried, and how it is judged, is the library's; here are the file and the table.
 
-use crate::failure::{Failure, Outcome};
-use crate::{terminal, tuning};
+use crate::input::tuning;
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
 use salient::tune::{Effort, Measured, Trial, Tuned, tune};
 use salient::{IsaChoice, processor};
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! `salient explain`: the fusion certificate of a model.
 
-use crate::failure::Outcome;
-use crate::options::{Compile, Timed};
-use crate::terminal;
+use crate::input::options::{Compile, Timed};
+use crate::output::failure::Outcome;
+use crate::output::terminal;
 use salient::{Timings, explain, lower, read_sources, require_fused};
 use std::path::PathBuf;
 
