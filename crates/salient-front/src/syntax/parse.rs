@@ -11,11 +11,11 @@
 mod expr;
 mod mistake;
 
-use crate::ast::*;
 use crate::diag::Diagnostic;
-use crate::grammar::{Grammar, Rule};
-use crate::limits;
 use crate::source::{SourceFile, SourceId};
+use crate::syntax::ast::*;
+use crate::syntax::grammar::{Grammar, Rule};
+use crate::syntax::limits;
 use mistake::syntax_error;
 use pest::Parser as _;
 use pest::iterators::{Pair, Pairs};

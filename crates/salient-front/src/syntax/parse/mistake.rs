@@ -3,9 +3,9 @@
 //! Only words: what the language is, the grammar alone decides.
 
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic};
-use crate::grammar::{Grammar, Rule};
-use crate::limits;
 use crate::source::{SourceFile, Span};
+use crate::syntax::grammar::{Grammar, Rule};
+use crate::syntax::limits;
 use pest::Parser as _;
 use pest::error::{ErrorVariant, InputLocation};
 

@@ -1,10 +1,10 @@
 //! What is refused before it is parsed: texts that are too large, and nesting that could exhaust the stack.
 //!
-//! Works on tokens alone, without recursion. Also notes where declarations begin, for [`crate::parse`] to recover at.
+//! Works on tokens alone, without recursion. Also notes where declarations begin, for [`crate::parse()`] to recover at.
 
 use crate::diag::Diagnostic;
-use crate::grammar::{Grammar, Rule};
 use crate::source::{SourceFile, Span};
+use crate::syntax::grammar::{Grammar, Rule};
 use pest::Parser as _;
 
 /// Largest source file, in bytes.

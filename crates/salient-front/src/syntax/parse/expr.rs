@@ -1,11 +1,11 @@
 //! Expressions: operators by precedence, brackets, calls.
 
 use super::{Piece, Result, Tree, inner};
-use crate::ast::*;
 use crate::diag::Diagnostic;
-use crate::grammar::Rule;
-use crate::limits;
 use crate::source::Span;
+use crate::syntax::ast::*;
+use crate::syntax::grammar::Rule;
+use crate::syntax::limits;
 use pest::pratt_parser::{Assoc, Op, PrattParser};
 use std::sync::LazyLock;
 

@@ -3,8 +3,8 @@
 //! Looks at tokens alone. What a program does without effect is found while it is lowered.
 
 use crate::diag::Diagnostic;
-use crate::grammar::{Grammar, Rule};
 use crate::source::{SourceFile, Span};
+use crate::syntax::grammar::{Grammar, Rule};
 use pest::Parser as _;
 use std::collections::BTreeSet;
 

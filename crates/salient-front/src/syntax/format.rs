@@ -8,11 +8,11 @@
     reason = "over the grammar's rules: which of them can stand at a place is the grammar's decision"
 )]
 
-use crate::ast::{File, Item, Stmt, StmtKind};
 use crate::diag::Diagnostic;
-use crate::grammar::{Grammar, Rule};
-use crate::parse::parse;
 use crate::source::SourceFile;
+use crate::syntax::ast::{File, Item, Stmt, StmtKind};
+use crate::syntax::grammar::{Grammar, Rule};
+use crate::syntax::parse::parse;
 use pest::Parser as _;
 use std::collections::BTreeSet;
 
