@@ -3,11 +3,11 @@
 //! All checks of dtypes and lengths are made before any kernel runs; a kernel trusts its addresses. Shapes are the
 //! caller's business: a kernel needs the elements only.
 
+use crate::call::given::{Given, Inputs, Loaded, checked, elements, elements_mut, narrow};
+use crate::call::plan::{Bound, Plan, Workspace};
+use crate::compile::loops::ThreadCells;
 use crate::compile::{Code, Compiled};
 use crate::error::RunError;
-use crate::given::{Given, Inputs, Loaded, checked, elements, elements_mut, narrow};
-use crate::loops::ThreadCells;
-use crate::plan::{Bound, Plan, Workspace};
 use salient_ir::array::Array;
 use salient_tile::memory::is_copied;
 use salient_tile::{Role, Section};

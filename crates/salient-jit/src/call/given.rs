@@ -1,7 +1,7 @@
 //! What a run is given: loaded parameters, arrays, and where their elements lie.
 
+use crate::call::region::Region;
 use crate::error::RunError;
-use crate::region::Region;
 use salient_ir::DType;
 use salient_ir::array::{Array, Data};
 use salient_tile::Buffer;

@@ -2,11 +2,11 @@
 //!
 //! What is done is the program's [`Section::Load`]; the arrays themselves stay the caller's.
 
+use crate::call::given::{Given, Inputs, Loaded, checked, narrow};
+use crate::call::plan::Plan;
+use crate::call::region::Region;
 use crate::compile::Compiled;
 use crate::error::RunError;
-use crate::given::{Given, Inputs, Loaded, checked, narrow};
-use crate::plan::Plan;
-use crate::region::Region;
 use salient_ir::array::Array;
 use salient_ir::{Bindings, Name};
 use salient_tile::coded::{Codes, code_words, pack_codes};

@@ -1,11 +1,11 @@
 //! A program with its dimensions: everything about a call, or about binding parameters, that does not depend on arrays.
 
 use crate::bodies;
+use crate::call::region::Region;
 use crate::compile::Compiled;
+use crate::compile::formulas::{Formulas, KernelFormulas, Values};
+use crate::compile::loops::ThreadCells;
 use crate::error::{Part, RunError};
-use crate::formulas::{Formulas, KernelFormulas, Values};
-use crate::loops::ThreadCells;
-use crate::region::Region;
 use salient_ir::{Bindings, DimAt, DimError, Name};
 use salient_tile::{Kind, LANES, Section};
 use std::sync::{Mutex, PoisonError};
