@@ -17,10 +17,10 @@ use salient_ir::array::{Array, ArrayError};
 use salient_ir::quantised::Quantised;
 
 use crate::arrays::Arrays;
-use crate::blocks::BlockType;
 use crate::elements::{ByteOrder, Stored, bytes_of, extents};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, GGUF_MAGIC, describe_start};
+use crate::formats::blocks::BlockType;
 use crate::source::{length_of, next_bytes, read_file, reserved, start_of};
 
 /// The alignment of tensors where the metadata name none.

@@ -15,10 +15,10 @@ use std::path::Path;
 use salient_ir::array::{Array, Data};
 use salient_ir::ty::DType;
 
-use crate::contents::Entry;
 use crate::elements::{ByteOrder, Stored, bytes_of, extents, write};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, NPY_MAGIC, describe_start};
+use crate::formats::contents::Entry;
 use crate::replace::replace_file;
 use crate::source::{length_of, read_file, reserved};
 

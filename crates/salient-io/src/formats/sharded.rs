@@ -13,7 +13,7 @@ use salient_ir::array::Array;
 use crate::arrays::Arrays;
 use crate::elements::Stored;
 use crate::error::{Cause, IoError};
-use crate::safetensors::{self, MAX_HEADER};
+use crate::formats::safetensors::{self, MAX_HEADER};
 use crate::source::{length_of, next_bytes, read_file, without_mark};
 
 /// What the name of an index ends with.

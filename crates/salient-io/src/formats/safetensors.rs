@@ -16,11 +16,11 @@ use salient_ir::array::Array;
 use salient_ir::ty::DType;
 
 use crate::arrays::Arrays;
-use crate::contents::{Contents, Entry};
 use crate::elements::{ByteOrder, Stored, write};
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start};
-use crate::gguf::GgufValue;
+use crate::formats::contents::{Contents, Entry};
+use crate::formats::gguf::GgufValue;
 use crate::replace::replace_file;
 use crate::source::{length_of, next_bytes, read_file, start_of};
 

@@ -15,10 +15,10 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::arrays::Arrays;
-use crate::contents::Entry;
 use crate::error::{Cause, IoError, check_claim};
 use crate::format::{Format, describe_start};
-use crate::npy::{check_rank, decode_member, describe, encode_into, encoded_size};
+use crate::formats::contents::Entry;
+use crate::formats::npy::{check_rank, decode_member, describe, encode_into, encoded_size};
 use crate::replace::{Sink, replace_file};
 use crate::source::{length_of, read_file, start_of};
 

@@ -5,7 +5,7 @@
 
 use crate::elements::Stored;
 use crate::format::Format;
-use crate::gguf::{GgufValue, Storage};
+use crate::formats::gguf::{GgufValue, Storage};
 
 /// An array as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
