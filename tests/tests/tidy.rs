@@ -1,6 +1,6 @@
 //! What the project says of itself is so: documents name tests that exist, dependencies have reasons, files stay readable.
 
-use salient_tests::files::{files_under, text};
+use salient_tests::files::{files_under, root, text};
 use std::collections::BTreeSet;
 
 /// Lines of a file above which it is reported, and above which it is refused.
@@ -56,6 +56,38 @@ fn files_stay_readable() {
         }
     }
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+/// Entries of a folder of source code above which it is refused: what is in it is seen at once.
+const ENTRIES: usize = 15;
+
+/// Crates whose `src` still has more entries than that.
+const CROWDED: [&str; 2] = ["crates/salient-ir/src", "crates/salient-opt/src"];
+
+/// The folders directly in one, by their path from the project's root, and how many entries it has in all.
+fn entries_of(folder: &str) -> (Vec<String>, usize) {
+    let entries: Vec<_> = std::fs::read_dir(root().join(folder))
+        .unwrap_or_else(|e| panic!("{folder}: {e}"))
+        .map(|entry| entry.expect("a folder that can be listed"))
+        .collect();
+    let folders = entries.iter().filter(|entry| entry.path().is_dir());
+    (folders.map(|f| format!("{folder}/{}", f.file_name().to_string_lossy())).collect(), entries.len())
+}
+
+#[test]
+fn folders_are_seen_at_once() {
+    let mut crowded = Vec::new();
+    let mut waiting: Vec<String> =
+        entries_of("crates").0.into_iter().map(|name| format!("{name}/src")).collect();
+    assert!(!waiting.is_empty(), "the search finds nothing");
+    while let Some(folder) = waiting.pop() {
+        let (folders, entries) = entries_of(&folder);
+        waiting.extend(folders);
+        if entries > ENTRIES && !CROWDED.contains(&folder.as_str()) {
+            crowded.push(format!("{folder} has {entries} entries, more than {ENTRIES}"));
+        }
+    }
+    assert!(crowded.is_empty(), "{}", crowded.join("\n"));
 }
 
 #[test]

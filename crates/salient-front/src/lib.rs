@@ -1,25 +1,21 @@
 //! Source text to a verified graph, or diagnostics.
 
-pub mod ast;
 pub mod diag;
 mod embedded;
-mod format;
-mod grammar;
 mod library;
-pub mod limits;
 mod lower;
-mod parse;
 mod program;
 mod resolve;
-mod slips;
 pub mod source;
+mod syntax;
 mod value;
 
 pub use diag::{Diagnostic, Severity, render};
-pub use format::format;
 pub use lower::{Lowered, Settings};
-pub use parse::parse;
 pub use source::{SourceFile, SourceId, Sources, Span};
+pub use syntax::format::format;
+pub use syntax::parse::parse;
+pub use syntax::{ast, limits};
 
 /// Compiles a model to a graph: the one of that name, or the only one there is.
 ///
@@ -37,7 +33,7 @@ pub fn compile(
     let unreached = program.user_functions().into_iter().filter(|f| !reached.contains(&f.name.name));
     let unknown: Vec<Diagnostic> = unreached.flat_map(|f| resolve::check(&program, f)).collect();
     if unknown.is_empty() {
-        let slips = sources.user_files().iter().flat_map(slips::check);
+        let slips = sources.user_files().iter().flat_map(syntax::slips::check);
         return lowered.map(|mut lowered| {
             lowered.warnings.extend(slips);
             lowered

@@ -3,11 +3,11 @@
 //! A program uses few of its declarations, and parsing all of them would take longer than anything else that is done with
 //! a small program. They are found by their layout instead, and those are parsed whose names the program has as words.
 
-use crate::ast::Item;
 use crate::diag::Diagnostic;
 use crate::embedded::FILES;
-use crate::parse::parse_part;
 use crate::source::SourceId;
+use crate::syntax::ast::Item;
+use crate::syntax::parse::parse_part;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -84,7 +84,7 @@ mod tests {
     fn shown(item: &Item) -> (String, Span, String) {
         match item {
             Item::Function(f) => {
-                let bare = crate::ast::Function { docs: Vec::new(), ..f.clone() };
+                let bare = crate::syntax::ast::Function { docs: Vec::new(), ..f.clone() };
                 (f.name.name.clone(), f.name.span, format!("{bare:?}"))
             }
             Item::Const(c) => (c.name.name.clone(), c.name.span, format!("{:?}", c.value)),

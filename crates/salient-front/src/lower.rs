@@ -21,10 +21,10 @@ mod unify;
 mod units;
 mod uses;
 
-use crate::ast::{Function, Results, Type};
 use crate::diag::Diagnostic;
 use crate::program::Program;
 use crate::source::{Sources, Span};
+use crate::syntax::ast::{Function, Results, Type};
 use crate::value::{Slot, Tensor, Value};
 use lost::{Outside, Role};
 use salient_ir::stack;

@@ -2,11 +2,11 @@
 //!
 //! Knows nothing of values or shapes.
 
-use crate::ast::{Const, File, Function, Item, Kind};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::library;
-use crate::parse::parse;
 use crate::source::Sources;
+use crate::syntax::ast::{Const, File, Function, Item, Kind};
+use crate::syntax::parse::parse;
 use crate::value::Builtin;
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
 
 /// Names that a function gives to two of the things that it takes.
 fn repeated_names(f: &Function) -> Vec<Diagnostic> {
-    let names: Vec<&crate::ast::Ident> =
+    let names: Vec<&crate::syntax::ast::Ident> =
         f.statics.iter().map(|s| &s.name).chain(f.params.iter().map(|p| &p.name)).collect();
     let first = |n: usize| names[..n].iter().find(|o| o.name == names[n].name);
     (0..names.len()).filter_map(|n| Some(twice(&names[n].name, names[n].span, first(n)?.span))).collect()

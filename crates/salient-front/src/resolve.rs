@@ -2,10 +2,10 @@
 //!
 //! Only asks whether a name means anything. Lowering decides what, and says it better where it comes by.
 
-use crate::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind, PathPart};
-use crate::ast::{Results, Stmt, StmtKind, Type};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::program::Program;
+use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind, PathPart};
+use crate::syntax::ast::{Results, Stmt, StmtKind, Type};
 use crate::value::Builtin;
 use std::collections::BTreeSet;
 

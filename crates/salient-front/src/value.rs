@@ -2,8 +2,8 @@
 //!
 //! Holds data only; the operations are in [`crate::lower`].
 
-use crate::ast::Function;
 use crate::source::Span;
+use crate::syntax::ast::Function;
 use salient_ir::{AxisId, DType, Dim, FusedOp, MapOp, Name, NodeId, ReduceOp};
 
 /// One axis of a tensor value.

@@ -10,36 +10,30 @@
 //! none is mapped.
 
 mod arrays;
-mod blocks;
-mod contents;
 mod data;
 mod elements;
 mod error;
 mod format;
-mod gguf;
-mod npy;
-mod npz;
+mod formats;
 mod read;
 mod replace;
-mod safetensors;
-mod sharded;
 mod source;
 
 pub use arrays::Arrays;
-pub use blocks::BlockType;
-pub use contents::{Contents, Entry};
 pub use data::{DataFile, Group, read_data, read_wanted_data, split_data};
 pub use elements::Stored;
 pub use error::{Cause, IoError};
 pub use format::Format;
-pub use gguf::{
+pub use formats::blocks::BlockType;
+pub use formats::contents::{Contents, Entry};
+pub use formats::gguf::{
     Coded, GgufHeader, GgufTensor, GgufValue, Storage, decode_gguf, read_gguf, read_gguf_bytes,
     read_gguf_coded, read_gguf_header, read_gguf_quantised, read_gguf_tensor,
 };
-pub use npy::{decode_npy, encode_npy, read_npy, read_stored_npy, write_npy};
-pub use npz::{decode_npz, read_npz, write_npz};
+pub use formats::npy::{decode_npy, encode_npy, read_npy, read_stored_npy, write_npy};
+pub use formats::npz::{decode_npz, read_npz, write_npz};
+pub use formats::safetensors::{decode_safetensors, read_safetensors, write_safetensors};
+pub use formats::sharded::read_sharded_safetensors;
 pub use read::{decode_arrays, decode_contents, format_of, read_arrays, read_contents, read_wanted};
 pub use replace::{Sink, replace_file, replace_text};
-pub use safetensors::{decode_safetensors, read_safetensors, write_safetensors};
-pub use sharded::read_sharded_safetensors;
 pub use source::{decode_text, read_bytes, read_text, without_mark};

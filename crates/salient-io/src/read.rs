@@ -4,12 +4,12 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::arrays::Arrays;
-use crate::contents::{Contents, Entry};
 use crate::error::{Cause, IoError};
 use crate::format::Format;
-use crate::gguf::{self, read_gguf_header};
+use crate::formats::contents::{Contents, Entry};
+use crate::formats::gguf::{self, read_gguf_header};
+use crate::formats::{npy, npz, safetensors, sharded};
 use crate::source::{read_file, start_of};
-use crate::{npy, npz, safetensors, sharded};
 
 /// Reads every array of a file of any supported format.
 ///

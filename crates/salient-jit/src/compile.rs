@@ -1,10 +1,15 @@
 //! Programs to functions: every body and every loop nest once, in one module.
 //!
 //! What a function is called with is the business of [`run`](crate::Compiled::run).
+//!
+//! [`loops`] makes the functions of a program, which call those of [`bodies`]; [`formulas`] are what its calls need of it.
 
+pub(crate) mod formulas;
+pub(crate) mod loops;
+
+use self::formulas::Formulas;
+use self::loops::Nest;
 use crate::bodies;
-use crate::formulas::Formulas;
-use crate::loops::{self, Nest};
 use crate::machine_code::{self, MachineCode};
 use crate::pool::Pool;
 use crate::target::{IsaChoice, Target, TargetError};

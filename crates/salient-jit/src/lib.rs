@@ -4,24 +4,18 @@
 #![allow(unsafe_code, reason = "machine code is called and its memory handed out here, and nowhere else")]
 
 pub mod bodies;
+mod call;
 mod compile;
 mod error;
-mod formulas;
-mod given;
-mod load;
-mod loops;
 mod machine_code;
 pub mod peak;
-mod plan;
 mod pool;
-mod region;
-mod run;
 pub mod target;
 mod tuning;
 
+pub use call::given::{Inputs, Loaded};
+pub use call::plan::{Cost, Plan};
 pub use compile::{CompileError, Compiled, Options};
 pub use error::{Part, RunError};
-pub use given::{Inputs, Loaded};
-pub use plan::{Cost, Plan};
 pub use target::IsaChoice;
 pub use tuning::{THREADING, Threading, Tuning};

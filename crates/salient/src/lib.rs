@@ -5,38 +5,24 @@
 //!
 //! The stages themselves are in the crates below; nothing is decided here about graphs, kernels or code.
 
-mod bind;
-pub mod compare;
-pub mod cost;
-mod engine;
-mod error;
-mod explain;
-pub mod fault;
-mod init;
-mod integers;
-mod model;
-mod options;
-mod pipeline;
-mod results;
+mod compile;
+mod report;
 mod session;
-mod sizes;
-mod sources;
-mod stage;
-mod timings;
 pub mod tune;
-mod tuning;
 pub mod verify;
-mod weights;
 
-pub use error::{Error, Rejected};
-pub use explain::{explain, require_fused};
-pub use fault::Fault;
-pub use model::Model;
-pub use options::Options;
-pub use pipeline::{
+pub use compile::explain::{explain, require_fused};
+pub use compile::options::Options;
+pub use compile::pipeline::{
     compilations, format_source, fuse, lower, models, optimise, print_stage, schedule, schedule_blocks,
 };
-pub use results::Results;
+pub use compile::sources::{read_source, read_sources};
+pub use compile::stage::{Engine, Stage};
+pub use compile::tuning::{PRICES, Tuning};
+pub use report::error::{Error, Rejected};
+pub use report::fault::Fault;
+pub use report::timings::{Step, Timings};
+pub use report::{compare, cost, fault};
 pub use salient_front::diag::{listed, nearest};
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
@@ -54,12 +40,10 @@ pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
 pub use salient_opt::Fp;
 pub use salient_tile::{Knob, TILING, Tiling};
+pub use session::model::Model;
+pub use session::results::Results;
+pub use session::weights::Weights;
 pub use session::{KernelInfo, Session};
-pub use sources::{read_source, read_sources};
-pub use stage::{Engine, Stage};
-pub use timings::{Step, Timings};
-pub use tuning::{PRICES, Tuning};
-pub use weights::Weights;
 
 /// The README's program, compiled as a test.
 #[cfg(doctest)]

@@ -2,17 +2,28 @@
 //!
 //! All checks of names, shapes and dtypes that do not depend on elements are made here, before any kernel runs. Does not
 //! compile anything: one model serves sessions of any dimensions.
+//!
+//! The folder holds what a session is made of: [`model`] (what is compiled), [`weights`] (what a caller gives as
+//! parameters) and [`init`] (what is drawn where nothing is given), [`bind`] (dimensions from shapes), [`sizes`] (what
+//! follows from dimensions), [`results`] (what a step gives).
 
-use crate::bind::{self, Shapes};
-use crate::compare::index_of;
-use crate::engine::{Arguments, Bound, Prepared};
-use crate::error::Error;
-use crate::fault::{Fault, Side, Tensor};
-use crate::init::initial;
-use crate::model::Model;
-use crate::results::Results;
-use crate::sizes::{Lengths, Sizes};
-use crate::weights::Weights;
+pub(crate) mod bind;
+pub(crate) mod init;
+pub(crate) mod model;
+pub(crate) mod results;
+pub(crate) mod sizes;
+pub(crate) mod weights;
+
+use self::bind::Shapes;
+use self::init::initial;
+use self::model::Model;
+use self::results::Results;
+use self::sizes::{Lengths, Sizes};
+use self::weights::Weights;
+use crate::compile::engine::{Arguments, Bound, Prepared};
+use crate::report::compare::index_of;
+use crate::report::error::Error;
+use crate::report::fault::{Fault, Side, Tensor};
 use salient_io::{Arrays, Stored};
 use salient_ir::array::{Array, ArrayError, Data, collected};
 use salient_ir::{Bindings, DType, Dim, Port};

@@ -4,12 +4,12 @@
 //! take turns in many short rounds and are judged by their least times, so that what else the machine does hits all of them;
 //! one that is not clearly faster than the default, twice, does not replace it. Nothing is searched: candidates are tables.
 
-use crate::error::Error;
-use crate::model::Model;
-use crate::options::Options;
+use crate::compile::options::Options;
+use crate::compile::tuning::Tuning;
+use crate::report::error::Error;
 use crate::session::Session;
-use crate::tuning::Tuning;
-use crate::weights::Weights;
+use crate::session::model::Model;
+use crate::session::weights::Weights;
 use salient_front::Sources;
 use salient_io::Arrays;
 use salient_ir::Bindings;

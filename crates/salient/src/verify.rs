@@ -3,14 +3,14 @@
 //! For users' own models, whose numbers nobody has recorded. Odd lengths, lengths of one, masks that hide everything and
 //! ties are tried on purpose; what is drawn depends on the seed alone. Files are not read here and nothing is printed.
 
-use crate::compare::{Deviation, Tolerance, compare, index_of};
-use crate::error::Error;
-use crate::fault::{Fault, Side};
-use crate::init::{normal, path_key, uniform};
-use crate::model::Model;
-use crate::options::Options;
-use crate::stage::Engine;
-use crate::weights::Weights;
+use crate::compile::options::Options;
+use crate::compile::stage::Engine;
+use crate::report::compare::{Deviation, Tolerance, compare, index_of};
+use crate::report::error::Error;
+use crate::report::fault::{Fault, Side};
+use crate::session::init::{normal, path_key, uniform};
+use crate::session::model::Model;
+use crate::session::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Graph, Name, Port};

@@ -3,9 +3,9 @@
 //! Shapes are the business of [`super::align`].
 
 use super::{Eval, Lowerer, typing};
-use crate::ast::{BinaryOp, CompareOp};
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use crate::syntax::ast::{BinaryOp, CompareOp};
 use crate::value::{Tensor, Value, promote};
 use salient_ir::{Const, DType, Dim, MapOp, Name, NodeId, Op, Relation, TypeError, Typing};
 

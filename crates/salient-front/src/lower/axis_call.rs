@@ -5,9 +5,9 @@
 use super::call::{Given, match_parameters};
 use super::uses::Wanted;
 use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
-use crate::ast::{Argument, Expr, Function};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
+use crate::syntax::ast::{Argument, Expr, Function};
 use crate::value::{Slot, StaticArg, StaticValue, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, DType, Dim, FusedOp, MapOp, Name, Op, ReduceOp};
 use std::collections::BTreeMap;

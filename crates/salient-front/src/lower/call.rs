@@ -3,9 +3,9 @@
 //! Calls that bind an axis are in [`super::axis_call`]; types of arguments in [`super::unify`].
 
 use super::{Eval, Fail, Frame, Lowerer};
-use crate::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathPart};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean};
 use crate::source::Span;
+use crate::syntax::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathPart};
 use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Const, MapOp, Typing};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 //! Calls are in [`super::call`], brackets in [`super::index`], operators in [`super::arith`].
 
 use super::{Eval, Fail, Lowerer};
-use crate::ast::{Expr, ExprKind, UnaryOp};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
+use crate::syntax::ast::{Expr, ExprKind, UnaryOp};
 use crate::value::{Builtin, Callee, FunctionValue, Value};
 use salient_ir::{Dim, MapOp};
 

@@ -5,9 +5,9 @@
 
 use super::uses::{Use, Wanted};
 use super::{Bound, Eval, Fail, Lowerer};
-use crate::ast::{Expr, Index};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
+use crate::syntax::ast::{Expr, Index};
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Dim, Name, NodeId};
 

@@ -2,9 +2,9 @@
 //! always lie outside, infinities that become NaN.
 
 use super::{Eval, Lowerer, Var};
-use crate::ast::Ident;
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use crate::syntax::ast::Ident;
 use crate::value::Value;
 use salient_ir::{AxisId, DType, Dim, MapOp, NodeId, Op};
 

@@ -2,9 +2,9 @@
 
 use super::lost::Role;
 use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, result_types, typing};
-use crate::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, StmtKind, Type};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;
+use crate::syntax::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, StmtKind, Type};
 use crate::value::{Tensor, Value};
 use salient_ir::verify::names_a_dimension;
 use salient_ir::{AxisId, AxisSet, DType, Dim, Init, NodeId};

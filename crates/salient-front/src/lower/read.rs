@@ -2,9 +2,9 @@
 
 use super::uses::{Use, slot_of};
 use super::{Bound, Eval, Fail, Lowerer, lost::Outside};
-use crate::ast::{Bracket, Expr, ExprKind};
 use crate::diag::{Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
+use crate::syntax::ast::{Bracket, Expr, ExprKind};
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Dim, Name, NodeId};
 

@@ -5,9 +5,9 @@
 
 use super::call::Given;
 use super::{Eval, Fail, Lowerer};
-use crate::ast::{Argument, Cell, Function, Kind};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;
+use crate::syntax::ast::{Argument, Cell, Function, Kind};
 use crate::value::{Slot, StaticArg, StaticValue, Tensor, Value};
 use salient_ir::{AxisId, DType, Dim, NodeId};
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ impl<'a> Lowerer<'a, '_> {
     /// Names in the type of a state that nothing binds are lengths that the state has by itself.
     fn lengths_in(&mut self, cell: &'a Cell) -> Eval<()> {
         for extent in cell.ty.shape.iter().flatten() {
-            let crate::ast::Extent::Dim(_, e) = extent else { continue };
+            let crate::syntax::ast::Extent::Dim(_, e) = extent else { continue };
             for name in self.unknown_names(e) {
                 self.check_dimension(name, e.span);
                 self.define_root(name, Value::Int(Dim::symbol(name)), e.span);

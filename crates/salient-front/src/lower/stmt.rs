@@ -4,9 +4,9 @@
 
 use super::lost::Role;
 use super::{Eval, Fail, Lowerer, Var};
-use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind, Range, Stmt, StmtKind, Target, Type};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
+use crate::syntax::ast::{BinaryOp, CompareOp, Expr, ExprKind, Range, Stmt, StmtKind, Target, Type};
 use crate::value::Value;
 use salient_ir::{Dim, Relation, Requirement};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 use super::call::Given;
 use super::lost::Role;
 use super::{Eval, Fail, Lowerer};
-use crate::ast::{BinaryOp, Expr, ExprKind, Extent, Function, Kind, Parameter, Results, Type};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
+use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Extent, Function, Kind, Parameter, Results, Type};
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{DType, Dim, Name};
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 //! Looks at expressions without giving them values; only a target that is itself an expression is tried for its shape.
 
 use super::Lowerer;
-use crate::ast::{Argument, Bracket, Expr, ExprKind, Ident};
 use crate::source::Span;
+use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Ident};
 use crate::value::{Builtin, Callee, Value};
 use salient_ir::{AxisId, AxisSet, Dim};
 

@@ -4,10 +4,10 @@
 //! here.
 
 use super::Trials;
-use crate::bind;
-use crate::error::Error;
-use crate::fault::Fault;
-use crate::init::{path_key, uniform};
+use crate::report::error::Error;
+use crate::report::fault::Fault;
+use crate::session::bind;
+use crate::session::init::{path_key, uniform};
 use salient_ir::{Bindings, Dim, Graph, Name, Op, Relation, Requirement};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,276 @@
+//! `salient bench`: times a model on random arrays, engine beside engine, kernel by kernel, or threads beside copies.
+//!
+//! Contestants take turns within one run, since clocks and neighbours change between runs; minimum and median are shown,
+//! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
+
+use crate::input::numbers::{seconds, times};
+use crate::input::options::{Compile, Timed};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::profile::{Peaks, Profile};
+use crate::output::terminal;
+use salient::{
+    Array, Arrays, DType, Engine, IsaChoice, Model, Options, Session, Sources, Weights, listed, read_sources,
+};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// Arguments of `salient bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The source file
+    file: PathBuf,
+    #[command(flatten)]
+    compile: Compile,
+    /// Engines that take turns
+    #[arg(long, value_delimiter = ',', value_parser = crate::input::options::engine(), default_value = "jit,unfused")]
+    engines: Vec<Engine>,
+    /// Which vectors compiled code uses: auto, baseline, avx2 or avx512
+    #[arg(long, value_name = "ISA", default_value = "auto")]
+    isa: IsaChoice,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Turns of each engine
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = times, allow_negative_numbers = true)]
+    rounds: usize,
+    /// Seconds of one turn
+    #[arg(long, value_name = "S", default_value_t = 0.3, value_parser = seconds, allow_negative_numbers = true)]
+    seconds: f64,
+    /// Seed of the arrays
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    timed: Timed,
+    /// Positions that states hold before the call, such as the tokens of a cache
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    held: u32,
+    /// Instead of engines, fused code on one thread, on --threads of them, and as so many copies at once
+    #[arg(long, conflicts_with = "engines")]
+    scaling: bool,
+}
+
+/// The times of one session.
+struct Contestant<'m> {
+    engine: Engine,
+    session: Session<'m>,
+    outputs: Vec<Array>,
+    calls: Vec<Duration>,
+    profile: Profile,
+}
+
+/// Random arrays for a model.
+struct Given {
+    inputs: Arrays,
+    params: Arrays,
+}
+
+impl Given {
+    fn of(model: &Model, args: &Args) -> Outcome<Given> {
+        let drawn = |ports, seed| random(ports, model, seed, args.held);
+        let (inputs, params) = (model.graph().inputs(), model.graph().params());
+        Ok(Given { inputs: drawn(inputs, args.seed)?, params: drawn(params, !args.seed)? })
+    }
+}
+
+/// Runs the benchmark and prints the table.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let sources = read_sources(&args.file)?;
+    terminal::print(&if args.scaling { scaling(args, &sources)? } else { engines(args, &sources)? })
+}
+
+fn compile(args: &Args, sources: &Sources, engine: Engine, threads: usize) -> Outcome<Model> {
+    let options = Options { engine, isa: args.isa, threads: Some(threads), ..args.compile.options()? };
+    let model = Model::from_sources(sources, &options)?;
+    if args.timed.wanted() {
+        terminal::note(&format!("{engine}\n{}", model.timings()));
+    }
+    Ok(model)
+}
+
+/// Engine beside engine.
+fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
+    let threads = usize::from(args.threads);
+    let model = |engine: &Engine| compile(args, sources, *engine, threads).map(|m| (*engine, m));
+    let models = args.engines.iter().map(model).collect::<Outcome<Vec<_>>>()?;
+    let Some((_, first)) = models.first() else { return Ok(String::new()) };
+    let given = Given::of(first, args)?;
+    let mut contestants = Vec::new();
+    for (engine, model) in &models {
+        contestants.push(Contestant::new(*engine, model, &given)?);
+    }
+    let mut peaks = Peaks::of(args.isa);
+    for _ in 0..args.rounds {
+        for c in &mut contestants {
+            c.turn(&given.inputs, args.seconds)?;
+        }
+        peaks.measure();
+    }
+    Ok(report(&contestants, threads, &peaks))
+}
+
+/// One thread, several threads, and as many copies of the first at once.
+fn scaling(args: &Args, sources: &Sources) -> Outcome<String> {
+    let copies = usize::from(args.threads);
+    let (single, several) =
+        (compile(args, sources, Engine::Jit, 1)?, compile(args, sources, Engine::Jit, copies)?);
+    let given = Given::of(&single, args)?;
+    let new = |model| Contestant::new(Engine::Jit, model, &given);
+    let (mut one, mut threads) = (new(&single)?, new(&several)?);
+    // Each with parameters of its own, as processes would have them.
+    let mut many = (0..copies).map(|_| new(&single)).collect::<Outcome<Vec<_>>>()?;
+    let mut peaks = Peaks::of(args.isa);
+    for _ in 0..args.rounds {
+        one.turn(&given.inputs, args.seconds)?;
+        threads.turn(&given.inputs, args.seconds)?;
+        let (start, inputs) = (Barrier::new(copies), &given.inputs);
+        std::thread::scope(|scope| {
+            let turn = |copy| {
+                start.wait();
+                Contestant::turn(copy, inputs, args.seconds)
+            };
+            let turns: Vec<_> = many.iter_mut().map(|copy| scope.spawn(move || turn(copy))).collect();
+            turns.into_iter().try_for_each(|turn| turn.join().expect("a turn does not panic"))
+        })?;
+        peaks.measure();
+    }
+    let times = |c: &Contestant<'_>| (millis(c.least()), millis(c.median()));
+    let (one, threads) = (times(&one), times(&threads));
+    let many = many.iter().map(times).fold((0.0, 0.0), |sum, t| (sum.0 + t.0, sum.1 + t.1));
+    let many = (many.0 / copies as f64, many.1 / copies as f64);
+    let mut out = peaks.text();
+    let mut line = |what: &str, (least, median): (f64, f64), work: f64| {
+        let _ = writeln!(
+            out,
+            "{what:<12} minimum {least:>9.4} ms, median {median:>9.4} ms; {:.2} and {:.2} times as much as one thread",
+            work * one.0 / least,
+            work * one.1 / median,
+        );
+    };
+    line("one thread", one, 1.0);
+    line(&format!("{copies} threads"), threads, 1.0);
+    line(&format!("{copies} copies"), many, copies as f64);
+    let _ = writeln!(
+        out,
+        "threads do {:.2} (minimum) and {:.2} (median) of what copies do",
+        many.0 / threads.0 / copies as f64,
+        many.1 / threads.1 / copies as f64,
+    );
+    Ok(out)
+}
+
+impl<'m> Contestant<'m> {
+    fn new(engine: Engine, model: &'m Model, given: &'m Given) -> Outcome<Contestant<'m>> {
+        let session = model.session(&given.inputs, Weights::from(&given.params))?;
+        let outputs = session.outputs()?;
+        let profile = Profile::new(session.kernels());
+        Ok(Contestant { engine, session, outputs, calls: Vec::new(), profile })
+    }
+
+    /// One call that does not count, then calls for so many seconds, at least one.
+    fn turn(&mut self, inputs: &Arrays, seconds: f64) -> Outcome {
+        self.session.run(inputs, &mut self.outputs)?;
+        let start = Instant::now();
+        loop {
+            let before = Instant::now();
+            let profile = &mut self.profile;
+            self.session.run_watched(inputs, &mut self.outputs, &mut |at, time| profile.note(at, time))?;
+            self.calls.push(before.elapsed());
+            if start.elapsed().as_secs_f64() >= seconds {
+                break;
+            }
+        }
+        self.calls.sort_unstable();
+        Ok(())
+    }
+
+    fn least(&self) -> Duration {
+        self.calls[0]
+    }
+
+    fn median(&self) -> Duration {
+        self.calls[self.calls.len() / 2]
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// How a contestant does beside the last one, if that is another.
+fn beside(c: &Contestant<'_>, all: &[Contestant<'_>]) -> String {
+    let other = all.last().filter(|last| last.engine != c.engine);
+    other.map_or_else(String::new, |last| {
+        let times = millis(last.median()) / millis(c.median());
+        format!("median {times:.2} times as fast as {}; ", last.engine)
+    })
+}
+
+fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> String {
+    let mut out = format!("{threads} thread(s), {}", peaks.text());
+    for c in contestants {
+        let (least, median) = (millis(c.least()), millis(c.median()));
+        let speed = c.profile.flops() as f64 / least / 1e6;
+        let _ = writeln!(
+            out,
+            "{}: median {median:.3} ms, minimum {least:.3} ms of {} calls; {speed:.1} GF/s at the minimum ({:.2} of one core's peak); \
+             {}{} bytes of working memory",
+            c.engine,
+            c.calls.len(),
+            speed / peaks.fma,
+            beside(c, contestants),
+            c.session.working_bytes().unwrap_or(0),
+        );
+        out += &c.profile.text(peaks);
+    }
+    out
+}
+
+/// Says which dimensions of a model have no length.
+fn unknown(model: &Model, lengths: &salient::Bindings) -> Failure {
+    let ports = model.graph().inputs().iter().chain(model.graph().params());
+    let dims = ports.flat_map(|port| model.graph().shape(&port.axes)).flat_map(|dim| dim.symbols());
+    let names: BTreeSet<String> =
+        dims.filter(|name| !lengths.contains_key(name)).map(|name| name.to_string()).collect();
+    let names = listed(names.iter().map(String::as_str));
+    let model = model.graph().name();
+    Failure::call(format!("`{model}` has no lengths for {names}: give each with --set NAME=VALUE"))
+}
+
+/// Random arrays for inputs or parameters whose shapes are known where states hold so many positions: normal floats, small
+/// integers, true.
+fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Result<Arrays, Failure> {
+    let lengths = model.graph().growths().into_iter().map(|growth| (growth.held, i64::from(held)));
+    let lengths: salient::Bindings = lengths.collect();
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut out = Arrays::new();
+    for port in ports {
+        let mut shape = Vec::new();
+        for dim in model.graph().shape(&port.axes) {
+            let known = dim.eval(&lengths).ok().and_then(|n| usize::try_from(n).ok());
+            shape.push(known.ok_or_else(|| unknown(model, &lengths))?);
+        }
+        let too_large = || Failure::call(format!("`{}`: {shape:?} does not fit into memory", port.name));
+        let count = shape.iter().try_fold(1, |n: usize, extent| n.checked_mul(*extent));
+        let count =
+            count.filter(|n| Vec::<f32>::new().try_reserve_exact(*n).is_ok()).ok_or_else(too_large)?;
+        let array = match port.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => {
+                // Box and Muller's normal numbers from uniform ones.
+                let normal = |rng: &mut fastrand::Rng| {
+                    let (u, v) = (1.0 - rng.f64(), rng.f64());
+                    ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
+                };
+                Array::from_f32(shape, (0..count).map(|_| normal(&mut rng)).collect())
+            }
+            DType::I32 => Array::from_i32(shape, vec![0; count]),
+            DType::I64 => Array::from_i64(shape, vec![0; count]),
+            DType::Bool => Array::from_bool(shape, vec![true; count]),
+        };
+        let array = array.map_err(|e| Failure::call(format!("`{}`: {e}", port.name)))?;
+        out.insert(&*port.name, array).map_err(salient::Error::from)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,211 @@
+//! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
+
+use crate::input::arrays::{Given, Sources};
+use crate::input::numbers::{bytes, not_negative};
+use crate::input::options::{Compile, Machine, pair};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::profile::{Peaks, Profile};
+use crate::output::report::{Checked, Report, all_json};
+use crate::output::terminal;
+use salient::compare::{Tolerance, compare};
+use salient::{
+    Arrays, Model, Session, Step, Weights, nearest, read_sources, write_npy, write_npz, write_safetensors,
+};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Arguments of `salient run`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The source file
+    file: PathBuf,
+    #[command(flatten)]
+    compile: Compile,
+    #[command(flatten)]
+    arrays: Sources,
+    /// Draw the parameters that no file gives from their initialisers, with this seed
+    #[arg(long, value_name = "SEED")]
+    init: Option<u64>,
+    /// Write an output to a .npy file; may be given several times
+    #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
+    output: Vec<(String, String)>,
+    /// Write every output to a .npz or .safetensors file
+    #[arg(long, value_name = "FILE")]
+    outputs: Option<PathBuf>,
+    /// Deviation that a comparison allows, relative to the expected element
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().rtol, value_parser = not_negative, allow_negative_numbers = true)]
+    rtol: f64,
+    /// Deviation that a comparison allows, absolute
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().atol, value_parser = not_negative, allow_negative_numbers = true)]
+    atol: f64,
+    #[command(flatten)]
+    machine: Machine,
+    /// Refuse to run in more working memory than this, beside inputs, weights and outputs: bytes, or with K, M or G
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_memory: Option<usize>,
+    /// Show how long each part took, in milliseconds
+    #[arg(long, alias = "timings")]
+    time: bool,
+    /// Show what each kernel takes, beside what the machine can do: the least times of a few more runs
+    #[arg(long)]
+    profile: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs that a profile takes the least times of.
+const PROFILED: usize = 7;
+
+/// Compiles the model, and runs it once for each set of arrays.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let options = args.compile.options_for(&args.machine)?;
+    let sources = read_sources(&args.file)?;
+    let model = Model::from_sources(&sources, &options)?;
+    terminal::note(&model.warnings(terminal::stderr_colour()));
+
+    let before = Instant::now();
+    let given = args.arrays.read(model.graph())?;
+    let read = before.elapsed();
+    if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {
+        return Err(Failure::call(
+            "the outputs of several runs would be written to one file; give one --data",
+        ));
+    }
+    for given in &given {
+        check_names(args, &model, given.expected.as_ref())?;
+    }
+    let (mut wrong, mut documents) = (Vec::new(), Vec::new());
+    for given in &given {
+        let mut times = Vec::new();
+        if documents.is_empty() {
+            times.extend(model.timings().steps().iter().map(|(step, time)| (step.name(), *time)));
+            times.push(("read arrays", read));
+        }
+        let (document, complaints) = run_on(args, &model, given, times)?;
+        documents.push(document);
+        wrong.extend(complaints);
+    }
+    if args.json {
+        terminal::print(&all_json(documents))?;
+    } else if given.len() > 1 {
+        let (runs, compilations) = (given.len(), salient::compilations());
+        terminal::print(&format!("{runs} runs, {compilations} compilation{}\n", plural(compilations)))?;
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::model(wrong.join("\n"))) }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// One run: prints its report for people, gives the one for programs, and what is wrong with the outputs.
+fn run_on(
+    args: &Args,
+    model: &Model,
+    given: &Given,
+    mut times: Vec<(&'static str, Duration)>,
+) -> Outcome<(Value, Vec<String>)> {
+    let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));
+    let before = Instant::now();
+    let mut weights = Weights::from(&given.weights);
+    if let Some(seed) = args.init {
+        weights = weights.or_seeded(seed);
+    }
+    let session = model.session(&given.inputs, weights)?;
+    timed("bind", before);
+    let loaded = session.loaded_bytes().unwrap_or(0);
+    if let (Some(needed), Some(most)) = (session.working_bytes().map(|n| n + loaded), args.max_memory)
+        && needed > most
+    {
+        return Err(Failure::call(format!(
+            "the model works in {needed} bytes beside inputs, weights and outputs; --max-memory allows {most}"
+        )));
+    }
+    let before = Instant::now();
+    let outputs = session.call(&given.inputs)?;
+    timed("run", before);
+
+    write(args, &outputs)?;
+    let tolerance = Tolerance { rtol: args.rtol, atol: args.atol };
+    let checked = given.expected.as_ref().map(|expected| check(&outputs, expected, tolerance));
+    let report = Report {
+        model: model.graph().name(),
+        engine: args.machine.engine,
+        dimensions: session.dimensions(),
+        outputs: &outputs,
+        excerpts: args.output.is_empty() && args.outputs.is_none() && checked.is_none(),
+        checked: checked.as_deref(),
+        tolerance,
+        working_bytes: session.working_bytes(),
+        times: args.time.then_some(times.as_slice()),
+        optimiser: model.timings().share(Step::Optimise),
+    };
+    let profile = args.profile.then(|| profile(args, &session, &given.inputs)).transpose()?;
+    let mut document = report.json();
+    let narrowed = given.narrowed();
+    if !narrowed.is_empty() {
+        document["narrowed"] = narrowed.into();
+    }
+    if !args.json {
+        terminal::print(&report.text(terminal::stdout_colour()))?;
+    }
+    if let Some((profile, peaks)) = profile {
+        document["profile"] = profile.json(&peaks);
+        if !args.json {
+            terminal::print(&(peaks.text() + &profile.text(&peaks)))?;
+        }
+    }
+    Ok((document, checked.iter().flatten().filter_map(Checked::complaint).collect()))
+}
+
+/// Runs a few times more, into memory of its own.
+fn profile(args: &Args, session: &Session<'_>, inputs: &Arrays) -> Outcome<(Profile, Peaks)> {
+    let (mut profile, mut outputs) = (Profile::new(session.kernels()), session.outputs()?);
+    for _ in 0..PROFILED {
+        session.run_watched(inputs, &mut outputs, &mut |at, time| profile.note(at, time))?;
+    }
+    let mut peaks = Peaks::of(args.machine.isa);
+    peaks.measure();
+    Ok((profile, peaks))
+}
+
+/// Outputs that flags and expectations name must be there before anything runs.
+fn check_names(args: &Args, model: &Model, expected: Option<&Arrays>) -> Outcome {
+    let known: Vec<&str> = model.graph().outputs().iter().map(|o| &*o.name).collect();
+    let wanted = args.output.iter().map(|(name, _)| name.as_str());
+    let others = expected.into_iter().flat_map(|e| e.passed_over().iter().map(String::as_str));
+    let expected = expected.into_iter().flat_map(Arrays::names).chain(others);
+    let unknown: Vec<String> = wanted
+        .chain(expected)
+        .filter(|name| !known.contains(name))
+        .map(|name| match nearest(name, known.iter().copied()) {
+            Some(near) => format!("the model has no output `{name}`; did you mean `{near}`?"),
+            None => format!(
+                "the model has no output `{name}`; its outputs are {}",
+                salient::listed(known.iter().copied())
+            ),
+        })
+        .collect();
+    if unknown.is_empty() { Ok(()) } else { Err(Failure::call(unknown.join("\n"))) }
+}
+
+fn write(args: &Args, outputs: &Arrays) -> Outcome {
+    for (name, path) in &args.output {
+        write_npy(path, outputs.get(name).expect("names were checked"))?;
+    }
+    if let Some(path) = &args.outputs {
+        if path.extension().is_some_and(|extension| extension == "safetensors") {
+            write_safetensors(path, outputs)?;
+        } else {
+            write_npz(path, outputs)?;
+        }
+    }
+    Ok(())
+}
+
+fn check(outputs: &Arrays, expected: &Arrays, tolerance: Tolerance) -> Vec<Checked> {
+    let pairs = expected.iter().filter_map(|(name, e)| outputs.get(name).map(|o| (name, o, e)));
+    pairs.map(|(name, o, e)| Checked { name: name.to_owned(), result: compare(o, e, tolerance) }).collect()
+}

@@ -1,0 +1,9 @@
+//! What a command says, and how it ends.
+//!
+//! [`terminal`] writes standard output and standard error, [`failure`] is a command that did not succeed and its exit code,
+//! [`report`] what `run` and `verify` found, [`profile`] what kernels took.
+
+pub(crate) mod failure;
+pub(crate) mod profile;
+pub(crate) mod report;
+pub(crate) mod terminal;

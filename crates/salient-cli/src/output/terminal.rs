@@ -1,0 +1,80 @@
+//! Standard output and standard error: colour only where a terminal reads, no panic where a pipe closes.
+
+use crate::output::failure::{Failure, Message, Outcome};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
+
+/// Whether messages may be coloured.
+pub(crate) fn stderr_colour() -> bool {
+    io::stderr().is_terminal() && wants_colour()
+}
+
+/// Whether progress may be shown.
+pub(crate) fn stderr_is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Whether results may be coloured.
+pub(crate) fn stdout_colour() -> bool {
+    io::stdout().is_terminal() && wants_colour()
+}
+
+/// Conventions of terminals: <https://no-color.org>, and `TERM=dumb`.
+fn wants_colour() -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    set("NO_COLOR").is_none() && set("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Writes text to standard output. A reader that has gone away is no failure: what it wanted, it has.
+pub(crate) fn print(text: &str) -> Outcome {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(e) => Err(Failure::call(format!("standard output cannot be written: {e}"))),
+    }
+}
+
+/// Writes to standard error; where that fails there is nowhere left to say so.
+pub(crate) fn note(text: &str) {
+    drop(io::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// A bar on a terminal, of so many steps; nothing elsewhere.
+///
+/// # Panics
+/// If the template, of indicatif's language, does not parse.
+pub(crate) fn progress(steps: usize, template: &str) -> ProgressBar {
+    let target =
+        if stderr_is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+    bar.set_style(ProgressStyle::with_template(template).expect("a template that parses"));
+    bar
+}
+
+/// Shows what should be known though the command goes on.
+pub(crate) fn warning(lines: &str) {
+    let (yellow, plain) = if stderr_colour() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
+    note(&lines.lines().map(|line| format!("{yellow}warning{plain}: {line}\n")).collect::<String>());
+}
+
+/// Shows why a command failed.
+pub(crate) fn error(message: &Message) {
+    let (red, plain) = if stderr_colour() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    match message {
+        Message::Sentences(lines) => {
+            note(&lines.lines().map(|line| format!("{red}error{plain}: {line}\n")).collect::<String>());
+        }
+        Message::Source(rejected) => note(&rejected.render(stderr_colour())),
+        Message::Rendered(text) => note(text),
+        Message::Nothing => {}
+    }
+}
+
+/// The panic hook: a broken invariant is our bug, and is said in one line.
+pub(crate) fn report_bug(info: &PanicHookInfo<'_>) {
+    let what = info.payload_as_str().unwrap_or("no message");
+    let place = info.location().map_or_else(String::new, |l| format!(" ({}:{})", l.file(), l.line()));
+    note(&format!("error: internal error, please report it with the source file: {what}{place}\n"));
+}

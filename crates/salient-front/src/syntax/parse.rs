@@ -1,0 +1,368 @@
+//! Text to syntax tree, by the grammar in `grammar/salient.pest`.
+//!
+//! Decides precedence and refuses what is too large or too deeply nested *before* anything recurses over it. Says
+//! nothing about meaning.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "over the grammar's rules: which of them can stand at a place is the grammar's decision"
+)]
+
+mod expr;
+mod mistake;
+
+use crate::diag::Diagnostic;
+use crate::source::{SourceFile, SourceId};
+use crate::syntax::ast::*;
+use crate::syntax::grammar::{Grammar, Rule};
+use crate::syntax::limits;
+use mistake::syntax_error;
+use pest::Parser as _;
+use pest::iterators::{Pair, Pairs};
+
+type Piece<'i> = Pair<'i, Rule>;
+type Result<T> = std::result::Result<T, Box<Diagnostic>>;
+
+/// The syntax tree of a file, or every syntax error in it (one for each declaration that has one).
+pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> {
+    let tokens = limits::check(source).map_err(|d| vec![*d])?;
+    match Grammar::parse(Rule::file, &source.text) {
+        Ok(pairs) => items(pairs, &Tree { source: source.id, offset: 0 }).map(|items| File { items }),
+        Err(whole) => {
+            let mut errors = item_errors(source, &tokens);
+            if errors.is_empty() {
+                errors.push(syntax_error(source, 0, &whole));
+            }
+            Err(errors)
+        }
+    }
+}
+
+/// The declarations of a part of a file of that name that begins at byte `offset` of it, where the part is known to be well
+/// formed: what else it is, is a single error.
+pub(crate) fn parse_part(
+    source: SourceId,
+    name: &str,
+    text: &str,
+    offset: usize,
+) -> std::result::Result<Vec<Item>, Vec<Diagnostic>> {
+    match Grammar::parse(Rule::file, text) {
+        Ok(pairs) => items(pairs, &Tree { source, offset }),
+        Err(why) => Err(vec![Diagnostic::placeless(format!("{name}: {why}"))]),
+    }
+}
+
+fn items(mut file: Pairs<'_, Rule>, tree: &Tree) -> std::result::Result<Vec<Item>, Vec<Diagnostic>> {
+    let file = file.next().expect("a file is one piece");
+    let items = file.into_inner().filter(|p| p.as_rule() != Rule::EOI).map(|p| tree.item(p));
+    items.collect::<Result<Vec<Item>>>().map_err(|d| vec![*d])
+}
+
+/// Parses each declaration alone, so that one mistake does not hide the next.
+fn item_errors(source: &SourceFile, tokens: &limits::Tokens) -> Vec<Diagnostic> {
+    let starts = &tokens.item_starts;
+    let mut errors = Vec::new();
+    if starts.first().is_none_or(|first| *first > 0) {
+        let head = &source.text[..starts.first().copied().unwrap_or(source.text.len())];
+        if let Err(e) = Grammar::parse(Rule::file, head) {
+            errors.push(syntax_error(source, 0, &e));
+        }
+    }
+    for (n, start) in starts.iter().enumerate() {
+        let end = starts.get(n + 1).copied().unwrap_or(source.text.len());
+        if let Err(e) = Grammar::parse(Rule::lone_item, &source.text[*start..end]) {
+            errors.push(syntax_error(source, *start, &e));
+        }
+    }
+    errors
+}
+
+/// Where a piece ends: pest counts the white space before something optional that is not there.
+fn end_of(piece: Piece<'_>) -> usize {
+    let end = piece.as_span().end();
+    match piece.as_rule() {
+        Rule::body
+        | Rule::call
+        | Rule::brackets
+        | Rule::statics
+        | Rule::shape
+        | Rule::indices
+        | Rule::group
+        | Rule::hole
+        | Rule::named_results
+        | Rule::string => end,
+        Rule::item if piece.as_str().trim_end().ends_with(':') => {
+            piece.as_span().start() + piece.as_str().trim_end().len()
+        }
+        _ => piece.into_inner().last().map_or(end, end_of),
+    }
+}
+
+/// Pieces of the grammar to nodes of the tree. The grammar's sequences are invariants here: what it makes mandatory
+/// is taken with `expect`.
+struct Tree {
+    source: SourceId,
+    /// Where in the file the text begins.
+    offset: usize,
+}
+
+fn inner(piece: Piece<'_>) -> Inner<'_> {
+    Inner(piece.into_inner().peekable())
+}
+
+/// The pieces of a piece, taken by kind.
+struct Inner<'i>(std::iter::Peekable<Pairs<'i, Rule>>);
+
+impl<'i> Inner<'i> {
+    fn next(&mut self) -> Piece<'i> {
+        self.0.next().expect("the grammar makes this piece mandatory")
+    }
+
+    fn take(&mut self, rule: Rule) -> Option<Piece<'i>> {
+        self.0.next_if(|p| p.as_rule() == rule)
+    }
+
+    fn skip(&mut self, rule: Rule) -> bool {
+        self.take(rule).is_some()
+    }
+}
+
+impl Tree {
+    fn span(&self, piece: &Piece<'_>) -> Span {
+        let at = |byte: usize| (self.offset + byte) as u32;
+        Span { source: self.source, start: at(piece.as_span().start()), end: at(end_of(piece.clone())) }
+    }
+
+    fn ident(&self, piece: Piece<'_>) -> Ident {
+        Ident { name: piece.as_str().to_owned(), span: self.span(&piece) }
+    }
+
+    fn docs(&self, pieces: &mut Inner<'_>) -> Vec<String> {
+        std::iter::from_fn(|| pieces.take(Rule::doc))
+            .map(|p| p.as_str().trim_start_matches('/').trim().to_owned())
+            .collect()
+    }
+
+    fn text(&self, piece: Piece<'_>) -> Text {
+        let span = self.span(&piece);
+        Text { value: inner(piece).next().as_str().to_owned(), span }
+    }
+
+    fn item(&self, piece: Piece<'_>) -> Result<Item> {
+        match piece.as_rule() {
+            Rule::import => {
+                let mut parts = inner(piece);
+                parts.skip(Rule::kw_import);
+                Ok(Item::Import(self.text(parts.next())))
+            }
+            Rule::constant => self.constant(piece).map(Item::Const),
+            _ => self.function(piece).map(Item::Function),
+        }
+    }
+
+    fn constant(&self, piece: Piece<'_>) -> Result<Const> {
+        let mut parts = inner(piece);
+        let docs = self.docs(&mut parts);
+        parts.skip(Rule::kw_const);
+        let name = self.ident(parts.next());
+        Ok(Const { docs, name, value: self.expr(parts.next())? })
+    }
+
+    fn function(&self, piece: Piece<'_>) -> Result<Function> {
+        let mut parts = inner(piece);
+        let docs = self.docs(&mut parts);
+        let kind_piece = parts.next();
+        let start = self.span(&kind_piece);
+        let kind = match inner(kind_piece).next().as_rule() {
+            Rule::kw_model => Kind::Model,
+            Rule::kw_block => Kind::Block,
+            _ => Kind::Fn,
+        };
+        let name = self.ident(parts.next());
+        let statics = match parts.take(Rule::statics) {
+            Some(list) => list.into_inner().map(|p| self.static_param(p)).collect::<Result<_>>()?,
+            None => Vec::new(),
+        };
+        let mut params = Vec::new();
+        while let Some(p) = parts.take(Rule::parameter) {
+            params.push(self.parameter(p)?);
+        }
+        let mut end = params.last().map_or(name.span, |p| p.name.span);
+        let results = match parts.take(Rule::results) {
+            Some(p) => {
+                end = self.span(&p);
+                Some(self.results(inner(p).next())?)
+            }
+            None => None,
+        };
+        let body = self.body(parts.next())?;
+        Ok(Function { docs, kind, name, statics, params, results, body, span: start.to(end) })
+    }
+
+    fn static_param(&self, piece: Piece<'_>) -> Result<Static> {
+        let piece = inner(piece).next();
+        let axis = piece.as_rule() == Rule::axis_static;
+        let mut parts = inner(piece);
+        parts.skip(Rule::kw_axis);
+        let name = self.ident(parts.next());
+        Ok(Static { name, axis, default: parts.take(Rule::expr).map(|p| self.expr(p)).transpose()? })
+    }
+
+    fn parameter(&self, piece: Piece<'_>) -> Result<Parameter> {
+        let mut parts = inner(piece);
+        let name = self.ident(parts.next());
+        let ty = parts.take(Rule::ty).map(|p| self.ty(p)).transpose()?;
+        let default = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        Ok(Parameter { name, ty, default })
+    }
+
+    fn results(&self, piece: Piece<'_>) -> Result<Results> {
+        if piece.as_rule() == Rule::ty {
+            return self.ty(piece).map(Results::One);
+        }
+        let named = |p: Piece<'_>| {
+            let mut parts = inner(p);
+            Ok((self.ident(parts.next()), self.ty(parts.next())?))
+        };
+        piece.into_inner().map(named).collect::<Result<_>>().map(Results::Named)
+    }
+
+    fn ty(&self, piece: Piece<'_>) -> Result<Type> {
+        let span = self.span(&piece);
+        let mut parts = inner(piece);
+        let name = self.ident(parts.next());
+        let extent = |p: Piece<'_>| {
+            let mut parts = inner(p);
+            let name = parts.take(Rule::axis_name).map(|p| self.ident(inner(p).next()));
+            let p = parts.next();
+            match p.as_rule() {
+                Rule::rest => Ok(Extent::Rest(self.span(&p))),
+                _ => self.expr(p).map(|e| Extent::Dim(name, e)),
+            }
+        };
+        let shape = match parts.take(Rule::shape) {
+            Some(list) => Some(list.into_inner().map(extent).collect::<Result<Vec<_>>>()?),
+            None => None,
+        };
+        Ok(Type { name, shape, span })
+    }
+
+    // ---- statements
+
+    fn body(&self, piece: Piece<'_>) -> Result<Vec<Stmt>> {
+        piece.into_inner().map(|p| self.stmt(p)).collect()
+    }
+
+    fn stmt(&self, piece: Piece<'_>) -> Result<Stmt> {
+        let span = self.span(&piece);
+        let rule = piece.as_rule();
+        if rule == Rule::constant {
+            return Ok(Stmt { kind: StmtKind::Const(self.constant(piece)?), span });
+        }
+        let mut parts = inner(piece);
+        let kind = match rule {
+            Rule::let_stmt => {
+                parts.skip(Rule::kw_let);
+                let targets = self.targets(&mut parts)?;
+                StmtKind::Let(targets, self.expr(parts.next())?)
+            }
+            Rule::assign_stmt => {
+                let targets = self.targets(&mut parts)?;
+                StmtKind::Assign(targets, self.expr(parts.next())?)
+            }
+            Rule::param_stmt => StmtKind::Param(self.param(parts)?),
+            Rule::state_stmt => {
+                self.docs(&mut parts);
+                parts.skip(Rule::kw_state);
+                let mut cells = Vec::new();
+                while let Some(cell) = parts.take(Rule::cell) {
+                    let mut cell = inner(cell);
+                    let (name, ty) = (self.ident(cell.next()), self.ty(cell.next())?);
+                    let path = cell.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
+                    cells.push(Cell { name, ty, path });
+                }
+                StmtKind::State(cells)
+            }
+            Rule::require_stmt => {
+                parts.skip(Rule::kw_require);
+                let condition = self.expr(parts.next())?;
+                StmtKind::Require(condition, parts.take(Rule::string).map(|p| self.text(p)))
+            }
+            Rule::for_stmt => {
+                parts.skip(Rule::kw_for);
+                let range = self.range(parts.next())?;
+                StmtKind::For(range, self.body(parts.next())?)
+            }
+            Rule::if_stmt => {
+                parts.skip(Rule::kw_if);
+                let condition = self.expr(parts.next())?;
+                let then = self.body(parts.next())?;
+                let otherwise = if parts.skip(Rule::kw_else) {
+                    let last = parts.next();
+                    match last.as_rule() {
+                        Rule::if_stmt => vec![self.stmt(last)?],
+                        _ => self.body(last)?,
+                    }
+                } else {
+                    Vec::new()
+                };
+                StmtKind::If(condition, then, otherwise)
+            }
+            _ => {
+                parts.skip(Rule::kw_return);
+                StmtKind::Return(parts.0.map(|p| self.expr(p)).collect::<Result<_>>()?)
+            }
+        };
+        Ok(Stmt { kind, span })
+    }
+
+    fn targets(&self, parts: &mut Inner<'_>) -> Result<Vec<Target>> {
+        let mut out = Vec::new();
+        while let Some(p) = parts.take(Rule::target) {
+            let mut parts = inner(p);
+            let name = self.ident(parts.next());
+            let indices = match parts.take(Rule::indices) {
+                Some(list) => Some(list.into_inner().map(|p| self.index(p)).collect::<Result<_>>()?),
+                None => None,
+            };
+            let ty = parts.take(Rule::ty).map(|p| self.ty(p)).transpose()?;
+            out.push(Target { name, indices, ty });
+        }
+        Ok(out)
+    }
+
+    fn index(&self, piece: Piece<'_>) -> Result<Index> {
+        let mut parts = inner(piece);
+        let first = parts.next();
+        match first.as_rule() {
+            Rule::rest => Ok(Index::Rest(self.span(&first))),
+            Rule::unit => Ok(Index::Unit(self.span(&first))),
+            _ => {
+                let extent = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+                Ok(Index::Name(self.ident(first), extent))
+            }
+        }
+    }
+
+    fn param(&self, mut parts: Inner<'_>) -> Result<Param> {
+        let docs = self.docs(&mut parts);
+        parts.skip(Rule::kw_param);
+        let name = self.ident(parts.next());
+        let ty = self.ty(parts.next())?;
+        let mut init = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        let mut path = parts.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
+        // `= zeros as a.b`: the path belongs to the parameter, not to its initialiser.
+        if let Some(Expr { kind: ExprKind::As(value, own), .. }) = init {
+            init = Some(*value);
+            path = Some(own);
+        }
+        Ok(Param { docs, name, ty, init, path })
+    }
+
+    fn range(&self, piece: Piece<'_>) -> Result<Range> {
+        let mut parts = inner(piece);
+        let name = self.ident(parts.next());
+        parts.skip(Rule::kw_in);
+        Ok(Range { name, low: self.expr(parts.next())?, high: self.expr(parts.next())? })
+    }
+}

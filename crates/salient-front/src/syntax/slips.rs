@@ -1,0 +1,119 @@
+//! Slips of the pen that are good syntax: a `//` that was to divide.
+//!
+//! Looks at tokens alone. What a program does without effect is found while it is lowered.
+
+use crate::diag::Diagnostic;
+use crate::source::{SourceFile, Span};
+use crate::syntax::grammar::{Grammar, Rule};
+use pest::Parser as _;
+use std::collections::BTreeSet;
+
+/// Warnings about a file.
+pub(crate) fn check(source: &SourceFile) -> Vec<Diagnostic> {
+    let all = tokens(&source.text);
+    let names: BTreeSet<&str> = all.iter().filter(|t| t.rule == Rule::word).map(|t| t.text).collect();
+    let mut out = Vec::new();
+    for pair in all.windows(2).chain(std::iter::once(&[][..])) {
+        let [before, comment] = pair else { continue };
+        let Some(words) = comment.text.strip_prefix("//").filter(|_| comment.rule == Rule::comment) else {
+            continue;
+        };
+        if before.line != comment.line || !before.ends_operand() || !is_operand(words, &names) {
+            continue;
+        }
+        let (start, end) = (comment.start as u32, (comment.start + comment.text.trim_end().len()) as u32);
+        let d = Diagnostic::warning(
+            Span { source: source.id, start, end },
+            "`//` begins a comment: nothing is divided",
+        )
+        .saying("this is not read")
+        .help("`int_div(a, b)` rounds a quotient of integers down, `floor(a / b)` one of numbers");
+        out.push(d);
+    }
+    out
+}
+
+/// A token with where it begins, white space and documentation left out.
+struct Token<'a> {
+    rule: Rule,
+    text: &'a str,
+    start: usize,
+    line: usize,
+}
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let pairs = Grammar::parse(Rule::tokens, text).expect("any text is a sequence of tokens");
+    let mut line = 0;
+    let mut out = Vec::new();
+    for pair in pairs.flat_map(|p| p.into_inner()) {
+        let token = Token { rule: pair.as_rule(), text: pair.as_str(), start: pair.as_span().start(), line };
+        line += token.text.matches('\n').count();
+        if !matches!(token.rule, Rule::space | Rule::doc | Rule::EOI) {
+            out.push(token);
+        }
+    }
+    out
+}
+
+/// Words behind which an operand begins, or nothing.
+const KEYWORDS: &[&str] =
+    &["return", "then", "else", "if", "and", "or", "not", "in", "let", "require", "for"];
+
+impl Token<'_> {
+    fn ends_operand(&self) -> bool {
+        let closes = self.rule == Rule::sign && matches!(self.text, ")" | "]");
+        let named = self.rule == Rule::word && !KEYWORDS.contains(&self.text);
+        closes || named || matches!(self.rule, Rule::int | Rule::float)
+    }
+}
+
+/// Whether the words of a comment are an expression over names of the file in which there is a number or a dimension.
+fn is_operand(words: &str, names: &BTreeSet<&str>) -> bool {
+    let all = tokens(words);
+    let value = |t: &Token<'_>| matches!(t.rule, Rule::int | Rule::float | Rule::word);
+    let number = |t: &Token<'_>| {
+        matches!(t.rule, Rule::int | Rule::float) || t.text.starts_with(|c: char| c.is_ascii_uppercase())
+    };
+    let known = |t: &Token<'_>| t.rule != Rule::word || names.contains(t.text);
+    let sign = |t: &Token<'_>| {
+        t.rule != Rule::sign
+            || matches!(t.text, "(" | ")" | "[" | "]" | "+" | "-" | "*" | "/" | "%" | "**" | ",")
+    };
+    let begins = all.first().is_some_and(|t| value(t) || t.text == "(");
+    let in_turn = all.windows(2).all(|pair| !(value(&pair[0]) && value(&pair[1])));
+    let plain = |t: &Token<'_>| (value(t) || t.rule == Rule::sign) && known(t) && sign(t);
+    begins && in_turn && all.iter().any(number) && all.iter().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::source::Sources;
+
+    fn slips(body: &str) -> usize {
+        let mut sources = Sources::new();
+        let id = sources.add("m.attn", &format!("model m(x: f32[T, D]) {{\n{body}\n}}"));
+        check(sources.file(id)).len()
+    }
+
+    #[test]
+    fn a_comment_that_was_to_divide_is_told() {
+        for body in
+            ["return x // 2", "let y = x[0, 0] // (T + 1)", "let y = (x) // T", "let y = x * 2 // 3 + D"]
+        {
+            assert_eq!(slips(body), 1, "{body}");
+        }
+        for body in [
+            "return x // the input",
+            "return x // 2 of these",
+            "// 2",
+            "return x\n// 2",
+            "let y = x / // half\n 2",
+            "return x // see Vaswani et al., 2017",
+            "return x // x",
+            "let y = \"a // 2\"",
+        ] {
+            assert_eq!(slips(body), 0, "{body}");
+        }
+    }
+}

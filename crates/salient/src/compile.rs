@@ -1,0 +1,15 @@
+//! From source text to code that runs, and why the code is what it is.
+//!
+//! [`sources`] reads a program and what it imports, [`pipeline`] takes it through the stages, [`engine`] holds what comes
+//! out: machine code or the interpreter. [`options`] and [`tuning`] are what a caller and a machine have a say in,
+//! [`stage`] names the stages and engines, [`integers`] checks that whole numbers fit 32 bits, and [`explain`] puts into
+//! words what the optimiser and the planner report. Nothing here knows the arrays of a call.
+
+pub(crate) mod engine;
+pub(crate) mod explain;
+pub(crate) mod integers;
+pub(crate) mod options;
+pub(crate) mod pipeline;
+pub(crate) mod sources;
+pub(crate) mod stage;
+pub(crate) mod tuning;

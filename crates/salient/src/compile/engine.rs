@@ -1,0 +1,285 @@
+//! What runs a model: compiled code or the interpreter, behind one pair of types.
+//!
+//! Checks nothing: a session hands over arrays that fit.
+
+use crate::compile::integers::values_of;
+use crate::compile::options::Options;
+use crate::compile::pipeline::{code, threads};
+use crate::compile::stage::Engine;
+use crate::report::error::Error;
+use crate::report::timings::Timings;
+use salient_ir::array::Array;
+use salient_ir::eval::{Data, eval};
+use salient_ir::integers::{Integers, Values};
+use salient_ir::{Bindings, Graph};
+use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError};
+use salient_tile::coded::Codes;
+use salient_tile::{Kernel, Section};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A model made ready for an engine. One for all dimensions.
+#[derive(Debug)]
+pub(crate) enum Code {
+    /// Machine code, how many threads run it, and the integers that must fit it, if any may not.
+    Native(Box<Compiled>, usize, Option<Box<Integers>>),
+    /// The interpreter needs the graph only.
+    Oracle,
+}
+
+/// Parameters bound to a model, for calls of any dimensions that agree with their shapes. Shared: a copy is a reference.
+#[derive(Clone, Debug)]
+pub(crate) enum Bound<'a> {
+    /// As compiled code takes them.
+    Native(Arc<Parameters<'a>>),
+    /// By path, as the interpreter takes them.
+    Oracle(Arc<BTreeMap<String, Array>>),
+}
+
+/// Parameters that compiled code has seen.
+#[derive(Debug)]
+pub(crate) struct Parameters<'a> {
+    /// What it made of them once.
+    loaded: Loaded,
+    /// Those that calls still read; others are empty where they were ours.
+    arrays: Vec<Cow<'a, Array>>,
+    /// What those hold that integers follow from.
+    held: Vec<Option<Values>>,
+}
+
+/// What an engine keeps for one set of dimensions.
+#[derive(Debug)]
+pub(crate) enum Prepared<'a> {
+    /// Sizes and places in memory, how many threads run a call, and the integers that must fit.
+    Native(&'a Compiled, Box<Plan>, usize, Option<&'a Integers>),
+    /// Nothing.
+    Oracle,
+}
+
+/// The borrowed arrays of one call, in the order of the graph's inputs and parameters, of the declared shapes
+/// and of the dtypes in which they are computed with.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments<'c> {
+    /// An input that is not there is a state that lies in the output which appends to it: see [`Prepared::appends`].
+    pub(crate) inputs: &'c [Option<Cow<'c, Array>>],
+    pub(crate) params: &'c Bound<'c>,
+}
+
+impl Code {
+    /// Makes code; adds how long each step took.
+    pub(crate) fn new(graph: &Graph, options: &Options, timings: &mut Timings) -> Result<Code, Error> {
+        match options.engine {
+            Engine::Oracle => Ok(Code::Oracle),
+            Engine::Jit | Engine::Unfused => {
+                let (compiled, integers) = code(graph, options, timings)?;
+                Ok(Code::Native(Box::new(compiled), threads(options), integers.map(Box::new)))
+            }
+        }
+    }
+}
+
+impl Code {
+    /// Whether a parameter, by position among the graph's, is read as an array.
+    pub(crate) fn needs_param(&self, at: usize) -> bool {
+        match self {
+            Code::Native(compiled, ..) => compiled.needs_param(at),
+            Code::Oracle => true,
+        }
+    }
+}
+
+impl<'a> Bound<'a> {
+    /// Makes parameters ready, given in the order of the graph's. What no call reads and nobody else holds is given up.
+    pub(crate) fn new(
+        code: &Code,
+        graph: &Graph,
+        dimensions: &Bindings,
+        mut params: Vec<Cow<'a, Array>>,
+        codes: &Codes<'a>,
+    ) -> Result<Bound<'a>, Error> {
+        match code {
+            Code::Native(compiled, _, integers) => {
+                let held = held(integers.as_deref(), &params, codes);
+                if let Some(integers) = integers {
+                    integers.check(dimensions, |_| None, |at| held[at])?;
+                }
+                let all: Vec<&Array> = params.iter().map(|a| &**a).collect();
+                let loaded = compiled.load(dimensions, &all, codes)?;
+                for (at, array) in params.iter_mut().enumerate() {
+                    if let Cow::Owned(own) = array
+                        && !compiled.reads_param(at)
+                        && let Ok(empty) = Array::zeros(own.dtype(), vec![0])
+                    {
+                        *own = empty;
+                    }
+                }
+                Ok(Bound::Native(Arc::new(Parameters { loaded, arrays: params, held })))
+            }
+            Code::Oracle => {
+                let names = graph.params().iter().map(|p| p.name.to_string());
+                Ok(Bound::Oracle(Arc::new(names.zip(params.into_iter().map(Cow::into_owned)).collect())))
+            }
+        }
+    }
+
+    /// Bytes of what was made of the parameters; `None` for the interpreter.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        match self {
+            Bound::Native(bound) => Some(bound.loaded.bytes()),
+            Bound::Oracle(_) => None,
+        }
+    }
+}
+
+/// What the parameters hold of which that has to be known.
+fn held(integers: Option<&Integers>, params: &[Cow<'_, Array>], codes: &Codes<'_>) -> Vec<Option<Values>> {
+    let of = |(at, array): (usize, &Cow<'_, Array>)| match integers.is_some_and(|i| i.reads_param(at)) {
+        false => None,
+        true if codes.contains_key(&at) => Some(Values::Numbers(f64::NEG_INFINITY, f64::INFINITY)),
+        true => Some(values_of(array)),
+    };
+    params.iter().enumerate().map(of).collect()
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(code: &'a Code, dimensions: &Bindings) -> Result<Prepared<'a>, Error> {
+        match code {
+            Code::Native(compiled, threads, integers) => {
+                let plan = Box::new(compiled.bind(dimensions)?);
+                Ok(Prepared::Native(compiled, plan, *threads, integers.as_deref()))
+            }
+            Code::Oracle => Ok(Prepared::Oracle),
+        }
+    }
+
+    /// For other dimensions; on an error it stays as it was.
+    pub(crate) fn rebind(&mut self, dimensions: &Bindings) -> Result<(), Error> {
+        match self {
+            Prepared::Native(compiled, plan, ..) => Ok(compiled.rebind(plan, dimensions)?),
+            Prepared::Oracle => Ok(()),
+        }
+    }
+
+    pub(crate) fn working_bytes(&self) -> Option<usize> {
+        match self {
+            Prepared::Native(_, plan, threads, _) => Some(plan.working_bytes(*threads)),
+            Prepared::Oracle => None,
+        }
+    }
+
+    /// Whether an input, by position, is a state that may lie in the output which appends to it.
+    pub(crate) fn appends(&self, input: usize) -> bool {
+        match self {
+            Prepared::Native(compiled, ..) => compiled.appends(input),
+            Prepared::Oracle => false,
+        }
+    }
+
+    /// The kernels of a call, and what each does; none for the interpreter.
+    pub(crate) fn kernels(&self) -> Vec<(&Kernel, Cost)> {
+        match self {
+            Prepared::Native(compiled, plan, ..) => {
+                let program = compiled.program();
+                program.kernels[program.section(Section::Call)].iter().zip(compiled.costs(plan)).collect()
+            }
+            Prepared::Oracle => Vec::new(),
+        }
+    }
+
+    /// `watch` is told of each kernel, by position, and how long it took.
+    pub(crate) fn run(
+        &self,
+        graph: &Graph,
+        dimensions: &Bindings,
+        arguments: Arguments<'_>,
+        outputs: &mut [Array],
+        watch: &mut dyn FnMut(usize, Duration),
+    ) -> Result<(), Error> {
+        match (self, arguments.params) {
+            (Prepared::Native(compiled, plan, _, integers), Bound::Native(bound)) => {
+                let Parameters { loaded, arrays: params, held } = &**bound;
+                if let Some(integers) = integers {
+                    let input = |at: usize| match &arguments.inputs[at] {
+                        Some(array) => Some(values_of(array)),
+                        // It lies in the output that appends to it.
+                        None => graph
+                            .states()
+                            .iter()
+                            .find(|s| s.input == at)
+                            .map(|s| values_of(&outputs[s.output])),
+                    };
+                    integers.check(dimensions, input, |at| held[at])?;
+                }
+                let inputs: Vec<Option<&Array>> = arguments.inputs.iter().map(Option::as_deref).collect();
+                let params: Vec<&Array> = params.iter().map(|a| &**a).collect();
+                let mut computed = Computed::of(outputs)?;
+                let result =
+                    compiled.run_watched(plan, loaded, Inputs::InPlace(&inputs), &params, outputs, watch);
+                computed.round_into(outputs);
+                Ok(result?)
+            }
+            (Prepared::Native(..), Bound::Oracle(_)) | (Prepared::Oracle, Bound::Native(_)) => {
+                unreachable!("a session has one engine")
+            }
+            (Prepared::Oracle, Bound::Oracle(params)) => {
+                let names = graph.inputs().iter().map(|p| p.name.to_string());
+                let given =
+                    arguments.inputs.iter().map(|a| a.clone().expect("nothing is in place").into_owned());
+                let inputs = names.zip(given).collect();
+                let results = eval(graph, dimensions, Data { inputs: &inputs, params })
+                    .map_err(|e| Error::Run(e.to_string()))?;
+                for (memory, (_, array)) in outputs.iter_mut().zip(results) {
+                    *memory = array;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The outputs of 16 bits of a call of compiled code, which computes them in 32: while it runs, memory of that width stands
+/// in their place.
+struct Computed(Vec<(usize, Array)>);
+
+impl Computed {
+    /// Puts memory to compute in into the places of those outputs.
+    fn of(outputs: &mut [Array]) -> Result<Computed, Error> {
+        let mut own = Vec::new();
+        for (at, output) in outputs.iter_mut().enumerate() {
+            let dtype = output.dtype();
+            if dtype != dtype.compute() {
+                let wide = Array::zeros(dtype.compute(), output.shape().to_vec());
+                let wide = wide.map_err(|e| Error::Run(e.to_string()))?;
+                own.push((at, std::mem::replace(output, wide)));
+            }
+        }
+        Ok(Computed(own))
+    }
+
+    /// Puts the outputs back, with what was computed rounded into them.
+    fn round_into(&mut self, outputs: &mut [Array]) {
+        for (at, own) in self.0.drain(..) {
+            let wide = std::mem::replace(&mut outputs[at], own);
+            let dtype = outputs[at].dtype();
+            outputs[at] = wide.rounded_to(dtype);
+        }
+    }
+}
+
+impl From<CompileError> for Error {
+    fn from(error: CompileError) -> Error {
+        match error {
+            // The machine, or what was asked of it.
+            CompileError::Target(e) => Error::Target(e.to_string()),
+            CompileError::Kernel { .. } | CompileError::Threads(_) => Error::Code(error.to_string()),
+        }
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Error {
+        Error::Run(error.to_string())
+    }
+}

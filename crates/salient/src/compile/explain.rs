@@ -1,0 +1,272 @@
+//! What the optimiser did to a model and why: the fusion certificate and the kernels with what they cost, for people.
+//!
+//! Only puts into words what the optimiser and the scheduler report; nothing is decided here.
+
+use crate::compile::options::Options;
+use crate::compile::pipeline::{lanes, lower, optimise, schedule, schedule_blocks, unfused};
+use crate::report::cost::{Condition, Cost, Peaks};
+use crate::report::error::Error;
+use crate::report::timings::{Step, Timings};
+use salient_front::diag::did_you_mean;
+use salient_front::{Diagnostic, Sources};
+use salient_ir::{Graph, NodeId, Origin, text};
+use salient_opt::rules::{Row, rows};
+use salient_opt::{Optimised, Repeated, Report, Stop};
+use salient_tile::{Kernel, Program};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The explanation of a model: what fused, by which rules, what did not and for want of what, and the kernels with what
+/// they cost. With the name of a value, as the fused graph prints it, what concerns that value alone.
+///
+/// # Errors
+/// As [`lower`]; [`Error::Source`] if the fused graph has no value of that name.
+pub fn explain(
+    sources: &Sources,
+    options: &Options,
+    node: Option<&str>,
+    timings: &mut Timings,
+) -> Result<String, Error> {
+    let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
+    let optimised = timings.time(Step::Optimise, || optimise(&graph, options));
+    let program =
+        timings.time(Step::Schedule, || schedule_blocks(&optimised.graph, &optimised.chains, options));
+    let words = Words::new(sources, &optimised);
+    let costs = Costs { lanes: lanes(options), peaks: options.tuning.peaks };
+    match node {
+        Some(name) => words.of_node(name, &program, &costs),
+        None => {
+            let before = costs.of_call("as written", &schedule(&graph, &unfused(options)));
+            let after = costs.of_call("fused", &program);
+            let tuned = match &options.tuning.origin {
+                Some(file) => format!("  tuned to this processor by {file}\n"),
+                None => "  not tuned: sizes and prices are those of a usual core (see `salient tune`)\n"
+                    .to_owned(),
+            };
+            Ok([
+                summary(&graph, &optimised),
+                before,
+                after,
+                tuned,
+                words.fusion(None),
+                kernels(&program, &costs),
+            ]
+            .concat())
+        }
+    }
+}
+
+/// Checks that every sum of weighted values becomes one pass over the keys.
+///
+/// # Errors
+/// [`Error::Unfused`] with the condition that was not proved.
+pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
+    match misses(sources, &optimise(graph, options)) {
+        Some(text) => Err(Error::Unfused(text)),
+        None => Ok(()),
+    }
+}
+
+/// Why sums of weighted values did not fuse, if there are any.
+fn misses(sources: &Sources, optimised: &Optimised) -> Option<String> {
+    let words = Words::new(sources, optimised);
+    let mut text: String = words.missed(None);
+    if text.is_empty() {
+        return None;
+    }
+    if optimised.report.stop != Stop::Saturated {
+        line(&mut text, end(&optimised.report));
+    }
+    Some(text.trim().to_owned())
+}
+
+fn summary(graph: &Graph, optimised: &Optimised) -> String {
+    let report = &optimised.report;
+    let mut out = format!(
+        "model {}: {} operators became {}\n  {} rounds, {} e-nodes in {} classes; {}\n",
+        graph.name(),
+        graph.len(),
+        optimised.graph.len(),
+        report.iterations,
+        report.nodes,
+        report.classes,
+        end(report),
+    );
+    for Repeated { path, times } in &report.repeated {
+        line(
+            &mut out,
+            &format!("the {times} blocks of `{path}` are equal: one was optimised, and is shown for all"),
+        );
+    }
+    out
+}
+
+/// Why the search ended.
+fn end(report: &Report) -> &'static str {
+    match report.stop {
+        Stop::Saturated => "no rule had anything left to do",
+        Stop::Nodes => "the search met the limit on e-nodes: more may be possible",
+        Stop::Iterations => "the search met the limit on rounds: more may be possible",
+    }
+}
+
+/// How kernels are priced.
+struct Costs {
+    /// Lanes of the vectors that code is made for.
+    lanes: usize,
+    peaks: Peaks,
+}
+
+impl Costs {
+    fn of_call(&self, form: &str, program: &Program) -> String {
+        let mut out = String::new();
+        for (condition, cost) in &Cost::of_call(program, self.lanes) {
+            let kernels = if cost.kernels == 1 { "kernel" } else { "kernels" };
+            let place = condition.map_or_else(String::new, |condition| format!(", where {condition}"));
+            line(&mut out, &format!("{form}{place}: {} {kernels}, {}", cost.kernels, self.words(cost)));
+        }
+        out
+    }
+
+    fn words(&self, cost: &Cost) -> String {
+        let mut out = format!("{} flops, {} bytes", cost.flops, cost.bytes);
+        if let Some((time, bound)) = cost.time(&self.peaks) {
+            let _ = write!(out, ", at least {} by {}", duration(time), bound.name());
+        }
+        out
+    }
+}
+
+fn duration(time: Duration) -> String {
+    let micros = time.as_secs_f64() * 1e6;
+    if micros < 1e3 { format!("{micros:.1} us") } else { format!("{:.3} ms", micros / 1e3) }
+}
+
+/// What the optimiser reports, as sentences.
+struct Words<'a> {
+    sources: &'a Sources,
+    report: &'a Report,
+    /// The name of each node as the fused graph prints it.
+    names: Vec<Option<String>>,
+}
+
+impl<'a> Words<'a> {
+    fn new(sources: &'a Sources, optimised: &'a Optimised) -> Words<'a> {
+        Words { sources, report: &optimised.report, names: text::node_names(&optimised.graph) }
+    }
+
+    /// All that is known of one value.
+    fn of_node(&self, name: &str, program: &Program, costs: &Costs) -> Result<String, Error> {
+        let known = || self.names.iter().flatten().map(String::as_str);
+        if !known().any(|n| n == name) {
+            let missing = Diagnostic::placeless(format!("the fused graph has no value `{name}`"))
+                .note("`salient ir --stage fused` shows the values by name")
+                .help_if(did_you_mean(name, known()));
+            return Err(Error::source(vec![missing], self.sources.clone()));
+        }
+        let mut out = self.fusion(Some(name));
+        if out.is_empty() {
+            let _ = writeln!(out, "`{name}` is neither a fused operator nor a sum that could be part of one");
+        }
+        let concerned = |k: &&Kernel| k.name == name || k.fuses.iter().any(|n| n == name);
+        let kernels: Vec<&Kernel> = program.kernels.iter().filter(concerned).collect();
+        if !kernels.is_empty() {
+            out.push_str("\nkernels\n");
+        }
+        kernels.iter().for_each(|k| kernel(&mut out, program, k, costs));
+        Ok(out.trim_start().to_owned())
+    }
+
+    /// How fused operators came about and why others did not: all of them, or those of that name.
+    fn fusion(&self, only: Option<&str>) -> String {
+        let mut out = String::new();
+        for c in &self.report.certificates {
+            if !self.is_wanted(c.node, c.block, only) {
+                continue;
+            }
+            let title = format!("{} is fused.{}", self.name(c.node), c.op.info().name);
+            self.section(&mut out, &title, c.origin);
+            if c.rules.is_empty() {
+                line(&mut out, &format!("as it stands: {}", c.op.info().doc));
+            }
+            for rule in &c.rules {
+                line(&mut out, &by_rule(rule));
+            }
+            unproved(&mut out, &c.not_proved);
+        }
+        out.push_str(&self.missed(only));
+        for form in self.report.named.iter().filter(|f| self.is_wanted(f.node, f.block, only)) {
+            self.section(&mut out, &format!("{} is {}", self.name(form.node), form.form.name()), form.origin);
+        }
+        out
+    }
+
+    fn missed(&self, only: Option<&str>) -> String {
+        let mut out = String::new();
+        for miss in self.report.misses.iter().filter(|m| self.is_wanted(m.node, m.block, only)) {
+            let title = format!("{} stays a sum apart from its weights", self.name(miss.node));
+            self.section(&mut out, &title, miss.origin);
+            if miss.not_proved.is_empty() {
+                line(&mut out, "no rule matches what stands there");
+            }
+            unproved(&mut out, &miss.not_proved);
+        }
+        out
+    }
+
+    /// Of equal blocks the first stands for all, unless a value is asked for by name.
+    fn is_wanted(&self, node: NodeId, block: Option<usize>, only: Option<&str>) -> bool {
+        match only {
+            Some(_) => self.names[node.index()].as_deref() == only,
+            None => block.is_none_or(|n| n == 0),
+        }
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        self.names[node.index()].as_ref().map_or_else(|| "an unnamed value".to_owned(), |n| format!("`{n}`"))
+    }
+
+    fn section(&self, out: &mut String, title: &str, origin: Option<Origin>) {
+        let place = origin.map_or_else(String::new, |origin| {
+            let (file, line, column) = self.sources.position(self.sources.span(origin));
+            format!(" ({file}:{line}:{column})")
+        });
+        writeln!(out, "\n{title}{place}").expect("a string grows");
+    }
+}
+
+fn kernels(program: &Program, costs: &Costs) -> String {
+    let mut out = "\nkernels\n".to_owned();
+    program.kernels.iter().for_each(|k| kernel(&mut out, program, k, costs));
+    out
+}
+
+fn kernel(out: &mut String, program: &Program, kernel: &Kernel, costs: &Costs) {
+    line(out, &format!("{} {}: {}", kernel.kind.name(), kernel.name, kernel.fuses.join(", ")));
+    line(out, &format!("  {}", costs.words(&Cost::of_kernel(program, kernel, costs.lanes))));
+    if let Some(condition) = Condition::of(kernel) {
+        line(out, &format!("  only where {condition}"));
+    }
+    if let Some(form) = kernel.form {
+        line(out, &format!("  {form}"));
+    }
+}
+
+fn unproved(out: &mut String, conditions: &[(&'static str, String)]) {
+    for (rule, condition) in conditions {
+        line(out, &format!("not by {rule}: not proved that {condition}"));
+    }
+}
+
+/// A rule with its sense of equality and its mathematics.
+fn by_rule(name: &str) -> String {
+    let row: Option<&Row> = rows().find(|r| r.name == name);
+    match row {
+        Some(row) => format!("by {name} ({}): {}", row.holds.name(), row.why),
+        None => format!("by {name}"),
+    }
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "  {text}").expect("a string grows");
+}

@@ -1,0 +1,43 @@
+//! What a caller may decide about a compilation.
+
+use crate::compile::stage::Engine;
+use crate::compile::tuning::Tuning;
+use salient_io::Coded;
+use salient_ir::quantised::Coding;
+use salient_jit::IsaChoice;
+use salient_opt::Fp;
+use std::collections::BTreeMap;
+
+/// How a model is compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The model's name; the only one of the source if none is given.
+    pub model: Option<String>,
+    /// Values of dimensions and of parameters in brackets, by name, as text: `T` and `128`.
+    pub set: Vec<(String, String)>,
+    /// Compiles for training, with what is drawn from this seed: `dropout` drops. At inference, `None`, it is the identity.
+    pub train: Option<u32>,
+    /// How it is run.
+    pub engine: Engine,
+    /// How much freedom with floats the optimiser has.
+    pub fp: Fp,
+    /// Whether a sum of weighted values that does not become one pass over the keys is an error.
+    pub require_fused: bool,
+    /// Which vectors of the processor compiled code uses.
+    pub isa: IsaChoice,
+    /// Parameters, by path, that will be given in blocks of few bits ([`Weights::coded`](crate::Weights::coded)): products
+    /// read them so, and memory holds them so.
+    pub coded: BTreeMap<String, Coding>,
+    /// Threads that run it; as many as the machine has if none is given.
+    pub threads: Option<usize>,
+    /// What is known of the machine. Only time depends on it.
+    pub tuning: Tuning,
+}
+
+impl Options {
+    /// For the parameters of a checkpoint that holds some in blocks.
+    #[must_use]
+    pub fn for_coded(self, coded: &Coded) -> Options {
+        Options { coded: coded.iter().map(|(path, q)| (path.clone(), q.coding())).collect(), ..self }
+    }
+}

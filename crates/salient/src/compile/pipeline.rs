@@ -1,0 +1,213 @@
+//! The stages one after the other: source, graph, fused graph, kernels, code.
+//!
+//! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
+//! below; which of them a model needs, by its engine.
+
+use crate::compile::options::Options;
+use crate::compile::stage::{Engine, Stage};
+use crate::report::error::Error;
+use crate::report::timings::{Step, Timings};
+use salient_front::{Lowered, Settings, Sources, format, parse};
+use salient_ir::integers::Integers;
+use salient_ir::quantised::Coding;
+use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
+use salient_jit::Compiled;
+use salient_jit::target::Target;
+use salient_opt::{Fp, Named, Optimised};
+use salient_tile::{Program, plan};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The models of the source, in order; those of imported files come after.
+///
+/// # Errors
+/// [`Error::Source`] if a file does not parse.
+pub fn models(sources: &Sources) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    let mut faults = Vec::new();
+    for file in sources.user_files() {
+        match parse(file) {
+            Ok(tree) => names.extend(tree.models().map(|m| m.name.name.clone())),
+            Err(found) => faults.extend(found),
+        }
+    }
+    if faults.is_empty() { Ok(names) } else { Err(Error::source(faults, sources.clone())) }
+}
+
+/// Source to graph, with warnings.
+///
+/// # Errors
+/// [`Error::Source`] with every mistake that could be told apart.
+pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
+    let settings = Settings { set: options.set.clone(), train: options.train };
+    salient_front::compile(sources, options.model.as_deref(), &settings)
+        .map_err(|faults| Error::source(faults, sources.clone()))
+}
+
+/// Graph to fused graph, with the report of how it came about.
+pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
+    salient_opt::optimise(graph, &salient_opt::Options { fp: options.fp, ..Default::default() })
+}
+
+/// Graph to fused graph; an engine that does not rewrite keeps it as written.
+pub fn fuse<'a>(graph: &'a Graph, options: &Options) -> Cow<'a, Graph> {
+    match options.engine {
+        Engine::Jit => Cow::Owned(optimise(graph, options).graph),
+        Engine::Unfused | Engine::Oracle => Cow::Borrowed(graph),
+    }
+}
+
+/// Fused graph to kernels; unfused, every operator is a kernel of its own. Register tiles are those of the vectors that
+/// the options ask for, where this machine has them.
+pub fn schedule(fused: &Graph, options: &Options) -> Program {
+    schedule_blocks(fused, &[], options)
+}
+
+/// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::chains`].
+pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Program {
+    planned(fused, chains, options, |options| salient_tile::schedule(fused, options))
+}
+
+/// The plan of a fused graph as text; norms and activations have the names that the optimiser found.
+fn print_plan(fused: &Graph, chains: &[Vec<Vec<NodeId>>], named: &[Named], options: &Options) -> String {
+    let labels = named.iter().map(|n| (n.node, n.form.name())).collect();
+    planned(fused, chains, options, |options| salient_tile::plan::text::print(&plan(fused, options), &labels))
+}
+
+/// What is made of a graph with the options of the scheduler that follow from those of the user.
+fn planned<T>(
+    fused: &Graph,
+    chains: &[Vec<Vec<NodeId>>],
+    options: &Options,
+    make: impl FnOnce(salient_tile::Options<'_>) -> T,
+) -> T {
+    let fuse = match options.engine {
+        Engine::Jit => true,
+        Engine::Unfused | Engine::Oracle => false,
+    };
+    let tiling = Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default();
+    let coded = |(at, port): (usize, &Port)| Some((at, *options.coded.get(&*port.name)?));
+    let coded: BTreeMap<usize, Coding> = match options.engine {
+        Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
+        Engine::Unfused | Engine::Oracle => BTreeMap::new(),
+    };
+    let keeps_order = !fuse || options.fp == Fp::Strict;
+    make(salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains })
+}
+
+/// The same, without any rewriting.
+pub(crate) fn unfused(options: &Options) -> Options {
+    Options { engine: Engine::Unfused, ..options.clone() }
+}
+
+/// Lanes of the vectors that the options ask for; of the portable ones where this machine has not those.
+pub(crate) fn lanes(options: &Options) -> usize {
+    Target::host(options.isa)
+        .map_or(salient_jit::bodies::cranelift::LANES, |t| salient_jit::bodies::lanes(&t))
+}
+
+/// Source text in the one layout of the language.
+///
+/// # Errors
+/// [`Error::Source`] if it does not parse.
+pub fn format_source(name: &str, text: &str) -> Result<String, Error> {
+    let mut sources = Sources::new();
+    let id = sources.add(name, text);
+    format(sources.file(id)).map_err(|faults| Error::source(faults, sources))
+}
+
+/// A stage of a model as text, ending in a line break, noting how long each step took. Kernels come without their vector
+/// bodies.
+///
+/// # Errors
+/// As [`lower`], and [`Error::Code`] for the stages that are made from code.
+pub fn print_stage(
+    sources: &Sources,
+    stage: Stage,
+    options: &Options,
+    timings: &mut Timings,
+) -> Result<String, Error> {
+    if stage == Stage::Source {
+        let texts = sources.user_files().iter().map(|f| format_source(&f.name, &f.text));
+        return texts.collect();
+    }
+    let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
+    let printed = match stage {
+        Stage::Source | Stage::Graph => text::print(&graph),
+        Stage::Fused => text::print(&timings.time(Step::Optimise, || fuse(&graph, options))),
+        Stage::Plan => match options.engine {
+            Engine::Jit => {
+                let fused = timings.time(Step::Optimise, || optimise(&graph, options));
+                let (chains, named) = (&fused.chains, &fused.report.named);
+                timings.time(Step::Schedule, || print_plan(&fused.graph, chains, named, options))
+            }
+            Engine::Unfused | Engine::Oracle => {
+                timings.time(Step::Schedule, || print_plan(&graph, &[], &[], options))
+            }
+        },
+        Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings).0),
+        Stage::Memory => salient_tile::memory::contract(&kernels(&graph, options, timings).0).to_string(),
+        Stage::Clif => code(&graph, options, timings)?.0.clif(),
+        Stage::Asm => code(&graph, options, timings)?.0.asm(),
+    };
+    Ok(format!("{}\n", printed.trim_end()))
+}
+
+/// Graph to kernels, and the integers that must fit what they have for them, if any may not.
+fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> (Program, Option<Integers>) {
+    match options.engine {
+        Engine::Jit => {
+            let fused = timings.time(Step::Optimise, || optimise(graph, options));
+            let program =
+                timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.chains, options));
+            (program, Integers::new(&fused.graph))
+        }
+        Engine::Unfused | Engine::Oracle => {
+            (timings.time(Step::Schedule, || schedule(graph, options)), Integers::new(graph))
+        }
+    }
+}
+
+/// Refuses literals that compiled code, which has 32 bits for an integer, would cut. The words of a key are cut on purpose.
+fn integers_fit(graph: &Graph) -> Result<(), Error> {
+    for id in graph.ids() {
+        let Op::Const(Const::I64(n)) = *graph.op(id) else { continue };
+        let is_word = |user: &NodeId| *graph.op(*user) == Op::Map(MapOp::Philox);
+        if i32::try_from(n).is_err() && !graph.users(id).iter().all(is_word) {
+            return Err(Error::Code(format!("the integer {n} does not fit 32 bits")));
+        }
+    }
+    Ok(())
+}
+
+/// Graph to machine code.
+pub(crate) fn code(
+    graph: &Graph,
+    options: &Options,
+    timings: &mut Timings,
+) -> Result<(Compiled, Option<Integers>), Error> {
+    integers_fit(graph)?;
+    let (program, integers) = kernels(graph, options, timings);
+    Ok((timings.time(Step::Emit, || emit(program, options))?, integers))
+}
+
+static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often this process has made machine code so far: once for each model that runs on it, whatever shapes it is
+/// called with.
+pub fn compilations() -> usize {
+    COMPILATIONS.load(Ordering::Relaxed)
+}
+
+/// Kernels to machine code.
+pub(crate) fn emit(program: Program, options: &Options) -> Result<Compiled, Error> {
+    COMPILATIONS.fetch_add(1, Ordering::Relaxed);
+    let threading = options.tuning.machine.threading;
+    let options = salient_jit::Options { isa: options.isa, threads: threads(options), threading };
+    Ok(Compiled::new(program, &options)?)
+}
+
+pub(crate) fn threads(options: &Options) -> usize {
+    options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}

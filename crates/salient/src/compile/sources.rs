@@ -1,0 +1,74 @@
+//! Source files from the file system: a program and the files that it imports.
+//!
+//! Only reads and finds imports; what the text means is the front end's business.
+
+use crate::report::error::Error;
+use salient_front::ast::Item;
+use salient_front::{Diagnostic, Sources, parse};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Reads a program and, recursively, the files that it imports; their paths are relative to the importing file. A file
+/// that is imported more than once is read once.
+///
+/// # Errors
+/// [`Error::Unreadable`] if the program itself cannot be read; [`Error::Source`] if a file does not parse or an import
+/// cannot be read, at the place of the import.
+pub fn read_sources(path: impl AsRef<Path>) -> Result<Sources, Error> {
+    let path = path.as_ref();
+    let mut sources = Sources::new();
+    let text = read_source(path)?;
+    let first = sources.add(&path.display().to_string(), &text);
+    let mut seen = BTreeSet::from([identity(path)]);
+    let mut waiting = vec![(first, path.to_owned())];
+    let mut faults = Vec::new();
+    while let Some((id, path)) = waiting.pop() {
+        let tree = match parse(sources.file(id)) {
+            Ok(tree) => tree,
+            Err(found) => {
+                faults.extend(found);
+                continue;
+            }
+        };
+        for item in tree.items {
+            let Item::Import(target) = item else { continue };
+            let target_path = path.parent().unwrap_or(Path::new("")).join(&target.value);
+            if !seen.insert(identity(&target_path)) {
+                continue;
+            }
+            match read_text(&target_path) {
+                Ok(text) => {
+                    let id = sources.add(&target_path.display().to_string(), &text);
+                    waiting.push((id, target_path));
+                }
+                Err(reason) => faults.push(
+                    Diagnostic::error(
+                        target.span,
+                        format!("`{}` cannot be imported: {reason}", target.value),
+                    )
+                    .help(format!("the file would be {}", target_path.display())),
+                ),
+            }
+        }
+    }
+    if faults.is_empty() { Ok(sources) } else { Err(Error::source(faults, sources)) }
+}
+
+/// The text of one file.
+///
+/// # Errors
+/// [`Error::Unreadable`].
+pub fn read_source(path: impl AsRef<Path>) -> Result<String, Error> {
+    let path = path.as_ref();
+    read_text(path).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
+}
+
+/// What tells whether two paths are one file.
+fn identity(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The text of a file, or why there is none. What is longer than the front end takes is refused before it is read.
+fn read_text(path: &Path) -> Result<String, String> {
+    salient_io::read_text(path, salient_front::limits::MAX_BYTES as u64).map_err(|error| error.cause.reason())
+}

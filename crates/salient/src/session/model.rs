@@ -1,0 +1,109 @@
+//! A model that is ready to run, for any dimensions.
+//!
+//! Ties the stages together; binding dimensions and weights is the work of [`Session`](crate::Session).
+
+use crate::compile::engine::Code;
+use crate::compile::explain::require_fused;
+use crate::compile::options::Options;
+use crate::compile::pipeline::lower;
+use crate::compile::sources::read_sources;
+use crate::report::error::{Error, Rejected};
+use crate::report::timings::{Step, Timings};
+use salient_front::{Lowered, Sources};
+use salient_ir::Graph;
+use std::path::Path;
+
+/// A compiled model. Immutable: any number of threads may make sessions of it and run them at once.
+#[derive(Debug)]
+pub struct Model {
+    graph: Graph,
+    code: Code,
+    warnings: Option<Box<Rejected>>,
+    timings: Timings,
+}
+
+impl Model {
+    /// Compiles source text.
+    ///
+    /// ```
+    /// use salient::{Array, Arrays, Model, Options, Weights};
+    ///
+    /// let source = "model double(x: f32[T]) -> (y: f32[T]) { return x + x }";
+    /// let model = Model::compile(source, &Options::default())?;
+    ///
+    /// let mut inputs = Arrays::new();
+    /// inputs.insert("x", Array::from_f32(vec![3], vec![1.0, 2.0, 3.0]).unwrap())?;
+    /// let outputs = model.run(&inputs, Weights::none())?;
+    /// assert_eq!(outputs.get("y").unwrap().as_f32(), Some([2.0, 4.0, 6.0].as_slice()));
+    /// # Ok::<(), salient::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Source`] if the source is refused, [`Error::Code`] if no code can be made for it on this machine,
+    /// [`Error::Unfused`] if that is required and not reached.
+    pub fn compile(source: &str, options: &Options) -> Result<Model, Error> {
+        let mut sources = Sources::new();
+        sources.add("source", source);
+        Model::from_sources(&sources, options)
+    }
+
+    /// Compiles a file and what it imports.
+    ///
+    /// # Errors
+    /// As [`read_sources`] and [`Model::compile`].
+    pub fn from_file(path: impl AsRef<Path>, options: &Options) -> Result<Model, Error> {
+        Model::from_sources(&read_sources(path)?, options)
+    }
+
+    /// Compiles source files that have been read.
+    ///
+    /// # Errors
+    /// As [`Model::compile`].
+    pub fn from_sources(sources: &Sources, options: &Options) -> Result<Model, Error> {
+        let mut timings = Timings::default();
+        let Lowered { graph, warnings } = timings.time(Step::Lower, || lower(sources, options))?;
+        if options.require_fused {
+            require_fused(sources, &graph, options)?;
+        }
+        let mut model = Model::timed(graph, options, timings)?;
+        if !warnings.is_empty() {
+            model.warnings = Some(Box::new(Rejected { diagnostics: warnings, sources: sources.clone() }));
+        }
+        Ok(model)
+    }
+
+    /// Makes a graph ready to run.
+    ///
+    /// # Errors
+    /// [`Error::Code`] if a dimension has the name of an index, or if no code can be made for it on this machine.
+    pub fn from_graph(graph: Graph, options: &Options) -> Result<Model, Error> {
+        if let Some(why) = salient_ir::verify::misnamed(&graph).next() {
+            return Err(Error::Code(why));
+        }
+        Model::timed(graph, options, Timings::default())
+    }
+
+    fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {
+        let code = Code::new(&graph, options, &mut timings)?;
+        Ok(Model { graph, code, warnings: None, timings })
+    }
+
+    /// The model as written: its inputs, parameters and outputs with their types.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What the source should be told, rendered with excerpts; empty if there is nothing.
+    pub fn warnings(&self, colour: bool) -> String {
+        self.warnings.as_ref().map_or_else(String::new, |w| w.render(colour))
+    }
+
+    /// How long each step of compiling took, in order.
+    pub fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
+    pub(crate) fn code(&self) -> &Code {
+        &self.code
+    }
+}
