@@ -626,14 +626,10 @@ impl<'g> Decider<'g> {
         let shapes = buffers.flat_map(|id| &self.done.buffers[id.0].shape);
         let mut out: BTreeSet<Name> = shapes.flat_map(Dim::symbols).collect();
         for id in inside {
-            out.extend(g.node(*id).axes.iter().flat_map(|a| g.extent(a).symbols()));
-            match g.op(*id) {
-                Op::Extent(dim) => out.extend(dim.symbols()),
-                Op::Reduce(_, axis) | Op::At(axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
-                    out.extend(g.extent(*axis).symbols());
-                }
-                Op::Concat(_, parts) => out.extend(parts.iter().flat_map(|a| g.extent(*a).symbols())),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Map(_) => {}
+            let axes = g.node(*id).axes.iter().chain(g.op(*id).axes());
+            out.extend(axes.flat_map(|a| g.extent(a).symbols()));
+            if let Op::Extent(dim) = g.op(*id) {
+                out.extend(dim.symbols());
             }
         }
         out

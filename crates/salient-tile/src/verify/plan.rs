@@ -205,23 +205,16 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
                 "its rows run along an axis that it lacks".to_owned()
             });
             for id in held {
-                let runs = match g.op(*id) {
-                    Op::Reduce(_, axis) => axis == along,
-                    Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-                    Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {
-                        !of(*id).contains(*along)
-                    }
+                let runs = if let Op::Reduce(_, axis) = g.op(*id) {
+                    axis == along
+                } else {
+                    !g.op(*id).is_source() && !of(*id).contains(*along)
                 };
                 faults.unless(runs, own, || "what it holds is not of its rows".to_owned());
             }
         }
         Anchor::Reduction { along } | Anchor::Columns { along, .. } => {
-            let bound = match g.op(k.node) {
-                Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
-                Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
-            };
-            faults.unless(bound == Some(*along), own, || {
+            faults.unless(g.op(k.node).bound() == Some(*along), own, || {
                 "it reduces along another axis than its node".to_owned()
             });
             if let Anchor::Columns { column, .. } = &k.anchor {
