@@ -139,10 +139,6 @@ impl Integers {
         let args = g.args(id);
         let arg = |n: usize| known[args[n].index()];
         let extent = |axis| g.extent(axis).eval(bindings).ok().map(i128::from);
-        let integers = |n: usize| match arg(n)? {
-            Values::Integers(range) => Some(range),
-            Values::Numbers(..) => None,
-        };
         match g.op(id) {
             Op::Const(c) if c.dtype().is_float() => Some(Values::Numbers(c.value(), c.value())),
             Op::Const(c) => Some(Values::Integers(Range::only(c.value() as i128))),
@@ -154,7 +150,8 @@ impl Integers {
             }
             Op::Map(MapOp::Select) => union(arg(1)?, arg(2)?),
             Op::Map(op) if g.node(id).dtype.is_int() => {
-                integer_map(*op, arg(0)?, args.get(1).and_then(|_| integers(1))).map(Values::Integers)
+                let of: Option<Vec<Range>> = (0..args.len()).map(|n| arg(n).map(as_integers)).collect();
+                op.range(&of?).map(Values::Integers)
             }
             Op::Map(op) => Some(float_map(*op, arg(0)?, args.get(1).and_then(|_| arg(1)))),
             Op::Reduce(ReduceOp::ArgMax, axis) => Some(Values::Integers(Range::below(extent(*axis)?))),
@@ -291,37 +288,14 @@ fn union(a: Values, b: Values) -> Option<Values> {
     }
 }
 
-/// An integer operator on what its arguments may be.
-fn integer_map(op: MapOp, x: Values, y: Option<Range>) -> Option<Range> {
-    let x = match x {
+/// What may be among integers of which these are known. A number outside of what its type holds is refused where it becomes an
+/// integer.
+fn as_integers(values: Values) -> Range {
+    let fits = |n: f64| (n as i128).clamp(Range::I32.least, Range::I32.greatest);
+    match values {
         Values::Integers(range) => range,
-        // A number outside of what its type holds is refused where it becomes an integer.
-        Values::Numbers(least, most) => {
-            let fits = |n: f64| (n as i128).clamp(Range::I32.least, Range::I32.greatest);
-            Range { least: fits(least), greatest: fits(most) }
-        }
-    };
-    Some(match op {
-        MapOp::Add => x.plus(y?),
-        MapOp::Sub => x.plus(y?.negated()),
-        MapOp::Mul => x.times(y?),
-        MapOp::Neg => x.negated(),
-        MapOp::Abs => x.abs(),
-        MapOp::Min => x.min(y?),
-        MapOp::Max => x.max(y?),
-        MapOp::IntDiv => x.over(y?),
-        MapOp::Mod => x.modulo(y?),
-        MapOp::ToI32 | MapOp::ToI64 => x,
-        MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh | MapOp::Erf => {
-            return None;
-        }
-        MapOp::Sin | MapOp::Cos | MapOp::Not | MapOp::ToF32 | MapOp::Div | MapOp::Pow | MapOp::Eq => {
-            return None;
-        }
-        MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or | MapOp::Philox | MapOp::Select => {
-            return None;
-        }
-    })
+        Values::Numbers(least, most) => Range { least: fits(least), greatest: fits(most) },
+    }
 }
 
 /// An operator that gives numbers, on what its arguments may be: as wide as rounding in f32 may make it, and anything where

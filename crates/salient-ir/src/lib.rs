@@ -27,7 +27,7 @@ pub use graph::builder::Builder;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
 };
-pub use op::{Const, FusedOp, MapOp, Op, ReduceOp, Typing};
+pub use op::{Class, Const, FusedOp, MapOp, Op, ReduceOp, Typing};
 pub use range::Range;
 pub use ty::DType;
 pub use typing::TypeError;

@@ -5,6 +5,7 @@
 
 use crate::axis::AxisId;
 use crate::dim::Dim;
+use crate::range::Range;
 use crate::ty::DType;
 use smallvec::SmallVec;
 
@@ -266,6 +267,30 @@ impl MapOp {
             MapOp::Pow => 30,
             MapOp::Philox => 300,
         }
+    }
+
+    /// The range of the integers that the operator gives, from the ranges of its arguments; truth values are 0 and 1. `None` where it gives
+    /// no integers.
+    pub fn range(self, of: &[Range]) -> Option<Range> {
+        Some(match self {
+            MapOp::Add => of[0].plus(of[1]),
+            MapOp::Sub => of[0].plus(of[1].negated()),
+            MapOp::Mul => of[0].times(of[1]),
+            MapOp::Neg => of[0].negated(),
+            MapOp::Abs => of[0].abs(),
+            MapOp::Min => of[0].min(of[1]),
+            MapOp::Max => of[0].max(of[1]),
+            MapOp::IntDiv => of[0].over(of[1]),
+            MapOp::Mod => of[0].modulo(of[1]),
+            MapOp::Select => of[1].union(of[2]),
+            MapOp::ToI32 | MapOp::ToI64 => of[0],
+            MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh => return None,
+            MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Div | MapOp::Pow | MapOp::ToF32 => return None,
+            MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or | MapOp::Not => {
+                return None;
+            }
+            MapOp::Philox => return None,
+        })
     }
 
     /// The operator with that name.
@@ -576,6 +601,78 @@ pub enum Op {
     Fused(FusedOp, AxisId),
 }
 
+/// What an operator is to a pass that treats all of a kind alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// An input or a parameter: a stored tensor.
+    Port,
+    /// A literal, an index or a dimension: known wherever it is read, and stored nowhere.
+    Leaf,
+    /// A scalar operator, element by element.
+    Map,
+    /// A tensor at positions that an index says.
+    View,
+    /// Parts one after the other.
+    Concat,
+    /// What combines the values along an axis that it binds: a reduction, a running sum or a fused operator.
+    Bind,
+}
+
+/// The axes that an operator names, in order.
+pub type OpAxes = SmallVec<[AxisId; 4]>;
+
+impl Op {
+    /// What kind of operator it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Op::Input(_) | Op::Param(_) => Class::Port,
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) => Class::Leaf,
+            Op::Map(_) => Class::Map,
+            Op::At(_) => Class::View,
+            Op::Concat(..) => Class::Concat,
+            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => Class::Bind,
+        }
+    }
+
+    /// Whether it has no arguments.
+    pub fn is_source(&self) -> bool {
+        matches!(self.class(), Class::Port | Class::Leaf)
+    }
+
+    /// The axis that it binds in its arguments: that of a reduction, a running sum or a fused operator.
+    pub fn bound(&self) -> Option<AxisId> {
+        match self {
+            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
+            Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
+        }
+    }
+
+    /// Every axis that the operator itself names, in the order in which [`Op::map_axes`] goes through them; those of its
+    /// arguments are not among them. Of a concatenation the whole comes first, then its parts.
+    pub fn axes(&self) -> OpAxes {
+        let mut named = OpAxes::new();
+        self.map_axes(|axis| {
+            named.push(axis);
+            axis
+        });
+        named
+    }
+
+    /// The same operator over other axes.
+    pub fn map_axes(&self, mut to: impl FnMut(AxisId) -> AxisId) -> Op {
+        match self {
+            Op::Iota(axis) => Op::Iota(to(*axis)),
+            Op::Reduce(op, axis) => Op::Reduce(*op, to(*axis)),
+            Op::At(axis) => Op::At(to(*axis)),
+            Op::Concat(axis, parts) => Op::Concat(to(*axis), parts.iter().map(|part| to(*part)).collect()),
+            Op::CumSum(axis) => Op::CumSum(to(*axis)),
+            Op::Fused(op, axis) => Op::Fused(*op, to(*axis)),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) => self.clone(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -593,6 +690,29 @@ mod tests {
         for (at, row) in FUSED.iter().enumerate() {
             assert_eq!(row.op as usize, at, "{}", row.name);
             assert_eq!(FusedOp::from_name(row.name), Some(row.op));
+        }
+    }
+
+    #[test]
+    fn the_axes_of_an_operator_are_those_that_are_replaced() {
+        let [a, b, c] = [0, 1, 2].map(AxisId::new);
+        let operators = [
+            (Op::Input(0), Class::Port, vec![], None),
+            (Op::Extent(Dim::symbol("T")), Class::Leaf, vec![], None),
+            (Op::Iota(a), Class::Leaf, vec![a], None),
+            (Op::Map(MapOp::Add), Class::Map, vec![], None),
+            (Op::At(b), Class::View, vec![b], None),
+            (Op::Concat(c, [a, b].into_iter().collect()), Class::Concat, vec![c, a, b], None),
+            (Op::Reduce(ReduceOp::Sum, a), Class::Bind, vec![a], Some(a)),
+            (Op::CumSum(b), Class::Bind, vec![b], Some(b)),
+            (Op::Fused(FusedOp::Attend, c), Class::Bind, vec![c], Some(c)),
+        ];
+        for (op, class, axes, bound) in operators {
+            assert_eq!((op.class(), op.axes().to_vec(), op.bound()), (class, axes, bound), "{op:?}");
+            assert_eq!(op.is_source(), matches!(class, Class::Port | Class::Leaf), "{op:?}");
+            let next = |axis: AxisId| AxisId::new(axis.index() + 1);
+            let moved: Vec<AxisId> = op.axes().into_iter().map(next).collect();
+            assert_eq!(op.map_axes(next).axes().to_vec(), moved, "{op:?}");
         }
     }
 

@@ -10,7 +10,7 @@ mod groups;
 
 use crate::index::{self, Bounds};
 use groups::Groups;
-use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, Init, MapOp, NodeId, Op, Port, ReduceOp, demand};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, Graph, Init, NodeId, Op, Port, ReduceOp, demand};
 use std::collections::HashMap;
 
 /// Operators of an index or a mask into which indices are substituted, at most.
@@ -425,12 +425,11 @@ fn transparent(g: &Graph) -> Vec<bool> {
         let size = args.iter().fold(1, |size: usize, a| size.saturating_add(sizes[a.index()]));
         sizes.push(size);
         let inside = size <= LARGEST && args.iter().all(|a| out[a.index()]);
-        out.push(match g.op(id) {
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => true,
-            Op::At(_) => inside,
-            Op::Map(MapOp::Select) => inside && !g.node(id).dtype.is_float(),
-            Op::Map(_) => inside && !g.node(id).dtype.is_float(),
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        out.push(match g.op(id).class() {
+            Class::Port | Class::Leaf => true,
+            Class::View => inside,
+            Class::Map => inside && !g.node(id).dtype.is_float(),
+            Class::Concat | Class::Bind => false,
         });
     }
     out
@@ -439,7 +438,7 @@ fn transparent(g: &Graph) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::DType;
+    use salient_ir::{DType, MapOp};
 
     /// Scores over the given index names; the order of the factors as asked for.
     fn scores(names: [&str; 3], swapped: bool) -> Graph {

@@ -7,7 +7,7 @@
 
 use crate::index::Place;
 use crate::rewrite::rewrite;
-use salient_ir::{AxisId, Builder, Const, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, Builder, Class, Const, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeSet, HashMap};
 
 /// The same model with each concatenation of equal computations as one computation.
@@ -47,16 +47,10 @@ fn parts(g: &Graph, id: NodeId, heavy: &[bool]) -> Option<Parts> {
 fn heavy(g: &Graph) -> Vec<bool> {
     let mut out: Vec<bool> = Vec::with_capacity(g.len());
     for id in g.ids() {
-        out.push(match g.op(id) {
-            Op::Reduce(..) | Op::Fused(..) => true,
-            Op::Map(_) | Op::At(_) => g.args(id).iter().any(|a| out[a.index()]),
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Concat(..)
-            | Op::CumSum(_) => false,
+        out.push(match g.op(id).class() {
+            Class::Bind => !matches!(g.op(id), Op::CumSum(_)),
+            Class::Map | Class::View => g.args(id).iter().any(|a| out[a.index()]),
+            Class::Port | Class::Leaf | Class::Concat => false,
         });
     }
     out

@@ -56,43 +56,27 @@ pub(crate) fn certify(
     for id in g.ids() {
         let Some(class) = class_of.get(&id) else { continue };
         let node = g.node(id);
-        match node.op {
-            Op::Fused(op, _) => {
-                let below = record.below(*class);
-                let (name, origin) = described(g, id);
-                certificates.push(Certificate {
-                    node: id,
-                    op,
-                    name,
-                    origin,
-                    rules: record.chain(&below),
-                    block: None,
-                    not_proved: record.not_proved(&BTreeSet::from([classes.find(*class)])),
-                });
-            }
-            Op::Reduce(ReduceOp::Sum, axis) if is_weighted_sum(g, id, axis) => {
-                let around = weights(g, id, axis).into_iter().chain(scaled(g, id));
-                let region = around.filter_map(|n| class_of.get(&n)).chain([class]);
-                let region = region.flat_map(|c| record.below(*c)).collect();
-                let (name, origin) = described(g, id);
-                misses.push(Miss {
-                    node: id,
-                    name,
-                    origin,
-                    block: None,
-                    not_proved: record.not_proved(&region),
-                });
-            }
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::At(_)
-            | Op::Concat(..)
-            | Op::CumSum(_) => {}
+        if let Op::Fused(op, _) = node.op {
+            let below = record.below(*class);
+            let (name, origin) = described(g, id);
+            certificates.push(Certificate {
+                node: id,
+                op,
+                name,
+                origin,
+                rules: record.chain(&below),
+                block: None,
+                not_proved: record.not_proved(&BTreeSet::from([classes.find(*class)])),
+            });
+        } else if let Op::Reduce(ReduceOp::Sum, axis) = node.op
+            && is_weighted_sum(g, id, axis)
+        {
+            let around = weights(g, id, axis).into_iter().chain(scaled(g, id));
+            let region = around.filter_map(|n| class_of.get(&n)).chain([class]);
+            let region = region.flat_map(|c| record.below(*c)).collect();
+            let (name, origin) = described(g, id);
+            let not_proved = record.not_proved(&region);
+            misses.push(Miss { node: id, name, origin, block: None, not_proved });
         }
     }
     (certificates, misses)

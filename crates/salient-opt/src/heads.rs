@@ -8,7 +8,7 @@
 
 use crate::index::Place;
 use crate::rewrite::rewrite;
-use salient_ir::{AxisId, AxisSet, Builder, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The same model with one axis for the heads of every attention.
@@ -88,25 +88,15 @@ fn split(g: &Graph, id: NodeId) -> Option<Split> {
         if !seen.insert(at) {
             continue;
         }
-        match g.op(at) {
-            Op::Map(_) => stack.extend(g.args(at)),
-            Op::At(head) => {
-                let args = g.args(at);
-                let Some((axis, within)) = part_of(g, MapOp::IntDiv, args[1]) else { continue };
-                let whole = &(g.extent(*head) * &within) == g.extent(axis) && axis != key;
-                if whole && has_scores(g, args[0], &[*head]) && !has_scores(g, g.args(id)[0], &[axis]) {
-                    return Some(Split { axis, head: *head, within });
-                }
+        let args = g.args(at);
+        if g.op(at).class() == Class::Map {
+            stack.extend(args);
+        } else if let Op::At(head) = g.op(at) {
+            let Some((axis, within)) = part_of(g, MapOp::IntDiv, args[1]) else { continue };
+            let whole = &(g.extent(*head) * &within) == g.extent(axis) && axis != key;
+            if whole && has_scores(g, args[0], &[*head]) && !has_scores(g, g.args(id)[0], &[axis]) {
+                return Some(Split { axis, head: *head, within });
             }
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Reduce(..)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => {}
         }
     }
     None
@@ -182,21 +172,15 @@ fn is_exponential(g: &Graph, id: NodeId) -> bool {
             continue;
         }
         let args = g.args(id);
-        match g.op(id) {
-            Op::Map(MapOp::Exp) => return true,
-            Op::Map(MapOp::Select) => stack.extend(&args[1..]),
-            Op::Map(MapOp::Mul) => stack.extend(args),
-            Op::At(_) => stack.push(args[0]),
-            Op::Input(_)
-            | Op::Param(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::Concat(..)
-            | Op::CumSum(_)
-            | Op::Fused(..) => {}
+        let op = g.op(id);
+        if *op == Op::Map(MapOp::Exp) {
+            return true;
+        } else if *op == Op::Map(MapOp::Select) {
+            stack.extend(&args[1..]);
+        } else if *op == Op::Map(MapOp::Mul) {
+            stack.extend(args);
+        } else if op.class() == Class::View {
+            stack.push(args[0]);
         }
     }
     false

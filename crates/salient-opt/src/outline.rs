@@ -5,7 +5,7 @@
 //! into the block, so that the rules see it; a shared value that holds a reduction is a port as well.
 
 use crate::repeat::Chain;
-use salient_ir::{AxisId, AxisSet, Builder, Graph, Init, Name, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Graph, Init, Name, NodeId, Op};
 use std::collections::{BTreeSet, HashMap};
 
 /// A graph in two parts.
@@ -230,15 +230,14 @@ impl Block<'_> {
         }
         let g = self.g;
         let own = self.chain.pattern.binary_search(&id).is_ok();
-        match g.op(id) {
-            Op::Input(_) | Op::Param(_) => self.port(id, Source::Shared(id)),
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Concat(..) if !own => {
+        match g.op(id).class() {
+            Class::Port => self.port(id, Source::Shared(id)),
+            Class::Bind | Class::Concat if !own => {
                 let at = self.outside.len();
                 self.outside.push(id);
                 self.value(id, Source::Outside(at));
             }
-            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) => self.copy(id),
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Concat(..) => self.copy(id),
+            Class::Leaf | Class::Map | Class::View | Class::Bind | Class::Concat => self.copy(id),
         }
         self.new[&id]
     }
@@ -468,7 +467,7 @@ impl Joiner<'_> {
                 self.port(number, carry, parts.params[*n], &block.params()[*n].axes)?
             } else {
                 let args: Vec<NodeId> = block.args(id).iter().map(|a| new[a.index()]).collect();
-                self.b.add(with_axes(op, &self.axes), &args).ok()?
+                self.b.add(op.map_axes(|axis| self.axes[axis.index()]), &args).ok()?
             };
             let described = block.node(id);
             self.note(node, Place::Block(number, id), described.name.as_ref(), described.origin);
@@ -540,19 +539,5 @@ impl Joiner<'_> {
         let blocks = in_all(&self.blocks.iter().map(found).collect::<Vec<_>>());
         let around = self.around_new.iter().filter_map(|(old, new)| Some((*old, moved[new.index()]?)));
         Some(Joined { around: around.collect(), graph, origins: places, blocks })
-    }
-}
-
-/// The operator over other axes.
-fn with_axes(op: &Op, axes: &[AxisId]) -> Op {
-    let new = |axis: &AxisId| axes[axis.index()];
-    match op {
-        Op::Iota(a) => Op::Iota(new(a)),
-        Op::Reduce(r, a) => Op::Reduce(*r, new(a)),
-        Op::At(a) => Op::At(new(a)),
-        Op::Concat(a, parts) => Op::Concat(new(a), parts.iter().map(new).collect()),
-        Op::CumSum(a) => Op::CumSum(new(a)),
-        Op::Fused(f, a) => Op::Fused(*f, new(a)),
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) => op.clone(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only looks at an extracted graph; what is made of it is for `stream` and `sides`.
 
-use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
 
 /// What a product of queries and keys is summed over: one factor depends on something that the other does not, and the
@@ -24,18 +24,14 @@ pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out
         if !seen.insert(id) {
             continue;
         }
-        match g.op(id) {
-            Op::Map(_) => stack.extend(g.args(id)),
-            Op::Reduce(..) => {
-                let operands = || g.args(g.args(id)[0]);
-                let along = |x: &&NodeId| g.node(**x).axes.contains(key);
-                let of_data = || operands().iter().all(|x| data[x.index()]);
-                if depth(g, id).is_some() && of_data() && operands().iter().filter(along).count() == 1 {
-                    out.insert(id);
-                }
+        if g.op(id).class() == Class::Map {
+            stack.extend(g.args(id));
+        } else if depth(g, id).is_some() {
+            let operands = g.args(g.args(id)[0]);
+            let along = |x: &&NodeId| g.node(**x).axes.contains(key);
+            if operands.iter().all(|x| data[x.index()]) && operands.iter().filter(along).count() == 1 {
+                out.insert(id);
             }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Here every group of nodes that differ only in the names of free axes keeps one member; the others become views of
 //! it. Only what holds a reduction is shared: elementwise work is cheaper to repeat than to store.
 
-use salient_ir::{AxisId, Builder, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, Builder, Class, Dim, Graph, NodeId, Op};
 use std::collections::{BTreeMap, HashMap};
 
 /// The same model with each computation that differs from another only in names replaced by a view of the other.
@@ -136,11 +136,7 @@ fn forms(g: &Graph) -> Vec<Form> {
         let count = classes.len();
         let class = *classes.entry((bare, seen)).or_insert(count);
         let free = &g.node(id).axes;
-        let heavy = match op {
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => true,
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Map(_) | Op::At(_) | Op::Concat(..) => args.iter().any(|a| forms[a.index()].heavy),
-        };
+        let heavy = op.class() == Class::Bind || args.iter().any(|a| forms[a.index()].heavy);
         // A port's axes are its own: two nodes of one port are one node, and its reads differ only by views.
         let axes = match g.port(id) {
             Some(port) => port.axes.clone(),
@@ -165,20 +161,9 @@ fn renamed(g: &Graph, forms: &[Form], op: &Op, args: &[NodeId]) -> Option<Form> 
 }
 
 /// The operator with every axis it names replaced by one and the same, and the axes it names.
-fn without_names(g: &Graph, op: &Op) -> (Op, Vec<AxisId>) {
-    let Some((blank, _)) = g.axes().next() else { return (op.clone(), Vec::new()) };
-    match op {
-        Op::Iota(a) => (Op::Iota(blank), vec![*a]),
-        Op::Reduce(r, a) => (Op::Reduce(*r, blank), vec![*a]),
-        Op::At(a) => (Op::At(blank), vec![*a]),
-        Op::Concat(a, parts) => {
-            let named = std::iter::once(*a).chain(parts.iter().copied()).collect();
-            (Op::Concat(blank, parts.iter().map(|_| blank).collect()), named)
-        }
-        Op::CumSum(a) => (Op::CumSum(blank), vec![*a]),
-        Op::Fused(f, a) => (Op::Fused(*f, blank), vec![*a]),
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) => (op.clone(), Vec::new()),
-    }
+fn without_names(g: &Graph, op: &Op) -> (Op, salient_ir::op::OpAxes) {
+    let Some((blank, _)) = g.axes().next() else { return (op.clone(), op.axes()) };
+    (op.map_axes(|_| blank), op.axes())
 }
 
 #[cfg(test)]

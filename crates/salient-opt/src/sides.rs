@@ -6,7 +6,7 @@
 
 use crate::factors::rewrite_in_order;
 use crate::scores::{find_scores, readers};
-use salient_ir::{AxisId, Builder, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A softmax, or an attention whose values differ from query to query.
@@ -46,12 +46,10 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weights> {
 
 /// Whether a node needs no scores in memory: it combines them along an axis.
 fn reduces_scores(g: &Graph, id: NodeId) -> bool {
-    match g.op(id) {
-        Op::Reduce(op, _) => matches!(op, ReduceOp::Sum | ReduceOp::Max),
-        Op::Fused(op, _) => op.info().reduces,
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => false,
-        Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+    if let Op::Fused(op, _) = g.op(id) {
+        return op.info().reduces;
     }
+    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _))
 }
 
 fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
@@ -97,15 +95,15 @@ const LARGE: f64 = 1e4;
 fn has_sentinel(g: &Graph, score: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![score]);
     while let Some(id) = stack.pop() {
-        match g.op(id) {
-            Op::Const(c) if g.node(id).dtype.is_float() => {
-                if c.value().is_finite() && c.value().abs() >= LARGE {
-                    return true;
-                }
+        if let Op::Const(Const::F32(bits)) = g.op(id) {
+            let value = f64::from(f32::from_bits(*bits));
+            if value.is_finite() && value.abs() >= LARGE {
+                return true;
             }
-            Op::Map(_) | Op::At(_) | Op::Concat(..) if seen.insert(id) => stack.extend(g.args(id)),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => {}
-            Op::At(_) | Op::Concat(..) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
+        let goes_on = matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat);
+        if goes_on && seen.insert(id) {
+            stack.extend(g.args(id));
         }
     }
     false

@@ -20,7 +20,7 @@ mod check;
 mod domain;
 
 use domain::{Domain, Facts, Literal, Terms, unless};
-use salient_ir::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Class, Dim, Graph, MapOp, NodeId, Op};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,11 +107,7 @@ pub const MOST_CHECKS: usize = 8;
 
 /// Whether an operator's node is stored, or computed as a whole: a strip does not compute it on the way.
 fn is_whole(op: &Op) -> bool {
-    match op {
-        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => true,
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-        Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
-    }
+    op.class() == Class::Bind
 }
 
 /// Clauses of a condition, and literals of a clause, up to which it is carried along; a larger one is one literal.

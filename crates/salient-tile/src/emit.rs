@@ -149,15 +149,9 @@ fn symbols(g: &Graph) -> BTreeSet<Name> {
     let mut axes = AxisSet::new();
     let mut out: BTreeSet<Name> = g.symbols().into_iter().collect();
     for id in g.ids() {
-        axes = axes.union(&g.node(id).axes);
-        match g.op(id) {
-            Op::Extent(dim) => out.extend(dim.symbols()),
-            Op::Reduce(_, a) | Op::At(a) | Op::CumSum(a) | Op::Fused(_, a) | Op::Iota(a) => axes.insert(*a),
-            Op::Concat(a, parts) => {
-                axes.insert(*a);
-                parts.iter().for_each(|p| axes.insert(*p));
-            }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) => {}
+        axes = axes.union(&g.node(id).axes).union(&g.op(id).axes().into_iter().collect());
+        if let Op::Extent(dim) = g.op(id) {
+            out.extend(dim.symbols());
         }
     }
     out.extend(axes.iter().flat_map(|a| g.extent(a).symbols()));

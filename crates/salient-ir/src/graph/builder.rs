@@ -3,7 +3,7 @@
 use super::{Args, Graph, Init, Node, NodeId, Origin, Output, Port, Requirement, State};
 use crate::axis::{Axis, AxisId, AxisSet};
 use crate::dim::{Dim, Name};
-use crate::op::{Const, Op};
+use crate::op::{Class, Const, Op};
 use crate::ty::DType;
 use crate::typing::{TypeError, result_type};
 use petgraph::graph::DiGraph;
@@ -141,10 +141,9 @@ impl Builder {
             return Ok(*id);
         }
         let (dtype, axes) = result_type(&self.graph, &key.0, args)?;
-        let depth = match key.0 {
-            Op::Map(_) | Op::At(_) => args.iter().map(|a| self.graph.node(*a).depth).max().unwrap_or(0) + 1,
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => 0,
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => 0,
+        let depth = match key.0.class() {
+            Class::Map | Class::View => args.iter().map(|a| self.graph.node(*a).depth).max().unwrap_or(0) + 1,
+            Class::Port | Class::Leaf | Class::Concat | Class::Bind => 0,
         };
         let node = Node { op: key.0.clone(), dtype, axes, name: None, origin: None, depth };
         let id = NodeId(self.graph.dag.add_node(node));

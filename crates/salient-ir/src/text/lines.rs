@@ -3,15 +3,12 @@
 use crate::axis::AxisId;
 use crate::demand::stays_checked;
 use crate::graph::{Graph, NodeId};
-use crate::op::Op;
+use crate::op::{Class, Op};
 use std::collections::BTreeSet;
 
 /// Whether a node has a line of its own.
 pub(super) fn has_line(op: &Op) -> bool {
-    match op {
-        Op::Map(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => true,
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) => false,
-    }
+    matches!(op.class(), Class::Map | Class::Concat | Class::Bind)
 }
 
 /// The views of what is the same everywhere along the axis of the index.
@@ -37,16 +34,11 @@ fn parts_with_lines(g: &Graph) -> BTreeSet<NodeId> {
 /// Of a concatenation the parts, by place, that are the same everywhere along it and longer than one; of a view the tensor,
 /// if it is the same everywhere along the axis of the index. How long that axis is stands nowhere in the tensor.
 pub(super) fn repeated(g: &Graph, id: NodeId) -> Vec<(usize, NodeId, AxisId)> {
-    let parts = match g.op(id) {
-        Op::Concat(_, parts) => parts,
-        Op::At(axis) if !g.node(g.args(id)[0]).axes.contains(*axis) => {
-            return vec![(0, g.args(id)[0], *axis)];
-        }
-        Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
-            return Vec::new();
-        }
-        Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return Vec::new(),
-    };
+    if let Op::At(axis) = g.op(id) {
+        let of = g.args(id)[0];
+        return if g.node(of).axes.contains(*axis) { Vec::new() } else { vec![(0, of, *axis)] };
+    }
+    let Op::Concat(_, parts) = g.op(id) else { return Vec::new() };
     let all = g.args(id).into_iter().zip(parts).enumerate().map(|(place, (arg, part))| (place, arg, *part));
     let is_repeated = |arg, part| !g.node(arg).axes.contains(part) && g.extent(part).as_constant() != Some(1);
     all.filter(|(_, arg, part)| is_repeated(*arg, *part)).collect()
@@ -108,14 +100,14 @@ impl Lines {
         for id in g.ids() {
             let args = g.args(id);
             let (mut length, mut by_name, mut of_indices) = (1, false, false);
-            match g.op(id) {
-                Op::Iota(_) | Op::Extent(_) | Op::Const(_) => of_indices = true,
-                Op::Map(_) => {
+            match g.op(id).class() {
+                Class::Leaf => of_indices = true,
+                Class::Map => {
                     length = args.iter().fold(1, |sum: usize, a| sum.saturating_add(words[a.index()]));
                     by_name = length > LONGEST;
                     of_indices = !by_name && args.iter().all(|a| lines.of_indices[a.index()]);
                 }
-                Op::At(_) if !lines.views.contains(&id) => {
+                Class::View if !lines.views.contains(&id) => {
                     let [mut of, index] = [0, 1].map(|n| words[args[n].index()]);
                     if is_view_of_view(g, id) && !is_one_view(g, id) {
                         lines.named.insert(args[0]);
@@ -127,8 +119,7 @@ impl Lines {
                         length = 1;
                     }
                 }
-                Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) => {}
-                Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+                Class::View | Class::Port | Class::Concat | Class::Bind => {}
             }
             words.push(if by_name { 1 } else { length });
             lines.by_name.push(by_name);

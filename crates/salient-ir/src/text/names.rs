@@ -98,13 +98,8 @@ pub(super) fn axis_names(g: &Graph, written: &Lines) -> Vec<String> {
     let ports = g.inputs().iter().chain(g.params()).map(|p| p.axes.clone());
     let outputs = g.outputs().iter().map(|o| o.axes.clone());
     let lines = g.ids().filter(|id| has_line(g.op(*id)) || written.is_view(*id)).map(|id| {
-        let bound = match g.op(id) {
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
-            Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
-        };
         let own = g.node(id).axes.iter();
-        own.chain(bound.filter(|axis| !g.node(id).axes.contains(*axis))).collect()
+        own.chain(g.op(id).bound().filter(|axis| !g.node(id).axes.contains(*axis))).collect()
     });
     for line in ports.chain(outputs).chain(lines) {
         let line: Vec<AxisId> = line;

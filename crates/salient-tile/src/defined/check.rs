@@ -1,8 +1,8 @@
 //! A check in front of every use of a stored value that may be undefined there.
 
+use super::Analysis;
 use super::domain::{Clause, Domain, Literal, Meaning, Place};
-use super::{Analysis, is_whole};
-use salient_ir::{AxisId, Builder, Const, DType, Dim, DimNode, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Const, DType, Dim, DimNode, Graph, MapOp, NodeId, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The graph with `if defined then value else CULPRIT` in place of each of the nodes `open`, for whoever reads it.
@@ -72,9 +72,7 @@ impl Rebuilt<'_, '_> {
     /// Whether all elements that a reduction or a fused operator reads are defined, or there are none.
     fn all_defined(&mut self, id: NodeId) -> NodeId {
         let g = self.found.g;
-        let (Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis)) = *g.op(id) else {
-            unreachable!("only what binds an axis is a condition of its own")
-        };
+        let axis = g.op(id).bound().expect("only what binds an axis is a condition of its own");
         let parts: Vec<NodeId> = g.args(id).to_vec();
         let mut all = self.truth(true);
         for part in parts {
@@ -100,10 +98,7 @@ impl Rebuilt<'_, '_> {
     /// A value that is undefined where the node is, and by the same index outside its axis.
     fn culprit(&mut self, id: NodeId) -> NodeId {
         let g = self.found.g;
-        let (Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis)) = *g.op(id) else {
-            unreachable!("checked is what binds an axis")
-        };
-        debug_assert!(is_whole(g.op(id)));
+        let axis = g.op(id).bound().expect("checked is what binds an axis");
         let parts: Vec<NodeId> = g.args(id).into_iter().filter(|a| self.found.is_open(*a)).collect();
         let mut culprit = None;
         for part in parts.into_iter().rev() {

@@ -132,43 +132,22 @@ impl<'g> Terms<'g> {
         let is_deep = g.node(id).depth > DEEPEST_INDEX;
         let extent = |dim: &Dim| dim.as_constant().map_or(i128::from(i64::MAX), i128::from);
         let found = match g.op(id) {
+            _ if g.node(id).dtype == DType::Bool => Range::below(2),
             Op::Map(_) | Op::At(_) if is_deep => Range::I64,
             Op::Const(c) if c.dtype().is_int() => Range::only(c.value() as i64),
             Op::Iota(axis) => Range::below(extent(g.extent(*axis))),
             Op::Extent(dim) if dim.as_constant().is_some() => Range::only(extent(dim)),
             Op::Extent(_) => Range { least: 0, ..Range::I64 },
             Op::At(_) => self.range(args[0]),
-            Op::Map(op) if g.node(id).dtype.is_int() => self.range_of(*op, &args),
+            Op::Map(op) if g.node(id).dtype.is_int() => {
+                let of: Vec<Range> = args.iter().map(|arg| self.range(*arg)).collect();
+                op.range(&of).unwrap_or(Range::I64)
+            }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => Range::I64,
             Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => Range::I64,
         };
         self.of_nodes.insert(id, found);
         found
-    }
-
-    fn range_of(&mut self, op: MapOp, args: &[NodeId]) -> Range {
-        let of_type = self.g.node(args[0]).dtype;
-        let mut of = |n: usize| self.range(args[n]);
-        match op {
-            MapOp::Add => of(0).plus(of(1)),
-            MapOp::Sub => of(0).plus(of(1).negated()),
-            MapOp::Mul => of(0).times(of(1)),
-            MapOp::Neg => of(0).negated(),
-            MapOp::Abs => of(0).abs(),
-            MapOp::Min => of(0).min(of(1)),
-            MapOp::Max => of(0).max(of(1)),
-            MapOp::IntDiv => of(0).over(of(1)),
-            MapOp::Mod => of(0).modulo(of(1)),
-            MapOp::Select => of(1).union(of(2)),
-            MapOp::ToI32 | MapOp::ToI64 if of_type.is_int() => of(0),
-            MapOp::ToI32 | MapOp::ToI64 if of_type == DType::Bool => Range::below(2),
-            MapOp::ToI32 | MapOp::ToI64 | MapOp::ToF32 | MapOp::Philox | MapOp::Pow | MapOp::Div => {
-                Range::I64
-            }
-            MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh => Range::I64,
-            MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::And | MapOp::Or | MapOp::Not => Range::I64,
-            MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => Range::I64,
-        }
     }
 
     /// A polynomial that is no greater, without unknown integers: each of them at the end of its range. `None` where one has no

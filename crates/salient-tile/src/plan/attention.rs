@@ -8,7 +8,7 @@ use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
 use crate::plan::panels::peel;
-use salient_ir::{AxisId, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the weights of a row are divided by.
@@ -93,11 +93,7 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
 pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTreeSet<NodeId> {
     let of_input = g.of_inputs();
     let is_product = |id: NodeId| sum_of_products(g, id).is_some();
-    let is_stored = |id: NodeId| match g.op(id) {
-        Op::Reduce(..) => !is_product(id),
-        Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
-        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
-    };
+    let is_stored = |id: NodeId| matches!(g.op(id).class(), Class::Bind | Class::Port) && !is_product(id);
     let of = Among { g, defined, keeps_order: true, is_stored: &is_stored };
     // A product with a parameter is that of a layer, which others read.
     let of_inputs = |id: NodeId| {
@@ -378,11 +374,14 @@ impl Finder<'_> {
             if (self.of.is_stored)(id) || !seen.insert(id) {
                 continue;
             }
-            match g.op(id) {
-                Op::Reduce(..) => self.refuse(id),
-                Op::Map(_) | Op::At(_) | Op::Concat(..) => stack.extend(g.args(id)),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-                Op::CumSum(_) | Op::Fused(..) => {}
+            match g.op(id).class() {
+                Class::Bind => {
+                    if matches!(g.op(id), Op::Reduce(..)) {
+                        self.refuse(id);
+                    }
+                }
+                Class::Map | Class::View | Class::Concat => stack.extend(g.args(id)),
+                Class::Port | Class::Leaf => {}
             }
         }
     }

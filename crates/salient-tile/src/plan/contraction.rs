@@ -7,7 +7,7 @@ use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::layouts::Stored;
 use crate::plan::{Layouts, Left};
 use crate::program::kernel::Base;
-use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum of products, its axes by role.
@@ -218,14 +218,13 @@ pub(crate) fn reads_parameter(g: &Graph, node: NodeId) -> bool {
             continue;
         }
         let args = g.args(id);
-        match g.op(id) {
-            Op::Param(_) => {}
-            Op::At(_) => stack.push(args[0]),
-            Op::Concat(..) => stack.extend(args),
-            Op::Map(_) if args.iter().all(|a| constant(*a)) => return false,
-            Op::Map(_) => stack.extend(args.into_iter().filter(|a| !constant(*a))),
-            Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => return false,
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => return false,
+        match g.op(id).class() {
+            Class::Port if matches!(g.op(id), Op::Param(_)) => {}
+            Class::View => stack.push(args[0]),
+            Class::Concat => stack.extend(args),
+            Class::Map if args.iter().all(|a| constant(*a)) => return false,
+            Class::Map => stack.extend(args.into_iter().filter(|a| !constant(*a))),
+            Class::Port | Class::Leaf | Class::Bind => return false,
         }
     }
     true

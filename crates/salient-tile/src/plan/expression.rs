@@ -102,13 +102,9 @@ impl Expression {
         let mut out: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(Dim::symbols).collect();
         for id in &self.computes {
             out.extend(g.node(*id).axes.iter().flat_map(|a| g.extent(a).symbols()));
-            match g.op(*id) {
-                Op::Extent(dim) => out.extend(dim.symbols()),
-                Op::Reduce(_, axis) | Op::At(axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
-                    out.extend(g.extent(*axis).symbols());
-                }
-                Op::Concat(_, parts) => out.extend(parts.iter().flat_map(|a| g.extent(*a).symbols())),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Map(_) => {}
+            out.extend(g.op(*id).axes().iter().flat_map(|a| g.extent(*a).symbols()));
+            if let Op::Extent(dim) = g.op(*id) {
+                out.extend(dim.symbols());
             }
         }
         out

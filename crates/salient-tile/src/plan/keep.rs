@@ -5,7 +5,7 @@
 //! computed tile by tile wherever they are read.
 
 use crate::defined::Defined;
-use salient_ir::{AxisSet, Graph, NodeId, Op};
+use salient_ir::{AxisSet, Class, Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Additions from which on an operator is dearer than reading its result: the transcendental functions.
@@ -91,19 +91,18 @@ pub(crate) fn uses(g: &Graph) -> Vec<Uses> {
         uses.passes_on =
             uses.readers == Readers::None && users.len() == 1 && matches!(g.op(users[0]), Op::Map(_));
         for user in users {
-            match g.op(user) {
-                Op::Map(_) | Op::At(_) | Op::Concat(..) => {
+            match g.op(user).class() {
+                Class::Map | Class::View | Class::Concat => {
                     uses.readers.add(out[user.index()].readers);
                     uses.is_score |= out[user.index()].is_score;
                 }
-                Op::Fused(op, _) => {
+                Class::Bind => {
                     uses.readers.add(Readers::One(user.index()));
-                    uses.is_score |= op.info().reduces && g.args(user)[0] == id;
+                    if let Op::Fused(op, _) = g.op(user) {
+                        uses.is_score |= op.info().reduces && g.args(user)[0] == id;
+                    }
                 }
-                Op::Reduce(..) | Op::CumSum(_) => {
-                    uses.readers.add(Readers::One(user.index()));
-                }
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+                Class::Port | Class::Leaf => {}
             }
         }
         out[id.index()] = uses;
@@ -154,12 +153,11 @@ impl Inside<'_> {
 fn reads_data(g: &Graph, id: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
     while let Some(id) = stack.pop() {
-        match g.op(id) {
-            Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::Map(_) if seen.insert(id) => stack.extend(g.args(id)),
-            Op::Map(_) => {}
-            Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::At(_) => return true,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return true,
+        match g.op(id).class() {
+            Class::Leaf => {}
+            Class::Map if seen.insert(id) => stack.extend(g.args(id)),
+            Class::Map => {}
+            Class::Port | Class::View | Class::Concat | Class::Bind => return true,
         }
     }
     false

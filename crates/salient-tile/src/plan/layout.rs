@@ -3,7 +3,7 @@
 //! Decided by who makes and who reads it; which values are stored is not decided here.
 
 use crate::plan::contraction::{axes_of_parameter, sum_of_products};
-use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, Output};
+use salient_ir::{AxisId, Class, FusedOp, Graph, MapOp, NodeId, Op, Output};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The axes of its node in the order of an output that holds the node and nothing else: axes that the node lacks have one
@@ -54,12 +54,13 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
     let mut readers = vec![node];
     while let Some(id) = readers.pop() {
         for user in g.users(id) {
-            match g.op(user) {
-                Op::Reduce(_, axis) if g.node(node).axes.contains(*axis) => return Some(*axis),
-                Op::Map(_) if seen.insert(user) => readers.push(user),
-                Op::Map(_) | Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) => {}
-                Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => {}
-                Op::Fused(..) => {}
+            if let Op::Reduce(_, axis) = g.op(user)
+                && g.node(node).axes.contains(*axis)
+            {
+                return Some(*axis);
+            }
+            if g.op(user).class() == Class::Map && seen.insert(user) {
+                readers.push(user);
             }
         }
     }

@@ -82,11 +82,8 @@ impl Layouts<'_> {
 
     /// How the blocks of a parameter that is in blocks are stored.
     pub(crate) fn coding(&self, node: NodeId) -> Option<Coding> {
-        match self.graph.op(node) {
-            Op::Param(n) => self.options.coded.get(n).copied(),
-            Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => None,
-            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
-        }
+        let Op::Param(n) = self.graph.op(node) else { return None };
+        self.options.coded.get(n).copied()
     }
 
     /// The distance in memory between neighbours of `node` along an axis, `other` being fixed, where one stored tensor

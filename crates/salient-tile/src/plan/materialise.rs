@@ -10,7 +10,7 @@ use crate::plan::keep::{Uses, kept, uses};
 use crate::plan::layout::innermost;
 use crate::plan::repeat::Repeats;
 use crate::plan::statistics::statistics;
-use salient_ir::{AxisId, Graph, NodeId, Op};
+use salient_ir::{AxisId, Class, Graph, NodeId, Op};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,10 +79,7 @@ pub(crate) struct Planner<'g> {
 
 /// Whether a strip cannot compute the node on the way.
 fn is_anchor(op: &Op) -> bool {
-    match op {
-        Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::Input(_) | Op::Param(_) => true,
-        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => false,
-    }
+    matches!(op.class(), Class::Bind | Class::Port)
 }
 
 impl<'g> Planner<'g> {
@@ -192,15 +189,11 @@ impl<'g> Planner<'g> {
     /// The kernel for a node, and the nodes whose expressions it evaluates.
     fn form(&self, id: NodeId) -> (Form, Vec<NodeId>) {
         let g = self.g;
-        match g.op(id) {
-            Op::Input(_) | Op::Param(_) => (Form::Source, Vec::new()),
-            Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) => {
-                self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec()))
-            }
-            Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {
-                (Form::Map, g.args(id).to_vec())
-            }
-            Op::Map(_) => {
+        match g.op(id).class() {
+            Class::Port => (Form::Source, Vec::new()),
+            Class::Bind => self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec())),
+            Class::Leaf | Class::View | Class::Concat => (Form::Map, g.args(id).to_vec()),
+            Class::Map => {
                 let inline = self.elementwise(id);
                 let anchors = inline
                     .iter()
@@ -234,15 +227,15 @@ impl<'g> Planner<'g> {
             if !seen.insert(arg) {
                 continue;
             }
-            match self.g.op(arg) {
-                Op::Map(_) => {
+            match self.g.op(arg).class() {
+                Class::Map => {
                     out.push(arg);
                     if !self.kept.contains(&arg) {
                         stack.extend(self.g.args(arg).into_iter().rev());
                     }
                 }
-                Op::Reduce(..) | Op::Fused(..) | Op::CumSum(_) | Op::Input(_) | Op::Param(_) => out.push(arg),
-                Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::At(_) | Op::Concat(..) => {}
+                Class::Bind | Class::Port => out.push(arg),
+                Class::Leaf | Class::View | Class::Concat => {}
             }
         }
         out

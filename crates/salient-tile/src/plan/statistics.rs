@@ -7,7 +7,7 @@
 use crate::plan::Layouts;
 use crate::plan::contraction::contraction;
 use crate::plan::keep::Uses;
-use salient_ir::{AxisId, DType, Graph, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, DType, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The reductions that are held, each with the element-wise node whose kernel holds it and which is stored for that.
@@ -62,14 +62,15 @@ impl Walk<'_> {
         if let Some(known) = self.known.get(&user) {
             return *known;
         }
-        let end = match self.g.op(user) {
-            Op::Reduce(_, axis) if *axis == self.axis => self.held.get(&user).copied(),
-            Op::Map(_) => {
+        let end = match self.g.op(user).class() {
+            Class::Bind if matches!(self.g.op(user), Op::Reduce(_, axis) if *axis == self.axis) => {
+                self.held.get(&user).copied()
+            }
+            Class::Map => {
                 let beyond = if (self.is_stored)(user) { None } else { self.common(user) };
                 beyond.or_else(|| self.is_row(user).then_some(user))
             }
-            Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) => None,
-            Op::Extent(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+            Class::Port | Class::Leaf | Class::View | Class::Concat | Class::Bind => None,
         };
         self.known.insert(user, end);
         end

@@ -10,7 +10,7 @@ use crate::plan::key_range::{KeyRange, key_range, places};
 use crate::plan::order::shared_rows;
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
 use crate::program::kernel::{Buffer, BufferId, Role};
-use salient_ir::{AxisId, AxisSet, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Dim, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The faults of a plan.
@@ -200,19 +200,16 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             for id in held {
                 let runs = match g.op(*id) {
                     Op::Reduce(_, axis) => axis == along,
-                    Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-                    Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {
-                        !of(*id).contains(*along)
-                    }
+                    op => !op.is_source() && !of(*id).contains(*along),
                 };
                 faults.unless(runs, own, || "what it holds is not of its rows".to_owned());
             }
         }
         Anchor::Reduction => {
-            faults.unless(bound_by(g, k.node).is_some(), own, || "it binds no axis".to_owned());
+            faults.unless(g.op(k.node).bound().is_some(), own, || "it binds no axis".to_owned());
         }
         Anchor::Columns { column } => {
-            let along = bound_by(g, k.node);
+            let along = g.op(k.node).bound();
             faults.unless(along.is_some(), own, || "it binds no axis".to_owned());
             let is_column = along != Some(*column) && lies.contains(*column);
             faults.unless(is_column, own, || "its columns are no axis of it".to_owned());
@@ -302,13 +299,4 @@ fn key_loop(plan: &Plan<'_>, k: &KernelPlan, (a, of): (&Attention, &KeyLoop), fa
     }
     let is_fixed = of.invariant.iter().all(|id| !g.node(*id).axes.contains(a.key));
     faults.unless(is_fixed, own, || "what it computes once for each row depends on the key".to_owned());
-}
-
-/// The axis that a node binds.
-fn bound_by(g: &Graph, id: NodeId) -> Option<AxisId> {
-    match *g.op(id) {
-        Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(axis),
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
-        Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
-    }
 }
