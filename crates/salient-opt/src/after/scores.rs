@@ -1,0 +1,47 @@
+//! Scores: products of queries and keys inside expressions, and who reads them.
+//!
+//! Only looks at an extracted graph; what is made of it is for `weighted_sums` and `log_sum_exp`.
+
+use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeSet;
+
+/// What a product of queries and keys is summed over: one factor depends on something that the other does not, and the
+/// other way round.
+pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
+    let product = g.args(id)[0];
+    if *g.op(product) != Op::Map(MapOp::Mul) {
+        return None;
+    }
+    let [a, b] = [0, 1].map(|n| g.node(g.args(product)[n]).axes.clone());
+    (a.contains(depth) && b.contains(depth) && !a.is_subset(&b) && !b.is_subset(&a)).then_some(depth)
+}
+
+/// Adds the products of two values of which one depends on the key, element by element inside the expression.
+pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out: &mut BTreeSet<NodeId>) {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        match g.op(id) {
+            Op::Map(_) => stack.extend(g.args(id)),
+            Op::Reduce(..) => {
+                let operands = || g.args(g.args(id)[0]);
+                let along = |x: &&NodeId| g.node(**x).axes.contains(key);
+                let of_data = || operands().iter().all(|x| data[x.index()]);
+                if depth(g, id).is_some() && of_data() && operands().iter().filter(along).count() == 1 {
+                    out.insert(id);
+                }
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
+    }
+}
+
+/// The nodes that read a value through elementwise operators and norms of it; `None` if an output does.
+pub(crate) fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
+    let read = g.readers(id, |op| matches!(op, Op::Map(_) | Op::Fused(FusedOp::Norm, _)))?;
+    Some(read.into_iter().map(|(reader, _)| reader).collect())
+}
