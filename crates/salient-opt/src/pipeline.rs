@@ -183,3 +183,17 @@ fn check(pass: &Pass, before: &Graph, after: &Graph) {
         assert_eq!(ports(before), ports(after), "after the pass {}", pass.name);
     }
 }
+
+/// What a pass makes of a graph by itself, with all its rules if it is the e-graph.
+#[cfg(test)]
+pub(crate) fn alone(pass: &Pass, graph: &Graph, options: &Options) -> Graph {
+    let cx = Pipeline { rules: saturate::all_rules(options.fp), options, traced: false };
+    let reads = demanded::demanded_reads(graph);
+    let made_with = |reads: &[DemandedRead]| {
+        let mut state = State { graph: graph.clone(), searched: None, trace: Vec::new() };
+        state.run(pass, &cx, &Border::default(), reads);
+        state.graph
+    };
+    let made = made_with(&reads);
+    if demanded::are_kept(graph, &reads, &made) { made } else { made_with(&[]) }
+}

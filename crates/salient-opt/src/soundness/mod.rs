@@ -7,6 +7,7 @@
 mod demand;
 mod facts;
 mod magnitudes;
+mod passes;
 mod single;
 mod wrong;
 
