@@ -12,10 +12,10 @@ mod sinks;
 mod softmax;
 mod sums;
 
+use crate::facts::Classes;
 use crate::facts::witness::Witnesses;
 use crate::facts::{Facts, Known, Property};
 use crate::lang::{self, Term};
-use crate::normalise::Classes;
 use egg::{Pattern, Subst, Var};
 use salient_ir::{Const, DType};
 

@@ -1,9 +1,9 @@
 //! What the analysis says must be true: facts of values on hostile data, witnesses of masks at every position.
 
 use super::{Form, OPEN, both_sides, dims, hostile, instantiate, trials};
-use crate::facts::{Known, Property};
-use crate::fp::Fp;
-use crate::normalise::{Classes, insert};
+use crate::egraph::normalise::insert;
+use crate::facts::{Classes, Known, Property};
+use crate::options::Fp;
 use crate::rules::{Rule, rows};
 use salient_ir::eval::{Data, Oracle};
 use salient_ir::{AxisId, AxisSet, Bindings, Builder, Const, Dim, Graph, MapOp, NodeId};

@@ -90,7 +90,7 @@ impl<'g> Single<'g> {
             Op::Input(_) | Op::Param(_) | Op::Extent(_) => unreachable!("given, or not in a rule"),
             Op::Const(c) => c.value(),
             Op::Iota(axis) => at[axis.index()] as f64,
-            // What is multiplied by a reciprocal is divided: see `tidy`.
+            // What is multiplied by a reciprocal is divided: see `egraph/raise.rs`.
             Op::Map(MapOp::Mul) if self.reciprocal(&args).is_some() => {
                 let (x, y) = self.reciprocal(&args).expect("just seen");
                 self.value(x, at) / self.value(y, at)

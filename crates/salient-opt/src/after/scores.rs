@@ -1,0 +1,43 @@
+//! Scores: products of queries and keys inside expressions, and who reads them.
+//!
+//! Only looks at an extracted graph; what is made of it is for `weighted_sums` and `log_sum_exp`.
+
+use salient_ir::{AxisId, Class, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeSet;
+
+/// What a product of queries and keys is summed over: one factor depends on something that the other does not, and the
+/// other way round.
+pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
+    let product = g.args(id)[0];
+    if *g.op(product) != Op::Map(MapOp::Mul) {
+        return None;
+    }
+    let [a, b] = [0, 1].map(|n| g.node(g.args(product)[n]).axes.clone());
+    (a.contains(depth) && b.contains(depth) && !a.is_subset(&b) && !b.is_subset(&a)).then_some(depth)
+}
+
+/// Adds the products of two values of which one depends on the key, element by element inside the expression.
+pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out: &mut BTreeSet<NodeId>) {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        if g.op(id).class() == Class::Map {
+            stack.extend(g.args(id));
+        } else if depth(g, id).is_some() {
+            let operands = g.args(g.args(id)[0]);
+            let along = |x: &&NodeId| g.node(**x).axes.contains(key);
+            if operands.iter().all(|x| data[x.index()]) && operands.iter().filter(along).count() == 1 {
+                out.insert(id);
+            }
+        }
+    }
+}
+
+/// The nodes that read a value through elementwise operators and norms of it; `None` if an output does.
+pub(crate) fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
+    let read = g.readers(id, |op| matches!(op, Op::Map(_) | Op::Fused(FusedOp::Norm, _)))?;
+    Some(read.into_iter().map(|(reader, _)| reader).collect())
+}

@@ -1,0 +1,211 @@
+//! Sums of values under weights that no softmax makes, `sum[j](f(q k) v)`: one pass over the keys.
+//!
+//! After extraction, where it is known who else reads the scores: what is stored for another reader need not be computed
+//! again. A sum of products alone is none of these: the rules give it the order that costs least, and where the weights
+//! are divided by their sum, which the rules do not look through, it is given that order here.
+//! Makes no softmax; that is for the rules.
+
+use crate::after::scores::{depth, find_scores, readers};
+use crate::facts::Known;
+use crate::graph::demanded::open_values;
+use crate::graph::digest::digests;
+use crate::graph::factors::{Factors, in_order};
+use crate::graph::rewrite::{Rewritten, rewrite_in_order};
+use crate::graph::sizes::nominal_extents;
+use salient_ir::{AxisId, AxisSet, Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A sum of weighted values, taken apart.
+struct Weighted {
+    /// What is summed over.
+    key: AxisId,
+    /// Where it does not hold the weight is zero.
+    mask: Option<NodeId>,
+    weights: Factors,
+    values: Factors,
+    /// The products of queries and keys inside the weights.
+    scores: Vec<NodeId>,
+    form: Form,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One pass over the keys.
+    Pass(FusedOp),
+    /// `q (k v) / (q sum[j](k))`, where the weights are `q k` divided by their sum.
+    Products,
+}
+
+/// The same graph with each sum of values under weights made of scores in one pass; such a sum becomes the pass.
+pub(crate) fn weighted_sums(g: &Graph) -> Rewritten {
+    let found = found(g);
+    if found.is_empty() {
+        return Rewritten::unchanged(g);
+    }
+    let digests = digests(g);
+    rewrite_in_order(g, |b, new, id| Some(build(g, b, new, &digests, found.get(&id)?)))
+}
+
+/// The sums whose scores nobody else reads.
+fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
+    let data = g.of_inputs();
+    let extents = nominal_extents(&Known::of(g));
+    let open = LazyCell::new(|| open_values(g));
+    // A value that is read outside of the choice it stood under must be there.
+    let stays = |sum: &Weighted| {
+        let mut values = sum.values.above.iter().chain(&sum.values.below);
+        sum.mask.is_none() || !values.any(|v| open[v.index()])
+    };
+    let found = g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?)));
+    let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();
+    // What one of them needs stored is stored for all.
+    loop {
+        let known: BTreeSet<NodeId> = found.keys().copied().collect();
+        found.retain(|_, sum| sum.scores.iter().all(|s| readers(g, *s).is_some_and(|r| r.is_subset(&known))));
+        if found.len() == known.len() {
+            break;
+        }
+    }
+    // A pass is no product of queries and keys for another one.
+    let passes: BTreeSet<NodeId> = found.keys().copied().collect();
+    found.retain(|_, sum| sum.scores.iter().all(|s| !passes.contains(s)));
+    found
+}
+
+/// The sum `id` taken apart, if its weights are made of scores.
+fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Weighted> {
+    let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
+    let zero = Op::Const(Const::f32(0.0));
+    let summed = g.args(id)[0];
+    let args = g.args(summed);
+    let chosen = *g.op(summed) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
+    let (mask, product) = if chosen { (Some(args[0]), args[1]) } else { (None, summed) };
+    if g.node(product).dtype != DType::F32 || !matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) {
+        return None;
+    }
+    let factors = Factors::of(g, product, &|id| is_private(g, id));
+    let is_norm = |id: &NodeId| *g.op(*id) == Op::Fused(FusedOp::Norm, key);
+    let (norms, above): (Vec<NodeId>, Vec<NodeId>) = factors.above.into_iter().partition(is_norm);
+    let mut rest = Factors { above, ..factors };
+    let (mut weights, averaged) = match (norms.as_slice(), mask) {
+        ([], _) => (Factors::default(), false),
+        ([norm], None) => (Factors { above: g.args(*norm).to_vec(), below: vec![] }, true),
+        _ => return None,
+    };
+    let mut scores = BTreeSet::new();
+    let mut is_score = |id: &NodeId| {
+        let known = scores.len();
+        find_scores(g, data, *id, key, &mut scores);
+        scores.len() > known
+    };
+    if averaged {
+        is_score(&weights.above[0]);
+    } else {
+        (weights.above, rest.above) = rest.above.into_iter().partition(&mut is_score);
+        (weights.below, rest.below) = rest.below.into_iter().partition(&mut is_score);
+    }
+    let weighed = axes(g, &weights, mask);
+    let (made, divided) = (weights.above.clone(), !weights.below.is_empty());
+    // What has an axis of its own is a value; without any, whatever else depends on the key.
+    let own = |id: &NodeId| !g.node(*id).axes.is_subset(&weighed);
+    let (mut values, others) = split(rest, own);
+    if values.above.is_empty() {
+        return None;
+    }
+    // What only scales a weight goes with it, unless that would change what the weights sum to.
+    let scaled = if averaged { &mut values } else { &mut weights };
+    scaled.above.extend(&others.above);
+    scaled.below.extend(&others.below);
+    let of_values = axes(g, &values, None);
+    let queries: AxisSet = weighed.iter().filter(|a| *a != key && !of_values.contains(*a)).collect();
+    let is_data = values.above.iter().chain(&values.below).any(|v| data[v.index()]);
+    let meets = |id: &NodeId| {
+        let axes = &g.node(*id).axes;
+        axes.contains(key) && axes.iter().any(|a| queries.contains(a))
+    };
+    if scores.is_empty() || !scores.iter().all(meets) || !is_data || !of_values.contains(key) {
+        return None;
+    }
+    // A product and what belongs to one of its operands is a product still.
+    let bends =
+        mask.is_some() || divided || made.len() > 1 || others.above.iter().chain(&others.below).any(meets);
+    let scores: Vec<NodeId> = scores.into_iter().collect();
+    let is_product = !bends && made == scores;
+    let cheaper = || {
+        let points = |axes: &AxisSet| axes.iter().fold(1u64, |n, a| n.saturating_mul(extents[a.index()]));
+        let depth = depth(g, scores[0]).map_or(1, |axis| extents[axis.index()]);
+        let wide = points(&of_values.iter().filter(|a| !weighed.contains(*a)).collect());
+        let (rows, keys) = (points(&queries), extents[key.index()]);
+        let by_scores = rows.saturating_mul(keys).saturating_mul(depth.saturating_add(wide));
+        depth.saturating_mul(wide).saturating_mul(rows.saturating_add(keys)) < by_scores
+    };
+    let form = match (averaged, is_product) {
+        (false, true) => return None,
+        (false, false) => Form::Pass(FusedOp::WeightedSum),
+        (true, true) if cheaper() => Form::Products,
+        (true, _) => Form::Pass(FusedOp::WeightedMean),
+    };
+    Some(Weighted { key, mask, weights, values, scores, form })
+}
+
+/// The factors for which `first` says yes, and the others.
+fn split(factors: Factors, first: impl Fn(&NodeId) -> bool) -> (Factors, Factors) {
+    let (above, other_above) = factors.above.into_iter().partition(&first);
+    let (below, other_below) = factors.below.into_iter().partition(&first);
+    (Factors { above, below }, Factors { above: other_above, below: other_below })
+}
+
+/// The axes of a product, and of a mask around it.
+fn axes(g: &Graph, factors: &Factors, mask: Option<NodeId>) -> AxisSet {
+    let all = factors.above.iter().chain(&factors.below).copied().chain(mask);
+    all.fold(AxisSet::new(), |axes, id| axes.union(&g.node(id).axes))
+}
+
+/// Whether one node alone reads it.
+fn is_private(g: &Graph, id: NodeId) -> bool {
+    g.users(id).len() == 1 && g.outputs().iter().all(|o| o.node != id)
+}
+
+/// The sum in its form.
+fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weighted) -> NodeId {
+    let values = product(g, b, new, digests, &sum.values);
+    match sum.form {
+        Form::Pass(op) => {
+            let weights = product(g, b, new, digests, &sum.weights);
+            let masked = sum.mask.map(|mask| {
+                let zero = b.constant(Const::f32(op.info().masked));
+                b.map(MapOp::Select, &[new[mask.index()], weights, zero]).expect("a choice of numbers")
+            });
+            b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers")
+        }
+        Form::Products => {
+            let scores = sum.scores[0];
+            let depth = depth(g, scores).expect("scores are products");
+            let [x, y] = [0, 1].map(|n| g.args(g.args(scores)[0])[n]);
+            let (queries, keys) = if g.node(x).axes.contains(sum.key) { (y, x) } else { (x, y) };
+            let (queries, keys) = (new[queries.index()], new[keys.index()]);
+            let mut dot = |axis, left, right| {
+                let product = b.map(MapOp::Mul, &[left, right]).expect("numbers");
+                b.reduce(ReduceOp::Sum, axis, product).expect("numbers")
+            };
+            let kv = dot(sum.key, keys, values);
+            let context = dot(depth, queries, kv);
+            let all = b.reduce(ReduceOp::Sum, sum.key, keys).expect("numbers");
+            let product = b.map(MapOp::Mul, &[queries, all]).expect("numbers");
+            let total = b.reduce(ReduceOp::Sum, depth, product).expect("numbers");
+            b.map(MapOp::Div, &[context, total]).expect("numbers")
+        }
+    }
+}
+
+/// The product of factors, in one order.
+fn product(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], factors: &Factors) -> NodeId {
+    if !factors.above.is_empty() {
+        return in_order(g, b, new, digests, factors);
+    }
+    let below = Factors { above: factors.below.clone(), below: vec![] };
+    let below = in_order(g, b, new, digests, &below);
+    b.map(MapOp::Recip, &[below]).expect("a number")
+}

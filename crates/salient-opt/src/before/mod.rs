@@ -1,0 +1,7 @@
+//! The passes before the e-graph, which make up axes or compare whole expressions, as no rule can: each is local, takes a graph
+//! and returns an equal one.
+
+pub(crate) mod axes;
+pub(crate) mod batch;
+pub(crate) mod heads;
+pub(crate) mod share;

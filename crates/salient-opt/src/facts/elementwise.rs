@@ -1,0 +1,207 @@
+//! The facts about elementwise operators: literals are folded, the rest goes by the type of the result.
+
+use super::affine::Affine;
+use super::float::{float, is_factor};
+use super::witness::{Position, Witnesses};
+use super::{Classes, Facts, Properties, Property, integers};
+use crate::options::Fp;
+use egg::Id;
+use salient_ir::{AxisSet, Const, DType, Dim, MapOp, Typing};
+
+/// The facts about the result of an operator on the values of these classes.
+pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
+    let known = &egraph.analysis;
+    let dtype = match op.info().typing {
+        Typing::Float => DType::F32,
+        Typing::Arithmetic | Typing::Integer => args[0].dtype,
+        Typing::Compare | Typing::Logic => DType::Bool,
+        Typing::Select => args[1].dtype,
+        Typing::Cast(to) => to,
+        Typing::Draw => DType::F32,
+    };
+    let axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
+    let mut f = Facts::new(dtype, axes);
+    f.constant = fold(op, dtype, args);
+    match dtype {
+        DType::F32 => {
+            let floats = float(op, args, known);
+            f = Facts {
+                properties: floats.properties,
+                finite_at: floats.finite_at,
+                positive_at: floats.positive_at,
+                ..f
+            };
+            let square = op == MapOp::Mul && egraph.find(ids[0]) == egraph.find(ids[1]);
+            f.properties =
+                f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
+            f.properties = f.properties.with_if(is_number(op, args, f.properties), Property::Number);
+            if known.fp == Fp::Strict && rounds(op) {
+                // It may overflow and underflow: what is at least zero stays so.
+                f.properties = f.properties.and(Properties::of(&[Property::NonNegative]));
+                (f.finite_at, f.positive_at) = (Witnesses::nowhere(), Witnesses::nowhere());
+            }
+            f.given = matches!(op, MapOp::Select) && args[1..].iter().all(|a| is_factor(a));
+        }
+        DType::I32 | DType::I64 => {
+            f.affine = integers::affine(op, args);
+            f.bounds = integers::bounds(known, &f.axes, op, |n| args[n].bounds.clone());
+        }
+        DType::Bool => {
+            truth(egraph, op, args, ids, &mut f);
+            let always = f.true_at == Witnesses::Everywhere;
+            if always || f.false_at == Witnesses::Everywhere {
+                f.constant = Some(Const::Bool(always));
+            }
+        }
+        DType::F16 | DType::BF16 => unreachable!("storage types are widened where they are read"),
+    }
+    f
+}
+
+/// The value of an operator on literals.
+fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
+    let mut values = [0.0; 3];
+    for (v, arg) in values.iter_mut().zip(args) {
+        *v = arg.constant?.value();
+    }
+    let x = (op.info().eval)(&values[..args.len()]);
+    let exact = x.fract() == 0.0 && x.abs() < 9.0e15;
+    match dtype {
+        DType::F32 => (!x.is_nan()).then(|| Const::f32(x as f32)),
+        DType::I64 => exact.then_some(Const::I64(x as i64)),
+        DType::I32 if exact => i32::try_from(x as i64).ok().map(Const::I32),
+        DType::Bool => Some(Const::Bool(x != 0.0)),
+        DType::I32 | DType::F16 | DType::BF16 => None,
+    }
+}
+
+fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts) {
+    let known = &egraph.analysis;
+    // `b - a + by`, of which the sign decides a comparison of `a` with `b`.
+    let gap = |a: usize, b: usize, by: i64| -> Option<Affine> {
+        let mut gap = args[b].affine.as_ref()?.plus(args[a].affine.as_ref()?, -1)?;
+        gap.offset = &gap.offset + &Dim::constant(by);
+        Some(gap)
+    };
+    let at_least_zero = |gap: Option<Affine>| gap.map(|g| known.nonnegative_at(&g)).unwrap_or_default();
+    match op {
+        MapOp::Le => {
+            f.true_at = at_least_zero(gap(0, 1, 0));
+            f.false_at = at_least_zero(gap(1, 0, -1));
+        }
+        MapOp::Lt => {
+            f.true_at = at_least_zero(gap(0, 1, -1));
+            f.false_at = at_least_zero(gap(1, 0, 0));
+        }
+        MapOp::Eq | MapOp::Ne => {
+            let both = at_least_zero(gap(0, 1, 0)).and(&at_least_zero(gap(1, 0, 0)));
+            let equal = both.or(&equal_where_renamed(egraph, args, ids));
+            let apart = at_least_zero(gap(0, 1, -1)).or(&at_least_zero(gap(1, 0, -1)));
+            (f.true_at, f.false_at) = if op == MapOp::Eq { (equal, apart) } else { (apart, equal) };
+        }
+        MapOp::And => {
+            f.true_at = args[0].true_at.and(&args[1].true_at);
+            f.false_at = args[0].false_at.or(&args[1].false_at);
+        }
+        MapOp::Or => {
+            f.true_at = args[0].true_at.or(&args[1].true_at);
+            f.false_at = args[0].false_at.and(&args[1].false_at);
+        }
+        MapOp::Not => {
+            f.true_at = args[0].false_at.clone();
+            f.false_at = args[0].true_at.clone();
+        }
+        MapOp::Select => {
+            let [c, a, b] = args else { unreachable!("select takes three arguments") };
+            let arms =
+                |yes: &Witnesses, no: &Witnesses| c.true_at.and(yes).or(&c.false_at.and(no)).or(&yes.and(no));
+            f.true_at = arms(&a.true_at, &b.true_at);
+            f.false_at = arms(&a.false_at, &b.false_at);
+        }
+        MapOp::Neg
+        | MapOp::Recip
+        | MapOp::Abs
+        | MapOp::Floor
+        | MapOp::Exp
+        | MapOp::Log
+        | MapOp::Sqrt
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::ToF32
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Add
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Div
+        | MapOp::Pow
+        | MapOp::Philox
+        | MapOp::Min
+        | MapOp::Max
+        | MapOp::IntDiv
+        | MapOp::Mod => unreachable!("gives no truth value"),
+    }
+}
+
+/// `document[i] == document[j]` holds at `j = i`.
+fn equal_where_renamed(egraph: &Classes, args: &[&Facts], ids: &[Id]) -> Witnesses {
+    let mut out = Witnesses::nowhere();
+    for (n, m) in [(0, 1), (1, 0)] {
+        if let Some((base, from, to)) = args[n].renamed
+            && egraph.find(base) == egraph.find(ids[m])
+            && args[n].dtype != DType::F32
+        {
+            let both = [(from, Position::Along(to)), (to, Position::Along(from))];
+            let mut at = Witnesses::At(both.into_iter().collect());
+            if let Witnesses::At(list) = &mut at {
+                list.sort();
+            }
+            out = out.or(&at);
+        }
+    }
+    out
+}
+
+/// Whether the result of an operator on floats may be rounded: it overflows and underflows then.
+fn rounds(op: MapOp) -> bool {
+    match op {
+        MapOp::Neg | MapOp::Abs | MapOp::Floor | MapOp::ToF32 | MapOp::Min | MapOp::Max | MapOp::Select => {
+            false
+        }
+        MapOp::Recip
+        | MapOp::Exp
+        | MapOp::Log
+        | MapOp::Sqrt
+        | MapOp::Tanh
+        | MapOp::Erf
+        | MapOp::Sin
+        | MapOp::Cos
+        | MapOp::Not
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::Add
+        | MapOp::Sub
+        | MapOp::Mul
+        | MapOp::Div
+        | MapOp::Pow
+        | MapOp::Philox
+        | MapOp::IntDiv
+        | MapOp::Mod
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or => true,
+    }
+}
+
+/// Whether a value with these properties is NaN only where a factor is.
+fn is_number(op: MapOp, args: &[&Facts], known: Properties) -> bool {
+    let number = |a: &&Facts| a.dtype != DType::F32 || a.has(Property::Number);
+    let product = op == MapOp::Mul && args.iter().all(|a| a.constant.is_none() && (a.given || number(a)));
+    // What is not known to be finite or -inf may be NaN by itself.
+    known.has(Property::Score) && (product || args.iter().all(number))
+}

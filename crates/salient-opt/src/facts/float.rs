@@ -1,0 +1,247 @@
+//! The facts about f32 values from those about their arguments: one function for each kind of elementwise operator.
+
+use super::witness::Witnesses;
+use super::{Facts, Known, Properties, Property};
+use Property::{Finite, NonNegative, Positive, Score, Unit, Unmasked};
+use salient_ir::{Const, DType, Dim, MapOp};
+
+/// What is known of the elements of an f32 value.
+#[derive(Default)]
+pub(super) struct Floats {
+    pub(super) properties: Properties,
+    pub(super) finite_at: Witnesses,
+    pub(super) positive_at: Witnesses,
+}
+
+/// What may stand in a product by the contract: numbers as they were given, and what is known not to be -inf.
+pub(super) fn is_factor(x: &Facts) -> bool {
+    x.given || x.has(Property::Unmasked)
+}
+
+/// What is known of the result of an operator.
+pub(super) fn float(op: MapOp, args: &[&Facts], known: &Known) -> Floats {
+    let args = Args(args);
+    match op {
+        MapOp::Neg => negative(&args),
+        MapOp::Sin | MapOp::Cos | MapOp::Tanh | MapOp::Erf => bounded(&args),
+        MapOp::Floor => floor(&args),
+        MapOp::Abs => magnitude(&args),
+        MapOp::Recip => reciprocal(&args),
+        MapOp::Exp => exponential(&args),
+        MapOp::Log => logarithm(&args),
+        MapOp::Sqrt => root(&args),
+        MapOp::ToF32 => number(args.0[0], known),
+        MapOp::Add => sum(&args),
+        MapOp::Sub => difference(&args),
+        MapOp::Mul => product(&args),
+        MapOp::Div => quotient(&args),
+        MapOp::Min | MapOp::Max => extreme(op, &args),
+        MapOp::Select => choice(&args),
+        MapOp::Pow | MapOp::Philox => Floats::default(),
+        MapOp::Not
+        | MapOp::ToI32
+        | MapOp::ToI64
+        | MapOp::IntDiv
+        | MapOp::Mod
+        | MapOp::Eq
+        | MapOp::Ne
+        | MapOp::Lt
+        | MapOp::Le
+        | MapOp::And
+        | MapOp::Or => unreachable!("gives no f32"),
+    }
+}
+
+/// The facts about the arguments.
+struct Args<'a>(&'a [&'a Facts]);
+
+impl Args<'_> {
+    fn has(&self, n: usize, property: Property) -> bool {
+        self.0[n].has(property)
+    }
+
+    fn all(&self, property: Property) -> bool {
+        self.0.iter().all(|x| x.has(property))
+    }
+
+    /// Where all are finite.
+    fn finite_at(&self) -> Witnesses {
+        self.0.iter().fold(Witnesses::Everywhere, |at, x| at.and(&x.finite_at))
+    }
+
+    /// Where all are above zero.
+    fn positive_at(&self) -> Witnesses {
+        self.0.iter().fold(Witnesses::Everywhere, |at, x| at.and(&x.positive_at))
+    }
+
+    /// Where all are finite, as the factors of a product.
+    fn factors_finite_at(&self) -> Witnesses {
+        let number = |x: &Facts| is_factor(x) && x.has(Finite);
+        let of = |x: &Facts| if number(x) { Witnesses::Everywhere } else { x.finite_at.clone() };
+        self.0.iter().fold(Witnesses::Everywhere, |at, x| at.and(&of(x)))
+    }
+
+    /// The value of a literal.
+    fn literal(&self, n: usize) -> Option<f64> {
+        self.0[n].constant.map(Const::value)
+    }
+}
+
+/// The negative of a number.
+fn negative(args: &Args<'_>) -> Floats {
+    let finite = args.has(0, Finite);
+    // What is at most -inf's opposite: +inf is outside of the contract.
+    let properties = Properties::default().with_if(finite, Finite).with_if(finite, Unmasked);
+    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
+}
+
+/// A sine, and what is like it: within bounds, whatever the argument.
+fn bounded(args: &Args<'_>) -> Floats {
+    let properties = Properties::default().with_if(args.has(0, Finite), Finite).with(Unmasked);
+    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
+}
+
+fn floor(args: &Args<'_>) -> Floats {
+    let has = |property| args.has(0, property);
+    let properties = Properties::default().with_if(has(Finite), Finite).with_if(has(Unmasked), Unmasked);
+    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
+}
+
+fn magnitude(args: &Args<'_>) -> Floats {
+    let has = |property| args.has(0, property);
+    let none = Properties::default();
+    let properties = none.with_if(has(Finite), Finite).with_if(has(Score), NonNegative).with(Unmasked);
+    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
+}
+
+fn reciprocal(args: &Args<'_>) -> Floats {
+    let has = |property| args.has(0, property);
+    let properties = Properties::default()
+        .with_if(has(Positive) && has(Finite), Positive)
+        .with_if(has(Positive), Finite)
+        .with_if(has(Positive), Unmasked);
+    Floats { properties, ..Floats::default() }
+}
+
+fn exponential(args: &Args<'_>) -> Floats {
+    let has = |property| args.has(0, property);
+    let properties = Properties::default()
+        .with_if(has(Score), Finite)
+        .with_if(has(Score), NonNegative)
+        .with_if(has(Finite) && has(Unmasked), Positive)
+        .with(Unmasked);
+    Floats { properties, finite_at: args.finite_at(), positive_at: args.finite_at() }
+}
+
+fn logarithm(args: &Args<'_>) -> Floats {
+    let number = args.has(0, Positive) && args.has(0, Finite);
+    let properties = Properties::default().with_if(number, Finite).with_if(number, Unmasked);
+    Floats { properties, ..Floats::default() }
+}
+
+fn root(args: &Args<'_>) -> Floats {
+    let has = |property| args.has(0, property);
+    let properties = Properties::default()
+        .with(Unmasked)
+        .with_if(has(NonNegative) && has(Finite), Finite)
+        .with_if(has(NonNegative), NonNegative)
+        .with_if(has(Positive), Positive);
+    Floats { properties, ..Floats::default() }
+}
+
+/// A truth value or an integer as a number.
+fn number(x: &Facts, known: &Known) -> Floats {
+    let none = Properties::default();
+    if x.dtype == DType::Bool {
+        return Floats {
+            properties: none.with(Unit),
+            positive_at: x.true_at.clone(),
+            finite_at: Witnesses::nowhere(),
+        };
+    }
+    let at_least = |by: i64| {
+        x.affine.as_ref().is_some_and(|v| {
+            let mut v = v.clone();
+            v.offset = &v.offset - &Dim::constant(by);
+            // A number made of a dimension is one of the contract: that of a filled axis.
+            let filled = known.extents.iter();
+            known.assumptions.never_negative(&v, filled, |a| known.extent(a))
+        })
+    };
+    let properties =
+        none.with(Finite).with(Unmasked).with_if(at_least(0), NonNegative).with_if(at_least(1), Positive);
+    Floats { properties, ..Floats::default() }
+}
+
+fn sum(args: &Args<'_>) -> Floats {
+    let any_positive = args.has(0, Positive) || args.has(1, Positive);
+    let properties = Properties::default()
+        .with_if(args.all(Finite), Finite)
+        .with_if(args.all(Score), Score)
+        .with_if(args.all(Unmasked), Unmasked)
+        .with_if(args.all(NonNegative), NonNegative)
+        .with_if(args.all(NonNegative) && any_positive, Positive);
+    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
+}
+
+fn difference(args: &Args<'_>) -> Floats {
+    let properties = Properties::default()
+        .with_if(args.all(Finite), Finite)
+        .with_if(args.has(0, Score) && args.has(1, Finite), Score)
+        .with_if(args.has(0, Unmasked) && args.has(1, Finite), Unmasked);
+    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
+}
+
+fn product(args: &Args<'_>) -> Floats {
+    let all = |property| args.all(property);
+    let scales = |a: usize, b: usize| args.has(a, Score) && args.has(b, Positive) && args.has(b, Finite);
+    let literals = (args.literal(0), args.literal(1));
+    // A value and a literal are no product: -inf stays what it is, and becomes +inf by a negative one.
+    let unmasked = match literals {
+        (None, None) => args.0.iter().all(|a| is_factor(a)),
+        (Some(c), _) => (c < 0.0 || args.has(1, Unmasked)) && c != 0.0,
+        (None, Some(c)) => (c < 0.0 || args.has(0, Unmasked)) && c != 0.0,
+    };
+    let properties = Properties::default()
+        .with_if(all(Finite), Finite)
+        .with_if(all(Finite) && unmasked, Unmasked)
+        .with_if(scales(0, 1) || scales(1, 0), Score)
+        .with_if(all(Finite) && all(NonNegative), NonNegative)
+        .with_if(all(Finite) && all(Positive), Positive)
+        .with_if(all(Unit), Unit);
+    let finite_at = match literals {
+        (None, None) => args.factors_finite_at(),
+        (Some(_), _) | (None, Some(_)) => args.finite_at(),
+    };
+    let positive_at = if all(Finite) { args.positive_at() } else { Witnesses::nowhere() };
+    Floats { properties, finite_at, positive_at }
+}
+
+fn quotient(args: &Args<'_>) -> Floats {
+    let safe = args.has(0, Finite) && args.has(1, Positive);
+    let properties = Properties::default()
+        .with_if(safe, Finite)
+        .with_if(safe && is_factor(args.0[0]), Unmasked)
+        .with_if(safe && args.has(0, NonNegative), NonNegative);
+    Floats { properties, ..Floats::default() }
+}
+
+/// The lesser or the greater of two.
+fn extreme(op: MapOp, args: &Args<'_>) -> Floats {
+    // The greater of -inf and a number is a number.
+    let lifts = |a: usize, b: usize| op == MapOp::Max && args.has(a, Score) && args.has(b, Finite);
+    let kept = op == MapOp::Max && (args.has(0, Unmasked) || args.has(1, Unmasked));
+    let both = args.0[0].properties.and(args.0[1].properties);
+    let properties = both.with_if(lifts(0, 1) || lifts(1, 0), Finite).with_if(kept, Unmasked);
+    Floats { properties, finite_at: args.finite_at(), positive_at: args.positive_at() }
+}
+
+fn choice(args: &Args<'_>) -> Floats {
+    let [c, a, b] = args.0 else { unreachable!("select takes three arguments") };
+    let arms = |yes: &Witnesses, no: &Witnesses| c.true_at.and(yes).or(&c.false_at.and(no)).or(&yes.and(no));
+    Floats {
+        properties: a.properties.and(b.properties),
+        finite_at: arms(&a.finite_at, &b.finite_at),
+        positive_at: arms(&a.positive_at, &b.positive_at),
+    }
+}

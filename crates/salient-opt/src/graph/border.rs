@@ -1,0 +1,21 @@
+//! How a graph borders on others of which it is a part, as a block of a model is.
+
+use std::collections::BTreeSet;
+
+/// What is known of the inputs and outputs of a graph that is a part of another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Border {
+    /// Inputs that may hold what is not finite: values computed elsewhere.
+    pub(crate) unsure: BTreeSet<usize>,
+    /// Inputs and outputs whose axes are of one kind.
+    pub(crate) tied: Vec<Tie>,
+}
+
+/// An input that is an output of another part, or of this one in the block before: their axes are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tie {
+    /// Position of the input.
+    pub(crate) input: usize,
+    /// Position of the output.
+    pub(crate) output: usize,
+}

@@ -1,0 +1,69 @@
+//! What a product is made of, whatever its grouping, and a product of given factors.
+
+use salient_ir::{Builder, Graph, MapOp, NodeId, Op};
+
+/// Factors into which a product is taken apart, at most.
+const MOST: usize = 256;
+
+/// What a value is the product and the quotient of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Factors {
+    /// What is multiplied.
+    pub(crate) above: Vec<NodeId>,
+    /// What divides.
+    pub(crate) below: Vec<NodeId>,
+}
+
+impl Factors {
+    /// The factors of a value, products and quotients for which `inner` says yes being taken apart, as long as there are
+    /// not too many: a product of a product by itself has as many as it likes.
+    pub(crate) fn of(g: &Graph, id: NodeId, inner: &impl Fn(NodeId) -> bool) -> Factors {
+        let mut out = Factors::default();
+        let mut stack = vec![(id, false)];
+        while let Some((at, divides)) = stack.pop() {
+            let quotient = *g.op(at) == Op::Map(MapOp::Div);
+            let product = quotient || *g.op(at) == Op::Map(MapOp::Mul);
+            let few = out.above.len() + out.below.len() + stack.len() < MOST;
+            if product && few && (at == id || inner(at)) {
+                let args = g.args(at);
+                stack.extend([(args[1], divides != quotient), (args[0], divides)]);
+            } else if divides {
+                out.below.push(at);
+            } else {
+                out.above.push(at);
+            }
+        }
+        out
+    }
+}
+
+/// Whether a factor is a literal that makes what it stands behind smaller, and not by much.
+fn shrinks(g: &Graph, (divides, id): (bool, NodeId)) -> bool {
+    let Op::Const(c) = g.op(id) else { return false };
+    let size = c.value().abs();
+    (1e-3..1.0).contains(&if divides { size.recip() } else { size })
+}
+
+/// The factors with more axes first, dividing where they divide: `x / r * w`. A half stands where it halves what would
+/// otherwise overflow: `x * 0.5 * (1 + erf(x))`.
+pub(crate) fn in_order(
+    g: &Graph,
+    b: &mut Builder,
+    new: &[NodeId],
+    digests: &[u64],
+    factors: &Factors,
+) -> NodeId {
+    let above = factors.above.iter().map(|id| (false, *id));
+    let mut all: Vec<(bool, NodeId)> = above.chain(factors.below.iter().map(|id| (true, *id))).collect();
+    let rank = |id: NodeId| std::cmp::Reverse(g.node(id).axes.len());
+    all.sort_by_key(|(divides, id)| (rank(*id), !*divides, digests[id.index()]));
+    // What divides needs something to divide.
+    let first = all.iter().position(|(divides, _)| !divides).expect("something is multiplied");
+    let (_, first) = all.remove(first);
+    let grows = all.iter().any(|(_, id)| !g.node(*id).axes.is_empty());
+    all.sort_by_key(|factor| !(grows && shrinks(g, *factor)));
+    all.into_iter().fold(new[first.index()], |product, (divides, id)| {
+        let op = if divides { MapOp::Div } else { MapOp::Mul };
+        b.map(op, &[product, new[id.index()]]).expect("numbers as before")
+    })
+}

@@ -1,0 +1,28 @@
+//! How a graph is optimised, as the caller wants it. What each rule and each pass takes of that is said in its row.
+
+/// How much freedom with floats the rules have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fp {
+    /// Real arithmetic: sums may be reordered, softmaxes shifted.
+    #[default]
+    Default,
+    /// Only rules that hold exactly.
+    Strict,
+}
+
+/// How to optimise. Limits are counts, so that the same model gives the same result everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Freedom with floats.
+    pub fp: Fp,
+    /// E-nodes above which no further rule is applied. A small graph has a smaller limit: see [`Report::stop`].
+    pub node_limit: usize,
+    /// Rounds of saturation.
+    pub iteration_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40 }
+    }
+}

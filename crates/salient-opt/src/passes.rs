@@ -1,0 +1,159 @@
+//! The passes as a table, in the order in which they run.
+
+use crate::after::log_sum_exp::by_log_sum_exp;
+use crate::after::merge_sums::merge_sums;
+use crate::after::order_factors::order_factors;
+use crate::after::weighted_sums::weighted_sums;
+use crate::before::{axes, batch, heads, share};
+use crate::graph::border::Border;
+use crate::graph::rewrite::Rewritten;
+use crate::rules::Holds;
+use salient_ir::Graph;
+use std::fmt::Write;
+
+/// A step from a graph to an equal graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// What `salient ir --after` calls it.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// An example: what may stand in a graph, …
+    pub before: &'static str,
+    /// … and what becomes of it.
+    pub after: &'static str,
+    /// In what sense the values are those of the graph before, in the default mode.
+    pub holds: Holds,
+    /// Whether it runs in strict mode as well.
+    pub strict: bool,
+    /// What it does.
+    pub(crate) step: Step,
+}
+
+/// What a pass takes and what it returns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A graph before the e-graph; axes that are tied stay of one kind.
+    Before(fn(&Graph, &Border) -> Graph),
+    /// The e-graph: saturation and extraction.
+    Search,
+    /// A graph after the e-graph. Nodes that it moves are followed, for the report.
+    After(fn(&Graph) -> Rewritten),
+}
+
+/// Every pass, in order. The grouping of products and what zero times NaN is belong to the source in strict mode: passes that
+/// change them are left out there.
+pub const PASSES: &[Pass] = &[
+    Pass {
+        name: "batch-heads",
+        purpose: "heads that are written one after the other become one computation over an axis of heads, \
+                  with their parameters stacked",
+        before: "concat(sum[d](x * w.0), sum[d](x * w.1))",
+        after: "sum[d](x * stack(w.0, w.1)[h]) read at h = c / E",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| batch::batch(g)),
+    },
+    Pass {
+        name: "head-axes",
+        purpose: "the heads of an attention have one axis, whether the source gives them two, one, or a part of one",
+        before: "sum[j](w[d / E, j] * v[j, d])",
+        after: "sum[j](w[h, j] * v[j, h * E + e]) read at h = d / E, e = d % E",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| heads::heads(g)),
+    },
+    Pass {
+        name: "canonical-axes",
+        purpose: "axes are named by where they stand, so that no name of the source shows, and renamings vanish",
+        before: "q[i, e] * k[j, e]",
+        after: "q[t, e] * k[t.1, e]",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, border| axes::canonicalise(g, &border.tied)),
+    },
+    Pass {
+        name: "share",
+        purpose: "what differs in the names of its axes alone is computed once",
+        before: "x[t, e] / sum[e](x[t, e]), x[t.1, e] / sum[e](x[t.1, e])",
+        after: "n = x[t, e] / sum[e](x[t, e]), n[t.1, e]",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| share::share(g)),
+    },
+    Pass {
+        name: "saturate",
+        purpose: "the rules add every equal term that they know, and the cheapest terms are extracted: softmaxes, attentions, \
+                  masks and products get one form",
+        before: "sum[j](exp(s) / sum[j](exp(s)) * v)",
+        after: "exp_attend[j](s, v)",
+        holds: Holds::Refining,
+        strict: true,
+        step: Step::Search,
+    },
+    Pass {
+        name: "merge-sums",
+        purpose: "sums of a product over several axes become one sum over one axis, as a product of matrices has it",
+        before: "sum[h](sum[e](y[h, e] * w[h, e, d]))",
+        after: "sum[h_e](y[h_e / E, h_e % E] * w[h_e / E, h_e % E, d])",
+        holds: Holds::Rounding,
+        strict: true,
+        step: Step::After(merge_sums),
+    },
+    Pass {
+        name: "order-factors",
+        purpose: "elementwise products have one order of their factors",
+        before: "2 * w[j] * (x[i, j] / r[i])",
+        after: "x[i, j] / r[i] * w[j] * 2",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(order_factors),
+    },
+    Pass {
+        name: "log-sum-exp",
+        purpose: "weights that are summed over queries follow from the log-sum-exp of their row, so that no matrix of them is \
+                  stored",
+        before: "sum[t](softmax[t.1](s))",
+        after: "sum[t](exp(s - log_sum_exp[t.1](s)))",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(by_log_sum_exp),
+    },
+    Pass {
+        name: "weighted-sums",
+        purpose: "sums of values under weights that no softmax makes are one pass over the keys",
+        before: "sum[t.1](max(s, 0) * v[t.1, e])",
+        after: "weighted_sum[t.1](max(s, 0), v[t.1, e])",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(weighted_sums),
+    },
+];
+
+impl Pass {
+    /// The pass of that name.
+    pub fn named(name: &str) -> Option<&'static Pass> {
+        PASSES.iter().find(|pass| pass.name == name)
+    }
+
+    /// Whether it runs before the e-graph.
+    pub(crate) fn is_before(&self) -> bool {
+        matches!(self.step, Step::Before(_))
+    }
+}
+
+/// The document of the passes, as `docs/passes.md` has it.
+pub fn document() -> String {
+    let mut out = "# The passes of the optimiser\n\nGenerated from the table in `crates/salient-opt/src/passes.rs`; a test \
+                   compares.\n\nA graph goes through them in this order; `salient ir FILE --after PASS` shows it after one. \
+                   In what sense the values stay what they were is said as for [rules](rules.md); each pass is tested alone \
+                   for that, on random graphs and hostile data, and deliberately wrong versions of it are caught.\n"
+        .to_owned();
+    for pass in PASSES {
+        let mode = if pass.strict { "" } else { "; not with `--fp strict`" };
+        let (name, holds, purpose) = (pass.name, pass.holds.name(), pass.purpose);
+        let _ = write!(out, "\n**{name}** ({holds}{mode}): {purpose}\n\n");
+        let _ = write!(out, "    {}\n    => {}\n", pass.before, pass.after);
+    }
+    out
+}

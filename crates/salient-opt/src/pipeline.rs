@@ -1,0 +1,199 @@
+//! A graph through the passes: one after the other over the table, a chain of equal blocks as one block.
+
+use crate::blocks::{join, repeat, split};
+use crate::egraph::{Searched, saturate, search};
+use crate::graph::border::{Border, Tie};
+use crate::graph::demanded::{self, DemandedRead};
+use crate::options::{Fp, Options};
+use crate::passes::{PASSES, Pass, Step};
+use crate::report::{Repeated, Report};
+use crate::rules::{Row, Rule};
+use salient_ir::{Graph, NodeId, verify};
+
+/// A graph with the report of how it came about.
+#[derive(Clone, Debug)]
+pub struct Optimised {
+    /// The graph: the same inputs, parameters, outputs and requirements, over canonical axes.
+    pub graph: Graph,
+    /// What happened.
+    pub report: Report,
+    /// For each chain of equal blocks the nodes of each block, corresponding ones at the same position.
+    pub chains: Vec<Vec<Vec<NodeId>>>,
+}
+
+/// The best equal graph that the rules and the limits reach. The same graph gives the same result on every run, and
+/// graphs that spell the same mathematics differently give the same graph where the rules can see it.
+pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
+    Pipeline { rules: saturate::all_rules(options.fp), options, traced: false }.run(graph).optimised
+}
+
+/// As [`optimise`], with the given rules only: for tests of single rules and families.
+pub fn optimise_with<'a>(rows: impl Iterator<Item = &'a Row>, graph: &Graph, options: &Options) -> Optimised {
+    let rules = saturate::rule_set(rows, options.fp);
+    Pipeline { rules: &rules, options, traced: false }.run(graph).optimised
+}
+
+/// The graph as it is after a pass, on the way that [`optimise`] goes. Where the model is a chain of equal blocks, each block
+/// is as it is after the pass, and so is what surrounds them; `None` where these do not fit together between passes.
+pub fn graph_after(pass: &Pass, graph: &Graph, options: &Options) -> Option<Graph> {
+    let rules = saturate::all_rules(options.fp);
+    let mut trace = Pipeline { rules, options, traced: true }.run(graph).trace;
+    let at = PASSES.iter().position(|known| known.name == pass.name).expect("a pass of the table");
+    trace.swap_remove(at)
+}
+
+/// How graphs are optimised.
+struct Pipeline<'a> {
+    rules: &'a [Rule],
+    options: &'a Options,
+    /// Whether the graph after each pass is kept.
+    traced: bool,
+}
+
+/// What became of a graph.
+struct Outcome {
+    optimised: Optimised,
+    /// Of each output whether it is finite.
+    finite: Vec<bool>,
+    /// The graph after each pass of the table, if that was asked for.
+    trace: Vec<Option<Graph>>,
+}
+
+impl Pipeline<'_> {
+    fn run(&self, graph: &Graph) -> Outcome {
+        // Passes walk from users to arguments, over views that they put in between as well.
+        let room = 2 * graph.depth();
+        salient_ir::stack::with_room(room, || self.parts(graph, &Border::default()))
+            .unwrap_or_else(|e| panic!("no thread could be started: {e}"))
+    }
+
+    /// Optimises a graph with one block for each chain of equal ones.
+    fn parts(&self, graph: &Graph, border: &Border) -> Outcome {
+        let outlined = repeat::find(graph).and_then(|chain| self.once(graph, border, &chain));
+        outlined.unwrap_or_else(|| self.whole(graph, border))
+    }
+
+    /// Optimises one block of a chain, and what surrounds the chain, where there may be others; `None` if the graph cannot
+    /// be taken apart so.
+    fn once(&self, graph: &Graph, border: &Border, chain: &repeat::Chain) -> Option<Outcome> {
+        let parts = split::split(graph, chain)?;
+        let carried = Tie { input: 0, output: 0 };
+        let block = |unsure| self.whole(&parts.block, &Border { unsure, tied: vec![carried] });
+        let around = |given: bool| {
+            let mut unsure = border.unsure.clone();
+            unsure.extend((!given).then_some(parts.ends().input));
+            self.parts(&parts.around, &Border { unsure, tied: parts.tied(&border.tied) })
+        };
+        // What a block gives is finite if what it reads is, and the first reads what is: then all of them do.
+        let before = parts.unsure(graph, chain, &border.unsure);
+        let mut inner = block(before.clone());
+        let assumed = inner.finite[0];
+        let mut outer = around(assumed);
+        let unsure = &before | &parts.unsure_values(&outer.finite, assumed);
+        if unsure != before {
+            inner = block(unsure);
+            if assumed && !inner.finite[0] {
+                outer = around(false);
+            }
+        }
+        let together = |inner: &Graph, outer: &Graph| join::join(graph, chain, &parts, inner, outer);
+        let joined = together(&inner.optimised.graph, &outer.optimised.graph)?;
+        let traces = inner.trace.iter().zip(&outer.trace);
+        let trace =
+            traces.map(|(inner, outer)| Some(together(inner.as_ref()?, outer.as_ref()?)?.graph)).collect();
+        let repeated = Repeated { path: chain.path.clone(), times: chain.len() };
+        let report = Report::of_parts(&inner.optimised.report, &outer.optimised.report, &joined, repeated);
+        let mut chains = joined.chains_around(&outer.optimised.chains);
+        chains.push(joined.blocks);
+        let finite = parts.finite(&inner.finite, &outer.finite);
+        Some(Outcome { optimised: Optimised { graph: joined.graph, report, chains }, finite, trace })
+    }
+
+    /// Optimises a graph as it stands.
+    fn whole(&self, graph: &Graph, border: &Border) -> Outcome {
+        let (before, rest) = PASSES.split_at(PASSES.partition_point(Pass::is_before));
+        let mut source = State { graph: graph.clone(), searched: None, trace: Vec::new() };
+        source.go_through(before, self, border, &[]);
+        let reads = demanded::demanded_reads(&source.graph);
+        let from_source = |reads: &[DemandedRead]| {
+            let mut state =
+                State { graph: source.graph.clone(), searched: None, trace: source.trace.clone() };
+            state.go_through(rest, self, border, reads);
+            state
+        };
+        let found = from_source(&reads);
+        // Where every read of a kind has come to stand under a choice, none of them is demanded.
+        let kept = demanded::are_kept(&source.graph, &reads, &found.graph);
+        let State { graph, searched, trace } = if kept { found } else { from_source(&[]) };
+        let searched = searched.expect("the e-graph is one of the passes");
+        let (report, finite) = (Report::new(&graph, &searched, self.rules), searched.finite());
+        Outcome { optimised: Optimised { graph, report, chains: Vec::new() }, finite, trace }
+    }
+}
+
+/// A graph on its way through the passes.
+struct State {
+    graph: Graph,
+    /// What the e-graph knows, once it has been there.
+    searched: Option<Searched>,
+    /// The graph after each pass so far, if that was asked for.
+    trace: Vec<Option<Graph>>,
+}
+
+impl State {
+    /// Runs these passes one after the other.
+    fn go_through(&mut self, passes: &[Pass], cx: &Pipeline<'_>, border: &Border, reads: &[DemandedRead]) {
+        for pass in passes {
+            if pass.strict || cx.options.fp == Fp::Default {
+                self.run(pass, cx, border, reads);
+            }
+            self.trace.extend(cx.traced.then(|| Some(self.graph.clone())));
+        }
+    }
+
+    fn run(&mut self, pass: &Pass, cx: &Pipeline<'_>, border: &Border, reads: &[DemandedRead]) {
+        let after = match pass.step {
+            Step::Before(make) => make(&self.graph, border),
+            Step::Search => {
+                let (graph, searched) = search(&self.graph, cx.rules, cx.options, &border.unsure, reads);
+                self.searched = Some(searched);
+                graph
+            }
+            Step::After(make) => {
+                let rewritten = make(&self.graph);
+                self.searched.iter_mut().for_each(|searched| searched.follow(&rewritten.moved));
+                rewritten.graph
+            }
+        };
+        check(pass, &self.graph, &after);
+        self.graph = after;
+    }
+}
+
+/// What must be true of the graph after a pass; looked at in debug builds.
+fn check(pass: &Pass, before: &Graph, after: &Graph) {
+    if cfg!(debug_assertions) {
+        let faults = verify::verify(after);
+        assert!(faults.is_empty(), "after the pass {}: {}", pass.name, faults.join("\n"));
+        let ports = |g: &Graph| {
+            let (ports, outputs) = (g.inputs().iter().chain(g.params()), g.outputs().iter());
+            let ports = ports.map(|port| (port.name.to_string(), port.axes.len()));
+            ports.chain(outputs.map(|out| (out.name.to_string(), out.axes.len()))).collect::<Vec<_>>()
+        };
+        assert_eq!(ports(before), ports(after), "after the pass {}", pass.name);
+    }
+}
+
+/// What a pass makes of a graph by itself, with all its rules if it is the e-graph.
+#[cfg(test)]
+pub(crate) fn alone(pass: &Pass, graph: &Graph, options: &Options) -> Graph {
+    let cx = Pipeline { rules: saturate::all_rules(options.fp), options, traced: false };
+    let reads = demanded::demanded_reads(graph);
+    let made_with = |reads: &[DemandedRead]| {
+        let mut state = State { graph: graph.clone(), searched: None, trace: Vec::new() };
+        state.run(pass, &cx, &Border::default(), reads);
+        state.graph
+    };
+    let made = made_with(&reads);
+    if demanded::are_kept(graph, &reads, &made) { made } else { made_with(&[]) }
+}

@@ -1,0 +1,80 @@
+//! Data for random graphs: ordinary numbers, and what is hostile.
+
+use salient_ir::array::Array;
+use salient_ir::{Bindings, DType, Graph, Port};
+use std::collections::BTreeMap;
+
+/// A kind of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Numbers around one.
+    Ordinary,
+    /// The same, many of them zeros of either sign; masks that keep nothing of a row.
+    Zeros,
+    /// Factors of magnitudes from 1e-9 to 1e9, one for each tensor.
+    Magnitudes,
+    /// What is added to scores holds -inf, whole rows of it too.
+    Masked,
+    /// Indices that leave their axis.
+    Outside,
+    /// NaN and infinities anywhere.
+    Wild,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 6] =
+        [Kind::Ordinary, Kind::Zeros, Kind::Magnitudes, Kind::Masked, Kind::Outside, Kind::Wild];
+}
+
+/// Lengths of the dimensions: all different; one of everything; an empty one.
+pub(super) const SIZES: [[(&str, i64); 4]; 4] = [
+    [("T", 4), ("D", 2), ("E", 3), ("V", 5)],
+    [("T", 1), ("D", 1), ("E", 1), ("V", 1)],
+    [("T", 0), ("D", 2), ("E", 3), ("V", 5)],
+    [("T", 2), ("D", 0), ("E", 1), ("V", 5)],
+];
+
+/// Inputs and parameters by name.
+pub(super) struct Arrays {
+    pub(super) inputs: BTreeMap<String, Array>,
+    pub(super) params: BTreeMap<String, Array>,
+}
+
+/// Data of a kind for every port of a graph.
+pub(super) fn arrays(g: &Graph, sizes: &Bindings, kind: Kind, seed: u64) -> Arrays {
+    let mut rng = fastrand::Rng::with_seed(seed ^ 0x5a1e);
+    let mut fill = |port: &Port| (port.name.to_string(), array(g, port, sizes, kind, &mut rng));
+    Arrays {
+        inputs: g.inputs().iter().map(&mut fill).collect(),
+        params: g.params().iter().map(&mut fill).collect(),
+    }
+}
+
+fn array(g: &Graph, port: &Port, sizes: &Bindings, kind: Kind, rng: &mut fastrand::Rng) -> Array {
+    let extent = |axis| g.extent(axis).eval(sizes).expect("every dimension has a size") as usize;
+    let shape: Vec<usize> = port.axes.iter().map(|a| extent(*a)).collect();
+    let count = shape.iter().product();
+    let row = shape.last().copied().unwrap_or(1).max(1);
+    let empty_row = rng.usize(0..count / row + 1);
+    let scale = if kind == Kind::Magnitudes { 10f64.powi(rng.i32(-9..10)) } else { 1.0 };
+    let mut value = |n: usize| match port.dtype {
+        DType::Bool => f64::from(u8::from(rng.bool() && !(kind != Kind::Ordinary && n / row == empty_row))),
+        DType::I32 | DType::I64 if kind == Kind::Outside && rng.u8(0..4) == 0 => 7.0,
+        DType::I32 | DType::I64 => (rng.u8(0..5) as i64 % sizes["V"].max(1)) as f64,
+        DType::F32 | DType::F16 | DType::BF16 => {
+            let x = f64::from(rng.f32() * 4.0 - 2.0) * scale;
+            let masks = kind == Kind::Masked && *port.name == *"bias";
+            match (kind, rng.u8(0..16)) {
+                (Kind::Zeros | Kind::Wild, 0..3) => 0.0,
+                (Kind::Zeros | Kind::Wild, 3..6) => -0.0,
+                (Kind::Wild, 6) => f64::NAN,
+                (Kind::Wild, 7) => f64::INFINITY,
+                (Kind::Wild, 8) => f64::NEG_INFINITY,
+                (_, dice) if masks && (dice < 5 || n / row == empty_row) => f64::NEG_INFINITY,
+                _ => x,
+            }
+        }
+    };
+    let values: Vec<f64> = (0..count).map(&mut value).collect();
+    Array::from_f64(port.dtype, shape, &values).expect("as many values as positions")
+}

@@ -1,0 +1,276 @@
+//! Attentions of random form: every spelling of heads, projections, masks, weights and results that a pass looks for, and
+//! their neighbours that it must leave alone.
+
+use super::model::{Model, V};
+use super::program::random_program;
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, ReduceOp};
+
+/// A random graph: an attention, or every third time a program of random operators.
+pub(super) fn random_graph(seed: u64) -> Graph {
+    if seed % 3 == 2 { random_program(seed, 4 + (seed as usize % 9)) } else { Draw::new(seed).attention() }
+}
+
+/// How the heads of an attention are laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heads {
+    /// There is one head.
+    One,
+    /// They have an axis.
+    Own,
+    /// Groups of heads, each with keys and values of its own: two axes.
+    Groups,
+}
+
+struct Draw {
+    m: Model,
+    rng: fastrand::Rng,
+    heads: Heads,
+    /// Positions of queries and of keys, and those of the sequence that they are read from.
+    i: AxisId,
+    j: AxisId,
+    t: AxisId,
+    /// Features of the sequence, of a key, of a value.
+    d: AxisId,
+    e: AxisId,
+    f: AxisId,
+    /// Heads, or groups of them, and the heads of a group.
+    h: AxisId,
+    r: AxisId,
+    x: V,
+}
+
+/// As many heads, or groups, there are, and as many heads in a group.
+const HEADS: i64 = 2;
+
+impl Draw {
+    fn new(seed: u64) -> Draw {
+        let m = Model::new();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let [i, j, t] = ["i", "j", "t"].map(|name| m.axis(name, "T"));
+        let (d, e, f) = (m.axis("d", "D"), m.axis("e", "E"), m.axis("f", "E"));
+        let (h, r) = (m.axis("h", "2"), m.axis("r", "2"));
+        let heads = [Heads::One, Heads::Own, Heads::Own, Heads::Groups][rng.usize(0..4)];
+        let x = m.input("x", &[t, d]);
+        Draw { m, rng, heads, i, j, t, d, e, f, h, r, x }
+    }
+
+    fn one_of(&mut self, count: u8) -> u8 {
+        self.rng.u8(0..count)
+    }
+
+    fn attention(mut self) -> Graph {
+        self.x = self.sequence();
+        let queries = self.queries();
+        let keys = self.keys();
+        let scores = (&queries * &keys).sum(self.e);
+        let scores = self.scaled(scores);
+        let scores = self.masked(scores);
+        let weights = self.weights(&scores);
+        let context = self.context(&weights);
+        let result = self.result(context);
+        self.m.output("result", &result.axes(), &result);
+        if self.one_of(5) == 0 {
+            self.m.output("weights", &weights.axes(), &weights);
+        }
+        self.m.finish()
+    }
+
+    /// What queries and keys are made of: the input, a table read by its tokens, either one normalised.
+    fn sequence(&mut self) -> V {
+        let m = self.m.clone();
+        let x = match self.one_of(4) {
+            0 => {
+                let v = m.axis("v", "V");
+                let (table, slot) = (m.param("table", &[v, self.d]), m.typed("slot", &[self.t], DType::I64));
+                let read = table.at_index(v, &slot);
+                let inside = slot.lt(&m.extent(&Dim::symbol("V")));
+                if self.rng.bool() { m.select(&inside, &read, &m.num(0.0)) } else { read }
+            }
+            _ => self.x.clone(),
+        };
+        match self.one_of(3) {
+            0 => {
+                let square = (&x * &x).sum(self.d) + m.num(0.5);
+                x / square.map(MapOp::Sqrt)
+            }
+            _ => x,
+        }
+    }
+
+    /// The value of an index inside of an axis that holds the heads one after the other.
+    fn merged(&self, outer: AxisId, inner: AxisId) -> V {
+        let m = &self.m;
+        &(&m.iota(outer) * &m.extent(&Dim::symbol("E"))) + &m.iota(inner)
+    }
+
+    /// The axis of heads one after the other, `2 E` long.
+    fn all_heads(&self) -> AxisId {
+        self.m.axis_of("c", &(&Dim::constant(HEADS) * &Dim::symbol("E")))
+    }
+
+    /// The sequence at `along`, projected to heads and `feature`, in one of the ways that sources spell it.
+    fn projected(&mut self, name: &str, along: AxisId, feature: AxisId) -> V {
+        let (m, d, h) = (self.m.clone(), self.d, self.h);
+        let x = self.x.at(&[(self.t, along)]);
+        if self.heads == Heads::One {
+            return (&x * &m.param(name, &[d, feature])).sum(d);
+        }
+        let c = self.all_heads();
+        match self.one_of(4) {
+            0 => (&x * &m.param(name, &[d, h, feature])).sum(d),
+            1 => {
+                let whole = (&x * &m.param(name, &[d, c])).sum(d);
+                whole.at_index(c, &self.merged(h, feature))
+            }
+            2 => {
+                let head = |n: i64| (&x * &m.param(&format!("{name}.{n}"), &[d, feature])).sum(d);
+                let whole = m.concat(c, &[(feature, &head(0)), (feature, &head(1))]);
+                whole.at_index(c, &self.merged(h, feature))
+            }
+            _ => m.input(name, &[along, h, feature]),
+        }
+    }
+
+    fn queries(&mut self) -> V {
+        if self.heads == Heads::Groups {
+            let m = self.m.clone();
+            let weight = m.param("q", &[self.d, self.h, self.r, self.e]);
+            return (&self.x.at(&[(self.t, self.i)]) * &weight).sum(self.d);
+        }
+        self.projected("q", self.i, self.e)
+    }
+
+    fn keys(&mut self) -> V {
+        // Queries and keys of one parameter differ in the names of their axes alone.
+        let name = if self.one_of(6) == 0 && self.heads == Heads::One { "q" } else { "k" };
+        if name == "q" {
+            let weight = self.m.input("shared", &[self.d, self.e]);
+            return (&self.x.at(&[(self.t, self.j)]) * &weight).sum(self.d);
+        }
+        self.projected(name, self.j, self.e)
+    }
+
+    fn scaled(&mut self, s: V) -> V {
+        let m = self.m.clone();
+        let s = match self.one_of(5) {
+            0 => &s * &m.num(0.5),
+            1 => &s / &m.sqrt_of(self.e),
+            2 => &s * &m.param("scale", &[]),
+            3 => &(&s * &m.num(0.25)).map(MapOp::Tanh) * &m.num(4.0),
+            _ => s,
+        };
+        match self.one_of(4) {
+            0 => &s + &m.input("bias", &[self.i, self.j]),
+            _ => s,
+        }
+    }
+
+    /// Which keys a query attends to: by position, or by data.
+    fn mask(&mut self) -> V {
+        let m = self.m.clone();
+        match self.one_of(4) {
+            0 => m.typed("keep", &[self.i, self.j], DType::Bool),
+            1 => m.typed("pad", &[self.j], DType::Bool),
+            _ => m.iota(self.j).le(&m.iota(self.i)),
+        }
+    }
+
+    fn masked(&mut self, s: V) -> V {
+        let (m, low) = (self.m.clone(), self.m.num(f32::NEG_INFINITY));
+        match self.one_of(6) {
+            0 | 1 => m.select(&self.mask(), &s, &low),
+            2 => &s + &m.select(&self.mask(), &m.num(0.0), &low),
+            3 => m.select(&self.mask(), &s, &m.num(-1e4)),
+            _ => s,
+        }
+    }
+
+    fn weights(&mut self, s: &V) -> V {
+        let (m, j) = (self.m.clone(), self.j);
+        let positive = |s: &V| m.map(MapOp::Max, &[s, &m.num(0.0)]);
+        match self.one_of(12) {
+            0..3 => m.softmax(j, s),
+            3 => m.exp_over_sum(j, s),
+            4 => m.shifted_exp_over_sum(j, s),
+            5 => positive(s),
+            6 => m.select(&self.mask(), &positive(s), &m.num(0.0)),
+            7 => {
+                let w = &positive(s) + &m.num(0.5);
+                &w / &w.sum(j)
+            }
+            8 => s.exp(),
+            9 => s / &s.sum(j),
+            10 => {
+                let w = &m.softmax(j, s) * &self.mask().f32();
+                &w / &(&w.sum(j) + &m.num(0.125))
+            }
+            _ => s.clone(),
+        }
+    }
+
+    fn values(&mut self) -> V {
+        self.projected("v", self.j, self.f)
+    }
+
+    /// What is made of the weights: values summed under them, or sums of the weights alone.
+    fn context(&mut self, w: &V) -> V {
+        let (m, i, j) = (self.m.clone(), self.i, self.j);
+        match self.one_of(12) {
+            0 | 1 => w.sum(i),
+            2 => (w * w).sum(j),
+            3 => {
+                let u = m.input("u", &[i, j, self.f]);
+                (w * &u).sum(j)
+            }
+            4 => {
+                let (gain, v) = (m.input("gain", &[j]), self.values());
+                (&(w * &gain) * &v).sum(j)
+            }
+            5 | 6 if self.heads == Heads::Own => {
+                // The heads of the values are one axis with their features.
+                let c = self.all_heads();
+                let head = &m.map(MapOp::IntDiv, &[&m.iota(c), &m.extent(&Dim::symbol("E"))]);
+                let v = m.input("v", &[j, c]);
+                (&w.at_index(self.h, head) * &v).sum(j)
+            }
+            _ => {
+                let v = self.values();
+                (w * &v).sum(j)
+            }
+        }
+    }
+
+    /// What is made of the context: its heads joined or summed, factors multiplied in.
+    fn result(&mut self, context: V) -> V {
+        let (m, has) = (self.m.clone(), context.axes());
+        let context = match self.one_of(3) {
+            0 => {
+                let (gain, rate) = (m.input("g", &has[..1]), m.input("rate", &has[..1]));
+                let rate = &(&rate * &rate) + &m.num(0.5);
+                match self.one_of(3) {
+                    0 => &(&(&m.num(0.75) * &gain) * &context) / &rate,
+                    1 => &(&context / &rate) * &(&gain * &m.num(0.75)),
+                    _ => &(&gain / &rate) * &(&m.num(0.75) * &context),
+                }
+            }
+            _ => context,
+        };
+        let heads: Vec<AxisId> = [self.h, self.r, self.f].into_iter().filter(|a| has.contains(a)).collect();
+        match self.one_of(4) {
+            // The heads of all groups are one axis.
+            0 | 1 if self.heads == Heads::Groups && has.contains(&self.h) && has.contains(&self.r) => {
+                let all = m.axis("all", "4");
+                let part = |op| m.map(op, &[&m.iota(all), &m.int(HEADS)]);
+                let read = context.at_index(self.r, &part(MapOp::Mod));
+                read.at_index(self.h, &part(MapOp::IntDiv))
+            }
+            0 if heads.len() > 1 => {
+                let mut axes = heads.clone();
+                axes.push(self.d);
+                let product = &context * &m.param("o", &axes);
+                heads.into_iter().fold(product, |sum, axis| sum.reduce(ReduceOp::Sum, axis))
+            }
+            _ => context,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Each pass alone: the graph after it agrees with the graph before it, on random attentions and on hostile data, in the sense
+//! that its row of the table says. Deliberately wrong versions of each pass are caught.
+//!
+//! A pass is tried on random graphs as they are, and on what the passes before it make of them.
+
+mod data;
+mod graphs;
+#[path = "../../../tests/common/model.rs"]
+mod model;
+#[path = "../../../tests/common/program.rs"]
+mod program;
+mod wrong;
+
+use super::agrees;
+use crate::options::{Fp, Options};
+use crate::passes::{PASSES, Pass};
+use crate::pipeline::alone;
+use crate::rules::Holds;
+use data::{Arrays, Kind, SIZES, arrays};
+use graphs::random_graph;
+use salient_ir::eval::{Data, Oracle};
+use salient_ir::{Bindings, Graph, Output, text};
+use std::cell::LazyCell;
+
+/// Random graphs on which each pass is tried.
+const GRAPHS: u64 = 240;
+
+/// A pass that is tried, or a wrong version of one.
+struct Trial<'a> {
+    pass: &'a Pass,
+    fp: Fp,
+    run: &'a dyn Fn(&Graph) -> Graph,
+}
+
+impl Trial<'_> {
+    fn options(&self) -> Options {
+        Options { fp: self.fp, ..Options::default() }
+    }
+
+    /// In what sense values must be the same.
+    fn holds(&self) -> Holds {
+        match self.fp {
+            Fp::Default => self.pass.holds,
+            // The terms of a reduction are added in any order; nothing else may differ.
+            Fp::Strict => self.pass.holds.min(Holds::Rounding),
+        }
+    }
+
+    /// A random graph, every second time as the passes before make it.
+    fn graph(&self, seed: u64) -> Graph {
+        let graph = random_graph(seed / 2);
+        if seed.is_multiple_of(2) {
+            return graph;
+        }
+        let before = PASSES.iter().take_while(|pass| pass.name != self.pass.name);
+        before.fold(graph, |graph, pass| alone(pass, &graph, &self.options()))
+    }
+
+    /// On how many graphs the pass does something; an error says on what graph and data the values differ.
+    fn outcome(&self) -> Result<usize, String> {
+        let mut changed = 0;
+        for seed in 0..GRAPHS {
+            let before = self.graph(seed);
+            let after = (self.run)(&before);
+            if text::print(&after) == text::print(&before) {
+                continue;
+            }
+            changed += 1;
+            self.compare(&before, &after, seed).map_err(|fault| {
+                let (before, after) = (text::print(&before), text::print(&after));
+                format!("{}, graph {seed}: {fault}\n{before}\nbecame\n{after}", self.pass.name)
+            })?;
+        }
+        Ok(changed)
+    }
+
+    fn compare(&self, before: &Graph, after: &Graph, seed: u64) -> Result<(), String> {
+        for kind in Kind::ALL {
+            // NaN and infinities in factors may make NaN of what depends on them, in the default mode.
+            if kind == Kind::Wild && self.holds() == Holds::Refining {
+                continue;
+            }
+            let sizes: &[_] = if kind == Kind::Ordinary { &SIZES } else { &SIZES[..1] };
+            for sizes in sizes {
+                let bindings: Bindings = sizes.iter().map(|(name, n)| ((*name).into(), *n)).collect();
+                let arrays = arrays(before, &bindings, kind, seed);
+                self.compare_on(before, after, &bindings, &arrays)
+                    .map_err(|fault| format!("{fault}, on {kind:?} at {sizes:?}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_on(
+        &self,
+        before: &Graph,
+        after: &Graph,
+        sizes: &Bindings,
+        arrays: &Arrays,
+    ) -> Result<(), String> {
+        let data = Data { inputs: &arrays.inputs, params: &arrays.params };
+        let oracle = |g| Oracle::new(g, sizes, data).map_err(|fault| fault.to_string());
+        let (old, new) = (oracle(before)?, oracle(after)?);
+        let (was, is) = match (outputs(before, &old), outputs(after, &new)) {
+            (Ok(was), Ok(is)) => (was, is),
+            (Err(_), Err(_)) => return Ok(()),
+            (Ok(_), Err(refusal)) => return Err(format!("refused: {refusal}")),
+            (Err(refusal), Ok(_)) => return Err(format!("no longer refused: {refusal}")),
+        };
+        // What cancels loses digits at the scale of what it is made of.
+        let made_of = LazyCell::new(|| greatest(before, &old));
+        for (output, (was, is)) in before.outputs().iter().zip(was.iter().zip(&is)) {
+            let name = &output.name;
+            if was.len() != is.len() {
+                return Err(format!("{name} has another shape"));
+            }
+            let scale = was.iter().filter(|x| x.is_finite()).fold(1e-6f64, |most, x| most.max(x.abs()));
+            for (was, is) in was.iter().zip(is) {
+                // Of what is NaN or +inf as written anything may be made.
+                let mended = self.holds() == Holds::Refining && !was.is_finite() && *was != f64::NEG_INFINITY;
+                let agrees = |scale| agrees(self.holds(), *was, *is, scale);
+                if !mended && !agrees(scale) && !agrees(*made_of) {
+                    return Err(format!("{name}: {was} became {is}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values of every output.
+fn outputs(g: &Graph, oracle: &Oracle<'_>) -> Result<Vec<Vec<f64>>, String> {
+    let values = |output: &Output| oracle.tensor(output.node, &output.axes).map_err(|e| e.to_string());
+    g.outputs().iter().map(values).collect()
+}
+
+/// The greatest magnitude of a finite number in a graph.
+fn greatest(g: &Graph, oracle: &Oracle<'_>) -> f64 {
+    let floats = g.ids().filter(|id| g.node(*id).dtype.is_float());
+    let values = floats.filter_map(|id| oracle.tensor(id, &g.node(id).axes.iter().collect::<Vec<_>>()).ok());
+    values.flatten().filter(|x| x.is_finite()).fold(0.0, |most, x| most.max(x.abs()))
+}
+
+/// Tries a pass of the table in every mode in which it runs.
+fn keeps_values(name: &str) {
+    let pass = Pass::named(name).expect("a pass of the table");
+    for fp in [Fp::Default, Fp::Strict] {
+        if fp == Fp::Default || pass.strict {
+            let options = Options { fp, ..Options::default() };
+            let trial = Trial { pass, fp, run: &|g| alone(pass, g, &options) };
+            let changed = trial.outcome().unwrap_or_else(|fault| panic!("{fault}"));
+            println!("{name} {fp:?}: {changed}");
+            assert!(changed >= 10, "{name}: {changed} of the graphs are changed");
+        }
+    }
+}
+
+macro_rules! passes {
+    ($($test:ident: $name:literal;)*) => {
+        $(#[test] fn $test() { keeps_values($name); })*
+
+        #[test]
+        fn every_pass_is_tried_alone() {
+            assert_eq!(PASSES.iter().map(|pass| pass.name).collect::<Vec<_>>(), [$($name),*]);
+        }
+    };
+}
+
+passes! {
+    batching_heads_keeps_values: "batch-heads";
+    one_axis_of_heads_keeps_values: "head-axes";
+    canonical_axes_keep_values: "canonical-axes";
+    sharing_keeps_values: "share";
+    the_e_graph_keeps_values: "saturate";
+    merging_sums_keeps_values: "merge-sums";
+    ordering_factors_keeps_values: "order-factors";
+    weights_from_their_log_sum_exp_keep_values: "log-sum-exp";
+    weighted_sums_in_one_pass_keep_values: "weighted-sums";
+}
