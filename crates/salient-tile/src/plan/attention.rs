@@ -1,6 +1,13 @@
 //! The axes of an attention by role, and the products of queries and keys inside its scores.
 //!
-//! Only looks at the graph; the kernel is made by `attend`.
+//! Looks at the graph alone. What is decided of the loop over keys is in the files of the folder: the keys that a row visits
+//! (`key_range`), how a tile is known to be masked (`probe`), what is computed once for a row (`key_loop`), and keys in parts
+//! where rows are few (`split`).
+
+pub(crate) mod key_loop;
+pub(crate) mod key_range;
+pub(crate) mod probe;
+pub(crate) mod split;
 
 use crate::defined::Defined;
 use crate::dims::{n, var};

@@ -8,15 +8,15 @@ use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores
 use crate::defined::Defined;
 use crate::dims::{n, var};
 use crate::index::{Bound, Env, Ranges};
+use crate::plan::attention::key_loop::key_loop;
+use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::{Attention, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, lying_rows};
-use crate::plan::key_loop::key_loop;
 use crate::plan::layout::{layout, order_of_output};
 use crate::plan::layouts::{Stored, column, stored};
+use crate::plan::materialise::statistics::held_by;
 use crate::plan::panels::{Panels, coded_panels, panels_of, peel};
 use crate::plan::repeat::Repeats;
-use crate::plan::split::{Few, SplitKv, split};
-use crate::plan::statistics::held_by;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
 use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,13 +3,16 @@
 //! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts and kernels
 //! are decided by `decide`.
 
+pub(crate) mod keep;
+pub(crate) mod statistics;
+
 use crate::defined::Defined;
 use crate::plan::attention::{Among, expressions_of, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
-use crate::plan::keep::{Uses, kept, uses};
 use crate::plan::layout::innermost;
+use crate::plan::materialise::keep::{Uses, kept, uses};
+use crate::plan::materialise::statistics::statistics;
 use crate::plan::repeat::Repeats;
-use crate::plan::statistics::statistics;
 use salient_ir::{AxisId, Class, Graph, NodeId, Op};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

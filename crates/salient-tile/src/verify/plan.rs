@@ -4,9 +4,9 @@
 use super::{Fault, Faults};
 use crate::dims::n;
 use crate::plan::attention::Attention;
+use crate::plan::attention::key_loop::{KeyLoop, masked};
+use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::contraction::sum_of_products;
-use crate::plan::key_loop::{KeyLoop, masked};
-use crate::plan::key_range::{KeyRange, key_range, places};
 use crate::plan::order::shared_rows;
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
 use crate::program::kernel::{Buffer, BufferId, Role};

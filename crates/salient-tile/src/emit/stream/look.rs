@@ -9,7 +9,7 @@ use crate::emit::stream::score::Rows;
 use crate::emit::stream::softmax::{Place, fill};
 use crate::emit::strip::{Strip, Visit};
 use crate::index::{Bound, Env, LANE};
-use crate::plan::probe::{OneSided, Probe, Side};
+use crate::plan::attention::probe::{OneSided, Probe, Side};
 use crate::program::kernel::{Base, Stmt};
 use salient_ir::{Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::handle::Handle;

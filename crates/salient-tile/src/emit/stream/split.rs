@@ -11,7 +11,7 @@ use crate::emit::stream::phase::{Making, RowTile, flops, store_row, stream};
 use crate::emit::stream::softmax::{Place, Softmax, fill};
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
-use crate::plan::split::{Lying, Parts, SplitKv, lying};
+use crate::plan::attention::split::{Lying, Parts, SplitKv, lying};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::Dim;
 use salient_vector::body::Elem;

@@ -8,7 +8,7 @@ use crate::emit::pack::{Packed, Span, pack};
 use crate::emit::stream::phase::{RowTile, Sizes};
 use crate::index::Env;
 use crate::plan::attention::Attention;
-use crate::plan::key_loop::{ValueForm, values_in_place};
+use crate::plan::attention::key_loop::{ValueForm, values_in_place};
 use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Into, Shape, Zeros};

@@ -3,10 +3,10 @@
 
 use crate::index::{Env, Ranges};
 use crate::plan::Layouts;
+use crate::plan::attention::key_range::{KeyRange, key_range, places};
+use crate::plan::attention::probe::{Probe, TileAxes, probe};
+use crate::plan::attention::split::{Lying, lying};
 use crate::plan::attention::{Attention, Normaliser};
-use crate::plan::key_range::{KeyRange, key_range, places};
-use crate::plan::probe::{Probe, TileAxes, probe};
-use crate::plan::split::{Lying, lying};
 use crate::program::kernel::Base;
 use salient_ir::{AxisId, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;

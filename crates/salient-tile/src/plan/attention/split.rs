@@ -3,8 +3,8 @@
 use crate::dims::{ceil_div, n, var};
 use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
+use crate::plan::attention::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::plan::attention::{Attention, Scores};
-use crate::plan::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::program::kernel::{Base, BufferId};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 

@@ -6,7 +6,7 @@
 
 use crate::plan::Layouts;
 use crate::plan::contraction::contraction;
-use crate::plan::keep::Uses;
+use crate::plan::materialise::keep::Uses;
 use salient_ir::{AxisId, Class, DType, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
