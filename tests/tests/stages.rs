@@ -84,7 +84,7 @@ fn every_snapshot_belongs_to_an_example() {
     snapshot::assert_all_referenced("examples", names);
 }
 
-/// A plan is read at once: of most examples within thirty lines, of the largest model within 160.
+/// A plan is read at once: of most examples within thirty lines, of the largest model within 120.
 #[test]
 fn plans_are_short() {
     let lengths = |(name, model): (String, String)| {
@@ -98,5 +98,5 @@ fn plans_are_short() {
     let mut lengths: Vec<(usize, String)> = examples().into_iter().map(lengths).collect();
     lengths.sort();
     let (median, most) = (&lengths[lengths.len() / 2], &lengths[lengths.len() - 1]);
-    assert!(median.0 <= 30 && most.0 <= 160, "median {median:?}, most {most:?}");
+    assert!(median.0 <= 30 && most.0 <= 120, "median {median:?}, most {most:?}");
 }

@@ -4,7 +4,8 @@
 //! axes of a value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
 //! read: `~packed` in panels, `~prepacked` in panels that are made once, when the parameters are bound, `~codes4` and `~codes8`
 //! in blocks of so many bits, `~rows` stored row by row for the product, `~tile` packed tile by tile of an attention; without one
-//! it is read where it lies. Equal blocks are shown once.
+//! it is read where it lies. Below a kernel stand the keys that an attention goes `over`, and the parts of its expression that have
+//! names (`where`). Equal blocks are shown once.
 
 mod blocks;
 
@@ -149,7 +150,7 @@ impl Printer<'_, '_> {
                     let state = state.and_then(|a| self.expressions.name(self.plan.buffers[a.input.0].node));
                     let state = state.unwrap_or("");
                     let lines = self.expressions.lines(part.node, self.name(k), &part.axes, &leaves);
-                    write_kernel(&mut out, "append", &format!(" behind {state}"), &lines, "");
+                    write_kernel(&mut out, &format!("append behind {state}:"), "", &lines, "");
                 }
                 Anchor::Map => self.plain(&mut out, "map", k, stored),
                 Anchor::Rows { .. } | Anchor::Reduction => self.plain(&mut out, "rows", k, stored),
@@ -181,11 +182,11 @@ impl Printer<'_, '_> {
         k: &KernelPlan,
         (name, axes): (&str, &[AxisId]),
         leaves: &Leaves,
-        head: &str,
+        clause: &str,
     ) {
         let lines = self.expressions.lines(k.node, name, axes, leaves);
         let word = if k.once { format!("once {word}") } else { word.to_owned() };
-        write_kernel(out, &word, head, &lines, &self.comment(k, &leaves.stored));
+        write_kernel(out, &word, clause, &lines, &self.comment(k, &leaves.stored));
     }
 
     fn gemm(&self, out: &mut String, k: &KernelPlan, gemm: &Gemm, stored: &BTreeSet<NodeId>) {
@@ -214,18 +215,18 @@ impl Printer<'_, '_> {
             let limit = n(self.plan.options.tiling.few_rows + 1);
             format!(", split_kv where {rows} < {limit}")
         });
-        let head = format!(" over {}{}", self.keys(a, &tiled.key_loop), when.unwrap_or_default());
+        let clause = format!("over {}{}", self.keys(a, &tiled.key_loop), when.unwrap_or_default());
         let axes = &self.plan.buffers[k.buffer.0].axes;
-        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &head);
+        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &clause);
     }
 
     fn split(&self, out: &mut String, k: &KernelPlan, split: &SplitKv, stored: &BTreeSet<NodeId>) {
         let mut leaves = leaves(stored);
         leaves.stored.remove(&split.attention.node);
         leaves.lines.insert(split.attention.score);
-        let head = format!(" over {}, split_kv", self.keys(&split.attention, &split.key_loop));
+        let clause = format!("over {}, split_kv", self.keys(&split.attention, &split.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;
-        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &head);
+        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &clause);
     }
 
     /// The keys that a row visits, and the axis of the rows.
@@ -330,17 +331,15 @@ impl Printer<'_, '_> {
     }
 }
 
-/// A kernel on one line, or as a block with the parts of its expression.
-fn write_kernel(out: &mut String, word: &str, head: &str, lines: &[Line], comment: &str) {
+/// A kernel on one line; on lines of their own a clause about where it goes, and each part of its expression that has a name.
+fn write_kernel(out: &mut String, word: &str, clause: &str, lines: &[Line], comment: &str) {
     let comment = if comment.is_empty() { String::new() } else { format!("  // {comment}") };
-    let Some((last, inner)) = lines.split_last() else { return };
-    if inner.is_empty() {
-        let _ = writeln!(out, "{word} {}{head} = {}{comment}", last.place, last.text);
-        return;
+    let Some((last, parts)) = lines.split_last() else { return };
+    let _ = writeln!(out, "{word} {} = {}{comment}", last.place, last.text);
+    if !clause.is_empty() {
+        let _ = writeln!(out, "    {clause}");
     }
-    let _ = writeln!(out, "{word} {}{head} {{{comment}", last.place);
-    for line in inner {
-        let _ = writeln!(out, "    {} = {}", line.place, line.text);
+    for part in parts {
+        let _ = writeln!(out, "    where {} = {}", part.place, part.text);
     }
-    let _ = writeln!(out, "    {} = {}\n}}", last.place, last.text);
 }
