@@ -7,6 +7,7 @@ pub mod plan;
 pub mod program;
 #[cfg(test)]
 mod tests;
+pub mod unfused;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -226,10 +226,34 @@ fn what_is_required_to_fuse_and_does_not_is_an_error() {
     assert!(Model::compile(source, &options(Fp::Default)).is_ok());
     match Model::compile(source, &options(Fp::Strict)) {
         Err(Error::Unfused(why)) => {
-            assert!(why.starts_with("`context` stays a sum apart from its weights (source:3:"), "{why}");
+            assert!(why.contains("T * S elements, one for every query and key (source:2:"), "{why}");
+            assert!(why.contains("`context` stays a sum apart from its weights (source:3:"), "{why}");
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// What is required to be fused is read from the plan: a fused operator in the graph is not enough.
+#[test]
+fn fused_means_that_nothing_of_every_query_and_key_is_stored_or_computed_again() {
+    let refused = |body: &str| {
+        let source = format!(
+            "model m(q: f32[T, E], k: f32[T, E], v: f32[T, E]) -> (y: f32[T, E], w: f32[T, T]) {{\n    let p = softmax(q @ k.T)\n    {body}\n}}"
+        );
+        let source = if body.contains("y, p") { source } else { source.replace(", w: f32[T, T]", "") };
+        match Model::compile(&source, &Options { require_fused: true, ..Options::default() }) {
+            Ok(_) => None,
+            Err(Error::Unfused(why)) => Some(why),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(refused("return p @ v"), None);
+    // Weights that are asked for are stored for that.
+    assert_eq!(refused("let y = p @ v\n    return y, p"), None);
+    let again = refused("return (if p == p then p else 0) @ v").expect("scores are made for each column");
+    assert!(again.contains("computes its scores again for each `e`, E times"), "{again}");
+    let stored = refused("return p @ (p @ v)").expect("weights are stored for the second use");
+    assert!(stored.contains("T * T elements, one for every query and key"), "{stored}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Only puts into words what the optimiser and the scheduler report; nothing is decided here.
 
 use crate::compile::options::Options;
-use crate::compile::pipeline::{lanes, lower, optimise, schedule, schedule_blocks, unfused};
+use crate::compile::pipeline::{as_written, lanes, lower, optimise, schedule, schedule_blocks, unfused_in};
 use crate::report::cost::{Condition, Cost, Peaks};
 use crate::report::error::Error;
 use crate::report::timings::{Step, Timings};
@@ -36,7 +36,7 @@ pub fn explain(
     match node {
         Some(name) => words.of_node(name, &program, &costs),
         None => {
-            let before = costs.of_call("as written", &schedule(&graph, &unfused(options)));
+            let before = costs.of_call("as written", &schedule(&graph, &as_written(options)));
             let after = costs.of_call("fused", &program);
             let tuned = match &options.tuning.origin {
                 Some(file) => format!("  tuned to this processor by {file}\n"),
@@ -56,28 +56,27 @@ pub fn explain(
     }
 }
 
-/// Checks that every sum of weighted values becomes one pass over the keys.
+/// Checks that every attention is fused, by the plan: no kernel stores scores or weights of all queries and keys that were not
+/// asked for, and none computes them more than once.
 ///
 /// # Errors
-/// [`Error::Unfused`] with the condition that was not proved.
+/// [`Error::Unfused`] with what is stored or computed again, and with the conditions of rules that were not proved.
 pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
-    match misses(sources, &optimise(graph, options)) {
-        Some(text) => Err(Error::Unfused(text)),
-        None => Ok(()),
+    let optimised = optimise(graph, options);
+    let found = unfused_in(&optimised.graph, &optimised.chains, options);
+    if found.is_empty() {
+        return Ok(());
     }
-}
-
-/// Why sums of weighted values did not fuse, if there are any.
-fn misses(sources: &Sources, optimised: &Optimised) -> Option<String> {
-    let words = Words::new(sources, optimised);
-    let mut text: String = words.missed(None);
-    if text.is_empty() {
-        return None;
+    let words = Words::new(sources, &optimised);
+    let mut text = String::new();
+    for unfused in &found {
+        words.section(&mut text, &unfused.to_string(), unfused.origin);
     }
+    text.push_str(&words.missed(None));
     if optimised.report.stop != Stop::Saturated {
         line(&mut text, end(&optimised.report));
     }
-    Some(text.trim().to_owned())
+    Err(Error::Unfused(text.trim().to_owned()))
 }
 
 fn summary(graph: &Graph, optimised: &Optimised) -> String {

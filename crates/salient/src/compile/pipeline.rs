@@ -14,6 +14,7 @@ use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
 use salient_opt::{Fp, Named, Optimised};
+use salient_tile::verify::unfused::{self, Unfused};
 use salient_tile::{Program, plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -75,6 +76,11 @@ fn print_plan(fused: &Graph, chains: &[Vec<Vec<NodeId>>], named: &[Named], optio
     planned(fused, chains, options, |options| salient_tile::plan::text::print(&plan(fused, options), &labels))
 }
 
+/// What the plan of a fused graph does that a fused attention does not do.
+pub(crate) fn unfused_in(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Vec<Unfused> {
+    planned(fused, chains, options, |options| unfused::unfused(&plan(fused, options)))
+}
+
 /// What is made of a graph with the options of the scheduler that follow from those of the user.
 fn planned<T>(
     fused: &Graph,
@@ -97,7 +103,7 @@ fn planned<T>(
 }
 
 /// The same, without any rewriting.
-pub(crate) fn unfused(options: &Options) -> Options {
+pub(crate) fn as_written(options: &Options) -> Options {
     Options { engine: Engine::Unfused, ..options.clone() }
 }
 
