@@ -136,6 +136,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         out.reads,
         k.reads()
     );
+    out.flops = k.flops.clone();
     if let Some((left, right)) = &k.when {
         let then = std::mem::take(&mut out.block);
         let (left, right) = (left.clone(), right.clone());

@@ -23,6 +23,7 @@ pub(crate) mod materialise;
 pub(crate) mod order;
 pub(crate) mod panels;
 pub(crate) mod repeat;
+
 pub mod text;
 
 use crate::defined::Defined;
@@ -128,6 +129,8 @@ pub(crate) struct KernelPlan {
     pub(crate) anchor: Anchor,
     /// What it computes and reads: prologue, anchor and epilogue.
     pub(crate) expression: Expression,
+    /// Floating-point operations of the whole kernel; what a mask hides is not subtracted.
+    pub(crate) flops: Dim,
     /// Whether it follows from the parameters alone, at dimensions that their shapes fix: it runs when they are bound.
     pub(crate) once: bool,
 }
@@ -266,6 +269,7 @@ impl KernelPlan {
                 reads: self.expression.reads.iter().map(|id| buffer(*id)).collect(),
                 reports: self.expression.reports,
             },
+            flops: self.flops.clone(),
             once: self.once,
         }
     }

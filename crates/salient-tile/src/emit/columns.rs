@@ -3,7 +3,7 @@
 //! A strip of columns of the result is begun with the operator's value of nothing, and row after row is added to it while
 //! it stays in the first cache. Which axes run over columns is decided by where the operand lies in memory.
 
-use crate::dims::{ceil_div, n, product, var};
+use crate::dims::{ceil_div, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{Bound, Env, LANE};
@@ -46,7 +46,7 @@ pub(crate) fn reduce_columns(
         begin,
         for_loop(&row, n(0), depth.clone(), n(1), vec![add]),
     ];
-    m.finish(block, target.node, target.id, &product(&target.buffer.shape) * &depth)
+    m.finish(block, target.node, target.id)
 }
 
 /// A strip of columns of the result.

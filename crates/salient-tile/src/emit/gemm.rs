@@ -4,7 +4,7 @@
 //! what at every call is not decided here: see `plan`.
 
 use crate::coded::body_coding;
-use crate::dims::{ceil_div, n, product as total, row_major, var};
+use crate::dims::{ceil_div, n, row_major, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
@@ -378,8 +378,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     m.scope.forget(c.node, before);
     m.scope.inlined.insert(c.node);
     stmts.push(for_loop(&row, first, last, n(1), vec![store]));
-    let flops = &(&total(&target.buffer.shape) * &depth) * &n(2);
-    let mut kernel = m.finish(stmts, target.node, target.id, flops);
+    let mut kernel = m.finish(stmts, target.node, target.id);
     if let Base::Buffer(buffer) = left.base
         && sharable
     {

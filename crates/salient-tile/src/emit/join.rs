@@ -6,6 +6,7 @@
 
 use crate::dims::{n, var};
 use crate::emit::maker::let_dim;
+use crate::plan::text::summary::JOINT;
 use crate::program::kernel::{Arg, Base, Kernel, Scratch, Stmt};
 use salient_ir::Dim;
 
@@ -36,7 +37,7 @@ pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
         block: Vec::new(),
         bodies: Vec::new(),
         flops: parts.iter().fold(n(0), |sum, k| &sum + &k.flops),
-        form: Some("one pass over the rows that its products share"),
+        form: Some(JOINT),
         row_blocks: None,
     };
     // Without columns there is no item.

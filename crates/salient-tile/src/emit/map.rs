@@ -1,6 +1,6 @@
 //! Kernels that compute a tensor element by element.
 
-use crate::dims::{ceil_div, n, product, var};
+use crate::dims::{ceil_div, n, var};
 use crate::emit::maker::{Maker, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{Bound, Env, LANE};
@@ -42,7 +42,7 @@ pub(crate) fn map_to(
     let count = m.variable("count", &n(CHUNK + 1));
     let block = vec![let_min(&count, vec![n(CHUNK), &width - &origin])];
     let call = strip_to(&mut m, node, &target, &env, origin, &var(&count));
-    m.finish([block, vec![call]].concat(), node, id, product(&shape))
+    m.finish([block, vec![call]].concat(), node, id)
 }
 
 /// The call that stores `count` elements of `node` along the lanes from `origin` on.

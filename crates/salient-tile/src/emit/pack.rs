@@ -2,7 +2,7 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::dims::{n, product, var};
+use crate::dims::{n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{Bound, Env, LANE};
@@ -128,5 +128,5 @@ pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack
     };
     let limit = let_min(&edge, vec![columns, &from + &width]);
     let body = pack(&mut m, "pack", target.node, &env, &over_depth, &over_columns, &to);
-    m.finish(vec![limit, body], target.node, target.id, product(&target.buffer.shape))
+    m.finish(vec![limit, body], target.node, target.id)
 }

@@ -1,6 +1,6 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
-use crate::dims::{n, product, var};
+use crate::dims::{n, var};
 use crate::emit::maker::{Maker, Target};
 use crate::emit::stream::softmax::log_sum;
 use crate::emit::strip::{Scope, Strip, Visit};
@@ -54,7 +54,7 @@ pub(crate) fn reduce(
     b.store_elem(out.elem, place, result);
     let args = s.finish();
     let call = m.call(b.finish(), args);
-    m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &extent)
+    m.finish(vec![call], target.node, target.id)
 }
 
 /// One row of a reduction.
@@ -209,10 +209,8 @@ pub(crate) fn with_statistics(
     let mut b = Builder::new("rows");
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
-    let mut passes = 1;
     for &id in held {
         let value = if let Op::Reduce(op, _) = *s.scope.graph.op(id) {
-            passes += 1;
             let x = s.scope.graph.args(id)[0];
             let value = Row { trip, x, env: &env }.floats(&mut b, &mut s, op);
             s.leave();
@@ -230,7 +228,7 @@ pub(crate) fn with_statistics(
     });
     let args = s.finish();
     let call = m.call(b.finish(), args);
-    m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &n(passes))
+    m.finish(vec![call], target.node, target.id)
 }
 
 /// The kernel that stores a normalised row: `norm`, `softmax` or `exp_norm` of `x` along `axis`.
@@ -310,7 +308,7 @@ pub(crate) fn normalise(
     });
     let args = s.finish();
     let call = m.call(b.finish(), args);
-    m.finish(vec![call], target.node, target.id, &product(&target.buffer.shape) * &n(5))
+    m.finish(vec![call], target.node, target.id)
 }
 
 /// The kernel that stores the logarithm of the sum of the exponentials of `x` along `axis`, in two passes over it.
@@ -344,8 +342,7 @@ pub(crate) fn log_sum_exp(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisI
     b.store(place, y);
     let args = s.finish();
     let call = m.call(b.finish(), args);
-    let points = &product(&target.buffer.shape) * &extent;
-    m.finish(vec![call], target.node, target.id, &points * &n(4))
+    m.finish(vec![call], target.node, target.id)
 }
 
 /// The kernel that stores the running sum of `x` along `axis`.
@@ -380,5 +377,5 @@ pub(crate) fn cumulate(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, 
     }
     let args = s.finish();
     let call = m.call(b.finish(), args);
-    m.finish(vec![call], target.node, target.id, product(&target.buffer.shape))
+    m.finish(vec![call], target.node, target.id)
 }

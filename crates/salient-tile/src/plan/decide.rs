@@ -12,6 +12,7 @@ use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::{Attention, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, lying_rows};
+use crate::plan::expression::flops;
 use crate::plan::layout::{layout, order_of_output};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::statistics::held_by;
@@ -213,7 +214,8 @@ impl<'g> Decider<'g> {
         if once {
             self.early.insert(buffer);
         }
-        self.done.kernels.push(KernelPlan { node, buffer, when, anchor, expression, once });
+        let flops = flops(self.layouts.graph, &self.done.buffers[buffer.0], &anchor);
+        self.done.kernels.push(KernelPlan { node, buffer, when, anchor, expression, flops, once });
     }
 
     /// Adds the kernels that store a node.

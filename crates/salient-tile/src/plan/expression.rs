@@ -1,8 +1,10 @@
 //! What a kernel computes and reads: the expression from the node that it stores down to what is stored.
 
 use super::{Anchor, Layouts};
+use crate::dims::{n, product};
+use crate::plan::attention::Attention;
 use crate::program::kernel::{Buffer, BufferId};
-use salient_ir::{Dim, Graph, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, FusedOp, Graph, Name, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a kernel computes and reads.
@@ -109,4 +111,53 @@ impl Expression {
         }
         out
     }
+}
+
+/// Floating-point operations of a kernel around an anchor that stores a buffer: those of its products, or else a few for each
+/// element that it goes through.
+pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
+    let elements = product(&buffer.shape);
+    let along = || g.op(buffer.node).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
+    match anchor {
+        Anchor::Map | Anchor::Pack(_) => elements,
+        Anchor::Append(part) => product(&g.shape(&part.axes)),
+        Anchor::Rows { held, .. } => {
+            let reductions = held.iter().filter(|id| matches!(g.op(**id), Op::Reduce(..))).count();
+            &elements * &n(reductions as i64 + 1)
+        }
+        Anchor::Columns { .. } => &elements * &along(),
+        Anchor::Reduction => match g.op(buffer.node) {
+            Op::Reduce(..) => &elements * &along(),
+            // The greatest, a difference, an exponential, a sum.
+            Op::Fused(FusedOp::LogSumExp, _) => &(&elements * &along()) * &n(4),
+            // And a quotient.
+            Op::Fused(..) => &elements * &n(5),
+            Op::CumSum(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => elements,
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => elements,
+        },
+        Anchor::Gemm(gemm) => &(&elements * g.extent(gemm.contraction.depth)) * &n(2),
+        Anchor::Tiled(tiled) => {
+            let a = &tiled.attention;
+            let rows = buffer.axes.iter().copied().filter(|axis| Some(*axis) != a.width);
+            of_attention(g, rows, a, tiled.scores.iter().map(|s| s.product))
+        }
+        Anchor::SplitKv(split) => {
+            let rows = split.parts.held.iter().copied().chain([split.parts.query]);
+            of_attention(g, rows, &split.attention, split.products.iter().copied())
+        }
+        Anchor::Merge(split) => &elements * &(&split.parts.count * &n(2)),
+    }
+}
+
+/// Operations of the products of an attention, for rows at each position of these axes.
+fn of_attention(
+    g: &Graph,
+    rows: impl Iterator<Item = AxisId>,
+    a: &Attention,
+    products: impl Iterator<Item = NodeId>,
+) -> Dim {
+    let wide = a.width.map_or_else(|| n(1), |x| g.extent(x).clone());
+    let depths = products.filter_map(|id| g.op(id).bound()).fold(wide, |sum, axis| &sum + g.extent(axis));
+    let rows: Vec<Dim> = rows.map(|x| g.extent(x).clone()).collect();
+    &(&product(&rows) * g.extent(a.key)) * &(&depths * &n(2))
 }

@@ -8,6 +8,7 @@
 //! names (`where`). Equal blocks are shown once.
 
 mod blocks;
+pub mod summary;
 
 use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
 use crate::dims::{n, var};

@@ -198,9 +198,10 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
                 "its rows run along an axis that it lacks".to_owned()
             });
             for id in held {
-                let runs = match g.op(*id) {
-                    Op::Reduce(_, axis) => axis == along,
-                    op => !op.is_source() && !of(*id).contains(*along),
+                let runs = if let Op::Reduce(_, axis) = g.op(*id) {
+                    axis == along
+                } else {
+                    !g.op(*id).is_source() && !of(*id).contains(*along)
                 };
                 faults.unless(runs, own, || "what it holds is not of its rows".to_owned());
             }

@@ -26,6 +26,8 @@ pub enum Why {
         /// How many elements it has.
         elements: Dim,
     },
+    /// The kernel that stores the value sums values with weights that were made before, by another kernel.
+    Apart,
     /// The kernel that stores the value computes its scores again for every position of an axis.
     Again {
         /// The axis.
@@ -42,6 +44,7 @@ impl std::fmt::Display for Unfused {
             Why::Stored { elements } => {
                 write!(f, "`{value}` is stored: {elements} elements, one for every query and key")
             }
+            Why::Apart => write!(f, "the kernel of `{value}` is apart from the one that makes its weights"),
             Why::Again { axis, extent } => {
                 write!(
                     f,
@@ -68,6 +71,9 @@ pub fn unfused(plan: &Plan<'_>) -> Vec<Unfused> {
             out.push(found(Why::Stored { elements: buffer.count() }));
         }
         let kernels = &plan.kernels[step.kernels.clone()];
+        if kernels.iter().any(|k| pairs.sums_apart(g, k)) {
+            out.push(found(Why::Apart));
+        }
         let again = kernels.iter().find_map(|k| computed_again(plan, k));
         out.extend(again.map(|axis| {
             let (axis, extent) = (g.axis(axis).name.clone(), g.extent(axis).clone());
@@ -95,6 +101,8 @@ struct Pairs {
     scores: Vec<BTreeSet<NodeId>>,
     /// The products that are scores: an exponential, or a softmax in any form, is taken of them.
     exponentiated: BTreeSet<NodeId>,
+    /// Whether each node follows from an exponential.
+    weights: Vec<bool>,
 }
 
 impl Pairs {
@@ -103,6 +111,7 @@ impl Pairs {
         let mut extents: BTreeMap<NodeId, [Dim; 2]> = BTreeMap::new();
         let mut scores: Vec<BTreeSet<NodeId>> = Vec::with_capacity(graph.len());
         let mut exponentiated = BTreeSet::new();
+        let mut weights: Vec<bool> = Vec::with_capacity(graph.len());
         for id in graph.ids() {
             let args = graph.args(id);
             let inherited =
@@ -117,9 +126,22 @@ impl Pairs {
                 extents.insert(id, lengths);
                 own.insert(id);
             }
+            weights.push(is_exponential(graph.op(id)) || args.iter().any(|a| weights[a.index()]));
             scores.push(own);
         }
-        Pairs { scores, exponentiated }
+        Pairs { scores, exponentiated, weights }
+    }
+
+    /// Whether a kernel sums values with weights of every query and key, and is not the one that makes these.
+    fn sums_apart(&self, g: &Graph, k: &KernelPlan) -> bool {
+        let is_one_pass = matches!(k.anchor, Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_));
+        let is_weight = |id: NodeId| self.weights[id.index()] && self.scores_in(id).next().is_some();
+        let sums = |id: &NodeId| {
+            let Some((a, b, _)) = sum_of_products(g, *id) else { return false };
+            // A sum of weights by themselves, as of an entropy, has no values.
+            is_weight(a) != is_weight(b)
+        };
+        !is_one_pass && k.expression.computes.iter().any(sums)
     }
 
     /// The products of queries and keys in a value that has an element for each.
@@ -132,8 +154,8 @@ impl Pairs {
 fn queries_and_keys(g: &Graph, of_inputs: &[bool], id: NodeId) -> Option<[Dim; 2]> {
     let (a, b, _) = sum_of_products(g, id)?;
     let own = |x: NodeId, y: NodeId| {
-        let axes = g.node(x).axes.iter();
-        axes.filter(|k| !g.node(y).axes.contains(*k) && g.node(id).axes.contains(*k)).last()
+        let mut axes = g.node(x).axes.iter();
+        axes.rfind(|k| !g.node(y).axes.contains(*k) && g.node(id).axes.contains(*k))
     };
     let (query, key) = (own(a, b)?, own(b, a)?);
     (of_inputs[a.index()] && of_inputs[b.index()]).then(|| [query, key].map(|axis| g.extent(axis).clone()))

@@ -1,9 +1,9 @@
 //! What the optimiser did to a model and why: the fusion certificate and the kernels with what they cost, for people.
 //!
-//! Only puts into words what the optimiser and the scheduler report; nothing is decided here.
+//! Only puts into words what the optimiser reports and the plan says; nothing is decided here.
 
 use crate::compile::options::Options;
-use crate::compile::pipeline::{as_written, lanes, lower, optimise, schedule, schedule_blocks, unfused_in};
+use crate::compile::pipeline::{as_written, lanes, lower, optimise, summary_of, unfused_in};
 use crate::report::cost::{Condition, Cost, Peaks};
 use crate::report::error::Error;
 use crate::report::timings::{Step, Timings};
@@ -12,7 +12,7 @@ use salient_front::{Diagnostic, Sources};
 use salient_ir::{Graph, NodeId, Origin, text};
 use salient_opt::rules::{Row, rows};
 use salient_opt::{Optimised, Repeated, Report, Stop};
-use salient_tile::{Kernel, Program};
+use salient_tile::plan::text::summary::Summary;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -29,15 +29,14 @@ pub fn explain(
 ) -> Result<String, Error> {
     let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
     let optimised = timings.time(Step::Optimise, || optimise(&graph, options));
-    let program =
-        timings.time(Step::Schedule, || schedule_blocks(&optimised.graph, &optimised.chains, options));
+    let plan = timings.time(Step::Schedule, || summary_of(&optimised.graph, &optimised.chains, options));
     let words = Words::new(sources, &optimised);
     let costs = Costs { lanes: lanes(options), peaks: options.tuning.peaks };
     match node {
-        Some(name) => words.of_node(name, &program, &costs),
+        Some(name) => words.of_node(name, &plan, &costs),
         None => {
-            let before = costs.of_call("as written", &schedule(&graph, &as_written(options)));
-            let after = costs.of_call("fused", &program);
+            let before = costs.of_call("as written", &summary_of(&graph, &[], &as_written(options)));
+            let after = costs.of_call("fused", &plan);
             let tuned = match &options.tuning.origin {
                 Some(file) => format!("  tuned to this processor by {file}\n"),
                 None => "  not tuned: sizes and prices are those of a usual core (see `salient tune`)\n"
@@ -49,7 +48,7 @@ pub fn explain(
                 after,
                 tuned,
                 words.fusion(None),
-                kernels(&program, &costs),
+                kernels(&plan, &costs),
             ]
             .concat())
         }
@@ -117,9 +116,9 @@ struct Costs {
 }
 
 impl Costs {
-    fn of_call(&self, form: &str, program: &Program) -> String {
+    fn of_call(&self, form: &str, plan: &[Summary]) -> String {
         let mut out = String::new();
-        for (condition, cost) in &Cost::of_call(program, self.lanes) {
+        for (condition, cost) in &Cost::of_call(plan, self.lanes) {
             let kernels = if cost.kernels == 1 { "kernel" } else { "kernels" };
             let place = condition.map_or_else(String::new, |condition| format!(", where {condition}"));
             line(&mut out, &format!("{form}{place}: {} {kernels}, {}", cost.kernels, self.words(cost)));
@@ -155,7 +154,7 @@ impl<'a> Words<'a> {
     }
 
     /// All that is known of one value.
-    fn of_node(&self, name: &str, program: &Program, costs: &Costs) -> Result<String, Error> {
+    fn of_node(&self, name: &str, plan: &[Summary], costs: &Costs) -> Result<String, Error> {
         let known = || self.names.iter().flatten().map(String::as_str);
         if !known().any(|n| n == name) {
             let missing = Diagnostic::placeless(format!("the fused graph has no value `{name}`"))
@@ -167,12 +166,12 @@ impl<'a> Words<'a> {
         if out.is_empty() {
             let _ = writeln!(out, "`{name}` is neither a fused operator nor a sum that could be part of one");
         }
-        let concerned = |k: &&Kernel| k.name == name || k.fuses.iter().any(|n| n == name);
-        let kernels: Vec<&Kernel> = program.kernels.iter().filter(concerned).collect();
+        let concerned = |k: &&Summary| k.name == name || k.computes.iter().any(|n| n == name);
+        let kernels: Vec<&Summary> = plan.iter().filter(concerned).collect();
         if !kernels.is_empty() {
             out.push_str("\nkernels\n");
         }
-        kernels.iter().for_each(|k| kernel(&mut out, program, k, costs));
+        kernels.iter().for_each(|k| kernel(&mut out, k, costs));
         Ok(out.trim_start().to_owned())
     }
 
@@ -234,20 +233,21 @@ impl<'a> Words<'a> {
     }
 }
 
-fn kernels(program: &Program, costs: &Costs) -> String {
+fn kernels(plan: &[Summary], costs: &Costs) -> String {
     let mut out = "\nkernels\n".to_owned();
-    program.kernels.iter().for_each(|k| kernel(&mut out, program, k, costs));
+    plan.iter().for_each(|k| kernel(&mut out, k, costs));
     out
 }
 
-fn kernel(out: &mut String, program: &Program, kernel: &Kernel, costs: &Costs) {
-    line(out, &format!("{} {}: {}", kernel.kind.name(), kernel.name, kernel.fuses.join(", ")));
-    line(out, &format!("  {}", costs.words(&Cost::of_kernel(program, kernel, costs.lanes))));
+fn kernel(out: &mut String, kernel: &Summary, costs: &Costs) {
+    let once = if kernel.once { "once " } else { "" };
+    line(out, &format!("{once}{} {}: {}", kernel.word, kernel.name, kernel.computes.join(", ")));
+    line(out, &format!("  {}", costs.words(&Cost::of_kernel(kernel, costs.lanes))));
     if let Some(condition) = Condition::of(kernel) {
         line(out, &format!("  only where {condition}"));
     }
-    if let Some(form) = kernel.form {
-        line(out, &format!("  {form}"));
+    if let Some(note) = kernel.note {
+        line(out, &format!("  {note}"));
     }
 }
 

@@ -14,6 +14,7 @@ use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
 use salient_opt::{Fp, Named, Optimised};
+use salient_tile::plan::text::summary::Summary;
 use salient_tile::verify::unfused::{self, Unfused};
 use salient_tile::{Program, plan};
 use std::borrow::Cow;
@@ -74,6 +75,11 @@ pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Opt
 fn print_plan(fused: &Graph, chains: &[Vec<Vec<NodeId>>], named: &[Named], options: &Options) -> String {
     let labels = named.iter().map(|n| (n.node, n.form.name())).collect();
     planned(fused, chains, options, |options| salient_tile::plan::text::print(&plan(fused, options), &labels))
+}
+
+/// The plan of a fused graph in numbers.
+pub(crate) fn summary_of(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Vec<Summary> {
+    planned(fused, chains, options, |options| plan(fused, options).summary())
 }
 
 /// What the plan of a fused graph does that a fused attention does not do.

@@ -1,10 +1,11 @@
-//! What kernels cost by the roofline: operations, bytes moved, and the least time that a machine needs for them.
+//! What the kernels of a plan cost by the roofline: operations, bytes moved, and the least time that a machine needs for them.
 //!
 //! An estimate to compare forms of a program with, not a measurement: memory is counted once for each kernel that reads
 //! or writes it, caches are not modelled, and what a mask hides is not subtracted.
 
 use salient_ir::{Bindings, Dim};
-use salient_tile::{Kernel, LANES, Program, Section};
+use salient_tile::LANES;
+use salient_tile::plan::text::summary::Summary;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub struct Condition<'p> {
 
 impl<'p> Condition<'p> {
     /// That of a kernel, if it does not always run.
-    pub fn of(kernel: &'p Kernel) -> Option<Condition<'p>> {
-        kernel.condition().map(|(left, right)| Condition { left, right })
+    pub fn of(kernel: &'p Summary) -> Option<Condition<'p>> {
+        kernel.when.as_ref().map(|(left, right)| Condition { left, right })
     }
 }
 
@@ -79,26 +80,18 @@ pub struct Cost {
 
 impl Cost {
     /// Of one kernel, at vectors of so many lanes.
-    pub fn of_kernel(program: &Program, kernel: &Kernel, lanes: usize) -> Cost {
-        let mut touched: Vec<_> = kernel.reads.iter().chain(&kernel.writes).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        let mut bytes = Dim::constant(0);
-        for id in touched {
-            let buffer = program.buffer(*id);
-            bytes = &bytes + &(&buffer.count() * &Dim::constant(buffer.elem().size()));
-        }
+    pub fn of_kernel(kernel: &Summary, lanes: usize) -> Cost {
         let lanes = BTreeMap::from([(LANES.into(), Dim::constant(lanes as i64))]);
-        Cost { flops: kernel.flops.substitute(&lanes), bytes: bytes.substitute(&lanes), kernels: 1 }
+        Cost { flops: kernel.flops.substitute(&lanes), bytes: kernel.bytes.substitute(&lanes), kernels: 1 }
     }
 
     /// Of all that a call runs, at vectors of so many lanes: what always runs, and apart from it what runs where a condition
-    /// holds, in the order of the program. Conditions are alternatives: a kernel for few rows and one for many are never both run.
-    pub fn of_call(program: &Program, lanes: usize) -> Vec<(Option<Condition<'_>>, Cost)> {
+    /// holds, in the order of the plan. Conditions are alternatives: a kernel for few rows and one for many are never both run.
+    pub fn of_call(kernels: &[Summary], lanes: usize) -> Vec<(Option<Condition<'_>>, Cost)> {
         let nothing = Cost { flops: Dim::constant(0), bytes: Dim::constant(0), kernels: 0 };
         let mut sums: Vec<(Option<Condition<'_>>, Cost)> = Vec::new();
-        for kernel in &program.kernels[program.section(Section::Call)] {
-            let (cost, condition) = (Cost::of_kernel(program, kernel, lanes), Condition::of(kernel));
+        for kernel in kernels.iter().filter(|k| !k.once) {
+            let (cost, condition) = (Cost::of_kernel(kernel, lanes), Condition::of(kernel));
             let known = sums.iter().position(|(c, _)| *c == condition);
             let at = known.unwrap_or_else(|| {
                 sums.push((condition, nothing.clone()));

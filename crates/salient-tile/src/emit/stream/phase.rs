@@ -4,7 +4,7 @@
 //! How rows are cut out of an attention and how scores are made is the business of the forms, `attend` and `split`; both
 //! end a row alike.
 
-use crate::dims::{ceil_div, n, product, var};
+use crate::dims::{ceil_div, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
@@ -17,7 +17,7 @@ use crate::plan::attention::key_range::{RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, Int, LANES, Stmt};
-use salient_ir::{AxisId, Dim, Graph, NodeId};
+use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::tile::{Shape, Zeros};
 use std::collections::BTreeMap;
 
@@ -415,19 +415,6 @@ pub(crate) fn store_row(
     m.scope.forget(a.node, before);
     m.scope.inlined.insert(a.node);
     finish.into_iter().chain([store]).collect()
-}
-
-/// Operations of the products of an attention whose scores sum over these axes, for rows at each position of the outer ones.
-pub(crate) fn flops(
-    g: &Graph,
-    outer: impl Iterator<Item = AxisId>,
-    a: &Attention,
-    depths: impl Iterator<Item = AxisId>,
-) -> Dim {
-    let wide = a.width.map_or(n(1), |x| g.extent(x).clone());
-    let depths = depths.fold(wide, |sum, axis| &sum + g.extent(axis));
-    let outer: Vec<Dim> = outer.map(|x| g.extent(x).clone()).collect();
-    &(&product(&outer) * g.extent(a.key)) * &(&depths * &n(2))
 }
 
 /// The tile `from..upto` without its mask where the bounds say that all of it is kept, else with it.

@@ -5,13 +5,14 @@
 //! any number of threads can take (Dao et al., "Flash-Decoding", 2023). A second kernel merges the parts, in their order:
 //! the parts depend on the keys alone, so that results do not depend on threads.
 
-use crate::dims::{n, product, var};
+use crate::dims::{n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
-use crate::emit::stream::phase::{Making, RowTile, flops, store_row, stream};
+use crate::emit::stream::phase::{Making, RowTile, store_row, stream};
 use crate::emit::stream::softmax::{Place, Softmax, fill};
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
 use crate::plan::attention::split::{Lying, Parts, SplitKv, lying};
+use crate::plan::text::summary::SPLIT_KV;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::Dim;
 use salient_vector::body::Elem;
@@ -96,9 +97,8 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
     }
     block.insert(0, let_min(&end, vec![keys.clone(), &begin + &part_keys]));
-    let work = flops(g, home.held.iter().copied().chain([query]), a, scores.iter().map(|s| s.depth));
-    let mut split = m.finish(block, target.node, home.id, work);
-    split.form = Some("keys in parts, read where they lie: few rows do not pay for packing them");
+    let mut split = m.finish(block, target.node, home.id);
+    split.form = Some(SPLIT_KV);
     split
 }
 
@@ -283,6 +283,5 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let place = Place { row: &row, first: &here, key: &zero, count: &zero };
     block.extend(store_row(&mut m, target, a, &env, place, &softmax, (context, &wide)));
     let block = vec![for_loop(&row, n(0), rows, n(1), block)];
-    let work = &product(&target.buffer.shape) * &(&home.count * &n(2));
-    m.finish(block, target.node, target.id, work)
+    m.finish(block, target.node, target.id)
 }

@@ -9,7 +9,7 @@
 use crate::dims::{ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
-use crate::emit::stream::phase::{Making, RowTile, flops, store_row, stream};
+use crate::emit::stream::phase::{Making, RowTile, store_row, stream};
 use crate::emit::stream::softmax::Place;
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
@@ -95,7 +95,5 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     let place = Place { row: &row, first, key: &zero, count: &zero };
     let finish = store_row(&mut m, target, a, &env, place, &streamed.softmax, context);
     stmts.push(for_loop(&row, first.clone(), last.clone(), one.clone(), finish));
-    let outer = target.buffer.axes.iter().copied().filter(|x| a.width != Some(*x));
-    let flops = flops(g, outer, a, scores.iter().map(|s| s.depth));
-    m.finish(stmts, target.node, target.id, flops)
+    m.finish(stmts, target.node, target.id)
 }

@@ -95,6 +95,8 @@ pub(crate) fn lying(
 #[derive(Clone, Debug)]
 pub(crate) struct SplitKv {
     pub(crate) attention: Attention,
+    /// The products of queries and keys inside the scores.
+    pub(crate) products: Vec<NodeId>,
     /// Heads of queries that share heads of keys and values.
     pub(crate) group: Option<Group>,
     /// The state of each row after each part of the keys.
@@ -111,7 +113,8 @@ impl SplitKv {
     ) -> SplitKv {
         let parts = Parts { id: buffer(self.parts.id), ..self.parts.clone() };
         let (attention, key_loop) = (self.attention.moved(node), self.key_loop.moved(node));
-        SplitKv { attention, group: self.group.clone(), parts, key_loop }
+        let products = self.products.iter().map(|id| node(*id)).collect();
+        SplitKv { attention, products, group: self.group.clone(), parts, key_loop }
     }
 }
 
@@ -170,12 +173,13 @@ pub(crate) fn split(
     let mut shape = g.shape(&held);
     shape.extend([rows.clone(), count.clone(), size.clone()]);
     let parts = Parts { id, held: held.clone(), query, rows, count, size };
-    let products = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
+    let made = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
     let tile_rows = group.as_ref().map_or(query, |group| group.axis);
-    let key_loop = key_loop(layouts, a, Some(tile_rows), &held, &products);
+    let key_loop = key_loop(layouts, a, Some(tile_rows), &held, &made);
     // Both were found to be rows in memory, heads that share them taken together.
     let key_loop = KeyLoop { values: ValueForm::InPlace, ..key_loop };
-    Some((SplitKv { attention: a.clone(), group, parts, key_loop }, shape))
+    let products = found.iter().map(|s| s.node).collect();
+    Some((SplitKv { attention: a.clone(), products, group, parts, key_loop }, shape))
 }
 
 /// The parts in memory: for each position of the held axes and each row, part by part.
