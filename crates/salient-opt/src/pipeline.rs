@@ -33,13 +33,11 @@ pub fn optimise_with<'a>(rows: impl Iterator<Item = &'a Row>, graph: &Graph, opt
     Pipeline { rules: &rules, options, traced: false }.run(graph).optimised
 }
 
-/// The graph as it is after a pass, on the way that [`optimise`] goes. Where the model is a chain of equal blocks, each block
-/// is as it is after the pass, and so is what surrounds them; `None` where these do not fit together between passes.
-pub fn graph_after(pass: &Pass, graph: &Graph, options: &Options) -> Option<Graph> {
-    let rules = saturate::all_rules(options.fp);
-    let mut trace = Pipeline { rules, options, traced: true }.run(graph).trace;
-    let at = PASSES.iter().position(|known| known.name == pass.name).expect("a pass of the table");
-    trace.swap_remove(at)
+/// The graph as it is after each pass, on the way that [`optimise`] goes. Where the model is a chain of equal blocks, each
+/// block is as it is after the pass, and so is what surrounds them; `None` where these do not fit together between passes.
+pub fn trace(graph: &Graph, options: &Options) -> Vec<(&'static Pass, Option<Graph>)> {
+    let pipeline = Pipeline { rules: saturate::all_rules(options.fp), options, traced: true };
+    PASSES.iter().zip(pipeline.run(graph).trace).collect()
 }
 
 /// How graphs are optimised.
