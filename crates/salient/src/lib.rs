@@ -34,7 +34,8 @@ pub use fault::Fault;
 pub use model::Model;
 pub use options::Options;
 pub use pipeline::{
-    compilations, format_source, fuse, lower, models, optimise, print_stage, schedule, schedule_blocks,
+    compilations, format_source, fuse, lower, models, optimise, print_after, print_stage, schedule,
+    schedule_blocks,
 };
 pub use results::Results;
 pub use salient_front::diag::{listed, nearest};
@@ -52,7 +53,7 @@ pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
-pub use salient_opt::Fp;
+pub use salient_opt::{Fp, PASSES, Pass};
 pub use salient_tile::{Knob, TILING, Tiling};
 pub use session::{KernelInfo, Session};
 pub use sources::{read_source, read_sources};
