@@ -97,6 +97,7 @@ impl Pipeline<'_> {
         }
         let together = |inner: &Graph, outer: &Graph| join::join(graph, chain, &parts, inner, outer);
         let joined = together(&inner.optimised.graph, &outer.optimised.graph)?;
+        check("that joins blocks", graph, &joined.graph);
         let whole = |inner: &Vec<Graph>, outer: &Vec<Graph>| match (inner.as_slice(), outer.as_slice()) {
             ([inner], [outer]) => Some(vec![together(inner, outer)?.graph]),
             _ => None,
@@ -169,22 +170,22 @@ impl State {
                 rewritten.graph
             }
         };
-        check(pass, &self.graph, &after);
+        check(pass.name, &self.graph, &after);
         self.graph = after;
     }
 }
 
 /// What must be true of the graph after a pass; looked at in debug builds.
-fn check(pass: &Pass, before: &Graph, after: &Graph) {
+fn check(pass: &str, before: &Graph, after: &Graph) {
     if cfg!(debug_assertions) {
         let faults = verify::verify(after);
-        assert!(faults.is_empty(), "after the pass {}: {}", pass.name, faults.join("\n"));
+        assert!(faults.is_empty(), "after the pass {pass}: {}", faults.join("\n"));
         let ports = |g: &Graph| {
             let (ports, outputs) = (g.inputs().iter().chain(g.params()), g.outputs().iter());
             let ports = ports.map(|port| (port.name.to_string(), port.axes.len()));
             ports.chain(outputs.map(|out| (out.name.to_string(), out.axes.len()))).collect::<Vec<_>>()
         };
-        assert_eq!(ports(before), ports(after), "after the pass {}", pass.name);
+        assert_eq!(ports(before), ports(after), "after the pass {pass}");
     }
 }
 

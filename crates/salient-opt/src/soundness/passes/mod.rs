@@ -23,7 +23,7 @@ use salient_ir::{Bindings, Graph, Op, Output, text};
 use std::cell::LazyCell;
 
 /// Random graphs on which each pass is tried.
-const GRAPHS: u64 = 600;
+const GRAPHS: u64 = 400;
 
 /// A pass that is tried, or a wrong version of one.
 struct Trial<'a> {
