@@ -85,8 +85,8 @@ fn with_rule(name: &str) {
 }
 
 #[test]
-fn the_e_graph_with_a_softmax_that_is_not_normalised_is_caught() {
-    with_rule("a softmax without its normalisation");
+fn the_e_graph_with_scores_that_lose_what_is_added_is_caught() {
+    with_rule("shifts by what depends on the key");
 }
 
 #[test]
