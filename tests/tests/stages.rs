@@ -1,9 +1,12 @@
 //! What becomes of each example: its graph, its fused graph and its kernels, to be read in review.
 
-use salient::{Isa, IsaChoice, Options, Stage, Timings, models, print_stage};
+use salient::{
+    Isa, IsaChoice, Options, PASSES, Sources, Stage, Timings, lower, models, print_after, print_stage,
+};
 use salient_tests::examples::{is_published, settings};
 use salient_tests::files::{files_under, sources};
 use salient_tests::{snapshot, sweep};
+use std::fmt::Write;
 
 /// Examples of which the loops are shown, one for each kind of kernel: element by element, rows with what is held of them, a
 /// running sum, a softmax of rows, a table, a product, products of the same rows, and attentions in tiles, split over keys,
@@ -99,4 +102,59 @@ fn plans_are_short() {
     lengths.sort();
     let (median, most) = (&lengths[lengths.len() / 2], &lengths[lengths.len() - 1]);
     assert!(median.0 <= 30 && most.0 <= 120, "median {median:?}, most {most:?}");
+}
+
+/// Heads one after the other, weights that no softmax makes, and a softmax of which the columns are summed: most passes have
+/// something to do.
+const HEADS: &str = "
+block head[E](x: f32[T, D]) -> f32[T, E] {
+    let q = linear[E, bias = false](x) as query
+    let k = linear[E, bias = false](x) as key
+    let v = linear[E, bias = false](x) as value
+    return relu(q @ k.T) @ v
+}
+
+model heads[H = 2, E = 4](x: f32[T, D], other: f32[T, E]) -> (y: f32[T, D], seen: f32[T]) {
+    let heads = concat(head[E](x) as heads.{h} for h in 0..H)
+    let weights = softmax(other @ other.T)
+    let seen[j: T] = sum[i](weights[i, j])
+    return linear[D, bias = false](heads) as out, seen
+}
+";
+
+#[test]
+fn a_small_attention_is_shown_after_each_pass() {
+    let mut sources = Sources::new();
+    sources.add("heads.attn", HEADS);
+    let options = Options::default();
+    let (mut shown, mut last) = (String::new(), String::new());
+    for pass in PASSES {
+        let text = print_after(&sources, pass, &options, &mut Timings::default()).expect("it compiles");
+        let now = if text == last { "as before\n" } else { &text };
+        write!(shown, "# {}: {}\n{now}\n", pass.name, pass.purpose).expect("a string takes it");
+        last = text;
+    }
+    snapshot::assert("passes", "heads", &shown);
+    snapshot::assert_all_referenced("passes", ["heads".to_owned()]);
+    let fused = print_stage(&sources, Stage::Fused, &options, &mut Timings::default());
+    assert_eq!(last, fused.expect("it compiles"));
+}
+
+/// Equal blocks are optimised as one; between any two passes what became of it and of the rest fits together.
+#[test]
+fn every_example_is_one_graph_after_each_pass() {
+    let all = examples();
+    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
+    sweep::each(&names, |name| {
+        let (_, model) = all.iter().find(|(n, _)| n == name).expect("a name of the list");
+        let sources = sources(&file_of(name))?;
+        let options = Options { model: Some(model.clone()), ..Options::default() };
+        let graph = lower(&sources, &options).map_err(|e| e.to_string())?.graph;
+        for (pass, graphs) in salient_opt::trace(&graph, &salient_opt::Options::default()) {
+            if graphs.len() != 1 {
+                return Err(format!("{} graphs after {}", graphs.len(), pass.name));
+            }
+        }
+        Ok(())
+    });
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use salient::{Array, Arrays};
+use salient::{Array, Arrays, PASSES};
 
 use common::{Ended, counting, file, npy, npz, scratch, told, told_bytes, words};
 
@@ -135,6 +135,21 @@ fn every_stage_prints() {
         let text = succeeds(&ended);
         assert!(text.contains(part) && text.ends_with('\n'), "{stage}: {text}");
     }
+}
+
+/// The passes are listed with what they are for; after the last the graph is the fused one.
+#[test]
+fn the_graph_after_each_pass_prints() {
+    let help = words("ir --help");
+    let mut last = String::new();
+    for pass in PASSES {
+        let listed = format!("  {}: {}\n", pass.name, pass.purpose);
+        assert!(succeeds(&help).contains(&listed), "{listed}");
+        let ended = words(&format!("ir {MODEL} --after {}", pass.name));
+        last = succeeds(&ended).to_owned();
+        assert!(last.starts_with("model causal_self_attention("), "{}: {last}", pass.name);
+    }
+    assert_eq!(last, succeeds(&words(&format!("ir {MODEL} --stage fused"))));
 }
 
 /// The graph's text is a program: it compiles to what it was printed from.

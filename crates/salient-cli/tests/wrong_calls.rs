@@ -214,6 +214,12 @@ fn flags_that_do_not_exist_or_do_not_parse() {
             format!("ir {MODEL} --stage cuda"),
             "possible values: source, graph, fused, plan, kernels, memory, clif, asm",
         ),
+        (
+            format!("ir {MODEL} --after cuda"),
+            "there is no such pass; there are\n  batch-heads: heads that are written",
+        ),
+        (format!("ir {MODEL} --after share --stage fused"), "cannot be used with '--stage <STAGE>'"),
+        (format!("ir {MODEL} --after share --engine oracle"), "the engine `oracle` runs no passes"),
         ("fmt".to_owned(), "<FILES>..."),
         ("walk".to_owned(), "walk"),
     ] {

@@ -10,7 +10,7 @@
 //! 4. Passes after the e-graph (`after/`) look at who reads what, which terms cannot tell.
 //! 5. The result comes with a report (`report/`): which rules led to each fused operator, and what was not proved.
 //!
-//! [`optimise`] goes this way, [`graph_after`] up to a pass.
+//! [`optimise`] goes this way, and [`trace`] shows the graph after each pass.
 
 mod after;
 mod before;
@@ -31,7 +31,7 @@ pub use egraph::saturate::Stop;
 pub use facts::Property;
 pub use options::{Fp, Options};
 pub use passes::{PASSES, Pass};
-pub use pipeline::{Optimised, graph_after, optimise, optimise_with};
+pub use pipeline::{Optimised, optimise, optimise_with, trace};
 pub use report::certificate::{Certificate, Miss};
 pub use report::named::{Form, Named};
 pub use report::{Repeated, Report};

@@ -15,7 +15,7 @@ pub enum Fp {
 pub struct Options {
     /// Freedom with floats.
     pub fp: Fp,
-    /// E-nodes above which no further rule is applied. A small graph has a smaller limit: see [`Report::stop`].
+    /// E-nodes above which no further rule is applied. A small graph has a smaller limit: see [`Report::stop`](crate::Report::stop).
     pub node_limit: usize,
     /// Rounds of saturation.
     pub iteration_limit: usize,

@@ -33,13 +33,12 @@ pub fn optimise_with<'a>(rows: impl Iterator<Item = &'a Row>, graph: &Graph, opt
     Pipeline { rules: &rules, options, traced: false }.run(graph).optimised
 }
 
-/// The graph as it is after a pass, on the way that [`optimise`] goes. Where the model is a chain of equal blocks, each block
-/// is as it is after the pass, and so is what surrounds them; `None` where these do not fit together between passes.
-pub fn graph_after(pass: &Pass, graph: &Graph, options: &Options) -> Option<Graph> {
-    let rules = saturate::all_rules(options.fp);
-    let mut trace = Pipeline { rules, options, traced: true }.run(graph).trace;
-    let at = PASSES.iter().position(|known| known.name == pass.name).expect("a pass of the table");
-    trace.swap_remove(at)
+/// The graph as it is after each pass, on the way that [`optimise`] goes. Where the model is a chain of equal blocks, each
+/// block is as it is after the pass, and so is what surrounds them; if these do not fit together between passes, they are two
+/// graphs.
+pub fn trace(graph: &Graph, options: &Options) -> Vec<(&'static Pass, Vec<Graph>)> {
+    let pipeline = Pipeline { rules: saturate::all_rules(options.fp), options, traced: true };
+    PASSES.iter().zip(pipeline.run(graph).trace).collect()
 }
 
 /// How graphs are optimised.
@@ -55,8 +54,8 @@ struct Outcome {
     optimised: Optimised,
     /// Of each output whether it is finite.
     finite: Vec<bool>,
-    /// The graph after each pass of the table, if that was asked for.
-    trace: Vec<Option<Graph>>,
+    /// The graph after each pass of the table, if that was asked for; more than one if parts do not fit together.
+    trace: Vec<Vec<Graph>>,
 }
 
 impl Pipeline<'_> {
@@ -98,9 +97,15 @@ impl Pipeline<'_> {
         }
         let together = |inner: &Graph, outer: &Graph| join::join(graph, chain, &parts, inner, outer);
         let joined = together(&inner.optimised.graph, &outer.optimised.graph)?;
+        check("that joins blocks", graph, &joined.graph);
+        let whole = |inner: &Vec<Graph>, outer: &Vec<Graph>| match (inner.as_slice(), outer.as_slice()) {
+            ([inner], [outer]) => Some(vec![together(inner, outer)?.graph]),
+            _ => None,
+        };
         let traces = inner.trace.iter().zip(&outer.trace);
-        let trace =
-            traces.map(|(inner, outer)| Some(together(inner.as_ref()?, outer.as_ref()?)?.graph)).collect();
+        let trace = traces
+            .map(|(inner, outer)| whole(inner, outer).unwrap_or_else(|| [inner.as_slice(), outer].concat()));
+        let trace = trace.collect();
         let repeated = Repeated { path: chain.path.clone(), times: chain.len() };
         let report = Report::of_parts(&inner.optimised.report, &outer.optimised.report, &joined, repeated);
         let mut chains = joined.chains_around(&outer.optimised.chains);
@@ -137,7 +142,7 @@ struct State {
     /// What the e-graph knows, once it has been there.
     searched: Option<Searched>,
     /// The graph after each pass so far, if that was asked for.
-    trace: Vec<Option<Graph>>,
+    trace: Vec<Vec<Graph>>,
 }
 
 impl State {
@@ -147,7 +152,7 @@ impl State {
             if pass.strict || cx.options.fp == Fp::Default {
                 self.run(pass, cx, border, reads);
             }
-            self.trace.extend(cx.traced.then(|| Some(self.graph.clone())));
+            self.trace.extend(cx.traced.then(|| vec![self.graph.clone()]));
         }
     }
 
@@ -165,22 +170,22 @@ impl State {
                 rewritten.graph
             }
         };
-        check(pass, &self.graph, &after);
+        check(pass.name, &self.graph, &after);
         self.graph = after;
     }
 }
 
 /// What must be true of the graph after a pass; looked at in debug builds.
-fn check(pass: &Pass, before: &Graph, after: &Graph) {
+fn check(pass: &str, before: &Graph, after: &Graph) {
     if cfg!(debug_assertions) {
         let faults = verify::verify(after);
-        assert!(faults.is_empty(), "after the pass {}: {}", pass.name, faults.join("\n"));
+        assert!(faults.is_empty(), "after the pass {pass}: {}", faults.join("\n"));
         let ports = |g: &Graph| {
             let (ports, outputs) = (g.inputs().iter().chain(g.params()), g.outputs().iter());
             let ports = ports.map(|port| (port.name.to_string(), port.axes.len()));
             ports.chain(outputs.map(|out| (out.name.to_string(), out.axes.len()))).collect::<Vec<_>>()
         };
-        assert_eq!(ports(before), ports(after), "after the pass {}", pass.name);
+        assert_eq!(ports(before), ports(after), "after the pass {pass}");
     }
 }
 

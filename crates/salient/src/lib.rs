@@ -14,7 +14,8 @@ pub mod verify;
 pub use compile::explain::{explain, require_fused};
 pub use compile::options::Options;
 pub use compile::pipeline::{
-    compilations, format_source, fuse, lower, models, optimise, print_stage, schedule, schedule_blocks,
+    compilations, format_source, fuse, lower, models, optimise, print_after, print_stage, schedule,
+    schedule_blocks,
 };
 pub use compile::sources::{read_source, read_sources};
 pub use compile::stage::{Engine, Stage};
@@ -38,7 +39,7 @@ pub use salient_ir::{Bindings, DType, Graph, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
-pub use salient_opt::Fp;
+pub use salient_opt::{Fp, PASSES, Pass};
 pub use salient_tile::{Knob, TILING, Tiling};
 pub use session::model::Model;
 pub use session::results::Results;

@@ -74,14 +74,28 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
     found
 }
 
-/// The sum `id` taken apart, if its weights are made of scores.
-fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Weighted> {
+/// A sum over keys of a product, with the factors that are made of scores by themselves.
+struct Summed {
+    key: AxisId,
+    /// Where it does not hold the product is zero.
+    mask: Option<NodeId>,
+    /// Factors made of scores.
+    weights: Factors,
+    /// The other factors.
+    rest: Factors,
+    scores: BTreeSet<NodeId>,
+    /// Whether the weights are divided by their sum.
+    averaged: bool,
+}
+
+/// The sum `id` of a product, if it is one.
+fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
     let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
     let zero = Op::Const(Const::f32(0.0));
-    let summed = g.args(id)[0];
-    let args = g.args(summed);
-    let chosen = *g.op(summed) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
-    let (mask, product) = if chosen { (Some(args[0]), args[1]) } else { (None, summed) };
+    let inside = g.args(id)[0];
+    let args = g.args(inside);
+    let chosen = *g.op(inside) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
+    let (mask, product) = if chosen { (Some(args[0]), args[1]) } else { (None, inside) };
     if g.node(product).dtype != DType::F32 || !matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) {
         return None;
     }
@@ -106,6 +120,12 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
         (weights.above, rest.above) = rest.above.into_iter().partition(&mut is_score);
         (weights.below, rest.below) = rest.below.into_iter().partition(&mut is_score);
     }
+    Some(Summed { key, mask, weights, rest, scores, averaged })
+}
+
+/// The sum `id` taken apart, if its weights are made of scores.
+fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Weighted> {
+    let Summed { key, mask, mut weights, rest, scores, averaged } = summed(g, data, id)?;
     let weighed = axes(g, &weights, mask);
     let (made, divided) = (weights.above.clone(), !weights.below.is_empty());
     // What has an axis of its own is a value; without any, whatever else depends on the key.
@@ -133,21 +153,29 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
         mask.is_some() || divided || made.len() > 1 || others.above.iter().chain(&others.below).any(meets);
     let scores: Vec<NodeId> = scores.into_iter().collect();
     let is_product = !bends && made == scores;
-    let cheaper = || {
-        let points = |axes: &AxisSet| axes.iter().fold(1u64, |n, a| n.saturating_mul(extents[a.index()]));
-        let depth = depth(g, scores[0]).map_or(1, |axis| extents[axis.index()]);
-        let wide = points(&of_values.iter().filter(|a| !weighed.contains(*a)).collect());
-        let (rows, keys) = (points(&queries), extents[key.index()]);
-        let by_scores = rows.saturating_mul(keys).saturating_mul(depth.saturating_add(wide));
-        depth.saturating_mul(wide).saturating_mul(rows.saturating_add(keys)) < by_scores
-    };
+    let features = of_values.iter().filter(|a| !weighed.contains(*a)).collect();
     let form = match (averaged, is_product) {
         (false, true) => return None,
         (false, false) => Form::Pass(FusedOp::WeightedSum),
-        (true, true) if cheaper() => Form::Products,
+        (true, true) if is_cheaper(extents, key, depth(g, scores[0]), &queries, &features) => Form::Products,
         (true, _) => Form::Pass(FusedOp::WeightedMean),
     };
     Some(Weighted { key, mask, weights, values, scores, form })
+}
+
+/// Whether `q (k v)` is cheaper than `(q k) v`, by the axes of the keys, of what scores sum over, of queries and of values.
+fn is_cheaper(
+    extents: &[u64],
+    key: AxisId,
+    depth: Option<AxisId>,
+    queries: &AxisSet,
+    features: &AxisSet,
+) -> bool {
+    let points = |axes: &AxisSet| axes.iter().fold(1u64, |n, a| n.saturating_mul(extents[a.index()]));
+    let depth = depth.map_or(1, |axis| extents[axis.index()]);
+    let (wide, rows, keys) = (points(features), points(queries), extents[key.index()]);
+    let by_scores = rows.saturating_mul(keys).saturating_mul(depth.saturating_add(wide));
+    depth.saturating_mul(wide).saturating_mul(rows.saturating_add(keys)) < by_scores
 }
 
 /// The factors for which `first` says yes, and the others.

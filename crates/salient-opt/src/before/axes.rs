@@ -7,11 +7,13 @@
 //! expressions, into which they are composed.
 
 mod groups;
+mod ports;
 
 use crate::graph::border::Tie;
 use crate::graph::index::{self, Bounds};
 use groups::Groups;
-use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, Graph, Init, NodeId, Op, Port, ReduceOp, demand};
+use ports::{Plan, Read};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Graph, Init, NodeId, Op, ReduceOp, demand};
 use std::collections::HashMap;
 
 /// Operators of an index or a mask into which indices are substituted, at most.
@@ -35,18 +37,6 @@ pub(crate) fn canonicalise(g: &Graph, tied: &[Tie]) -> Graph {
     renamer.run();
     renamer.b.finish()
 }
-
-/// What the first run finds for the second.
-#[derive(Default)]
-struct Plan {
-    /// Canonical axes in the order in which they are created: (name, extent).
-    axes: Vec<(String, Dim)>,
-    /// Name and rank of the axes over which each port is declared; inputs, then parameters.
-    ports: Vec<Option<Vec<(String, usize)>>>,
-}
-
-/// How a port was read: an axis and its rank for each position.
-type Read = Vec<(AxisId, usize)>;
 
 struct Renamer<'a> {
     g: &'a Graph,
@@ -136,38 +126,6 @@ impl<'a> Renamer<'a> {
         }
     }
 
-    /// The axes over which a port is declared; `id` is its node in the old graph, if it is used at all.
-    fn port_axes(
-        &mut self,
-        port: &Port,
-        id: Option<NodeId>,
-        planned: Option<&Option<Vec<(String, usize)>>>,
-    ) -> Vec<AxisId> {
-        let mut out = Vec::new();
-        let mut used = AxisSet::new();
-        for (n, axis) in port.axes.iter().enumerate() {
-            let group = match id {
-                Some(id) => self.groups.of(self.g, id, *axis),
-                None => self.groups.by_extent[self.g.extent(*axis)],
-            };
-            let new = match planned {
-                Some(Some(read)) => {
-                    let (name, rank) = &read[n];
-                    let new = self.b.axis_id(name, self.g.extent(*axis));
-                    self.ranks.insert(new, *rank);
-                    new
-                }
-                Some(None) | None => {
-                    let free = (0..).map(|rank| self.axis(group, *axis, rank)).find(|a| !used.contains(*a));
-                    free.expect("ranks do not end")
-                }
-            };
-            used.insert(new);
-            out.push(new);
-        }
-        out
-    }
-
     fn run(&mut self) {
         for out in self.g.outputs() {
             let mut used = AxisSet::new();
@@ -186,32 +144,6 @@ impl<'a> Renamer<'a> {
             let node = self.transform(out.node, &subst);
             self.b.output(&out.name, &axes, node).expect("the same axes as before, renamed");
         }
-    }
-
-    /// Axes in an order that no spelling can change: as the outputs list them, then the ports, then by name.
-    fn plan(&self) -> Plan {
-        let mut order: Vec<AxisId> = Vec::new();
-        let mut push = |axis: AxisId| {
-            if !order.contains(&axis) {
-                order.push(axis);
-            }
-        };
-        self.b.outputs().iter().flat_map(|o| &o.axes).for_each(|a| push(*a));
-        for read in self.reads.iter().flatten() {
-            read.iter().for_each(|(axis, _)| push(*axis));
-        }
-        let mut rest: Vec<_> = self.b.axes().collect();
-        rest.sort_by_key(|(_, a)| *a);
-        rest.into_iter().for_each(|(id, _)| push(id));
-        let axes = order.into_iter().map(|id| {
-            let axis = self.b.axis(id);
-            (axis.name.to_string(), axis.extent.clone())
-        });
-        let named = |read: &Read| {
-            read.iter().map(|(axis, rank)| (self.b.axis(*axis).name.to_string(), *rank)).collect()
-        };
-        let ports = self.reads.iter().map(|read| read.as_ref().map(named)).collect();
-        Plan { axes: axes.collect(), ports }
     }
 
     /// The node with its free axes replaced; `subst` lists exactly those, sorted.
@@ -379,35 +311,6 @@ impl<'a> Renamer<'a> {
         }
         out
     }
-
-    /// An input or a parameter at the given indices.
-    fn read(&mut self, port: usize, declared: &[AxisId], subst: &Subst) -> NodeId {
-        let new = self.ports[port];
-        let axes = self.b.port(new).expect("a port").axes.clone();
-        let with: Vec<(AxisId, NodeId)> =
-            axes.into_iter().zip(declared.iter().map(|a| lookup(subst, *a))).collect();
-        self.note_read(port, &with);
-        self.b.at_all(new, &with).expect("an index stays an integer")
-    }
-
-    /// Remembers the lowest way of reading a port by plain indices, all different: it names the port's axes.
-    fn note_read(&mut self, port: usize, with: &[(AxisId, NodeId)]) {
-        let mut read = Read::new();
-        let mut seen = AxisSet::new();
-        for (axis, index) in with {
-            let Op::Iota(to) = *self.b.op(*index) else { return };
-            if seen.contains(to) || self.b.extent(to) != self.b.extent(*axis) {
-                return;
-            }
-            seen.insert(to);
-            read.push((to, self.ranks[&to]));
-        }
-        let best = &mut self.reads[port];
-        let ranks = |read: &Read| read.iter().map(|(_, rank)| *rank).collect::<Vec<_>>();
-        if best.as_ref().is_none_or(|b| ranks(&read) < ranks(b)) {
-            *best = Some(read);
-        }
-    }
 }
 
 fn lookup(subst: &Subst, axis: AxisId) -> NodeId {
@@ -439,7 +342,7 @@ fn transparent(g: &Graph) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::{DType, MapOp};
+    use salient_ir::{DType, Dim, MapOp};
 
     /// Scores over the given index names; the order of the factors as asked for.
     fn scores(names: [&str; 3], swapped: bool) -> Graph {

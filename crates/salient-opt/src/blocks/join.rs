@@ -1,7 +1,7 @@
 //! The optimised parts of a graph as one graph again, with the block as often as the chain has it.
 
 use crate::blocks::repeat::Chain;
-use crate::blocks::split::{Parts, Source};
+use crate::blocks::split::{Parts, Source, members};
 use crate::graph::rewrite::{Rewritten, finish};
 use salient_ir::{AxisId, AxisSet, Builder, Graph, Init, Name, NodeId, Op};
 use std::collections::HashMap;
@@ -254,9 +254,7 @@ impl Joiner<'_> {
 
     /// Declares the outputs of the model.
     fn finish(mut self, last: NodeId, given: &[Vec<NodeId>]) -> Option<Joined> {
-        let member: HashMap<NodeId, (usize, usize)> = (self.chain.blocks.iter().enumerate())
-            .flat_map(|(n, nodes)| nodes.iter().enumerate().map(move |(at, id)| (*id, (n, at))))
-            .collect();
+        let member = members(self.chain);
         let mut own = self.around.outputs().iter();
         for out in self.g.outputs() {
             let Some((number, at)) = member.get(&out.node) else {

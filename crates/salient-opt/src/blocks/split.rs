@@ -47,11 +47,17 @@ pub(super) enum Source {
     Own(usize),
 }
 
+/// The block and the position in the pattern of each node of a chain.
+pub(super) fn members(chain: &Chain) -> HashMap<NodeId, (usize, usize)> {
+    let of = |(n, nodes): (usize, &Vec<NodeId>)| {
+        nodes.iter().enumerate().map(|(at, id)| (*id, (n, at))).collect::<Vec<_>>()
+    };
+    chain.blocks.iter().enumerate().flat_map(of).collect()
+}
+
 /// Takes a graph apart along a chain; `None` if an output does not allow it.
 pub(crate) fn split(g: &Graph, chain: &Chain) -> Option<Parts> {
-    let member: HashMap<NodeId, (usize, usize)> = (chain.blocks.iter().enumerate())
-        .flat_map(|(n, nodes)| nodes.iter().enumerate().map(move |(at, id)| (*id, (n, at))))
-        .collect();
+    let member = members(chain);
     let mut exported: BTreeSet<usize> = BTreeSet::new();
     for out in g.outputs() {
         if let Some((_, at)) = member.get(&out.node) {
@@ -78,47 +84,57 @@ pub(crate) fn split(g: &Graph, chain: &Chain) -> Option<Parts> {
         None => others.next().map(Part::Around),
     };
     let outputs: Vec<Part> = g.outputs().iter().map(part).collect::<Option<_>>()?;
-
-    let mut around = Builder::like(g);
-    let mut new: HashMap<NodeId, NodeId> = HashMap::new();
-    let last = around.inputs().len();
-    let given = *chain.blocks.last()?.last()?;
-    for id in g.ids().filter(|id| !member.contains_key(id) || *id == given) {
-        let node = if id == given {
-            let axes: Vec<AxisId> = g.node(id).axes.iter().collect();
-            around.input("value", &axes, g.node(id).dtype, None)
-        } else {
-            let args: Vec<NodeId> = g.args(id).iter().map(|a| new.get(a).copied()).collect::<Option<_>>()?;
-            around.add(g.op(id).clone(), &args).ok()?
-        };
-        around.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
-        new.insert(id, node);
-    }
-    for out in g.outputs().iter().filter(|o| !member.contains_key(&o.node)) {
-        around.output(&out.name, &out.axes, new[&out.node]).ok()?;
-    }
-    let first = around.outputs().len();
-    for (n, id) in std::iter::once(chain.first).chain(b.outside.iter().copied()).enumerate() {
-        let axes: Vec<AxisId> = g.node(id).axes.iter().collect();
-        around.output(&format!("value.{n}"), &axes, new[&id]).ok()?;
-    }
-    // States are declared again when all is put together: their outputs may be a block's.
-    around.states_of(&Builder::new(g.name()));
+    let around = around(g, chain, &member, &b.outside)?;
     let (inputs, params) = (b.inputs, b.params);
+    // The values that go in are its last outputs: what the first block reads, then those from outside.
+    let first = around.outputs().len() - 1 - b.outside.len();
     let shift = |s: Source| match s {
         Source::Outside(n) => Source::Outside(first + 1 + n),
         Source::Carry | Source::Shared(_) | Source::Own(_) => s,
     };
     Some(Parts {
         block: b.builder.finish(),
-        around: around.finish(),
         inputs: inputs.into_iter().map(shift).collect(),
         params: params.into_iter().map(shift).collect(),
         exports,
         outputs,
         first,
-        last,
+        last: around.inputs().len() - 1,
+        around,
     })
+}
+
+/// What surrounds a chain: one more input is what the last block gives, and what goes in are outputs behind its own.
+fn around(
+    g: &Graph,
+    chain: &Chain,
+    member: &HashMap<NodeId, (usize, usize)>,
+    outside: &[NodeId],
+) -> Option<Graph> {
+    let mut b = Builder::like(g);
+    let mut new: HashMap<NodeId, NodeId> = HashMap::new();
+    let given = *chain.blocks.last()?.last()?;
+    for id in g.ids().filter(|id| !member.contains_key(id) || *id == given) {
+        let node = if id == given {
+            let axes: Vec<AxisId> = g.node(id).axes.iter().collect();
+            b.input("value", &axes, g.node(id).dtype, None)
+        } else {
+            let args: Vec<NodeId> = g.args(id).iter().map(|a| new.get(a).copied()).collect::<Option<_>>()?;
+            b.add(g.op(id).clone(), &args).ok()?
+        };
+        b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
+        new.insert(id, node);
+    }
+    for out in g.outputs().iter().filter(|o| !member.contains_key(&o.node)) {
+        b.output(&out.name, &out.axes, new[&out.node]).ok()?;
+    }
+    for (n, id) in std::iter::once(&chain.first).chain(outside).enumerate() {
+        let axes: Vec<AxisId> = g.node(*id).axes.iter().collect();
+        b.output(&format!("value.{n}"), &axes, new[id]).ok()?;
+    }
+    // States are declared again when all is put together: their outputs may be a block's.
+    b.states_of(&Builder::new(g.name()));
+    Some(b.finish())
 }
 
 impl Parts {

@@ -15,6 +15,8 @@ mod elementwise;
 mod float;
 mod infer;
 pub(crate) mod integers;
+mod properties;
+mod reads;
 mod reductions;
 pub(crate) mod witness;
 
@@ -23,133 +25,12 @@ use crate::options::Fp;
 use affine::{Affine, Assumptions};
 use egg::{Analysis, DidMerge, EGraph, Id};
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, Graph, Name, Relation};
-use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashSet};
 use witness::{Position, Witnesses};
 
-/// A fact about every element of an f32 value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Property {
-    /// Neither NaN nor infinite.
-    Finite = 1,
-    /// Finite or -inf, as a score whose masked keys are -inf.
-    Score = 2,
-    /// At least zero; not NaN.
-    NonNegative = 4,
-    /// Above zero; not NaN.
-    Positive = 8,
-    /// Zero or one.
-    Unit = 16,
-    /// Nowhere -inf, even if -inf stands in an input. It may be NaN or +inf as far as this fact goes.
-    Unmasked = 32,
-    /// Nowhere NaN, even if NaN stands in an input that is no factor.
-    Number = 64,
-}
-
-/// A set of properties, closed under what follows from what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Properties(u8);
-
-impl Properties {
-    /// Those of the list, and what follows.
-    pub fn of(list: &[Property]) -> Properties {
-        list.iter().fold(Properties(0), |set, p| set.with(*p))
-    }
-
-    /// One more, and what follows from it.
-    pub fn with(self, property: Property) -> Properties {
-        let more = match property {
-            Property::Finite => Property::Finite as u8 | Property::Score as u8,
-            Property::Score => Property::Score as u8,
-            Property::Unmasked | Property::Number => property as u8,
-            Property::NonNegative => Property::NonNegative as u8 | Property::Unmasked as u8,
-            Property::Positive => {
-                Property::Positive as u8 | Property::NonNegative as u8 | Property::Unmasked as u8
-            }
-            Property::Unit => {
-                Property::Unit as u8
-                    | Property::Unmasked as u8
-                    | Property::NonNegative as u8
-                    | Property::Finite as u8
-                    | Property::Score as u8
-            }
-        };
-        Properties(self.0 | more)
-    }
-
-    fn with_if(self, known: bool, property: Property) -> Properties {
-        if known { self.with(property) } else { self }
-    }
-
-    /// Whether it is known.
-    pub fn has(self, property: Property) -> bool {
-        self.0 & property as u8 != 0
-    }
-
-    fn and(self, other: Properties) -> Properties {
-        Properties(self.0 & other.0)
-    }
-}
-
-/// Reads of which an index may leave its axis, inside of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenReads {
-    /// These: a digest of each read, sorted.
-    Some(SmallVec<[u64; 4]>),
-    /// More than are listed.
-    Many,
-}
-
-impl Default for OpenReads {
-    fn default() -> OpenReads {
-        OpenReads::Some(SmallVec::new())
-    }
-}
-
-impl OpenReads {
-    /// As many are listed.
-    const MOST: usize = 16;
-
-    /// One read, by its digest.
-    fn one(digest: u64) -> OpenReads {
-        OpenReads::Some(SmallVec::from_slice(&[digest]))
-    }
-
-    /// Those that stand in both.
-    #[must_use]
-    fn common(&self, other: &OpenReads) -> OpenReads {
-        match (self, other) {
-            (OpenReads::Some(a), OpenReads::Some(b)) => {
-                OpenReads::Some(a.iter().filter(|read| b.contains(read)).copied().collect())
-            }
-            (OpenReads::Many, _) | (_, OpenReads::Many) => OpenReads::default(),
-        }
-    }
-
-    /// Those of both.
-    #[must_use]
-    pub fn and(&self, other: &OpenReads) -> OpenReads {
-        let (OpenReads::Some(a), OpenReads::Some(b)) = (self, other) else { return OpenReads::Many };
-        if b.iter().all(|read| a.contains(read)) {
-            return self.clone();
-        }
-        let mut all = a.clone();
-        all.extend(b.iter().copied());
-        all.sort_unstable();
-        all.dedup();
-        if all.len() > OpenReads::MOST { OpenReads::Many } else { OpenReads::Some(all) }
-    }
-
-    /// Whether each is among the others.
-    pub fn is_within(&self, others: &OpenReads) -> bool {
-        match (self, others) {
-            (OpenReads::Some(a), OpenReads::Some(b)) => a.iter().all(|read| b.contains(read)),
-            (OpenReads::Some(a), OpenReads::Many) => a.is_empty(),
-            (OpenReads::Many, _) => false,
-        }
-    }
-}
+pub(crate) use properties::Properties;
+pub use properties::Property;
+pub(crate) use reads::OpenReads;
 
 /// What is known of a class.
 #[derive(Clone, Debug)]
@@ -425,7 +306,7 @@ impl Analysis<Term> for Known {
         let axes = a.axes.intersection(&b.axes);
         note(axes != a.axes, axes != b.axes);
         a.axes = axes;
-        let properties = Properties(a.properties.0 | b.properties.0);
+        let properties = a.properties.or(b.properties);
         note(properties != a.properties, properties != b.properties);
         a.properties = properties;
         for (ours, theirs) in [

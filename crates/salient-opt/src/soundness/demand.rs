@@ -1,7 +1,11 @@
 //! Which positions of its operands each side of a rule reads. Where the two differ, one side may refuse a call, for an index
 //! outside its axis inside of the operand, that the other accepts: the rule has to say why no call is.
 
-use super::*;
+use crate::lang::{Tag, Term, variable};
+use crate::rules::{Guard, Row, Rule, rows};
+use egg::{ENodeOrVar, Id, PatternAst, Var};
+use salient_ir::{Const, MapOp};
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 
 /// Truth values of conditions, by their text, that all hold.

@@ -1,6 +1,6 @@
 //! What the analysis says must be true: facts of values on hostile data, witnesses of masks at every position.
 
-use super::{Form, OPEN, both_sides, dims, hostile, instantiate, trials};
+use super::trials::{Form, OPEN, both_sides, dims, hostile, instantiate, trials};
 use crate::egraph::normalise::insert;
 use crate::facts::{Classes, Known, Property};
 use crate::options::Fp;
@@ -50,7 +50,7 @@ fn facts_are_true_of_values() {
     for row in rows() {
         for trial in trials(row) {
             // The exponential of a stand-in for -inf underflows, which facts may ignore.
-            if trial.iter().any(|(_, _, form, _)| *form == Form::Literal(-2e4)) {
+            if trial.iter().any(|variable| variable.form == Form::Literal(-2e4)) {
                 continue;
             }
             let Some(mut instance) = instantiate(&trial) else { continue };

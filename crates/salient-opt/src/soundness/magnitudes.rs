@@ -2,7 +2,7 @@
 //! the other, and far from zero.
 
 use super::single::Single;
-use super::{Form, Trial, dims, hostile};
+use super::trials::{Form, Trial, dims, hostile};
 use crate::rules::{Guard, Holds, Row, declared};
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, Oracle};
@@ -15,7 +15,7 @@ pub(super) fn is_ordinary(row: &Row, trial: &Trial) -> bool {
     let declares = |name: &str, own: &[&str]| {
         row.vars.iter().any(|(known, text)| *known == name && declared(text).1 == own)
     };
-    trial.iter().all(|(name, _, form, own)| has_magnitudes(*form) && declares(name, own))
+    trial.iter().all(|variable| has_magnitudes(variable.form) && declares(variable.name, &variable.axes))
 }
 
 fn has_magnitudes(form: Form) -> bool {

@@ -13,7 +13,7 @@ use salient_ir::quantised::Coding;
 use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
-use salient_opt::{Fp, Named, Optimised};
+use salient_opt::{Fp, Named, Optimised, Pass};
 use salient_tile::plan::text::summary::Summary;
 use salient_tile::verify::unfused::{self, Unfused};
 use salient_tile::{Program, plan};
@@ -164,6 +164,24 @@ pub fn print_stage(
         Stage::Asm => code(&graph, options, timings)?.0.asm(),
     };
     Ok(format!("{}\n", printed.trim_end()))
+}
+
+/// The graph of a model after a pass of the optimiser as text, ending in a line break.
+///
+/// # Errors
+/// As [`lower`].
+pub fn print_after(
+    sources: &Sources,
+    pass: &Pass,
+    options: &Options,
+    timings: &mut Timings,
+) -> Result<String, Error> {
+    let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
+    let options = salient_opt::Options { fp: options.fp, ..Default::default() };
+    let steps = timings.time(Step::Optimise, || salient_opt::trace(&graph, &options));
+    let after = steps.into_iter().find(|(known, _)| known.name == pass.name);
+    let (_, graphs) = after.expect("a pass of the table");
+    Ok(graphs.iter().map(|graph| format!("{}\n", text::print(graph).trim_end())).collect())
 }
 
 /// Graph to kernels, and the integers that must fit what they have for them, if any may not.

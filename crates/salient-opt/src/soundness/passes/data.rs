@@ -1,7 +1,7 @@
 //! Data for random graphs: ordinary numbers, and what is hostile.
 
 use salient_ir::array::Array;
-use salient_ir::{Bindings, DType, Graph, Port};
+use salient_ir::{Bindings, DType, Graph, MapOp, Op, Port};
 use std::collections::BTreeMap;
 
 /// A kind of data.
@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Ordinary,
     /// The same, many of them zeros of either sign; masks that keep nothing of a row.
     Zeros,
-    /// Factors of magnitudes from 1e-9 to 1e9, one for each tensor.
+    /// Factors of very different magnitudes, one for each tensor.
     Magnitudes,
     /// What is added to scores holds -inf, whole rows of it too.
     Masked,
@@ -40,23 +40,45 @@ pub(super) struct Arrays {
     pub(super) params: BTreeMap<String, Array>,
 }
 
+/// The powers of ten that tensors are multiplied by. An exponential makes a factor of what rounding is at the scale of a score, and
+/// large negative literals stand for -inf beside scores of some thousands.
+fn reach(g: &Graph) -> i32 {
+    let stands_in = |op: &Op| matches!(op, Op::Const(c) if c.value() <= -1e4 && c.value().is_finite());
+    let exponential = |op: &Op| matches!(op, Op::Map(MapOp::Exp) | Op::Fused(..));
+    let has = |is: &dyn Fn(&Op) -> bool| g.ids().any(|id| is(g.op(id)));
+    match (has(&stands_in), has(&exponential)) {
+        (true, _) => 0,
+        (false, true) => 2,
+        (false, false) => 9,
+    }
+}
+
 /// Data of a kind for every port of a graph.
 pub(super) fn arrays(g: &Graph, sizes: &Bindings, kind: Kind, seed: u64) -> Arrays {
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x5a1e);
-    let mut fill = |port: &Port| (port.name.to_string(), array(g, port, sizes, kind, &mut rng));
+    let reach = if kind == Kind::Magnitudes { reach(g) } else { 0 };
+    let mut fill = |port: &Port| {
+        let scale = 10f64.powi(rng.i32(-reach..=reach));
+        (port.name.to_string(), array(g, port, sizes, (kind, scale), &mut rng))
+    };
     Arrays {
         inputs: g.inputs().iter().map(&mut fill).collect(),
         params: g.params().iter().map(&mut fill).collect(),
     }
 }
 
-fn array(g: &Graph, port: &Port, sizes: &Bindings, kind: Kind, rng: &mut fastrand::Rng) -> Array {
+fn array(
+    g: &Graph,
+    port: &Port,
+    sizes: &Bindings,
+    (kind, scale): (Kind, f64),
+    rng: &mut fastrand::Rng,
+) -> Array {
     let extent = |axis| g.extent(axis).eval(sizes).expect("every dimension has a size") as usize;
     let shape: Vec<usize> = port.axes.iter().map(|a| extent(*a)).collect();
     let count = shape.iter().product();
     let row = shape.last().copied().unwrap_or(1).max(1);
     let empty_row = rng.usize(0..count / row + 1);
-    let scale = if kind == Kind::Magnitudes { 10f64.powi(rng.i32(-9..10)) } else { 1.0 };
     let mut value = |n: usize| match port.dtype {
         DType::Bool => f64::from(u8::from(rng.bool() && !(kind != Kind::Ordinary && n / row == empty_row))),
         DType::I32 | DType::I64 if kind == Kind::Outside && rng.u8(0..4) == 0 => 7.0,

@@ -69,7 +69,7 @@ impl Draw {
         let context = self.context(&weights);
         let result = self.result(context);
         self.m.output("result", &result.axes(), &result);
-        if self.one_of(5) == 0 {
+        if self.one_of(8) == 0 {
             self.m.output("weights", &weights.axes(), &weights);
         }
         self.m.finish()
@@ -159,7 +159,7 @@ impl Draw {
             3 => &(&s * &m.num(0.25)).map(MapOp::Tanh) * &m.num(4.0),
             _ => s,
         };
-        match self.one_of(4) {
+        match self.one_of(3) {
             0 => &s + &m.input("bias", &[self.i, self.j]),
             _ => s,
         }
@@ -216,17 +216,17 @@ impl Draw {
     fn context(&mut self, w: &V) -> V {
         let (m, i, j) = (self.m.clone(), self.i, self.j);
         match self.one_of(12) {
-            0 | 1 => w.sum(i),
-            2 => (w * w).sum(j),
-            3 => {
+            0..3 => w.sum(i),
+            3 => (w * w).sum(j),
+            4 => {
                 let u = m.input("u", &[i, j, self.f]);
                 (w * &u).sum(j)
             }
-            4 => {
+            5 => {
                 let (gain, v) = (m.input("gain", &[j]), self.values());
                 (&(w * &gain) * &v).sum(j)
             }
-            5 | 6 if self.heads == Heads::Own => {
+            6 | 7 if self.heads == Heads::Own => {
                 // The heads of the values are one axis with their features.
                 let c = self.all_heads();
                 let head = &m.map(MapOp::IntDiv, &[&m.iota(c), &m.extent(&Dim::symbol("E"))]);
@@ -264,7 +264,7 @@ impl Draw {
                 let read = context.at_index(self.r, &part(MapOp::Mod));
                 read.at_index(self.h, &part(MapOp::IntDiv))
             }
-            0 if heads.len() > 1 => {
+            0 | 1 if heads.len() > 1 => {
                 let mut axes = heads.clone();
                 axes.push(self.d);
                 let product = &context * &m.param("o", &axes);

@@ -19,11 +19,11 @@ use crate::rules::Holds;
 use data::{Arrays, Kind, SIZES, arrays};
 use graphs::random_graph;
 use salient_ir::eval::{Data, Oracle};
-use salient_ir::{Bindings, Graph, Output, text};
+use salient_ir::{Bindings, Graph, Op, Output, text};
 use std::cell::LazyCell;
 
 /// Random graphs on which each pass is tried.
-const GRAPHS: u64 = 240;
+const GRAPHS: u64 = 400;
 
 /// A pass that is tried, or a wrong version of one.
 struct Trial<'a> {
@@ -105,6 +105,8 @@ impl Trial<'_> {
             (Ok(was), Ok(is)) => (was, is),
             (Err(_), Err(_)) => return Ok(()),
             (Ok(_), Err(refusal)) => return Err(format!("refused: {refusal}")),
+            // Compiled code checks the reads of such values, masked or not.
+            (Err(_), Ok(_)) if leaves_values_out(after) => return Ok(()),
             (Err(refusal), Ok(_)) => return Err(format!("no longer refused: {refusal}")),
         };
         // What cancels loses digits at the scale of what it is made of.
@@ -126,6 +128,12 @@ impl Trial<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a graph has fused operators of which the oracle does not look at values that are masked.
+fn leaves_values_out(g: &Graph) -> bool {
+    let sums_values = |op: &Op| matches!(op, Op::Fused(op, _) if op.info().reduces && op.info().arity > 1);
+    g.ids().any(|id| sums_values(g.op(id)))
 }
 
 /// The values of every output.
@@ -150,7 +158,7 @@ fn keeps_values(name: &str) {
             let trial = Trial { pass, fp, run: &|g| alone(pass, g, &options) };
             let changed = trial.outcome().unwrap_or_else(|fault| panic!("{fault}"));
             println!("{name} {fp:?}: {changed}");
-            assert!(changed >= 10, "{name}: {changed} of the graphs are changed");
+            assert!(changed >= 20, "{name}: {changed} of the graphs are changed");
         }
     }
 }
