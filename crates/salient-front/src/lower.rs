@@ -111,7 +111,7 @@ struct Frame<'a> {
     /// The path under which parameters are declared here.
     path: Vec<String>,
     /// Axes of the caller that arguments carry along.
-    riding: AxisSet,
+    carried: AxisSet,
     /// Where it was called.
     call: Option<Span>,
     results: Option<Vec<(Value<'a>, Span)>>,

@@ -2,7 +2,7 @@
 //!
 //! `sum[j](…)` binds `j` in its argument. Without brackets the last axis is meant.
 
-use super::call::{Given, match_parameters};
+use super::call::{ArgValue, match_parameters, one_or_many};
 use super::uses::Wanted;
 use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// The axes that a call names, after its arguments are evaluated.
 struct Along<'a> {
-    given: Vec<Given<'a>>,
+    given: Vec<ArgValue<'a>>,
     bound: Vec<Bound>,
 }
 
@@ -64,26 +64,29 @@ impl<'a> Lowerer<'a, '_> {
         if bound.axis.is_some() {
             return Ok(None);
         }
+        Err(self.no_axis_called(bound, t, place))
+    }
+
+    fn last_slot(&mut self, t: &mut Tensor, name: &str, place: Span) -> Eval<Slot> {
+        t.pos.pop().ok_or_else(|| self.no_last_axis(t, name, place))
+    }
+
+    fn no_axis_called(&self, bound: &Bound, t: &Tensor, place: Span) -> Fail {
         let labels: Vec<&str> = t.slots().filter_map(|s| s.label.as_deref()).collect();
-        Err(Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
+        Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
             .also(
                 place,
                 format!("this is {}, its axes are {}", self.shape_text(t), listed(labels.iter().copied())),
             )
             .help_if(did_you_mean(&bound.name, labels))
-            .into())
+            .into()
     }
 
-    fn last_slot(&mut self, t: &mut Tensor, name: &str, place: Span) -> Eval<Slot> {
-        t.pos.pop().ok_or_else(|| {
-            let d = Diagnostic::error(place, format!("`{name}` needs an axis"));
-            let shape = self.shape_text(t);
-            if t.named.is_empty() {
-                d.saying(format!("this is {shape}")).into()
-            } else {
-                d.saying(format!("this is {shape}")).help(format!("name the index: `{name}[j](…)`")).into()
-            }
-        })
+    fn no_last_axis(&self, t: &Tensor, name: &str, place: Span) -> Fail {
+        let d = Diagnostic::error(place, format!("`{name}` needs an axis"))
+            .saying(format!("this is {}", self.shape_text(t)));
+        let d = if t.named.is_empty() { d } else { d.help(format!("name the index: `{name}[j](…)`")) };
+        d.into()
     }
 
     /// A reduction; without an operator, the mean.
@@ -345,7 +348,7 @@ impl<'a> Lowerer<'a, '_> {
 
     // ---- functions with an axis in brackets
 
-    /// Inside such a function the arguments are functions of the axis; all their other axes ride along.
+    /// Inside such a function the arguments are functions of the axis; all their other axes are carried along.
     pub(super) fn call_along(
         &mut self,
         f: &'a Function,
@@ -354,137 +357,88 @@ impl<'a> Lowerer<'a, '_> {
         span: Span,
     ) -> Eval<Value<'a>> {
         let name = &f.name.name;
-        let along = self.along(statics, args)?;
-        let mut bound = along.bound.into_iter();
-        let mut given = along.given;
-        let mut operands = Vec::new();
-        let mut which = Vec::new();
-        for (n, g) in given.iter().enumerate() {
-            if let Value::Tensor(t) = &g.value {
-                operands.push((t.clone(), g.span));
-                which.push(n);
-            }
-        }
+        let Along { mut given, bound } = self.along(statics, args)?;
+        let (which, operands): (Vec<usize>, Vec<(Tensor, Span)>) = given
+            .iter()
+            .enumerate()
+            .filter_map(|(n, g)| Some((n, (g.value.as_tensor()?.clone(), g.span))))
+            .unzip();
         let Some(place) = operands.first().map(|o| o.1) else {
             return Err(Diagnostic::error(span, format!("`{name}` needs a tensor")).into());
         };
-        let (mut pos, mut named, nodes) = self.broadcast(&operands, name, span)?;
-        // The axis parameters in order, each with the caller's axis.
+        let (pos, named, nodes) = self.broadcast(&operands, name, span)?;
+        let mut outer = Tensor { pos, named, ..Tensor::scalar(nodes[0]) };
+        let axes = self.called_axes(f, &bound, &mut outer, place, span)?;
+        let inner = inner_slots(&outer, &axes);
+        for (n, node) in which.into_iter().zip(nodes) {
+            let index = given[n].value.as_tensor().is_some_and(|t| t.index);
+            let named = inner.clone();
+            given[n].value = Value::Tensor(Tensor { node, pos: Vec::new(), named, index, floored: false });
+        }
+        let frame = self.frame_along(f, &axes, &inner, span);
+        let results = self.in_frame(frame, None, |l| l.entered_along(f, statics, given, span))?;
+        Ok(one_or_many(results, &mut |t| around(t, &outer, &axes)))
+    }
+
+    /// The axis parameters of a function in order, each with the caller's axis: that of the index in brackets, or where there
+    /// is none, the last one that is not taken yet.
+    fn called_axes(
+        &mut self,
+        f: &Function,
+        bound: &[Bound],
+        outer: &mut Tensor,
+        place: Span,
+        span: Span,
+    ) -> Eval<Vec<(AxisId, Name)>> {
+        let name = &f.name.name;
+        let mut bound = bound.iter();
         let mut axes: Vec<(AxisId, Name)> = Vec::new();
         for param in f.statics.iter().filter(|s| s.axis) {
             let label = Name::from(param.name.name.as_str());
             let index = bound.next();
-            let found = match &index {
-                None => pos
-                    .iter()
-                    .rposition(|s| !axes.iter().any(|(a, _)| Some(*a) == s.axis))
-                    .map(|at| &mut pos[at]),
-                Some(b) => {
-                    let is = |s: &&mut Slot| s.is_called(&b.name) || (s.axis.is_some() && s.axis == b.axis);
-                    named.iter_mut().chain(&mut pos).find(is)
-                }
-            };
-            let Some(slot) = found else {
-                let mut whole = Tensor { pos: pos.clone(), named: named.clone(), ..Tensor::scalar(nodes[0]) };
+            let Some(slot) = called_slot(outer, index, &axes) else {
                 return Err(match index {
-                    Some(b) => match self.take_slot(&mut whole, &Bound { axis: None, ..b }, place) {
-                        Err(fail) => fail,
-                        Ok(_) => unreachable!("the axis was not found a line above"),
-                    },
-                    None => match self.last_slot(&mut whole, name, place) {
-                        Err(fail) => fail,
-                        Ok(_) => {
-                            Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into()
-                        }
-                    },
+                    Some(index) => self.no_axis_called(index, outer, place),
+                    None if outer.pos.is_empty() => self.no_last_axis(outer, name, place),
+                    None => {
+                        Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into()
+                    }
                 });
             };
-            let axis = match slot.axis {
-                Some(axis) => axis,
-                None => {
-                    let axis = self.b.axis_id(&label, &Dim::constant(1));
-                    slot.axis = Some(axis);
-                    axis
-                }
-            };
+            let axis = *slot.axis.get_or_insert_with(|| self.b.axis_id(&label, &Dim::constant(1)));
             axes.push((axis, label));
         }
-        let inner: Vec<Slot> = pos
-            .iter()
-            .chain(&named)
-            .filter(|s| s.axis.is_some())
-            .map(|s| Slot {
-                axis: s.axis,
-                label: axes.iter().find(|(a, _)| Some(*a) == s.axis).map(|(_, label)| label.clone()),
-            })
-            .collect();
-        for (n, node) in which.iter().zip(&nodes) {
-            let index = matches!(&given[*n].value, Value::Tensor(t) if t.index);
-            given[*n].value = Value::Tensor(Tensor {
-                node: *node,
-                pos: Vec::new(),
-                named: inner.clone(),
-                index,
-                floored: false,
-            });
-        }
-        let riding = self
-            .here()
-            .riding
-            .iter()
-            .chain(inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis));
-        let frame = Frame {
+        Ok(axes)
+    }
+
+    /// Inside, the axes have the names of the parameters, and those that are carried along have none.
+    fn frame_along(&self, f: &'a Function, axes: &[(AxisId, Name)], inner: &[Slot], span: Span) -> Frame<'a> {
+        let index = |(axis, label): &(AxisId, Name)| Bound {
+            name: label.to_string(),
+            axis: Some(*axis),
+            refused: false,
+            explicit: false,
+            from: span,
+        };
+        let nameless = inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis);
+        Frame {
             decl: Some(f),
             library: self.program.is_library(f),
             scopes: vec![BTreeMap::new()],
-            indices: axes
-                .iter()
-                .map(|(axis, label)| Bound {
-                    name: label.to_string(),
-                    axis: Some(*axis),
-                    refused: false,
-                    explicit: false,
-                    from: span,
-                })
-                .collect(),
+            indices: axes.iter().map(index).collect(),
             path: self.here().path.clone(),
-            riding: riding.collect(),
+            carried: self.here().carried.iter().chain(nameless).collect(),
             call: Some(span),
             results: None,
             states: Vec::new(),
-        };
-        self.frames.push(frame);
-        let errors = self.errors.len();
-        let out = self.entered_along(f, statics, given, span);
-        if let Err(fail) = out {
-            self.report(fail);
-            self.frames.pop();
-            return Err(Fail::Reported);
         }
-        let frame = self.frames.pop().expect("pushed above");
-        if self.errors.len() > errors {
-            return Err(Fail::Reported);
-        }
-        let mut outside = |t: Tensor| {
-            let gone = |s: &&Slot| {
-                axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis)
-            };
-            let keep = |list: &[Slot]| list.iter().filter(|s| !gone(s)).cloned().collect::<Vec<_>>();
-            let mut kept = keep(&pos);
-            kept.extend(t.pos.iter().cloned());
-            Tensor { pos: kept, named: keep(&named), ..t }
-        };
-        let results = frame.results.unwrap_or_default();
-        let mut values: Vec<Value<'a>> =
-            results.into_iter().map(|(v, _)| v.map_tensors(&mut outside)).collect();
-        Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
     }
 
     fn entered_along(
         &mut self,
         f: &'a Function,
         statics: &[StaticArg<'a>],
-        given: Vec<Given<'a>>,
+        given: Vec<ArgValue<'a>>,
         span: Span,
     ) -> Eval<()> {
         if let Some(ty) = f.params.iter().filter_map(|p| p.ty.as_ref()).find(|t| t.shape.is_some()) {
@@ -498,4 +452,36 @@ impl<'a> Lowerer<'a, '_> {
         self.body(&f.body);
         self.check_results(f)
     }
+}
+
+/// The slot of a tensor that an axis parameter stands for: that of an index, or the last one whose axis is not taken.
+fn called_slot<'t>(
+    t: &'t mut Tensor,
+    index: Option<&Bound>,
+    taken: &[(AxisId, Name)],
+) -> Option<&'t mut Slot> {
+    match index {
+        None => t.pos.iter_mut().rfind(|s| !taken.iter().any(|(a, _)| Some(*a) == s.axis)),
+        Some(b) => {
+            let is = |s: &&mut Slot| s.is_called(&b.name) || (s.axis.is_some() && s.axis == b.axis);
+            t.named.iter_mut().chain(&mut t.pos).find(is)
+        }
+    }
+}
+
+/// The axes of an argument inside: all by name, those of the parameters under the parameter's.
+fn inner_slots(outer: &Tensor, axes: &[(AxisId, Name)]) -> Vec<Slot> {
+    let label = |s: &Slot| axes.iter().find(|(a, _)| Some(*a) == s.axis).map(|(_, label)| label.clone());
+    let slots = outer.pos.iter().chain(&outer.named).filter(|s| s.axis.is_some());
+    slots.map(|s| Slot { axis: s.axis, label: label(s) }).collect()
+}
+
+/// A result outside: the axes that were there before, but for those that the function reduced, and its new ones.
+fn around(t: Tensor, outer: &Tensor, axes: &[(AxisId, Name)]) -> Tensor {
+    let reduced =
+        |s: &Slot| axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis);
+    let keep = |list: &[Slot]| list.iter().filter(|s| !reduced(s)).cloned().collect::<Vec<_>>();
+    let (mut pos, named) = (keep(&outer.pos), keep(&outer.named));
+    pos.extend(t.pos.iter().cloned());
+    Tensor { pos, named, ..t }
 }
