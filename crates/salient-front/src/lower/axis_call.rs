@@ -18,6 +18,17 @@ struct Along<'a> {
     bound: Vec<Bound>,
 }
 
+/// A part of a concatenation.
+#[derive(Clone)]
+pub(super) struct Part {
+    /// Without its slot along the axis.
+    pub(super) tensor: Tensor,
+    pub(super) slot: Slot,
+    /// How many positional axes stand to the right of the slot; none if it has a name alone.
+    pub(super) from_right: Option<usize>,
+    pub(super) span: Span,
+}
+
 impl<'a> Lowerer<'a, '_> {
     /// Evaluates arguments with the indices of the brackets bound.
     fn along(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument]) -> Eval<Along<'a>> {
@@ -238,7 +249,7 @@ impl<'a> Lowerer<'a, '_> {
         span: Span,
     ) -> Eval<Value<'a>> {
         // Each part binds the index with its own extent.
-        let mut parts: Vec<(Tensor, Slot, usize, Span)> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         let mut label = None;
         for arg in args {
             let along = self.along(statics, std::slice::from_ref(arg))?;
@@ -246,7 +257,7 @@ impl<'a> Lowerer<'a, '_> {
                 let mut t = self.tensor(g.value, g.span)?;
                 let rank = t.pos.len();
                 let (slot, from_right) = match along.bound.first() {
-                    None => (self.last_slot(&mut t, "concat", g.span)?, 0),
+                    None => (self.last_slot(&mut t, "concat", g.span)?, Some(0)),
                     Some(bound) => {
                         label = Some(bound.name.clone());
                         let at = t.pos.iter().position(|s| s.is_called(&bound.name));
@@ -255,10 +266,10 @@ impl<'a> Lowerer<'a, '_> {
                             (None, false) => Slot::UNIT,
                             _ => self.take_slot(&mut t, bound, g.span)?.unwrap_or(Slot::UNIT),
                         };
-                        (slot, at.map_or(usize::MAX, |at| rank - 1 - at))
+                        (slot, at.map(|at| rank - 1 - at))
                     }
                 };
-                parts.push((t, slot, from_right, g.span));
+                parts.push(Part { tensor: t, slot, from_right, span: g.span });
             }
         }
         let Some(first) = parts.first() else {
@@ -266,55 +277,57 @@ impl<'a> Lowerer<'a, '_> {
         };
         // Where every axis has a name, parts without the one are stacked along it; else it is a slip of the pen.
         if let Some(name) = &label
-            && parts.iter().all(|p| p.1 == Slot::UNIT && p.2 == usize::MAX)
-            && parts.iter().any(|p| !p.0.pos.is_empty())
+            && parts.iter().all(|p| p.slot == Slot::UNIT && p.from_right.is_none())
+            && parts.iter().any(|p| !p.tensor.pos.is_empty())
         {
             return Err(Diagnostic::error(span, format!("no part has an axis called `{name}`"))
-                .also(first.3, format!("this is {}", self.shape_text(&first.0)))
+                .also(first.span, format!("this is {}", self.shape_text(&first.tensor)))
                 .into());
         }
-        let known = parts.iter().find(|p| p.2 != usize::MAX).map(|p| (p.2, p.0.pos.len()));
+        let known = parts.iter().find_map(|p| Some((p.from_right?, p.tensor.pos.len())));
         if let (Some(name), Some((from_right, others))) = (&label, known) {
-            for (t, slot, place, at) in &mut parts {
-                if *place != usize::MAX || t.pos.is_empty() {
+            for part in &mut parts {
+                let pos = &mut part.tensor.pos;
+                if part.from_right.is_some() || pos.is_empty() {
                     continue;
                 }
                 // An axis of one position has no name: it is the one where the other parts have theirs.
-                let unit = t.pos.len().checked_sub(1 + from_right).filter(|n| t.pos[*n] == Slot::UNIT);
-                let Some(unit) = unit.filter(|_| t.pos.len() == others + 1) else {
-                    return Err(Diagnostic::error(*at, format!("this part has no axis called `{name}`"))
-                        .saying(format!("this is {}", self.shape_text(t)))
+                let unit = pos.len().checked_sub(1 + from_right).filter(|n| pos[*n] == Slot::UNIT);
+                let Some(unit) = unit.filter(|_| pos.len() == others + 1) else {
+                    let message = format!("this part has no axis called `{name}`");
+                    return Err(Diagnostic::error(part.span, message)
+                        .saying(format!("this is {}", self.shape_text(&part.tensor)))
                         .help(format!("give it one, of one position: `let part[{name}: 1, …] = …`"))
                         .into());
                 };
-                (*slot, *place) = (t.pos.remove(unit), from_right);
+                (part.slot, part.from_right) = (pos.remove(unit), Some(from_right));
             }
         }
         self.one_after_the_other(parts, label, "concat", span)
     }
 
-    /// Parts of a concatenation, each without its slot along it, which comes beside it with its distance from the right.
+    /// The parts one after the other.
     pub(super) fn one_after_the_other(
         &mut self,
-        parts: Vec<(Tensor, Slot, usize, Span)>,
+        parts: Vec<Part>,
         label: Option<String>,
         what: &str,
         span: Span,
     ) -> Eval<Value<'a>> {
-        let from_right = parts.iter().map(|p| p.2).find(|r| *r != usize::MAX).unwrap_or(usize::MAX);
-        let dtypes: Vec<DType> = parts.iter().map(|p| self.dtype(&p.0)).collect();
+        let from_right = parts.iter().find_map(|p| p.from_right);
+        let dtypes: Vec<DType> = parts.iter().map(|p| self.dtype(&p.tensor)).collect();
         let dtype = dtypes.iter().copied().reduce(crate::value::promote).expect("at least one part");
         let mut total = Dim::constant(0);
         let (mut operands, mut lengths) = (Vec::new(), Vec::new());
-        for (t, slot, _, place) in parts.clone() {
+        for Part { tensor, slot, span: place, .. } in parts.clone() {
             let extent = self.extent(&slot);
             total = &total + &extent;
             // A part's own axis moves out of the way of everything that its other axes may be renamed to.
-            let avoid: AxisSet = parts.iter().flat_map(|p| p.0.slots()).filter_map(|s| s.axis).collect();
+            let avoid: AxisSet = parts.iter().flat_map(|p| p.tensor.slots()).filter_map(|s| s.axis).collect();
             let stem = slot.label.clone().or_else(|| slot.axis.map(|a| self.b.axis(a).name.clone()));
             let mut own =
                 slot.axis.unwrap_or_else(|| self.b.axis_id(stem.as_deref().unwrap_or("n"), &extent));
-            let mut t = self.cast(Value::Tensor(t), dtype, place)?;
+            let mut t = self.cast(Value::Tensor(tensor), dtype, place)?;
             if self.clashes(own, &avoid) {
                 let aside = self.aside(own, &avoid);
                 t.node = self.moved(t.node, &[(own, aside)]);
@@ -324,11 +337,11 @@ impl<'a> Lowerer<'a, '_> {
             lengths.push(own);
         }
         let (mut pos, mut named, nodes) = self.broadcast(&operands, what, span)?;
-        let name = label.clone().or_else(|| parts[0].1.label.as_deref().map(str::to_owned));
+        let name = label.clone().or_else(|| parts[0].slot.label.as_deref().map(str::to_owned));
         let stem = match &label {
             Some(l) => l.clone(),
             None => parts[0]
-                .1
+                .slot
                 .axis
                 .map_or("n".to_owned(), |a| self.b.axis(a).name.split('.').next().unwrap_or("n").to_owned()),
         };
@@ -337,11 +350,9 @@ impl<'a> Lowerer<'a, '_> {
         let axis = self.distinct(axis, &used);
         let node = self.b.add(Op::Concat(axis, lengths.into()), &nodes).map_err(typing(span))?;
         let slot = Slot { axis: Some(axis), label: name.as_deref().map(Name::from) };
-        if from_right == usize::MAX {
-            named.push(slot);
-        } else {
-            let at = pos.len() - from_right.min(pos.len());
-            pos.insert(at, slot);
+        match from_right {
+            Some(from_right) => pos.insert(pos.len() - from_right.min(pos.len()), slot),
+            None => named.push(slot),
         }
         Ok(Value::Tensor(Tensor { pos, named, ..Tensor::scalar(node) }))
     }

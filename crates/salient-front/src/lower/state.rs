@@ -3,6 +3,7 @@
 //! A state is a name whose value where its block ends is what the next call begins with. It keeps its shape, or grows along
 //! one axis whose length is a dimension of its own. Where it is kept between calls is not known here.
 
+use super::axis_call::Part;
 use super::call::ArgValue;
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean, listed};
@@ -311,7 +312,8 @@ impl<'a> Lowerer<'a, '_> {
         }
         let from_right = held.pos.len() - 1 - at;
         let (old, more) = (held.pos.remove(at), new.pos.remove(at));
-        let parts = vec![(held, old, from_right, held_span), (new, more, from_right, new_span)];
+        let part = |tensor, slot, span| Part { tensor, slot, from_right: Some(from_right), span };
+        let parts = vec![part(held, old, held_span), part(new, more, new_span)];
         self.one_after_the_other(parts, Some(name.clone()), "append", span)
     }
 }
