@@ -58,6 +58,73 @@ fn files_stay_readable() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
+/// Lines of a function above which it is refused: a function is read at once.
+const LINES: usize = 80;
+
+/// Functions that are still longer than that, by their crates.
+const LONG: [(&str, &str); 5] = [
+    ("crates/salient-opt/", "float"),
+    ("crates/salient-tile/", "axes"),
+    ("crates/salient-tile/", "gemm"),
+    ("crates/salient-tile/", "parts"),
+    ("crates/salient-tile/", "stream"),
+];
+
+/// The functions of a formatted file with bodies of more than a line, and how many lines each has.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let start = line.trim_start();
+        let Some((before, rest)) = start.split_once("fn ") else { continue };
+        let words = before.split_whitespace();
+        let qualified = |word: &str| {
+            ["const", "unsafe", "async", "extern", "\"C\""].contains(&word) || word.starts_with("pub")
+        };
+        if !words.map(|word| word.trim_end_matches(')')).all(|word| qualified(word) || word == "in") {
+            continue;
+        }
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+        if name.is_empty() {
+            continue;
+        }
+        let indent = &line[..line.len() - start.len()];
+        // A signature of several lines: its parameters stand deeper, then comes its closing parenthesis.
+        let of_signature = |line: &str| {
+            let rest = line.strip_prefix(indent).unwrap_or_default();
+            rest.starts_with([' ', ')', '{']) || rest.starts_with("where")
+        };
+        let more = lines[at + 1..].iter().take_while(|line| of_signature(line));
+        let mut signature = [line].into_iter().chain(more).enumerate();
+        let Some((length, last)) = signature.find(|(_, line)| line.ends_with(['{', ';'])) else { continue };
+        if last.ends_with('{') {
+            let end = format!("{indent}}}");
+            // What does not end so is no code, but the text of a program.
+            let body = lines[at + length..].iter().position(|line| *line == end);
+            found.extend(body.map(|body| (name, length + body + 1)));
+        }
+    }
+    found
+}
+
+#[test]
+fn functions_are_read_at_once() {
+    let (mut long, mut all) = (Vec::new(), 0);
+    for file in rust_files() {
+        let text = text(&file);
+        let functions = functions(&text);
+        all += functions.len();
+        let excepted = |name: &str| LONG.iter().any(|(of, long)| file.starts_with(of) && *long == name);
+        for (name, lines) in functions {
+            if lines > LINES && !excepted(name) {
+                long.push(format!("`{name}` in {file} has {lines} lines, more than {LINES}"));
+            }
+        }
+    }
+    assert!(all > 1000, "the search finds {all} functions");
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
 /// Entries of a folder of source code above which it is refused: what is in it is seen at once.
 const ENTRIES: usize = 15;
 

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Models(models::Args),
     /// Make vectors of texts.
     Embed(Box<embed::Args>),
-    /// Let a text go on.
+    /// Continue a text.
     Generate(Box<generate::Args>),
     /// Translate texts, by an encoder and a decoder.
     Translate(Box<translate::Args>),

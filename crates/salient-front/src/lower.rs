@@ -111,7 +111,7 @@ struct Frame<'a> {
     /// The path under which parameters are declared here.
     path: Vec<String>,
     /// Axes of the caller that arguments carry along.
-    riding: AxisSet,
+    carried: AxisSet,
     /// Where it was called.
     call: Option<Span>,
     results: Option<Vec<(Value<'a>, Span)>>,
@@ -298,7 +298,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Gives a tensor's node the name of the definition that made it; the library's own names stay its own.
-    fn christen(&mut self, tensor: &Tensor, name: &str, span: Span) {
+    fn name_node(&mut self, tensor: &Tensor, name: &str, span: Span) {
         if !self.here().library {
             self.b.describe(tensor.node, Some(&Name::from(name)), Some(span.origin()));
         }

@@ -219,7 +219,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value with `f` applied to every tensor in it.
-    pub(crate) fn map_tensors(self, f: &mut impl FnMut(Tensor) -> Tensor) -> Value<'a> {
+    pub(crate) fn map_tensors(self, f: &mut (impl FnMut(Tensor) -> Tensor + ?Sized)) -> Value<'a> {
         match self {
             Value::Tensor(t) => Value::Tensor(f(t)),
             Value::Many(values) => Value::Many(values.into_iter().map(|v| v.map_tensors(f)).collect()),

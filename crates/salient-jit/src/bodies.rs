@@ -1,10 +1,14 @@
 //! Bodies to machine code: the seam behind which the emitters stand.
 //!
 //! Loops see a body as a function of a module: its parameters in order, pointers and integers as `i64`, floats as `f32`, no
-//! result, the platform's C calling convention. Which emitter made it is told by [`lanes`] alone, on which the layout of packed
+//! result, the platform's C calling convention. Which emitter made it shows in [`lanes`] alone, on which the layout of packed
 //! panels and the steps of loops depend.
+//!
+//! The order of a body's code, with its loops over lanes, is the same for every emitter (`skeleton`); an emitter gives the
+//! instructions.
 
 pub mod cranelift;
+mod skeleton;
 mod wide;
 
 use cranelift_codegen::Context;
@@ -14,7 +18,7 @@ use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
 use salient_vector::{Body, Ty};
 
-use self::wide::Wide;
+use self::wide::VectorIsa;
 use crate::machine_code::MachineCode;
 use crate::target::{Isa, Target};
 
@@ -30,11 +34,11 @@ pub enum Emitter {
 }
 
 impl Emitter {
-    fn wide(self) -> Option<Wide> {
+    fn wide(self) -> Option<VectorIsa> {
         match self {
             Emitter::Cranelift => None,
-            Emitter::Avx2 => Some(Wide::Avx2),
-            Emitter::Avx512 => Some(Wide::Avx512),
+            Emitter::Avx2 => Some(VectorIsa::AVX2),
+            Emitter::Avx512 => Some(VectorIsa::AVX512),
         }
     }
 }
@@ -52,7 +56,7 @@ pub fn emitter(target: &Target) -> Emitter {
 
 /// `L`, the number of lanes of a vector, for a target.
 pub fn lanes(target: &Target) -> usize {
-    emitter(target).wide().map_or(cranelift::LANES, Wide::lanes)
+    emitter(target).wide().map_or(cranelift::LANES, VectorIsa::lanes)
 }
 
 /// The signature that a body has for its callers.
@@ -98,14 +102,14 @@ pub(crate) fn compile(target: &Target, id: FuncId, body: &Body) -> Result<Machin
     match emitter(target).wide() {
         None => MachineCode::of_function(id, cranelift::emit(body, target), target)
             .map_err(|error| EmitError::new(body, error)),
-        Some(wide) => Ok(MachineCode::of_bytes(id, wide::emit(body, wide).bytes, wide::VECTOR_BYTES)),
+        Some(isa) => Ok(MachineCode::of_bytes(id, wide::emit(body, isa).bytes, wide::VECTOR_BYTES)),
     }
 }
 
 /// The assembly of a body, as `ir --stage asm` shows it.
 pub fn assembly(target: &Target, body: &Body) -> Result<String, EmitError> {
-    if let Some(wide) = emitter(target).wide() {
-        return Ok(wide::listing(&wide::emit(body, wide)));
+    if let Some(isa) = emitter(target).wide() {
+        return Ok(wide::listing(&wide::emit(body, isa)));
     }
     let mut context = Context::for_function(cranelift::emit(body, target));
     context.set_disasm(true);

@@ -1,9 +1,9 @@
 //! Calls of compiled code: everything that happens after it is compiled.
 //!
 //! [`plan`] puts the dimensions of a call into a program, [`load`] makes parameters ready once, [`run`] runs the kernels on
-//! arrays. [`given`] is what a call is given and where its elements lie, [`region`] the memory that it works in.
+//! arrays. [`arguments`] is what a call reads and where its elements lie, [`region`] the memory that it works in.
 
-pub(crate) mod given;
+pub(crate) mod arguments;
 mod load;
 pub(crate) mod plan;
 mod region;

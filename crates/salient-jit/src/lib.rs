@@ -13,7 +13,7 @@ mod pool;
 pub mod target;
 mod tuning;
 
-pub use call::given::{Inputs, Loaded};
+pub use call::arguments::{Inputs, Loaded};
 pub use call::plan::{Cost, Plan};
 pub use compile::{CompileError, Compiled, Options};
 pub use error::{Part, RunError};

@@ -43,18 +43,18 @@ pub struct Hypothesis {
 pub(crate) struct Row<'a> {
     /// Its tokens, with what it begins with.
     pub(crate) ids: &'a [u32],
-    /// The row of the call before that it goes on from, by one token; 0 at the first call.
+    /// The row of the call before that it continues, by one token; 0 at the first call.
     pub(crate) from: usize,
 }
 
 /// Logits of what follows each of several continuations, all equally long.
 pub(crate) type Next<'a> = dyn FnMut(&[Row<'_>]) -> Result<Vec<Vec<f32>>, TextError> + 'a;
 
-/// A continuation that goes on.
+/// A continuation that is not at its end.
 struct Beam {
     /// With what it began with.
     ids: Vec<u32>,
-    /// The beam of the step before that it goes on from.
+    /// The beam of the step before that it continues.
     from: usize,
     sum: f64,
 }

@@ -38,7 +38,7 @@ impl<'a> Embedder<'a> {
     }
 
     /// A vector for each text, f32[N, D] in the texts' order. Batches hold at most `batch` texts (at least one), the longest
-    /// first, padded with zeros to the longest of the batch; `progress` is told how many texts are done.
+    /// first, padded with zeros to the longest of the batch; `progress` is called with how many texts are done.
     ///
     /// # Errors
     /// A text has no tokens, or the model refuses the call.

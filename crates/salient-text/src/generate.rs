@@ -11,7 +11,7 @@ use crate::tokenizer::Tokenizer;
 use salient::{Array, Arrays, Graph, Model, Session, Weights};
 use std::time::{Duration, Instant};
 
-/// How a text goes on and where it ends.
+/// How a text is continued and where it ends.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The most tokens that are added.
@@ -86,7 +86,7 @@ impl<'a> Generator<'a> {
         signature(graph).map(drop)
     }
 
-    /// Goes on from a prompt. `show` is given the text piece by piece and says whether to go on.
+    /// Continues a prompt. `show` gets the text piece by piece and says whether to continue.
     ///
     /// # Errors
     /// The prompt is empty, the model refuses the call, or a logit has no token.

@@ -100,7 +100,7 @@ impl Check<'_> {
 
     fn insts(&mut self, insts: &[Inst], over_lanes: bool) -> Result<(), VerifyError> {
         for inst in insts {
-            // The text of an instruction is made only where it is told.
+            // The text of an instruction is made only where it is shown.
             let body = self.body;
             self.inst(inst, over_lanes).map_err(|e| VerifyError { place: text::line(body, inst), ..e })?;
         }

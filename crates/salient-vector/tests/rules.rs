@@ -93,9 +93,9 @@ fn the_sample_is_legal() {
     assert_eq!(verify(&sample()), Ok(()));
 }
 
-#[test]
-fn the_verifier_names_the_broken_rule() {
-    let cases: Vec<(&str, String)> = vec![
+/// What is said of values that are used or made wrongly, beside what the verifier says.
+fn broken_values() -> Vec<(&'static str, String)> {
+    vec![
         (
             "v13 is used outside its loop, in `v15 = hsum v13`",
             broken(|body| {
@@ -134,6 +134,12 @@ fn the_verifier_names_the_broken_rule() {
                 repeat(body, 1).insts[2] = Inst::Op { out: Value(12), op: Op::HSum, args: vec![Value(11)] };
             }),
         ),
+    ]
+}
+
+/// As [`broken_values`], of addresses, loads and stores.
+fn broken_places() -> Vec<(&'static str, String)> {
+    vec![
         ("the pointer stored through is ptr, not mut ptr", broken(|body| body.types[3] = Ty::Ptr)),
         (
             "the value stored is f32, not i32",
@@ -189,6 +195,12 @@ fn the_verifier_names_the_broken_rule() {
                 place.mask = Some(Value(6));
             }),
         ),
+    ]
+}
+
+/// As [`broken_values`], of loops and parameters.
+fn broken_loops() -> Vec<(&'static str, String)> {
+    vec![
         ("the trip count is f32, not int", broken(|body| repeat(body, 1).trip = Value(6))),
         ("the loop index is i32, not int", broken(|body| body.types[8] = Ty::I32)),
         ("a loop is laid out at least once, not 0 times", broken(|body| repeat(body, 1).unroll = 0)),
@@ -207,8 +219,12 @@ fn the_verifier_names_the_broken_rule() {
         ("parameter `n` cannot be of type mask", broken(|body| body.types[4] = Ty::Mask)),
         ("two parameters are named `n`", broken(|body| body.params[5].name = "n".to_owned())),
         ("v99 has no type", broken(|body| repeat(body, 1).trip = Value(99))),
-    ];
-    for (want, found) in cases {
+    ]
+}
+
+#[test]
+fn the_verifier_names_the_broken_rule() {
+    for (want, found) in [broken_values(), broken_places(), broken_loops()].concat() {
         assert!(
             found.starts_with("body `sample`: ") && found.contains(want),
             "{found:?} does not say {want:?}"

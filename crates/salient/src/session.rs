@@ -477,7 +477,7 @@ impl<'a> Session<'a> {
         self.run_watched(inputs, outputs, &mut |_, _| {})
     }
 
-    /// As [`Session::run`]; `watch` is told of each kernel, by position in [`Session::kernels`], and how long it took.
+    /// As [`Session::run`]; `watch` is called with each kernel, by position in [`Session::kernels`], and how long it took.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -571,7 +571,7 @@ fn of_tensor(name: &str, why: &ArrayError) -> Error {
 }
 
 /// The shapes of arrays that were given for these ports. An array that was passed over counts by its name where no port has
-/// it, so that it is told of as any other is that the model does not have.
+/// it, so that it is reported as any other is that the model does not have.
 fn shapes<'s>(ports: &[Port], arrays: &'s Arrays) -> Shapes<'s> {
     let is_port = |name: &&String| ports.iter().any(|port| *port.name == **name);
     let others = arrays.passed_over().iter().filter(|name| !is_port(name));

@@ -247,7 +247,7 @@ fn questions(isa: Isa, tuning: &Tuning, threads: usize) -> Vec<Question> {
 }
 
 /// Measures the machine and asks every question for the vectors of `isa`; what `known` says of other vectors stays.
-/// `progress` is told of each question that begins, of how many.
+/// `progress` is called with each question that begins, and how many there are.
 ///
 /// # Errors
 /// [`Error::Target`] if this machine has no such vectors.

@@ -111,7 +111,7 @@ pub enum Problem {
 }
 
 /// Runs the model on every engine over generated dimensions and data, fused code on all vectors that the processor has (or
-/// those of the options alone) and on several numbers of threads; `progress` is told of each trial that begins.
+/// those of the options alone) and on several numbers of threads; `progress` is called with each trial that begins.
 ///
 /// # Errors
 /// As [`Model::from_graph`]; [`Error::Call`] if no dimensions are found that the model accepts.

@@ -164,37 +164,60 @@ fn select(args: &[Range]) -> Range {
     out
 }
 
+fn negated(a: Range) -> Range {
+    if a.is_number() { Range { lo: -a.hi, hi: -a.lo, ..a } } else { a }
+}
+
+fn absolute(a: Range) -> Range {
+    if !a.is_number() {
+        return a;
+    }
+    let least = if a.lo <= 0.0 && a.hi >= 0.0 { 0.0 } else { a.lo.abs().min(a.hi.abs()) };
+    Range { lo: least, hi: a.magnitude(), ..a }
+}
+
+/// The square root; NaN of what is negative.
+fn root(a: Range) -> Range {
+    if !a.is_number() || a.lo >= 0.0 {
+        return growing(a, f64::sqrt).rounded();
+    }
+    if a.hi < 0.0 {
+        return Range { wild: true, ..Range::exactly(f64::NAN) }.of(&[a]);
+    }
+    Range { lo: 0.0, hi: a.hi.max(0.0).sqrt(), nan: true, wild: true, ..a }
+}
+
+/// Whether both are certainly the same number.
+fn same(a: Range, b: Range) -> bool {
+    a.exact().is_some() && a.exact() == b.exact()
+}
+
+/// Whether they certainly differ.
+fn apart(a: Range, b: Range) -> bool {
+    a.hi < b.lo || b.hi < a.lo
+}
+
+/// Two truth values, one of which decides if it is `decisive`; else both must be known.
+fn joined(a: Range, b: Range, decisive: bool) -> Range {
+    let result = match (known(a), known(b)) {
+        (Some(x), _) | (_, Some(x)) if x == decisive => Some(decisive),
+        (Some(_), Some(_)) => Some(!decisive),
+        _ => None,
+    };
+    truth(result).of(&[a, b])
+}
+
 /// The range of a scalar operator.
 pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
     let float = dtype == DType::F32;
     let a = args[0];
     let b = args.get(1).copied().unwrap_or(a);
     match op {
-        MapOp::Neg => {
-            if a.is_number() {
-                Range { lo: -a.hi, hi: -a.lo, ..a }
-            } else {
-                a
-            }
-        }
-        MapOp::Abs => {
-            if !a.is_number() {
-                return a;
-            }
-            let least = if a.lo <= 0.0 && a.hi >= 0.0 { 0.0 } else { a.lo.abs().min(a.hi.abs()) };
-            Range { lo: least, hi: a.magnitude(), ..a }
-        }
+        MapOp::Neg => negated(a),
+        MapOp::Abs => absolute(a),
         MapOp::Floor => growing(a, f64::floor),
         MapOp::Exp => growing(a, f64::exp).approximate(),
-        MapOp::Sqrt if a.is_number() && a.lo < 0.0 => {
-            let hi = a.hi.max(0.0).sqrt();
-            if a.hi < 0.0 {
-                Range { wild: true, ..Range::exactly(f64::NAN) }.of(&[a])
-            } else {
-                Range { lo: 0.0, hi, nan: true, wild: true, ..a }
-            }
-        }
-        MapOp::Sqrt => growing(a, f64::sqrt).rounded(),
+        MapOp::Sqrt => root(a),
         MapOp::Tanh => growing(a, f64::tanh).approximate(),
         MapOp::Erf => growing(a, salient_ir::math::erf).approximate(),
         MapOp::Log => logarithm(a),
@@ -211,7 +234,7 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         }
         MapOp::ToI32 | MapOp::ToI64 => whole(a),
         MapOp::Add if float => added(a, b),
-        MapOp::Sub if float => added(a, map(MapOp::Neg, &[b], dtype)),
+        MapOp::Sub if float => added(a, negated(b)),
         MapOp::Mul if float => scaled(a, b).rounded(),
         MapOp::Add => corners(a, b, |x, y| x + y),
         MapOp::Sub => corners(a, b, |x, y| x - y),
@@ -220,28 +243,13 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         MapOp::Pow => power(a, b).approximate(),
         MapOp::Min | MapOp::Max => extremum(op, a, b),
         MapOp::IntDiv | MapOp::Mod => integers(op, a, b),
-        MapOp::Eq => {
-            let same = a.exact().is_some() && a.exact() == b.exact();
-            compared(a, b, same, a.hi < b.lo || b.hi < a.lo, false)
-        }
-        MapOp::Ne => {
-            let same = a.exact().is_some() && a.exact() == b.exact();
-            compared(a, b, a.hi < b.lo || b.hi < a.lo, same, true)
-        }
+        MapOp::Eq => compared(a, b, same(a, b), apart(a, b), false),
+        MapOp::Ne => compared(a, b, apart(a, b), same(a, b), true),
         MapOp::Lt => compared(a, b, a.hi < b.lo, a.lo >= b.hi, false),
         MapOp::Le => compared(a, b, a.hi <= b.lo, a.lo > b.hi, false),
-        MapOp::And => truth(match (known(a), known(b)) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (Some(true), Some(true)) => Some(true),
-            _ => None,
-        })
-        .of(&[a, b]),
-        MapOp::Or => truth(match (known(a), known(b)) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        })
-        .of(&[a, b]),
+        // One side alone may decide.
+        MapOp::And => joined(a, b, false),
+        MapOp::Or => joined(a, b, true),
         MapOp::Select => select(args),
         MapOp::Philox => Range::between(0.0, 1.0).of(args),
     }

@@ -62,16 +62,16 @@ struct Contestant<'m> {
 }
 
 /// Random arrays for a model.
-struct Given {
+struct RandomArrays {
     inputs: Arrays,
     params: Arrays,
 }
 
-impl Given {
-    fn of(model: &Model, args: &Args) -> Outcome<Given> {
+impl RandomArrays {
+    fn of(model: &Model, args: &Args) -> Outcome<RandomArrays> {
         let drawn = |ports, seed| random(ports, model, seed, args.held);
         let (inputs, params) = (model.graph().inputs(), model.graph().params());
-        Ok(Given { inputs: drawn(inputs, args.seed)?, params: drawn(params, !args.seed)? })
+        Ok(RandomArrays { inputs: drawn(inputs, args.seed)?, params: drawn(params, !args.seed)? })
     }
 }
 
@@ -96,7 +96,7 @@ fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
     let model = |engine: &Engine| compile(args, sources, *engine, threads).map(|m| (*engine, m));
     let models = args.engines.iter().map(model).collect::<Outcome<Vec<_>>>()?;
     let Some((_, first)) = models.first() else { return Ok(String::new()) };
-    let given = Given::of(first, args)?;
+    let given = RandomArrays::of(first, args)?;
     let mut contestants = Vec::new();
     for (engine, model) in &models {
         contestants.push(Contestant::new(*engine, model, &given)?);
@@ -116,7 +116,7 @@ fn scaling(args: &Args, sources: &Sources) -> Outcome<String> {
     let copies = usize::from(args.threads);
     let (single, several) =
         (compile(args, sources, Engine::Jit, 1)?, compile(args, sources, Engine::Jit, copies)?);
-    let given = Given::of(&single, args)?;
+    let given = RandomArrays::of(&single, args)?;
     let new = |model| Contestant::new(Engine::Jit, model, &given);
     let (mut one, mut threads) = (new(&single)?, new(&several)?);
     // Each with parameters of its own, as processes would have them.
@@ -162,7 +162,7 @@ fn scaling(args: &Args, sources: &Sources) -> Outcome<String> {
 }
 
 impl<'m> Contestant<'m> {
-    fn new(engine: Engine, model: &'m Model, given: &'m Given) -> Outcome<Contestant<'m>> {
+    fn new(engine: Engine, model: &'m Model, given: &'m RandomArrays) -> Outcome<Contestant<'m>> {
         let session = model.session(&given.inputs, Weights::from(&given.params))?;
         let outputs = session.outputs()?;
         let profile = Profile::new(session.kernels());

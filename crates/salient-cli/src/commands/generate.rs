@@ -1,4 +1,4 @@
-//! `salient generate`: a text goes on, shown as it comes.
+//! `salient generate`: continues a text, shown as it is made.
 //!
 //! What the model has to look like is said by [`Generator`]. Standard output gets the text alone; how fast it came is
 //! told on standard error.

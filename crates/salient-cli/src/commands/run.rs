@@ -1,6 +1,6 @@
 //! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
 
-use crate::input::arrays::{Given, Sources};
+use crate::input::arrays::{CallArrays, Sources};
 use crate::input::numbers::{bytes, not_negative};
 use crate::input::options::{Compile, Machine, pair};
 use crate::output::failure::{Failure, Outcome};
@@ -104,7 +104,7 @@ fn plural(n: usize) -> &'static str {
 fn run_on(
     args: &Args,
     model: &Model,
-    given: &Given,
+    given: &CallArrays,
     mut times: Vec<(&'static str, Duration)>,
 ) -> Outcome<(Value, Vec<String>)> {
     let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));

@@ -6,7 +6,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `turn SECONDS` | `{"ms": […]}`: one call that does not count, then calls for so many seconds |
-//! | `steps SECONDS` | as `turn`, of a model with state: from the states among the inputs on, each call goes on from what the one before held |
+//! | `steps SECONDS` | as `turn`, of a model with state: from the states among the inputs, each call continues with the states that the call before it left |
 //! | `write FILE` | `{"written": FILE}`: the outputs of the last call as a .npz file |
 //! | `peak` | `{"fma": GF/s, "memory": GB/s}` of one core |
 //!

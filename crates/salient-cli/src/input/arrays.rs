@@ -36,7 +36,7 @@ pub(crate) struct Sources {
 
 /// The arrays of a call.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct CallArrays {
     /// By name.
     pub(crate) inputs: Arrays,
     /// By path.
@@ -45,7 +45,7 @@ pub(crate) struct Given {
     pub(crate) expected: Option<Arrays>,
 }
 
-impl Given {
+impl CallArrays {
     /// The inputs and parameters whose file has f64 elements, which are rounded to f32 when they are read.
     pub(crate) fn narrowed(&self) -> Vec<String> {
         let of = |what: &str, arrays: &Arrays| narrowed(what, arrays);
@@ -76,14 +76,14 @@ pub(crate) fn note_narrowed(tensors: &[String]) {
 
 impl Sources {
     /// Reads of every file what the model has: the arrays of one run, or of a run for each data file.
-    pub(crate) fn read(&self, graph: &Graph) -> Outcome<Vec<Given>> {
+    pub(crate) fn read(&self, graph: &Graph) -> Outcome<Vec<CallArrays>> {
         let given = if self.data.is_empty() {
             vec![self.read_with(graph, None)?]
         } else {
             let each = self.data.iter().map(|path| self.read_with(graph, Some(path.as_path())));
             each.collect::<Outcome<Vec<_>>>()?
         };
-        let mut narrowed: Vec<String> = given.iter().flat_map(Given::narrowed).collect();
+        let mut narrowed: Vec<String> = given.iter().flat_map(CallArrays::narrowed).collect();
         narrowed.sort();
         narrowed.dedup();
         note_narrowed(&narrowed);
@@ -91,19 +91,19 @@ impl Sources {
     }
 
     /// As [`Sources::read`], of the one run that a command makes.
-    pub(crate) fn read_one(&self, graph: &Graph) -> Outcome<Given> {
+    pub(crate) fn read_one(&self, graph: &Graph) -> Outcome<CallArrays> {
         match self.data.as_slice() {
             [] | [_] => Ok(self.read(graph)?.swap_remove(0)),
             [..] => Err(Failure::call("--data is given more than once")),
         }
     }
 
-    fn read_with(&self, graph: &Graph, data: Option<&Path>) -> Outcome<Given> {
+    fn read_with(&self, graph: &Graph, data: Option<&Path>) -> Outcome<CallArrays> {
         let is_port = |ports: &[Port], name: &str| ports.iter().any(|port| *port.name == *name);
         let is_input = |name: &str| is_port(graph.inputs(), name);
         let is_param = |name: &str| is_port(graph.params(), name);
         let is_output = |name: &str| graph.outputs().iter().any(|output| *output.name == *name);
-        let mut given = Given::default();
+        let mut given = CallArrays::default();
         if let Some(path) = data {
             let data = read_wanted_data(path, &|group, name| match group {
                 Group::Input => is_input(name),
@@ -142,7 +142,7 @@ fn add_all(arrays: &mut Arrays, more: Arrays, what: &str) -> Outcome {
     let (entries, others) = more.into_parts();
     entries.into_iter().try_for_each(|entry| add(arrays, entry, what))?;
     for name in others {
-        // One that nobody knows is told of once, however many files have it.
+        // One that nobody knows is reported once, however many files have it.
         if !arrays.passed_over().contains(&name) {
             arrays.pass_over(name)?;
         }

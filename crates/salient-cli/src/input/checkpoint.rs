@@ -30,12 +30,12 @@ pub(crate) struct Checkpoint {
 
 /// The weights of a checkpoint, under the model's paths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct HeldWeights {
     arrays: Arrays,
     coded: Coded,
 }
 
-impl Given {
+impl HeldWeights {
     /// Options with which the model reads weights in the form that they are in.
     pub(crate) fn options(&self, options: Options) -> Options {
         options.for_coded(&self.coded)
@@ -60,7 +60,7 @@ impl Checkpoint {
     }
 
     /// Reads the weights of these models.
-    pub(crate) fn read(&self, graphs: &[&Graph]) -> Outcome<Given> {
+    pub(crate) fn read(&self, graphs: &[&Graph]) -> Outcome<HeldWeights> {
         let path = |name: &str| name.strip_prefix(&self.prefix).unwrap_or(name).to_owned();
         let is_wanted = |name: &str| graphs.iter().any(|graph| is_param(graph, &path(name)));
         let is_gguf = self.weights.extension().is_some_and(|e| e == "gguf");
@@ -72,13 +72,13 @@ impl Checkpoint {
         let arrays = arrays.renamed(|name| path(&name))?;
         note_narrowed(&narrowed("parameter", &arrays));
         let coded = coded.into_iter().map(|(name, blocks)| (path(&name), blocks)).collect();
-        Ok(Given { arrays, coded })
+        Ok(HeldWeights { arrays, coded })
     }
 }
 
-impl Given {
+impl HeldWeights {
     /// The weights that a model has. Others are named in a note, unless one is missing.
-    pub(crate) fn of(self, graph: &Graph) -> Outcome<Given> {
+    pub(crate) fn of(self, graph: &Graph) -> Outcome<HeldWeights> {
         self.note_others(&[graph]);
         self.used_by(graph)
     }
@@ -104,11 +104,11 @@ impl Given {
     }
 
     /// The weights that a model has; all of them if one is missing, so that what is left over can be named beside it.
-    pub(crate) fn used_by(self, graph: &Graph) -> Outcome<Given> {
+    pub(crate) fn used_by(self, graph: &Graph) -> Outcome<HeldWeights> {
         if !self.is_complete(graph) {
             return Ok(self);
         }
-        let mut used = Given::default();
+        let mut used = HeldWeights::default();
         let (entries, _) = self.arrays.into_parts();
         for (name, array, stored) in entries.into_iter().filter(|(name, ..)| is_param(graph, name)) {
             used.arrays.insert_stored(name, array, stored)?;

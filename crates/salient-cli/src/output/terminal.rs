@@ -53,7 +53,7 @@ pub(crate) fn progress(steps: usize, template: &str) -> ProgressBar {
     bar
 }
 
-/// Shows what should be known though the command goes on.
+/// Shows what should be known though the command continues.
 pub(crate) fn warning(lines: &str) {
     let (yellow, plain) = if stderr_colour() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
     note(&lines.lines().map(|line| format!("{yellow}warning{plain}: {line}\n")).collect::<String>());

@@ -2,7 +2,7 @@
 //!
 //! `sum[j](…)` binds `j` in its argument. Without brackets the last axis is meant.
 
-use super::call::{Given, match_parameters};
+use super::call::{ArgValue, match_parameters, one_or_many};
 use super::uses::Wanted;
 use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
@@ -14,8 +14,19 @@ use std::collections::BTreeMap;
 
 /// The axes that a call names, after its arguments are evaluated.
 struct Along<'a> {
-    given: Vec<Given<'a>>,
+    given: Vec<ArgValue<'a>>,
     bound: Vec<Bound>,
+}
+
+/// A part of a concatenation.
+#[derive(Clone)]
+pub(super) struct Part {
+    /// Without its slot along the axis.
+    pub(super) tensor: Tensor,
+    pub(super) slot: Slot,
+    /// How many positional axes stand to the right of the slot; none if it has a name alone.
+    pub(super) from_right: Option<usize>,
+    pub(super) span: Span,
 }
 
 impl<'a> Lowerer<'a, '_> {
@@ -64,26 +75,29 @@ impl<'a> Lowerer<'a, '_> {
         if bound.axis.is_some() {
             return Ok(None);
         }
+        Err(self.no_axis_called(bound, t, place))
+    }
+
+    fn last_slot(&mut self, t: &mut Tensor, name: &str, place: Span) -> Eval<Slot> {
+        t.pos.pop().ok_or_else(|| self.no_last_axis(t, name, place))
+    }
+
+    fn no_axis_called(&self, bound: &Bound, t: &Tensor, place: Span) -> Fail {
         let labels: Vec<&str> = t.slots().filter_map(|s| s.label.as_deref()).collect();
-        Err(Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
+        Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
             .also(
                 place,
                 format!("this is {}, its axes are {}", self.shape_text(t), listed(labels.iter().copied())),
             )
             .help_if(did_you_mean(&bound.name, labels))
-            .into())
+            .into()
     }
 
-    fn last_slot(&mut self, t: &mut Tensor, name: &str, place: Span) -> Eval<Slot> {
-        t.pos.pop().ok_or_else(|| {
-            let d = Diagnostic::error(place, format!("`{name}` needs an axis"));
-            let shape = self.shape_text(t);
-            if t.named.is_empty() {
-                d.saying(format!("this is {shape}")).into()
-            } else {
-                d.saying(format!("this is {shape}")).help(format!("name the index: `{name}[j](…)`")).into()
-            }
-        })
+    fn no_last_axis(&self, t: &Tensor, name: &str, place: Span) -> Fail {
+        let d = Diagnostic::error(place, format!("`{name}` needs an axis"))
+            .saying(format!("this is {}", self.shape_text(t)));
+        let d = if t.named.is_empty() { d } else { d.help(format!("name the index: `{name}[j](…)`")) };
+        d.into()
     }
 
     /// A reduction; without an operator, the mean.
@@ -235,7 +249,7 @@ impl<'a> Lowerer<'a, '_> {
         span: Span,
     ) -> Eval<Value<'a>> {
         // Each part binds the index with its own extent.
-        let mut parts: Vec<(Tensor, Slot, usize, Span)> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         let mut label = None;
         for arg in args {
             let along = self.along(statics, std::slice::from_ref(arg))?;
@@ -243,7 +257,7 @@ impl<'a> Lowerer<'a, '_> {
                 let mut t = self.tensor(g.value, g.span)?;
                 let rank = t.pos.len();
                 let (slot, from_right) = match along.bound.first() {
-                    None => (self.last_slot(&mut t, "concat", g.span)?, 0),
+                    None => (self.last_slot(&mut t, "concat", g.span)?, Some(0)),
                     Some(bound) => {
                         label = Some(bound.name.clone());
                         let at = t.pos.iter().position(|s| s.is_called(&bound.name));
@@ -252,10 +266,10 @@ impl<'a> Lowerer<'a, '_> {
                             (None, false) => Slot::UNIT,
                             _ => self.take_slot(&mut t, bound, g.span)?.unwrap_or(Slot::UNIT),
                         };
-                        (slot, at.map_or(usize::MAX, |at| rank - 1 - at))
+                        (slot, at.map(|at| rank - 1 - at))
                     }
                 };
-                parts.push((t, slot, from_right, g.span));
+                parts.push(Part { tensor: t, slot, from_right, span: g.span });
             }
         }
         let Some(first) = parts.first() else {
@@ -263,55 +277,57 @@ impl<'a> Lowerer<'a, '_> {
         };
         // Where every axis has a name, parts without the one are stacked along it; else it is a slip of the pen.
         if let Some(name) = &label
-            && parts.iter().all(|p| p.1 == Slot::UNIT && p.2 == usize::MAX)
-            && parts.iter().any(|p| !p.0.pos.is_empty())
+            && parts.iter().all(|p| p.slot == Slot::UNIT && p.from_right.is_none())
+            && parts.iter().any(|p| !p.tensor.pos.is_empty())
         {
             return Err(Diagnostic::error(span, format!("no part has an axis called `{name}`"))
-                .also(first.3, format!("this is {}", self.shape_text(&first.0)))
+                .also(first.span, format!("this is {}", self.shape_text(&first.tensor)))
                 .into());
         }
-        let known = parts.iter().find(|p| p.2 != usize::MAX).map(|p| (p.2, p.0.pos.len()));
+        let known = parts.iter().find_map(|p| Some((p.from_right?, p.tensor.pos.len())));
         if let (Some(name), Some((from_right, others))) = (&label, known) {
-            for (t, slot, place, at) in &mut parts {
-                if *place != usize::MAX || t.pos.is_empty() {
+            for part in &mut parts {
+                let pos = &mut part.tensor.pos;
+                if part.from_right.is_some() || pos.is_empty() {
                     continue;
                 }
                 // An axis of one position has no name: it is the one where the other parts have theirs.
-                let unit = t.pos.len().checked_sub(1 + from_right).filter(|n| t.pos[*n] == Slot::UNIT);
-                let Some(unit) = unit.filter(|_| t.pos.len() == others + 1) else {
-                    return Err(Diagnostic::error(*at, format!("this part has no axis called `{name}`"))
-                        .saying(format!("this is {}", self.shape_text(t)))
+                let unit = pos.len().checked_sub(1 + from_right).filter(|n| pos[*n] == Slot::UNIT);
+                let Some(unit) = unit.filter(|_| pos.len() == others + 1) else {
+                    let message = format!("this part has no axis called `{name}`");
+                    return Err(Diagnostic::error(part.span, message)
+                        .saying(format!("this is {}", self.shape_text(&part.tensor)))
                         .help(format!("give it one, of one position: `let part[{name}: 1, …] = …`"))
                         .into());
                 };
-                (*slot, *place) = (t.pos.remove(unit), from_right);
+                (part.slot, part.from_right) = (pos.remove(unit), Some(from_right));
             }
         }
         self.one_after_the_other(parts, label, "concat", span)
     }
 
-    /// Parts of a concatenation, each without its slot along it, which comes beside it with its distance from the right.
+    /// The parts one after the other.
     pub(super) fn one_after_the_other(
         &mut self,
-        parts: Vec<(Tensor, Slot, usize, Span)>,
+        parts: Vec<Part>,
         label: Option<String>,
         what: &str,
         span: Span,
     ) -> Eval<Value<'a>> {
-        let from_right = parts.iter().map(|p| p.2).find(|r| *r != usize::MAX).unwrap_or(usize::MAX);
-        let dtypes: Vec<DType> = parts.iter().map(|p| self.dtype(&p.0)).collect();
+        let from_right = parts.iter().find_map(|p| p.from_right);
+        let dtypes: Vec<DType> = parts.iter().map(|p| self.dtype(&p.tensor)).collect();
         let dtype = dtypes.iter().copied().reduce(crate::value::promote).expect("at least one part");
         let mut total = Dim::constant(0);
         let (mut operands, mut lengths) = (Vec::new(), Vec::new());
-        for (t, slot, _, place) in parts.clone() {
+        for Part { tensor, slot, span: place, .. } in parts.clone() {
             let extent = self.extent(&slot);
             total = &total + &extent;
             // A part's own axis moves out of the way of everything that its other axes may be renamed to.
-            let avoid: AxisSet = parts.iter().flat_map(|p| p.0.slots()).filter_map(|s| s.axis).collect();
+            let avoid: AxisSet = parts.iter().flat_map(|p| p.tensor.slots()).filter_map(|s| s.axis).collect();
             let stem = slot.label.clone().or_else(|| slot.axis.map(|a| self.b.axis(a).name.clone()));
             let mut own =
                 slot.axis.unwrap_or_else(|| self.b.axis_id(stem.as_deref().unwrap_or("n"), &extent));
-            let mut t = self.cast(Value::Tensor(t), dtype, place)?;
+            let mut t = self.cast(Value::Tensor(tensor), dtype, place)?;
             if self.clashes(own, &avoid) {
                 let aside = self.aside(own, &avoid);
                 t.node = self.moved(t.node, &[(own, aside)]);
@@ -321,11 +337,11 @@ impl<'a> Lowerer<'a, '_> {
             lengths.push(own);
         }
         let (mut pos, mut named, nodes) = self.broadcast(&operands, what, span)?;
-        let name = label.clone().or_else(|| parts[0].1.label.as_deref().map(str::to_owned));
+        let name = label.clone().or_else(|| parts[0].slot.label.as_deref().map(str::to_owned));
         let stem = match &label {
             Some(l) => l.clone(),
             None => parts[0]
-                .1
+                .slot
                 .axis
                 .map_or("n".to_owned(), |a| self.b.axis(a).name.split('.').next().unwrap_or("n").to_owned()),
         };
@@ -334,18 +350,16 @@ impl<'a> Lowerer<'a, '_> {
         let axis = self.distinct(axis, &used);
         let node = self.b.add(Op::Concat(axis, lengths.into()), &nodes).map_err(typing(span))?;
         let slot = Slot { axis: Some(axis), label: name.as_deref().map(Name::from) };
-        if from_right == usize::MAX {
-            named.push(slot);
-        } else {
-            let at = pos.len() - from_right.min(pos.len());
-            pos.insert(at, slot);
+        match from_right {
+            Some(from_right) => pos.insert(pos.len() - from_right.min(pos.len()), slot),
+            None => named.push(slot),
         }
         Ok(Value::Tensor(Tensor { pos, named, ..Tensor::scalar(node) }))
     }
 
     // ---- functions with an axis in brackets
 
-    /// Inside such a function the arguments are functions of the axis; all their other axes ride along.
+    /// Inside such a function the arguments are functions of the axis; all their other axes are carried along.
     pub(super) fn call_along(
         &mut self,
         f: &'a Function,
@@ -354,137 +368,88 @@ impl<'a> Lowerer<'a, '_> {
         span: Span,
     ) -> Eval<Value<'a>> {
         let name = &f.name.name;
-        let along = self.along(statics, args)?;
-        let mut bound = along.bound.into_iter();
-        let mut given = along.given;
-        let mut operands = Vec::new();
-        let mut which = Vec::new();
-        for (n, g) in given.iter().enumerate() {
-            if let Value::Tensor(t) = &g.value {
-                operands.push((t.clone(), g.span));
-                which.push(n);
-            }
-        }
+        let Along { mut given, bound } = self.along(statics, args)?;
+        let (which, operands): (Vec<usize>, Vec<(Tensor, Span)>) = given
+            .iter()
+            .enumerate()
+            .filter_map(|(n, g)| Some((n, (g.value.as_tensor()?.clone(), g.span))))
+            .unzip();
         let Some(place) = operands.first().map(|o| o.1) else {
             return Err(Diagnostic::error(span, format!("`{name}` needs a tensor")).into());
         };
-        let (mut pos, mut named, nodes) = self.broadcast(&operands, name, span)?;
-        // The axis parameters in order, each with the caller's axis.
+        let (pos, named, nodes) = self.broadcast(&operands, name, span)?;
+        let mut outer = Tensor { pos, named, ..Tensor::scalar(nodes[0]) };
+        let axes = self.called_axes(f, &bound, &mut outer, place, span)?;
+        let inner = inner_slots(&outer, &axes);
+        for (n, node) in which.into_iter().zip(nodes) {
+            let index = given[n].value.as_tensor().is_some_and(|t| t.index);
+            let named = inner.clone();
+            given[n].value = Value::Tensor(Tensor { node, pos: Vec::new(), named, index, floored: false });
+        }
+        let frame = self.frame_along(f, &axes, &inner, span);
+        let results = self.in_frame(frame, None, |l| l.entered_along(f, statics, given, span))?;
+        Ok(one_or_many(results, &mut |t| around(t, &outer, &axes)))
+    }
+
+    /// The axis parameters of a function in order, each with the caller's axis: that of the index in brackets, or where there
+    /// is none, the last one that is not taken yet.
+    fn called_axes(
+        &mut self,
+        f: &Function,
+        bound: &[Bound],
+        outer: &mut Tensor,
+        place: Span,
+        span: Span,
+    ) -> Eval<Vec<(AxisId, Name)>> {
+        let name = &f.name.name;
+        let mut bound = bound.iter();
         let mut axes: Vec<(AxisId, Name)> = Vec::new();
         for param in f.statics.iter().filter(|s| s.axis) {
             let label = Name::from(param.name.name.as_str());
             let index = bound.next();
-            let found = match &index {
-                None => pos
-                    .iter()
-                    .rposition(|s| !axes.iter().any(|(a, _)| Some(*a) == s.axis))
-                    .map(|at| &mut pos[at]),
-                Some(b) => {
-                    let is = |s: &&mut Slot| s.is_called(&b.name) || (s.axis.is_some() && s.axis == b.axis);
-                    named.iter_mut().chain(&mut pos).find(is)
-                }
-            };
-            let Some(slot) = found else {
-                let mut whole = Tensor { pos: pos.clone(), named: named.clone(), ..Tensor::scalar(nodes[0]) };
+            let Some(slot) = called_slot(outer, index, &axes) else {
                 return Err(match index {
-                    Some(b) => match self.take_slot(&mut whole, &Bound { axis: None, ..b }, place) {
-                        Err(fail) => fail,
-                        Ok(_) => unreachable!("the axis was not found a line above"),
-                    },
-                    None => match self.last_slot(&mut whole, name, place) {
-                        Err(fail) => fail,
-                        Ok(_) => {
-                            Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into()
-                        }
-                    },
+                    Some(index) => self.no_axis_called(index, outer, place),
+                    None if outer.pos.is_empty() => self.no_last_axis(outer, name, place),
+                    None => {
+                        Diagnostic::error(span, format!("`{name}` needs more axes than there are")).into()
+                    }
                 });
             };
-            let axis = match slot.axis {
-                Some(axis) => axis,
-                None => {
-                    let axis = self.b.axis_id(&label, &Dim::constant(1));
-                    slot.axis = Some(axis);
-                    axis
-                }
-            };
+            let axis = *slot.axis.get_or_insert_with(|| self.b.axis_id(&label, &Dim::constant(1)));
             axes.push((axis, label));
         }
-        let inner: Vec<Slot> = pos
-            .iter()
-            .chain(&named)
-            .filter(|s| s.axis.is_some())
-            .map(|s| Slot {
-                axis: s.axis,
-                label: axes.iter().find(|(a, _)| Some(*a) == s.axis).map(|(_, label)| label.clone()),
-            })
-            .collect();
-        for (n, node) in which.iter().zip(&nodes) {
-            let index = matches!(&given[*n].value, Value::Tensor(t) if t.index);
-            given[*n].value = Value::Tensor(Tensor {
-                node: *node,
-                pos: Vec::new(),
-                named: inner.clone(),
-                index,
-                floored: false,
-            });
-        }
-        let riding = self
-            .here()
-            .riding
-            .iter()
-            .chain(inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis));
-        let frame = Frame {
+        Ok(axes)
+    }
+
+    /// Inside, the axes have the names of the parameters, and those that are carried along have none.
+    fn frame_along(&self, f: &'a Function, axes: &[(AxisId, Name)], inner: &[Slot], span: Span) -> Frame<'a> {
+        let index = |(axis, label): &(AxisId, Name)| Bound {
+            name: label.to_string(),
+            axis: Some(*axis),
+            refused: false,
+            explicit: false,
+            from: span,
+        };
+        let nameless = inner.iter().filter(|s| s.label.is_none()).filter_map(|s| s.axis);
+        Frame {
             decl: Some(f),
             library: self.program.is_library(f),
             scopes: vec![BTreeMap::new()],
-            indices: axes
-                .iter()
-                .map(|(axis, label)| Bound {
-                    name: label.to_string(),
-                    axis: Some(*axis),
-                    refused: false,
-                    explicit: false,
-                    from: span,
-                })
-                .collect(),
+            indices: axes.iter().map(index).collect(),
             path: self.here().path.clone(),
-            riding: riding.collect(),
+            carried: self.here().carried.iter().chain(nameless).collect(),
             call: Some(span),
             results: None,
             states: Vec::new(),
-        };
-        self.frames.push(frame);
-        let errors = self.errors.len();
-        let out = self.entered_along(f, statics, given, span);
-        if let Err(fail) = out {
-            self.report(fail);
-            self.frames.pop();
-            return Err(Fail::Reported);
         }
-        let frame = self.frames.pop().expect("pushed above");
-        if self.errors.len() > errors {
-            return Err(Fail::Reported);
-        }
-        let mut outside = |t: Tensor| {
-            let gone = |s: &&Slot| {
-                axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis)
-            };
-            let keep = |list: &[Slot]| list.iter().filter(|s| !gone(s)).cloned().collect::<Vec<_>>();
-            let mut kept = keep(&pos);
-            kept.extend(t.pos.iter().cloned());
-            Tensor { pos: kept, named: keep(&named), ..t }
-        };
-        let results = frame.results.unwrap_or_default();
-        let mut values: Vec<Value<'a>> =
-            results.into_iter().map(|(v, _)| v.map_tensors(&mut outside)).collect();
-        Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
     }
 
     fn entered_along(
         &mut self,
         f: &'a Function,
         statics: &[StaticArg<'a>],
-        given: Vec<Given<'a>>,
+        given: Vec<ArgValue<'a>>,
         span: Span,
     ) -> Eval<()> {
         if let Some(ty) = f.params.iter().filter_map(|p| p.ty.as_ref()).find(|t| t.shape.is_some()) {
@@ -498,4 +463,36 @@ impl<'a> Lowerer<'a, '_> {
         self.body(&f.body);
         self.check_results(f)
     }
+}
+
+/// The slot of a tensor that an axis parameter stands for: that of an index, or the last one whose axis is not taken.
+fn called_slot<'t>(
+    t: &'t mut Tensor,
+    index: Option<&Bound>,
+    taken: &[(AxisId, Name)],
+) -> Option<&'t mut Slot> {
+    match index {
+        None => t.pos.iter_mut().rfind(|s| !taken.iter().any(|(a, _)| Some(*a) == s.axis)),
+        Some(b) => {
+            let is = |s: &&mut Slot| s.is_called(&b.name) || (s.axis.is_some() && s.axis == b.axis);
+            t.named.iter_mut().chain(&mut t.pos).find(is)
+        }
+    }
+}
+
+/// The axes of an argument inside: all by name, those of the parameters under the parameter's.
+fn inner_slots(outer: &Tensor, axes: &[(AxisId, Name)]) -> Vec<Slot> {
+    let label = |s: &Slot| axes.iter().find(|(a, _)| Some(*a) == s.axis).map(|(_, label)| label.clone());
+    let slots = outer.pos.iter().chain(&outer.named).filter(|s| s.axis.is_some());
+    slots.map(|s| Slot { axis: s.axis, label: label(s) }).collect()
+}
+
+/// A result outside: the axes that were there before, but for those that the function reduced, and its new ones.
+fn around(t: Tensor, outer: &Tensor, axes: &[(AxisId, Name)]) -> Tensor {
+    let reduced =
+        |s: &Slot| axes.iter().any(|(a, _)| Some(*a) == s.axis) && !t.named.iter().any(|n| n.axis == s.axis);
+    let keep = |list: &[Slot]| list.iter().filter(|s| !reduced(s)).cloned().collect::<Vec<_>>();
+    let (mut pos, named) = (keep(&outer.pos), keep(&outer.named));
+    pos.extend(t.pos.iter().cloned());
+    Tensor { pos, named, ..t }
 }

@@ -11,7 +11,7 @@ use salient_ir::{AxisId, AxisSet, Const, MapOp, Typing};
 use std::collections::BTreeMap;
 
 /// An evaluated argument.
-pub(super) struct Given<'a> {
+pub(super) struct ArgValue<'a> {
     pub(super) name: Option<String>,
     pub(super) value: Value<'a>,
     pub(super) span: Span,
@@ -125,12 +125,12 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The arguments in parentheses, evaluated; `x for l in 0..L` gives one for each.
-    pub(super) fn arguments(&mut self, args: &'a [Argument]) -> Eval<Vec<Given<'a>>> {
+    pub(super) fn arguments(&mut self, args: &'a [Argument]) -> Eval<Vec<ArgValue<'a>>> {
         let mut out = Vec::new();
         for arg in args {
             let name = arg.name.as_ref().map(|n| n.name.clone());
             let Some(range) = &arg.each else {
-                out.push(Given { name, value: self.expr(&arg.value)?, span: arg.value.span });
+                out.push(ArgValue { name, value: self.expr(&arg.value)?, span: arg.value.span });
                 continue;
             };
             let (low, high) = self.bounds(range)?;
@@ -139,7 +139,7 @@ impl<'a> Lowerer<'a, '_> {
                 self.define(&range.name.name, Value::Int(n.into()), range.name.span);
                 let value = self.expr(&arg.value);
                 self.frame().scopes.pop();
-                out.push(Given { name: None, value: value?, span: arg.value.span });
+                out.push(ArgValue { name: None, value: value?, span: arg.value.span });
             }
         }
         if out.iter().any(|g| matches!(g.value, Value::Poison)) {
@@ -276,68 +276,75 @@ impl<'a> Lowerer<'a, '_> {
             frame_path.extend(self.path(path)?);
         }
         let arguments: Vec<Tensor> = given.iter().filter_map(|g| g.value.as_tensor().cloned()).collect();
-        let carried: Vec<&Slot> = arguments.iter().flat_map(|t| &t.named).collect();
+        let free = arguments.iter().flat_map(|t| &t.named).filter_map(|s| s.axis);
+        let carried: AxisSet = self.here().carried.iter().chain(free).collect();
         // Inside, the caller's free indices have no names.
         for g in &mut given {
             if let Value::Tensor(t) = &mut g.value {
                 t.named.iter_mut().for_each(|s| s.label = None);
             }
         }
-        let riding: AxisSet =
-            self.here().riding.iter().chain(carried.iter().filter_map(|s| s.axis)).collect();
-        self.frames.push(Frame {
+        let frame = Frame {
             decl: Some(f),
             library: self.program.is_library(f),
             scopes: vec![BTreeMap::new()],
             indices: Vec::new(),
             path: frame_path,
-            riding,
+            carried,
             call: Some(span),
             results: None,
             states: Vec::new(),
-        });
-        let errors = self.errors.len();
-        let out = self.entered(f, statics, given, span);
-        // What is wrong inside is reported from inside, where the names are known.
-        if let Err(fail) = out {
-            let from_call =
-                matches!(&fail, Fail::Report(d) if d.primary.as_ref().is_some_and(|p| p.0 == span));
-            if from_call && self.trials == 0 {
-                self.frames.pop();
-                return Err(fail);
-            }
-            self.report(fail);
-            self.frames.pop();
-            return Err(Fail::Reported);
-        }
-        let frame = self.frames.pop().expect("pushed above");
-        if self.errors.len() > errors {
-            return Err(Fail::Reported);
-        }
-        let results = frame.results.unwrap_or_default();
+        };
+        let results = self.in_frame(frame, Some(span), |l| l.entered(f, statics, given, span))?;
         // Axes of the arguments have the caller's names again; new ones keep the names of their definitions.
         let callers = |slot: &Slot| {
             let mut all = arguments.iter().flat_map(|t| t.slots());
             all.find(|c| c.axis.is_some() && c.axis == slot.axis).map(|c| c.label.clone())
         };
-        let mut restored = |mut t: Tensor| {
+        Ok(one_or_many(results, &mut |mut t| {
             for slot in t.named.iter_mut().chain(&mut t.pos) {
                 if let Some(label) = callers(slot) {
                     slot.label = label;
                 }
             }
             t
-        };
-        let mut values: Vec<Value<'a>> =
-            results.into_iter().map(|(v, _)| v.map_tensors(&mut restored)).collect();
-        Ok(if values.len() == 1 { values.remove(0) } else { Value::Many(values) })
+        }))
+    }
+
+    /// What a function gives, evaluated in a frame of its own. What is wrong inside is reported from inside, where the names
+    /// are known; what concerns the whole call, which is at `call`, is the caller's to report.
+    pub(super) fn in_frame(
+        &mut self,
+        frame: Frame<'a>,
+        call: Option<Span>,
+        evaluate: impl FnOnce(&mut Self) -> Eval<()>,
+    ) -> Eval<Vec<(Value<'a>, Span)>> {
+        self.frames.push(frame);
+        let errors = self.errors.len();
+        if let Err(fail) = evaluate(self) {
+            let at = |d: &Diagnostic| d.primary.as_ref().is_some_and(|p| Some(p.0) == call);
+            let of_call = matches!(&fail, Fail::Report(d) if at(d)) && self.trials == 0;
+            let fail = if of_call {
+                fail
+            } else {
+                self.report(fail);
+                Fail::Reported
+            };
+            self.frames.pop();
+            return Err(fail);
+        }
+        let frame = self.frames.pop().expect("pushed above");
+        if self.errors.len() > errors {
+            return Err(Fail::Reported);
+        }
+        Ok(frame.results.unwrap_or_default())
     }
 
     fn entered(
         &mut self,
         f: &'a Function,
         statics: Vec<StaticArg<'a>>,
-        given: Vec<Given<'a>>,
+        given: Vec<ArgValue<'a>>,
         span: Span,
     ) -> Eval<()> {
         self.bind_statics(f, statics, span)?;
@@ -423,14 +430,23 @@ impl<'a> Lowerer<'a, '_> {
     }
 }
 
+/// The results of a call as one value, each tensor as it is outside of the function.
+pub(super) fn one_or_many<'a>(
+    results: Vec<(Value<'a>, Span)>,
+    outside: &mut dyn FnMut(Tensor) -> Tensor,
+) -> Value<'a> {
+    let mut values: Vec<Value<'a>> = results.into_iter().map(|(v, _)| v.map_tensors(outside)).collect();
+    if values.len() == 1 { values.remove(0) } else { Value::Many(values) }
+}
+
 /// Arguments by parameter: by name where one is said, else in order.
 pub(super) fn match_parameters<'a>(
     f: &'a Function,
-    given: Vec<Given<'a>>,
+    given: Vec<ArgValue<'a>>,
     span: Span,
-) -> Eval<Vec<(&'a Parameter, Option<Given<'a>>)>> {
+) -> Eval<Vec<(&'a Parameter, Option<ArgValue<'a>>)>> {
     let name = &f.name.name;
-    let mut out: Vec<(&Parameter, Option<Given<'a>>)> = f.params.iter().map(|p| (p, None)).collect();
+    let mut out: Vec<(&Parameter, Option<ArgValue<'a>>)> = f.params.iter().map(|p| (p, None)).collect();
     let count = given.len();
     for (n, arg) in given.into_iter().enumerate() {
         let at = match &arg.name {

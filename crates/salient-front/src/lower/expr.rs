@@ -5,7 +5,7 @@
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
-use crate::syntax::ast::{Expr, ExprKind, UnaryOp};
+use crate::syntax::ast::{Bracket, CompareOp, Expr, ExprKind, UnaryOp};
 use crate::value::{Builtin, Callee, FunctionValue, Value};
 use salient_ir::{Dim, MapOp};
 
@@ -48,46 +48,14 @@ impl<'a> Lowerer<'a, '_> {
             ExprKind::Infinity => Ok(Value::Float(f64::INFINITY)),
             ExprKind::Text(_) => Ok(Value::Text),
             ExprKind::Name(name) => self.name(name, e.span),
-            ExprKind::Unary(op, x) => {
-                let value = self.expr(x)?;
-                match (op, &value) {
-                    (UnaryOp::Neg, Value::Int(d)) => self.integer(&Dim::constant(0) - d, e.span),
-                    (UnaryOp::Neg, _) => self.map(MapOp::Neg, vec![(value, x.span)], e.span),
-                    (UnaryOp::Not, _) => self.map(MapOp::Not, vec![(value, x.span)], e.span),
-                }
-            }
+            ExprKind::Unary(op, x) => self.unary(*op, x, e.span),
             ExprKind::Binary(op, x, y) => {
                 let a = self.expr(x)?;
                 let b = self.expr(y)?;
                 self.binary(*op, (a, x.span), (b, y.span), e.span)
             }
-            ExprKind::Compare(first, rest) => {
-                let mut left = (self.expr(first)?, first.span);
-                let mut all: Option<Value<'a>> = None;
-                for (op, y) in rest {
-                    let right = (self.expr(y)?, y.span);
-                    let holds = self.compare(*op, left.clone(), right.clone(), left.1.to(y.span))?;
-                    all = Some(match all {
-                        None => holds,
-                        Some(before) => {
-                            self.map(MapOp::And, vec![(before, e.span), (holds, e.span)], e.span)?
-                        }
-                    });
-                    left = right;
-                }
-                Ok(all.unwrap_or(Value::Bool(true)))
-            }
-            ExprKind::If(c, x, y) => {
-                let condition = self.expr(c)?;
-                if let Value::Bool(known) = condition {
-                    return self.expr(if known { x } else { y });
-                }
-                self.guards += 1;
-                let arms = self.expr(x).and_then(|a| Ok((a, self.expr(y)?)));
-                self.guards -= 1;
-                let (a, b) = arms?;
-                self.map(MapOp::Select, vec![(condition, c.span), (a, x.span), (b, y.span)], e.span)
-            }
+            ExprKind::Compare(first, rest) => self.comparison(first, rest, e.span),
+            ExprKind::If(c, x, y) => self.choice(c, x, y, e.span),
             ExprKind::Call(target, args) => self.call(target, args, None, e.span),
             ExprKind::As(call, path) => {
                 if let ExprKind::Call(target, args) = &call.kind {
@@ -102,30 +70,68 @@ impl<'a> Lowerer<'a, '_> {
                 let t = self.tensor(value, x.span)?;
                 self.transposed(t, e.span).map(Value::Tensor)
             }
-            ExprKind::Brackets(target, items) => {
-                if let Some(callee) = self.callee(target) {
-                    let statics = self.statics(&callee, items)?;
-                    return Ok(Value::Function(FunctionValue { callee, statics }));
-                }
-                // A tensor and an index may share a name: only the tensor can be read.
-                let tensor = if let ExprKind::Name(name) = &target.kind {
-                    let named = self.lookup(name).filter(|v| v.value.as_tensor().is_some());
-                    named.map(|v| self.read_from(v))
-                } else {
-                    None
-                };
-                let value = tensor.map_or_else(|| self.expr(target), Ok)?;
-                if let Value::Function(f) = &value {
-                    return Err(Diagnostic::error(
-                        e.span,
-                        format!("`{}` has its brackets already", f.callee.name()),
-                    )
-                    .into());
-                }
-                let t = self.tensor(value, target.span)?;
-                self.read(t, items, target.span, e.span).map(Value::Tensor)
-            }
+            ExprKind::Brackets(target, items) => self.brackets(target, items, e.span),
         }
+    }
+
+    fn unary(&mut self, op: UnaryOp, x: &'a Expr, span: Span) -> Eval<Value<'a>> {
+        let value = self.expr(x)?;
+        match (op, &value) {
+            (UnaryOp::Neg, Value::Int(d)) => self.integer(&Dim::constant(0) - d, span),
+            (UnaryOp::Neg, _) => self.map(MapOp::Neg, vec![(value, x.span)], span),
+            (UnaryOp::Not, _) => self.map(MapOp::Not, vec![(value, x.span)], span),
+        }
+    }
+
+    /// A chain of comparisons holds if each of its links does.
+    fn comparison(&mut self, first: &'a Expr, rest: &'a [(CompareOp, Expr)], span: Span) -> Eval<Value<'a>> {
+        let mut left = (self.expr(first)?, first.span);
+        let mut all: Option<Value<'a>> = None;
+        for (op, y) in rest {
+            let right = (self.expr(y)?, y.span);
+            let holds = self.compare(*op, left.clone(), right.clone(), left.1.to(y.span))?;
+            all = Some(match all {
+                None => holds,
+                Some(before) => self.map(MapOp::And, vec![(before, span), (holds, span)], span)?,
+            });
+            left = right;
+        }
+        Ok(all.unwrap_or(Value::Bool(true)))
+    }
+
+    /// `if`: one arm where the condition is known, else both, under a guard.
+    fn choice(&mut self, c: &'a Expr, x: &'a Expr, y: &'a Expr, span: Span) -> Eval<Value<'a>> {
+        let condition = self.expr(c)?;
+        if let Value::Bool(known) = condition {
+            return self.expr(if known { x } else { y });
+        }
+        self.guards += 1;
+        let arms = self.expr(x).and_then(|a| Ok((a, self.expr(y)?)));
+        self.guards -= 1;
+        let (a, b) = arms?;
+        self.map(MapOp::Select, vec![(condition, c.span), (a, x.span), (b, y.span)], span)
+    }
+
+    /// A function with what its brackets hold, or a tensor that is read.
+    fn brackets(&mut self, target: &'a Expr, items: &'a [Bracket], span: Span) -> Eval<Value<'a>> {
+        if let Some(callee) = self.callee(target) {
+            let statics = self.statics(&callee, items)?;
+            return Ok(Value::Function(FunctionValue { callee, statics }));
+        }
+        // A tensor and an index may share a name: only the tensor can be read.
+        let tensor = if let ExprKind::Name(name) = &target.kind {
+            let named = self.lookup(name).filter(|v| v.value.as_tensor().is_some());
+            named.map(|v| self.read_from(v))
+        } else {
+            None
+        };
+        let value = tensor.map_or_else(|| self.expr(target), Ok)?;
+        if let Value::Function(f) = &value {
+            let message = format!("`{}` has its brackets already", f.callee.name());
+            return Err(Diagnostic::error(span, message).into());
+        }
+        let t = self.tensor(value, target.span)?;
+        self.read(t, items, target.span, span).map(Value::Tensor)
     }
 
     /// What a name means here: an index, a definition, a function, in this order.

@@ -7,7 +7,7 @@ use super::uses::{Use, Wanted};
 use super::{Bound, Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
-use crate::syntax::ast::{Expr, Index};
+use crate::syntax::ast::{Expr, Ident, Index};
 use crate::value::{Slot, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Dim, Name, NodeId};
 
@@ -16,10 +16,10 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Brings indices into scope for the evaluation of `bodies`. Undone by truncating the frame's list.
     pub(super) fn bind(&mut self, wanted: &[Wanted], bodies: &[&'a Expr]) {
-        let before = self.here().riding.clone();
-        let mut riding = before.clone();
-        bodies.iter().for_each(|body| self.rest_axes(body, &mut riding));
-        self.frame().riding = riding;
+        let before = self.here().carried.clone();
+        let mut carried = before.clone();
+        bodies.iter().for_each(|body| self.rest_axes(body, &mut carried));
+        self.frame().carried = carried;
         for (name, extent, span) in wanted {
             let bound = match extent {
                 Some(dim) => {
@@ -37,15 +37,13 @@ impl<'a> Lowerer<'a, '_> {
                     for body in bodies {
                         self.scan(body, name, &mut uses);
                     }
-                    {
-                        let refused = bodies.iter().any(|body| self.reads_refused(body));
-                        Bound { refused, ..self.bound_by_use(name, &uses, *span) }
-                    }
+                    let refused = bodies.iter().any(|body| self.reads_refused(body));
+                    Bound { refused, ..self.bound_by_use(name, &uses, *span) }
                 }
             };
             self.frame().indices.push(bound);
         }
-        self.frame().riding = before;
+        self.frame().carried = before;
     }
 
     pub(super) fn bound_by_use(&mut self, name: &str, uses: &[Use], span: Span) -> Bound {
@@ -74,7 +72,7 @@ impl<'a> Lowerer<'a, '_> {
     fn taken(&self, name: &str) -> AxisSet {
         let frame = self.here();
         let others = frame.indices.iter().filter(|b| b.name != name).filter_map(|b| b.axis);
-        frame.riding.iter().chain(others).collect()
+        frame.carried.iter().chain(others).collect()
     }
 
     /// The innermost index of that name.
@@ -129,66 +127,78 @@ impl<'a> Lowerer<'a, '_> {
         Ok(out)
     }
 
-    /// The value of an indexed definition with its axes in the order of the left side.
+    /// The value of an indexed definition with its axes in the order of the left side: first what is found by name, then the
+    /// rest by position from the right.
     pub(super) fn arranged(
         &mut self,
-        t: Tensor,
+        mut t: Tensor,
         indices: &[Index],
         scope: &[Bound],
         span: Span,
     ) -> Eval<Tensor> {
-        let Tensor { mut node, mut pos, mut named, index, floored } = t;
-        // First what is found by name, then the rest by position from the right.
-        let mut slots: Vec<Option<Vec<Slot>>> = vec![None; indices.len()];
-        for (place, index) in slots.iter_mut().zip(indices) {
-            let Index::Name(name, _) = index else { continue };
-            let axis = scope.iter().find(|b| b.name == name.name).and_then(|b| b.axis);
-            let label = Some(Name::from(name.name.as_str()));
-            let take = |list: &mut Vec<Slot>| {
-                list.iter()
-                    .position(|s| s.label == label || (s.axis.is_some() && s.axis == axis))
-                    .map(|at| list.remove(at))
+        let mut slots: Vec<Option<Vec<Slot>>> = Vec::with_capacity(indices.len());
+        for index in indices {
+            let Index::Name(name, _) = index else {
+                slots.push(None);
+                continue;
             };
-            if let Some(found) = take(&mut named).or_else(|| take(&mut pos)) {
-                if let (Some(a), Some(b)) = (axis, found.axis)
-                    && self.b.extent(a) != self.b.extent(b)
-                {
-                    let (a, b) = (self.b.extent(a).clone(), self.b.extent(b).clone());
-                    return Err(Diagnostic::error(
-                        span,
-                        format!("index `{}` has two extents, {a} and {b}", name.name),
-                    )
-                    .into());
-                }
-                *place = Some(vec![Slot { axis: found.axis, label }]);
-            }
+            slots.push(self.by_name(&mut t, &name.name, scope, span)?.map(|slot| vec![slot]));
         }
         for (place, index) in slots.iter_mut().zip(indices).rev() {
             match index {
                 Index::Unit(_) => *place = Some(vec![Slot::UNIT]),
-                Index::Rest(_) => *place = Some(std::mem::take(&mut pos)),
+                Index::Rest(_) => *place = Some(std::mem::take(&mut t.pos)),
                 Index::Name(name, _) if place.is_none() => {
-                    let label = Some(Name::from(name.name.as_str()));
-                    let bound = scope.iter().find(|b| b.name == name.name).and_then(|b| b.axis);
-                    *place = Some(vec![match (pos.pop(), bound) {
-                        (Some(slot), None) => Slot { axis: slot.axis, label },
-                        (Some(slot), Some(axis)) if *self.b.extent(axis) == self.extent(&slot) => {
-                            let own = slot.axis.map_or(Vec::new(), |a| vec![(a, axis)]);
-                            node = self.moved(node, &own);
-                            Slot { axis: Some(axis), label }
-                        }
-                        (Some(slot), Some(axis)) => {
-                            pos.push(slot);
-                            Slot { axis: Some(axis), label }
-                        }
-                        (None, Some(axis)) => Slot { axis: Some(axis), label },
-                        (None, None) => return Err(self.unknown_extent(&name.name, name.span)),
-                    }]);
+                    *place = Some(vec![self.by_position(&mut t, name, scope)?]);
                 }
                 Index::Name(..) => {}
             }
         }
-        if let Some(extra) = named.iter().find_map(|s| s.label.clone()) {
+        self.nothing_left(&t, scope, span)?;
+        t.pos = slots.into_iter().flatten().flatten().collect();
+        self.drop_units(&mut t);
+        Ok(t)
+    }
+
+    /// Takes the axis of a tensor that an index names, if there is one.
+    fn by_name(&self, t: &mut Tensor, name: &str, scope: &[Bound], span: Span) -> Eval<Option<Slot>> {
+        let axis = axis_of(scope, name);
+        let is = |s: &Slot| s.is_called(name) || (s.axis.is_some() && s.axis == axis);
+        let take = |list: &mut Vec<Slot>| list.iter().position(is).map(|at| list.remove(at));
+        let Some(found) = take(&mut t.named).or_else(|| take(&mut t.pos)) else { return Ok(None) };
+        if let (Some(a), Some(b)) = (axis, found.axis)
+            && self.b.extent(a) != self.b.extent(b)
+        {
+            let (a, b) = (self.b.extent(a), self.b.extent(b));
+            let message = format!("index `{name}` has two extents, {a} and {b}");
+            return Err(Diagnostic::error(span, message).into());
+        }
+        Ok(Some(Slot { axis: found.axis, label: Some(Name::from(name)) }))
+    }
+
+    /// The axis for an index that names none: the last one of the tensor if it is as long, else one along which the value is
+    /// the same everywhere.
+    fn by_position(&mut self, t: &mut Tensor, name: &Ident, scope: &[Bound]) -> Eval<Slot> {
+        let axis = match (t.pos.pop(), axis_of(scope, &name.name)) {
+            (Some(slot), None) => slot.axis,
+            (Some(slot), Some(axis)) if *self.b.extent(axis) == self.extent(&slot) => {
+                let own = slot.axis.map_or(Vec::new(), |a| vec![(a, axis)]);
+                t.node = self.moved(t.node, &own);
+                Some(axis)
+            }
+            (Some(slot), Some(axis)) => {
+                t.pos.push(slot);
+                Some(axis)
+            }
+            (None, Some(axis)) => Some(axis),
+            (None, None) => return Err(self.unknown_extent(&name.name, name.span)),
+        };
+        Ok(Slot { axis, label: Some(Name::from(name.name.as_str())) })
+    }
+
+    /// Every axis of the value has its index.
+    fn nothing_left(&self, t: &Tensor, scope: &[Bound], span: Span) -> Eval<()> {
+        if let Some(extra) = t.named.iter().find_map(|s| s.label.clone()) {
             let names: Vec<&str> = scope.iter().map(|b| b.name.as_str()).collect();
             return Err(Diagnostic::error(
                 span,
@@ -197,7 +207,7 @@ impl<'a> Lowerer<'a, '_> {
             .help_if(did_you_mean(&extra, names))
             .into());
         }
-        if let Some(slot) = pos.first() {
+        if let Some(slot) = t.pos.first() {
             let dim = self.extent(slot);
             return Err(Diagnostic::error(
                 span,
@@ -206,10 +216,7 @@ impl<'a> Lowerer<'a, '_> {
             .help("give it an index on the left, or write `..` there")
             .into());
         }
-        let mut out =
-            Tensor { node, pos: slots.into_iter().flatten().flatten().collect(), named, index, floored };
-        self.drop_units(&mut out);
-        Ok(out)
+        Ok(())
     }
 
     /// Axes of extent one are read at 0.
@@ -227,12 +234,17 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Free indices that nobody binds any longer become axes with a position, in order of appearance.
     pub(super) fn settle(&mut self, mut t: Tensor) -> Tensor {
-        let mut riding = Vec::new();
+        let mut still = Vec::new();
         for slot in std::mem::take(&mut t.named) {
             let bound = slot.label.as_deref().is_none_or(|l| self.bound(l).is_some());
-            if bound { riding.push(slot) } else { t.pos.push(slot) }
+            if bound { still.push(slot) } else { t.pos.push(slot) }
         }
-        t.named = riding;
+        t.named = still;
         t
     }
+}
+
+/// The axis of an index that is in scope.
+fn axis_of(scope: &[Bound], name: &str) -> Option<AxisId> {
+    scope.iter().find(|b| b.name == name).and_then(|b| b.axis)
 }

@@ -19,7 +19,7 @@ impl<'a> Lowerer<'a, '_> {
             scopes: vec![BTreeMap::new()],
             indices: Vec::new(),
             path: Vec::new(),
-            riding: AxisSet::new(),
+            carried: AxisSet::new(),
             call: None,
             results: None,
             states: Vec::new(),

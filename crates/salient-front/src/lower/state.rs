@@ -3,7 +3,8 @@
 //! A state is a name whose value where its block ends is what the next call begins with. It keeps its shape, or grows along
 //! one axis whose length is a dimension of its own. Where it is kept between calls is not known here.
 
-use super::call::Given;
+use super::axis_call::Part;
+use super::call::ArgValue;
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;
@@ -64,7 +65,7 @@ impl<'a> Lowerer<'a, '_> {
                 .help("make it a `block`")
                 .into());
         }
-        if !frame.riding.is_empty() || decl.is_some_and(|f| f.statics.iter().any(|s| s.axis)) {
+        if !frame.carried.is_empty() || decl.is_some_and(|f| f.statics.iter().any(|s| s.axis)) {
             return Err(Diagnostic::error(
                 span,
                 "a state belongs to a whole call, and not to each index of one",
@@ -290,7 +291,7 @@ impl<'a> Lowerer<'a, '_> {
             return Err(Diagnostic::error(span, "`append` needs an axis in brackets").help(usage).into());
         };
         let given = self.arguments(args)?;
-        let Ok([held, new]) = <[Given<'a>; 2]>::try_from(given) else {
+        let Ok([held, new]) = <[ArgValue<'a>; 2]>::try_from(given) else {
             return Err(Diagnostic::error(span, "`append` takes two tensors").help(usage).into());
         };
         let (mut held, held_span) = (self.tensor(held.value, held.span)?, held.span);
@@ -311,7 +312,8 @@ impl<'a> Lowerer<'a, '_> {
         }
         let from_right = held.pos.len() - 1 - at;
         let (old, more) = (held.pos.remove(at), new.pos.remove(at));
-        let parts = vec![(held, old, from_right, held_span), (new, more, from_right, new_span)];
+        let part = |tensor, slot, span| Part { tensor, slot, from_right: Some(from_right), span };
+        let parts = vec![part(held, old, held_span), part(new, more, new_span)];
         self.one_after_the_other(parts, Some(name.clone()), "append", span)
     }
 }

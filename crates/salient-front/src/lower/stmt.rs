@@ -169,7 +169,7 @@ impl<'a> Lowerer<'a, '_> {
                 self.assert_type(target, ty, &value_, value.span)?;
             }
             if let Value::Tensor(t) = &value_ {
-                self.christen(t, &target.name.name, target.name.span);
+                self.name_node(t, &target.name.name, target.name.span);
             }
             self.assign(&target.name.name, value_, target.name.span, assign);
         }

@@ -1,6 +1,6 @@
 //! Types against values: binds dimensions, and shows both sides where they clash.
 
-use super::call::Given;
+use super::call::ArgValue;
 use super::lost::Role;
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, counted, did_you_mean};
@@ -53,7 +53,7 @@ impl<'a> Lowerer<'a, '_> {
     pub(super) fn bind_parameters(
         &mut self,
         f: &'a Function,
-        matched: Vec<(&'a Parameter, Option<Given<'a>>)>,
+        matched: Vec<(&'a Parameter, Option<ArgValue<'a>>)>,
         span: Span,
     ) -> Eval<()> {
         let mut pairs: Vec<Pair<'a>> = Vec::new();

@@ -14,9 +14,10 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::ir::{StackSlot, StackSlotData, StackSlotKind, UserFuncName};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use salient_vector::body::{Carried, Const, Inst, Loop, LoopKind, Section};
-use salient_vector::{Body, Op, Ty, Value};
+use salient_vector::body::{Addr, Const, Inst, Loop};
+use salient_vector::{Body, Elem, Op, Place, Ty, Value};
 
+use super::skeleton::{self, Backend, State, Steps};
 use crate::target::Target;
 
 /// Lanes of a vector.
@@ -39,12 +40,7 @@ pub fn emit(body: &Body, target: &Target) -> Function {
         elsewhere: None,
     };
     emit.entry();
-    for section in &body.sections {
-        match section {
-            Section::Straight(insts) => emit.insts(insts),
-            Section::Loop(code) => emit.repeat(code),
-        }
-    }
+    skeleton::sections(&mut emit, body);
     emit.b.ins().return_(&[]);
     emit.b.seal_all_blocks();
     emit.b.finalize(target.cranelift().frontend_config());
@@ -90,162 +86,19 @@ impl Emit<'_> {
         }
     }
 
-    fn insts(&mut self, insts: &[Inst]) {
-        for inst in insts {
-            self.inst(inst);
-        }
-    }
-
-    fn inst(&mut self, inst: &Inst) {
-        if let Some(out) = inst.out() {
-            self.changing[out.index()] =
-                self.in_loop && inst.uses().iter().any(|used| self.changing[used.index()]);
-        }
-        match inst {
-            Inst::Const { out, value } => {
-                let value = self.constant(*value);
-                self.set(*out, value);
-            }
-            Inst::Op { out, op, args } => {
-                if *op == Op::First {
-                    self.bounds[out.index()] = Some(self.get(args[0]));
-                }
-                let value = self.op(*op, args);
-                self.set(*out, value);
-            }
-            Inst::Address { out, elem, addr } => {
-                let (base, distance) = self.address(addr, *elem);
-                let value = self.b.ins().iadd_imm_s(base, i64::from(distance));
-                self.set(*out, value);
-            }
-            Inst::Load { out, elem, place } => {
-                let value = self.load(*elem, place);
-                self.set(*out, value);
-            }
-            Inst::LoadInt { out, elem, addr } => {
-                let value = self.load_int(*elem, addr);
-                self.set(*out, value);
-            }
-            Inst::Store { elem, place, value } => {
-                let value = self.get(*value);
-                self.store(*elem, place, value);
-            }
-            // Cranelift has no such instruction.
-            Inst::Prefetch { .. } => {}
-        }
-    }
-
-    fn repeat(&mut self, code: &Loop) {
-        let trip = self.get(code.trip);
-        let mut index = self.b.ins().iconst(types::I64, 0);
-        let mut state: Vec<ir::Value> = code.carried.iter().map(|carried| self.get(carried.init)).collect();
-        let step = match code.kind {
-            LoopKind::Count => 1,
-            LoopKind::Lanes => LANES as i64,
-        };
-        self.changing.fill(false);
-        self.changing[code.index.index()] = true;
-        for carried in &code.carried {
-            self.changing[carried.param.index()] = true;
-        }
-        self.in_loop = true;
-        if code.unroll > 1 {
-            (index, state) = self.whole_steps(code, trip, index, state, step, code.unroll);
-        }
-        (index, state) = self.whole_steps(code, trip, index, state, step, 1);
-        if code.kind == LoopKind::Lanes {
-            state = self.last_strip(code, trip, index, state);
-        }
-        self.in_loop = false;
-        for (carried, value) in code.carried.iter().zip(state) {
-            self.set(carried.result, value);
-        }
-    }
-
-    /// Steps of the loop, `copies` in a row, as long as all of them are whole. Gives the index and the state after.
-    fn whole_steps(
-        &mut self,
-        code: &Loop,
-        trip: ir::Value,
-        index: ir::Value,
-        state: Vec<ir::Value>,
-        step: i64,
-        copies: u32,
-    ) -> (ir::Value, Vec<ir::Value>) {
-        let stride = step * i64::from(copies);
-        let last = self.b.ins().iadd_imm_s(trip, -stride);
-        let [header, inside, after] = [(); 3].map(|()| self.b.create_block());
-        let mut args = vec![index];
-        args.extend(state);
-        self.jump(header, &args);
-
-        self.b.switch_to_block(header);
-        let index = self.b.append_block_param(header, types::I64);
-        let state = self.carry_params(header, &code.carried);
-        let goes_on = self.b.ins().icmp(IntCC::SignedLessThanOrEqual, index, last);
-        self.b.ins().brif(goes_on, inside, &[], after, &[]);
-
-        self.b.switch_to_block(inside);
-        let mut next = state.clone();
-        for copy in 0..i64::from(copies) {
-            let at = if copy == 0 { index } else { self.b.ins().iadd_imm_s(index, copy * step) };
-            next = self.iteration(code, at, &next);
-        }
-        let mut args = vec![self.b.ins().iadd_imm_s(index, stride)];
-        args.extend(next);
-        self.jump(header, &args);
-
-        self.b.switch_to_block(after);
-        (index, state)
-    }
-
-    /// The strip that is not whole, if elements are left.
-    fn last_strip(
-        &mut self,
-        code: &Loop,
-        trip: ir::Value,
-        index: ir::Value,
-        state: Vec<ir::Value>,
-    ) -> Vec<ir::Value> {
-        let [inside, after] = [(); 2].map(|()| self.b.create_block());
-        let active = self.b.ins().isub(trip, index);
-        let left = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, active, 0);
-        let done: Vec<BlockArg> = state.iter().map(|&value| BlockArg::Value(value)).collect();
-        self.b.ins().brif(left, inside, &[], after, &done);
-
-        self.b.switch_to_block(inside);
-        let mask = self.first(active);
-        self.strip = Some(Strip { active, mask });
-        let next = self.iteration(code, index, &state);
-        self.strip = None;
-        let kept: Vec<ir::Value> =
-            next.into_iter().zip(&state).map(|(next, &old)| self.select(mask, next, old)).collect();
-        self.jump(after, &kept);
-
-        self.b.switch_to_block(after);
-        self.carry_params(after, &code.carried)
-    }
-
-    /// The code of a loop once; gives what it carries on.
-    fn iteration(&mut self, code: &Loop, index: ir::Value, state: &[ir::Value]) -> Vec<ir::Value> {
-        self.set(code.index, index);
-        for (carried, &value) in code.carried.iter().zip(state) {
-            self.set(carried.param, value);
-        }
-        self.insts(&code.insts);
-        code.carried.iter().map(|carried| self.get(carried.next)).collect()
-    }
-
-    fn carry_params(&mut self, block: Block, carried: &[Carried]) -> Vec<ir::Value> {
-        carried
-            .iter()
-            .map(|carried| self.b.append_block_param(block, clif(self.body.ty(carried.param))))
-            .collect()
-    }
-
     fn jump(&mut self, block: Block, args: &[ir::Value]) {
         let args: Vec<BlockArg> = args.iter().map(|&value| BlockArg::Value(value)).collect();
         self.b.ins().jump(block, &args);
+    }
+
+    /// Parameters of a block, of the types of what goes in.
+    fn parameters(&mut self, block: Block, like: &[ir::Value]) -> Vec<ir::Value> {
+        like.iter()
+            .map(|&value| {
+                let ty = self.b.func.dfg.value_type(value);
+                self.b.append_block_param(block, ty)
+            })
+            .collect()
     }
 
     fn constant(&mut self, value: Const) -> ir::Value {
@@ -280,13 +133,138 @@ impl Emit<'_> {
         });
         self.b.ins().stack_addr(types::I64, slot, 0)
     }
+}
 
-    fn get(&self, value: Value) -> ir::Value {
+impl Backend for Emit<'_> {
+    type Value = ir::Value;
+
+    fn lanes(&self) -> usize {
+        LANES
+    }
+
+    fn get(&mut self, value: Value) -> ir::Value {
         self.values[value.index()].expect("a verified body defines values before their uses")
     }
 
     fn set(&mut self, value: Value, is: ir::Value) {
         self.values[value.index()] = Some(is);
+    }
+
+    fn define(&mut self, out: Value, value: Const) {
+        let value = self.constant(value);
+        self.set(out, value);
+    }
+
+    fn operator(&mut self, out: Value, op: Op, args: &[Value]) {
+        if op == Op::First {
+            self.bounds[out.index()] = Some(self.get(args[0]));
+        }
+        let value = self.op(op, args);
+        self.set(out, value);
+    }
+
+    fn integer(&mut self, value: i64) -> ir::Value {
+        self.b.ins().iconst(types::I64, value)
+    }
+
+    fn plus(&mut self, a: ir::Value, distance: i64) -> ir::Value {
+        self.b.ins().iadd_imm_s(a, distance)
+    }
+
+    fn where_active(&mut self, _of: Value, new: ir::Value, old: ir::Value) -> ir::Value {
+        let strip = self.strip.expect("within a strip");
+        self.select(strip.mask, new, old)
+    }
+
+    fn address(&mut self, elem: Elem, addr: &Addr) -> ir::Value {
+        let (base, distance) = self.base_and_distance(addr, elem);
+        self.b.ins().iadd_imm_s(base, i64::from(distance))
+    }
+
+    fn load(&mut self, elem: Elem, place: &Place) -> ir::Value {
+        self.load_place(elem, place)
+    }
+
+    fn load_int(&mut self, elem: Elem, addr: &Addr) -> ir::Value {
+        self.load_integer(elem, addr)
+    }
+
+    fn store(&mut self, elem: Elem, place: &Place, value: Value) {
+        let value = self.get(value);
+        self.store_place(elem, place, value);
+    }
+
+    /// Cranelift has no such instruction.
+    fn prefetch(&mut self, _elem: Elem, _addr: &Addr) {}
+
+    fn while_whole(
+        &mut self,
+        steps: Steps<ir::Value>,
+        start: State<ir::Value>,
+        step: impl FnOnce(&mut Self, State<ir::Value>) -> State<ir::Value>,
+    ) -> State<ir::Value> {
+        let last = self.b.ins().iadd_imm_s(steps.trip, -steps.stride);
+        let [header, inside, after] = [(); 3].map(|()| self.b.create_block());
+        let start = start.all();
+        self.jump(header, &start);
+
+        self.b.switch_to_block(header);
+        let at = State::of(&self.parameters(header, &start));
+        let whole = self.b.ins().icmp(IntCC::SignedLessThanOrEqual, at.index, last);
+        self.b.ins().brif(whole, inside, &[], after, &[]);
+
+        self.b.switch_to_block(inside);
+        let next = step(self, at.clone());
+        self.jump(header, &next.all());
+
+        self.b.switch_to_block(after);
+        at
+    }
+
+    fn if_any_left(
+        &mut self,
+        trip: ir::Value,
+        start: State<ir::Value>,
+        strip: impl FnOnce(&mut Self, State<ir::Value>) -> Vec<ir::Value>,
+    ) -> Vec<ir::Value> {
+        let [inside, after] = [(); 2].map(|()| self.b.create_block());
+        let active = self.b.ins().isub(trip, start.index);
+        let left = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, active, 0);
+        let before = start.carried.clone();
+        let done: Vec<BlockArg> = before.iter().map(|&value| BlockArg::Value(value)).collect();
+        self.b.ins().brif(left, inside, &[], after, &done);
+
+        self.b.switch_to_block(inside);
+        let mask = self.first(active);
+        self.strip = Some(Strip { active, mask });
+        let kept = strip(self, start);
+        self.strip = None;
+        self.jump(after, &kept);
+
+        self.b.switch_to_block(after);
+        self.parameters(after, &before)
+    }
+
+    /// All; notes which values change in the present loop.
+    fn wants(&mut self, _at: usize, inst: &Inst) -> bool {
+        if let Some(out) = inst.out() {
+            self.changing[out.index()] =
+                self.in_loop && inst.uses().iter().any(|used| self.changing[used.index()]);
+        }
+        true
+    }
+
+    fn enter_loop(&mut self, code: &Loop) {
+        self.changing.fill(false);
+        self.changing[code.index.index()] = true;
+        for carried in &code.carried {
+            self.changing[carried.param.index()] = true;
+        }
+        self.in_loop = true;
+    }
+
+    fn leave_loop(&mut self) {
+        self.in_loop = false;
     }
 }
 

@@ -1,50 +1,34 @@
 //! The wide emitter: a body as x86-64 machine code with vectors of 256 (AVX2) or 512 bits (AVX-512).
 //!
-//! A body is lowered to instructions over virtual registers (`lower`, `operators`, `memory`, with opcodes from `table`), registers are
+//! A body is lowered to instructions over virtual registers (`lower`, `control`, `operators`, `masks`, `memory`), registers are
 //! assigned by regalloc2 (`allocate`), and bytes are written by iced's encoder (`encode`). Functions follow the System V
 //! convention and stand alone: constants lie behind the code, and nothing is relocated.
 //!
-//! Masks are mask registers on AVX-512 and vectors of all ones or zeros on AVX2. Broadcasts from memory are instructions of their
+//! What code is written for is a value of four parts, the width, the kind of masks, the encoding and the features (`isa`);
+//! the instructions, with the roles of their operands, are rows (`table`). What depends on the kind of masks stands in
+//! `masks` alone, but for accesses to memory.
+//!
+//! Broadcasts from memory are instructions of their
 //! own: embedded in arithmetic they run at half speed. Windows' convention is not supported: there the portable emitter serves.
 
 mod allocate;
 mod code;
+mod control;
 mod encode;
+mod isa;
 mod lower;
+mod masks;
 mod memory;
 mod operators;
 mod table;
+#[cfg(test)]
+mod tests;
+mod uses;
 
 use salient_vector::Body;
 
 pub(crate) use encode::Bytes;
-
-/// The instruction set written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wide {
-    /// 256 bits, 16 registers, masks as vectors.
-    Avx2,
-    /// 512 bits, 32 registers, mask registers.
-    Avx512,
-}
-
-impl Wide {
-    /// Lanes of a vector.
-    pub(crate) const fn lanes(self) -> usize {
-        match self {
-            Wide::Avx2 => 8,
-            Wide::Avx512 => 16,
-        }
-    }
-
-    /// Vector registers.
-    const fn registers(self) -> usize {
-        match self {
-            Wide::Avx2 => 16,
-            Wide::Avx512 => 32,
-        }
-    }
-}
+pub(crate) use isa::VectorIsa;
 
 /// The size and alignment of the widest vector: of spill slots, of constants, of functions.
 pub(crate) const VECTOR_BYTES: u64 = 64;
@@ -53,9 +37,9 @@ pub(crate) const VECTOR_BYTES: u64 = 64;
 const SCRATCH_BYTES: u64 = 192;
 
 /// Makes the function of a verified body.
-pub(crate) fn emit(body: &Body, wide: Wide) -> Bytes {
-    let code = lower::lower(body, wide);
-    let flat = allocate::Flat::new(&code, wide);
+pub(crate) fn emit(body: &Body, isa: VectorIsa) -> Bytes {
+    let code = lower::lower(body, isa);
+    let flat = allocate::Flat::new(&code, isa);
     let output = allocate::allocate(&flat);
     encode::encode(&flat, &output)
 }

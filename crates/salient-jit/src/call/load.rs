@@ -2,7 +2,7 @@
 //!
 //! What is done is the program's [`Section::Load`]; the arrays themselves stay the caller's.
 
-use crate::call::given::{Given, Inputs, Loaded, checked, narrow};
+use crate::call::arguments::{Arguments, Inputs, Loaded, checked, narrow};
 use crate::call::plan::Plan;
 use crate::call::region::Region;
 use crate::compile::Compiled;
@@ -60,7 +60,7 @@ impl Compiled {
         }
         if program.loads > 0 {
             let mut workspace = plan.take(self)?;
-            let given = Given { loaded: &loaded, inputs: Inputs::All(&[]), params };
+            let given = Arguments { loaded: &loaded, inputs: Inputs::All(&[]), params };
             self.run_in(&plan, &mut workspace, given, &mut [], &mut |_, _| {})?;
         }
         Ok(loaded)

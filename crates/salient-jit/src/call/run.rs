@@ -3,7 +3,7 @@
 //! All checks of dtypes and lengths are made before any kernel runs; a kernel trusts its addresses. Shapes are the
 //! caller's business: a kernel needs the elements only.
 
-use crate::call::given::{Given, Inputs, Loaded, checked, elements, elements_mut, narrow};
+use crate::call::arguments::{Arguments, Inputs, Loaded, checked, elements, elements_mut, narrow};
 use crate::call::plan::{Bound, Plan, Workspace};
 use crate::compile::loops::ThreadCells;
 use crate::compile::{Code, Compiled};
@@ -23,7 +23,7 @@ impl Compiled {
     ///
     /// # Errors
     /// An array does not fit, an integer is too large, or an index leaves its axis: then the last such index of the
-    /// first kernel that has one is told, whatever the number of threads.
+    /// first kernel that has one is reported, whatever the number of threads.
     pub fn run(
         &self,
         plan: &Plan,
@@ -35,7 +35,7 @@ impl Compiled {
         self.run_watched(plan, loaded, Inputs::All(inputs), params, outputs, &mut |_, _| {})
     }
 
-    /// As [`Compiled::run`]; `watch` is told of each kernel of a call, by position among them, and how long it took.
+    /// As [`Compiled::run`]; `watch` is called with each kernel of a call, by position among them, and how long it took.
     ///
     /// # Errors
     /// As [`Compiled::run`].
@@ -53,7 +53,7 @@ impl Compiled {
         }
         self.fits(plan, loaded)?;
         let mut w = plan.take(self)?;
-        let given = Given { loaded, inputs, params };
+        let given = Arguments { loaded, inputs, params };
         let result = self.run_in(plan, &mut w, given, outputs, watch);
         plan.give(w);
         result
@@ -64,11 +64,11 @@ impl Compiled {
         &self,
         plan: &Plan,
         w: &mut Workspace,
-        given: Given<'_>,
+        given: Arguments<'_>,
         outputs: &mut [Array],
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), RunError> {
-        let Given { loaded, inputs, params } = given;
+        let Arguments { loaded, inputs, params } = given;
         let formulas = self.formulas(plan.section);
         // Where nothing lies elsewhere than at the last call, no address is written again.
         let places = Some((plan.placed, loaded.id));

@@ -188,7 +188,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// `watch` is told of each kernel, by position, and how long it took.
+    /// `watch` is called with each kernel, by position, and how long it took.
     pub(crate) fn run(
         &self,
         graph: &Graph,

@@ -64,7 +64,7 @@ pub(crate) fn bind(
         let tensor = Tensor { side, name: port.name.clone() };
         if shape.len() == port.axes.len() {
             let dims = graph.shape(&port.axes);
-            given.extend(dims.into_iter().zip(*shape).enumerate().map(|(axis, (dim, found))| Given {
+            given.extend(dims.into_iter().zip(*shape).enumerate().map(|(axis, (dim, found))| Equation {
                 tensor: tensor.clone(),
                 axis,
                 dim,
@@ -168,14 +168,14 @@ pub(crate) fn fixed(graph: &Graph, params: &Shapes<'_>, set: &Bindings) -> Bindi
     let axes = shapes.flat_map(|(port, shape)| {
         let tensor = Tensor { side: Side::Param, name: port.name.clone() };
         let dims = graph.shape(&port.axes).into_iter().zip(*shape).enumerate();
-        dims.map(move |(axis, (dim, found))| Given { tensor: tensor.clone(), axis, dim, found: *found })
+        dims.map(move |(axis, (dim, found))| Equation { tensor: tensor.clone(), axis, dim, found: *found })
     });
-    known.solve(&axes.collect::<Vec<Given>>());
+    known.solve(&axes.collect::<Vec<Equation>>());
     known.values
 }
 
 /// One axis of one tensor: `dim` must be `found`.
-struct Given {
+struct Equation {
     tensor: Tensor,
     axis: usize,
     dim: Dim,
@@ -199,7 +199,7 @@ impl Known {
 
     /// Solves whatever has one unknown left: plain symbols before expressions, so that the source that a message names
     /// is the plainest one; within each, in the order of the declarations.
-    fn solve(&mut self, given: &[Given]) {
+    fn solve(&mut self, given: &[Equation]) {
         loop {
             let before = self.values.len();
             for g in given {
@@ -221,7 +221,7 @@ impl Known {
         }
     }
 
-    fn solution(&self, g: &Given) -> Option<(Name, i64, Source)> {
+    fn solution(&self, g: &Equation) -> Option<(Name, i64, Source)> {
         let rest = g.dim.substitute(&self.dims);
         let unknown = rest.symbols();
         let name = unknown.first().filter(|_| unknown.len() == 1)?;
@@ -229,7 +229,7 @@ impl Known {
         Some((name.clone(), value, Source::Axis(g.tensor.clone(), g.axis)))
     }
 
-    fn check(&self, g: &Given) -> Option<Fault> {
+    fn check(&self, g: &Equation) -> Option<Fault> {
         let tensor = g.tensor.clone();
         let (axis, found) = (g.axis, g.found);
         match g.dim.eval(&self.values) {

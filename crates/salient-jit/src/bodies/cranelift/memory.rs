@@ -10,13 +10,14 @@ use salient_vector::body::{Access, Addr};
 use salient_vector::{Elem, Place, Ty};
 
 use super::{Emit, LANES};
+use crate::bodies::skeleton::Backend;
 
 /// For each lane, its address and whether it is active (`None`: always).
 type Spread = [(ir::Value, Option<ir::Value>); LANES];
 
 impl Emit<'_> {
     /// An address as a base and a distance in bytes that fits an instruction.
-    pub(super) fn address(&mut self, addr: &Addr, elem: Elem) -> (ir::Value, i32) {
+    pub(super) fn base_and_distance(&mut self, addr: &Addr, elem: Elem) -> (ir::Value, i32) {
         let mut base = self.get(addr.base);
         if let Some(index) = addr.index {
             let index = self.get(index);
@@ -30,8 +31,8 @@ impl Emit<'_> {
         }
     }
 
-    pub(super) fn load_int(&mut self, elem: Elem, addr: &Addr) -> ir::Value {
-        let (base, distance) = self.address(addr, elem);
+    pub(super) fn load_integer(&mut self, elem: Elem, addr: &Addr) -> ir::Value {
+        let (base, distance) = self.base_and_distance(addr, elem);
         let flags = self.flags(addr, false);
         match elem {
             Elem::F32 | Elem::F16 | Elem::I32 => self.b.ins().sload32(flags, base, distance),
@@ -43,7 +44,7 @@ impl Emit<'_> {
         }
     }
 
-    pub(super) fn load(&mut self, elem: Elem, place: &Place) -> ir::Value {
+    pub(super) fn load_place(&mut self, elem: Elem, place: &Place) -> ir::Value {
         let bits = match (place.access, place.mask, self.strip) {
             (Access::One, _, _) => self.load_one(elem, place),
             (Access::Unit, None, None) => self.load_whole(elem, place),
@@ -63,7 +64,7 @@ impl Emit<'_> {
 
     /// One element in every lane; a byte or a half as an integer.
     fn load_one(&mut self, elem: Elem, place: &Place) -> ir::Value {
-        let (mut base, mut distance) = self.address(&place.addr, elem);
+        let (mut base, mut distance) = self.base_and_distance(&place.addr, elem);
         let mut flags = self.flags(&place.addr, place.mask.is_some());
         let mask = place.mask.map(|mask| self.mask(mask));
         if let Some(mask) = mask {
@@ -85,7 +86,7 @@ impl Emit<'_> {
 
     /// All lanes from consecutive elements; bytes and halves as integers.
     fn load_whole(&mut self, elem: Elem, place: &Place) -> ir::Value {
-        let (base, distance) = self.address(&place.addr, elem);
+        let (base, distance) = self.base_and_distance(&place.addr, elem);
         let flags = self.flags(&place.addr, false);
         match elem {
             Elem::F32 => self.b.ins().load(types::F32X4, flags, base, distance),
@@ -157,7 +158,7 @@ impl Emit<'_> {
         self.cast(types::F32X4, value)
     }
 
-    pub(super) fn store(&mut self, elem: Elem, place: &Place, value: ir::Value) {
+    pub(super) fn store_place(&mut self, elem: Elem, place: &Place, value: ir::Value) {
         match (place.access, place.mask, self.strip) {
             (Access::One, _, _) => self.store_one(elem, place, value),
             (Access::Unit, None, None) => self.store_whole(elem, place, value),
@@ -168,7 +169,7 @@ impl Emit<'_> {
     }
 
     fn store_one(&mut self, elem: Elem, place: &Place, value: ir::Value) {
-        let (mut base, mut distance) = self.address(&place.addr, elem);
+        let (mut base, mut distance) = self.base_and_distance(&place.addr, elem);
         if let Some(active) = place.mask.and_then(|mask| self.actives(Some(mask))[0]) {
             let there = self.b.ins().iadd_imm_s(base, i64::from(distance));
             let elsewhere = self.elsewhere();
@@ -179,7 +180,7 @@ impl Emit<'_> {
     }
 
     fn store_whole(&mut self, elem: Elem, place: &Place, value: ir::Value) {
-        let (base, distance) = self.address(&place.addr, elem);
+        let (base, distance) = self.base_and_distance(&place.addr, elem);
         let flags = MemFlagsData::new().with_notrap();
         let value = match elem {
             Elem::F32 | Elem::I32 => value,
@@ -230,7 +231,7 @@ impl Emit<'_> {
     /// Where each lane is, and whether it is active.
     fn spread(&mut self, elem: Elem, place: &Place) -> Spread {
         let actives = self.actives(place.mask);
-        let (base, distance) = self.address(&place.addr, elem);
+        let (base, distance) = self.base_and_distance(&place.addr, elem);
         let start = self.b.ins().iadd_imm_s(base, i64::from(distance));
         std::array::from_fn(|lane| {
             let address = match place.access {

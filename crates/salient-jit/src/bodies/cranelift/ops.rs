@@ -6,14 +6,17 @@ use cranelift_codegen::ir::{self, ConstantData, InstBuilder, types};
 use salient_vector::{Op, Ty, Value};
 
 use super::{Emit, LANES};
+use crate::bodies::skeleton::Backend;
 
 impl Emit<'_> {
     pub(super) fn op(&mut self, op: Op, args: &[Value]) -> ir::Value {
         let ty = args.first().map_or(Ty::I32, |&arg| self.body.ty(arg));
         let float = ty == Ty::F32;
         // Operators with fewer arguments do not look at the others.
-        let arg = |at: usize| args.get(at).map_or(ir::Value::reserved_value(), |&arg| self.get(arg));
-        let (a, b, c) = (arg(0), arg(1), arg(2));
+        let [a, b, c] = [0, 1, 2].map(|at| match args.get(at) {
+            Some(&arg) => self.get(arg),
+            None => ir::Value::reserved_value(),
+        });
         match op {
             Op::Add if float => self.b.ins().fadd(a, b),
             Op::Add => self.b.ins().iadd(a, b),
@@ -24,12 +27,7 @@ impl Emit<'_> {
             Op::Div if float => self.b.ins().fdiv(a, b),
             Op::Div => self.divide(a, b, false),
             Op::Rem => self.divide(a, b, true),
-            Op::Fma if self.target.fma() => self.b.ins().fma(a, b, c),
-            Op::Fma => {
-                // As a call for each lane it would be exact, and a hundred times slower.
-                let product = self.b.ins().fmul(a, b);
-                self.b.ins().fadd(product, c)
-            }
+            Op::Fma => self.fma(a, b, c),
             Op::Neg if float => self.b.ins().fneg(a),
             Op::Neg => self.b.ins().ineg(a),
             Op::Abs if float => self.b.ins().fabs(a),
@@ -40,14 +38,10 @@ impl Emit<'_> {
             Op::Ceil => self.b.ins().ceil(a),
             Op::Nearest => self.b.ins().nearest(a),
             Op::Trunc => self.b.ins().trunc(a),
-            Op::Eq if float => self.b.ins().fcmp(FloatCC::Equal, a, b),
-            Op::Eq => self.b.ins().icmp(IntCC::Equal, a, b),
-            Op::Ne if float => self.b.ins().fcmp(FloatCC::NotEqual, a, b),
-            Op::Ne => self.b.ins().icmp(IntCC::NotEqual, a, b),
-            Op::Lt if float => self.b.ins().fcmp(FloatCC::LessThan, a, b),
-            Op::Lt => self.b.ins().icmp(IntCC::SignedLessThan, a, b),
-            Op::Le if float => self.b.ins().fcmp(FloatCC::LessThanOrEqual, a, b),
-            Op::Le => self.b.ins().icmp(IntCC::SignedLessThanOrEqual, a, b),
+            Op::Eq => self.compare(float, FloatCC::Equal, IntCC::Equal, [a, b]),
+            Op::Ne => self.compare(float, FloatCC::NotEqual, IntCC::NotEqual, [a, b]),
+            Op::Lt => self.compare(float, FloatCC::LessThan, IntCC::SignedLessThan, [a, b]),
+            Op::Le => self.compare(float, FloatCC::LessThanOrEqual, IntCC::SignedLessThanOrEqual, [a, b]),
             Op::And => self.b.ins().band(a, b),
             Op::Or => self.b.ins().bor(a, b),
             Op::Xor => self.b.ins().bxor(a, b),
@@ -57,14 +51,10 @@ impl Emit<'_> {
             Op::ShrU => self.b.ins().ushr(a, b),
             Op::Select => self.select(a, b, c),
             Op::ToI32 if float => self.truncate(a),
-            Op::ToI32 => {
-                let one = self.lanes_of(types::I32X4, [1; LANES]);
-                self.b.ins().band(a, one)
-            }
+            Op::ToI32 => self.mask_as(a, 1),
             Op::ToF32 if ty == Ty::I32 => self.b.ins().fcvt_from_sint(types::F32X4, a),
             Op::ToF32 => {
-                let one = self.lanes_of(types::I32X4, [1.0_f32.to_bits(); LANES]);
-                let bits = self.b.ins().band(a, one);
+                let bits = self.mask_as(a, 1.0_f32.to_bits());
                 self.cast(types::F32X4, bits)
             }
             Op::BitsI32 => self.cast(types::I32X4, a),
@@ -91,6 +81,25 @@ impl Emit<'_> {
                 self.everywhere(all)
             }
         }
+    }
+
+    fn fma(&mut self, a: ir::Value, b: ir::Value, c: ir::Value) -> ir::Value {
+        if self.target.fma() {
+            return self.b.ins().fma(a, b, c);
+        }
+        // As a call for each lane it would be exact, and a hundred times slower.
+        let product = self.b.ins().fmul(a, b);
+        self.b.ins().fadd(product, c)
+    }
+
+    fn compare(&mut self, float: bool, of_f32: FloatCC, of_i32: IntCC, [a, b]: [ir::Value; 2]) -> ir::Value {
+        if float { self.b.ins().fcmp(of_f32, a, b) } else { self.b.ins().icmp(of_i32, a, b) }
+    }
+
+    /// The word where a mask is true, else zero.
+    fn mask_as(&mut self, mask: ir::Value, word: u32) -> ir::Value {
+        let word = self.lanes_of(types::I32X4, [word; LANES]);
+        self.b.ins().band(mask, word)
     }
 
     /// `a` where the mask is true, else `b`.

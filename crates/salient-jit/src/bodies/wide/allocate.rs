@@ -4,8 +4,8 @@ use regalloc2::{
     Block, Function, Inst, InstRange, MachineEnv, Operand, Output, PReg, PRegSet, RegClass, VReg,
 };
 
-use super::Wide;
 use super::code::{Code, INT, Kind, MASK, VECTOR};
+use super::isa::{MaskKind, VectorIsa};
 
 /// Which numbers of general registers are free to use, in the encoding of x86. Not rsp (4), nor rbp (5), which holds the frame.
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
@@ -17,7 +17,7 @@ pub(super) const CALLEE_SAVED: [usize; 5] = [3, 12, 13, 14, 15];
 /// # Panics
 /// If the code is not in SSA form, or an instruction needs more registers than there are.
 pub(super) fn allocate(flat: &Flat<'_>) -> Output {
-    let environment = environment(flat.wide);
+    let environment = environment(flat.isa);
     let options = regalloc2::RegallocOptions { validate_ssa: cfg!(debug_assertions), ..Default::default() };
     let output = regalloc2::run(flat, &environment, &options)
         .unwrap_or_else(|error| panic!("registers cannot be assigned: {error:?}"));
@@ -31,18 +31,18 @@ pub(super) fn allocate(flat: &Flat<'_>) -> Output {
     output
 }
 
-fn environment(wide: Wide) -> MachineEnv {
+fn environment(isa: VectorIsa) -> MachineEnv {
     let set = |class: RegClass, numbers: &mut dyn Iterator<Item = usize>| -> PRegSet {
         numbers.map(|number| PReg::new(number, class)).collect()
     };
     // k0 as an operand means "no mask", so it is left out.
-    let masks = match wide {
-        Wide::Avx2 => 0..0,
-        Wide::Avx512 => 1..8,
+    let masks = match isa.masks {
+        MaskKind::Vector => 0..0,
+        MaskKind::Register => 1..8,
     };
     let mut preferred = [PRegSet::empty(); 3];
     preferred[INT as usize] = set(INT, &mut CALLER_SAVED.into_iter());
-    preferred[VECTOR as usize] = set(VECTOR, &mut (0..wide.registers()));
+    preferred[VECTOR as usize] = set(VECTOR, &mut (0..isa.encoding.registers()));
     preferred[MASK as usize] = set(MASK, &mut masks.into_iter());
     let mut others = [PRegSet::empty(); 3];
     others[INT as usize] = set(INT, &mut CALLEE_SAVED.into_iter());
@@ -57,13 +57,13 @@ fn environment(wide: Wide) -> MachineEnv {
 /// The code as the allocator reads it: instructions in one row.
 pub(super) struct Flat<'a> {
     pub(super) code: &'a Code,
-    pub(super) wide: Wide,
+    pub(super) isa: VectorIsa,
     pub(super) insts: Vec<&'a super::code::Inst>,
     ranges: Vec<InstRange>,
 }
 
 impl<'a> Flat<'a> {
-    pub(super) fn new(code: &'a Code, wide: Wide) -> Flat<'a> {
+    pub(super) fn new(code: &'a Code, isa: VectorIsa) -> Flat<'a> {
         let mut insts = Vec::new();
         let ranges = code
             .blocks
@@ -74,7 +74,7 @@ impl<'a> Flat<'a> {
                 InstRange::new(start, Inst::new(insts.len()))
             })
             .collect();
-        Flat { code, wide, insts, ranges }
+        Flat { code, isa, insts, ranges }
     }
 }
 
@@ -136,6 +136,6 @@ impl Function for Flat<'_> {
 
     fn spillslot_size(&self, class: RegClass) -> usize {
         // In units of eight bytes.
-        if class == VECTOR { self.wide.lanes() / 2 } else { 1 }
+        if class == VECTOR { self.isa.lanes() / 2 } else { 1 }
     }
 }

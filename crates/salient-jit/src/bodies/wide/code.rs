@@ -1,7 +1,7 @@
 //! Machine code before registers are assigned: blocks of x86 instructions over virtual registers.
 //!
 //! An instruction is an opcode of iced's table and its operands in the order of the assembler; which of them are read and
-//! written is told by [`Arg`] when it is pushed. It knows neither bodies nor bytes.
+//! written is said by [`Arg`] when it is pushed. It knows neither bodies nor bytes.
 
 use iced_x86::Code as Opcode;
 use regalloc2::{Allocation, Operand, PReg, RegClass, VReg};
@@ -26,8 +26,8 @@ pub(super) enum View {
     Half,
     /// Its lowest 128 bits.
     Xmm,
-    /// A mask register.
-    K,
+    /// A mask: a mask register, or a whole vector, whichever holds masks.
+    Mask,
 }
 
 /// The start of an address.
@@ -101,6 +101,14 @@ pub(super) struct Masking<R> {
 pub(super) enum Cond {
     Less,
     LessOrEqual,
+}
+
+/// What a branch depends on: whether the first register compares so with the second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Test {
+    pub(super) cond: Cond,
+    pub(super) a: VReg,
+    pub(super) b: VReg,
 }
 
 #[derive(Clone, Debug)]
@@ -213,9 +221,9 @@ impl Code {
     }
 
     /// Both successors have this block as their only predecessor.
-    pub(super) fn branch(&mut self, from: usize, cond: Cond, a: VReg, b: VReg, yes: usize, no: usize) {
-        let registers = vec![Operand::reg_use(a), Operand::reg_use(b)];
-        self.end(from, Kind::Branch { cond }, registers, &[yes, no]);
+    pub(super) fn branch(&mut self, from: usize, test: Test, yes: usize, no: usize) {
+        let registers = vec![Operand::reg_use(test.a), Operand::reg_use(test.b)];
+        self.end(from, Kind::Branch { cond: test.cond }, registers, &[yes, no]);
     }
 
     pub(super) fn return_(&mut self, from: usize) {

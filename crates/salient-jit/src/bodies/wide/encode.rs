@@ -8,7 +8,9 @@ use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass};
 
 use super::allocate::{CALLEE_SAVED, Flat};
 use super::code::{Base, Code, Cond, INT, Kind, Mem, Opnd, View, chosen};
-use super::{SCRATCH_BYTES, VECTOR_BYTES, Wide};
+use super::isa::{VectorIsa, Width};
+use super::table;
+use super::{SCRATCH_BYTES, VECTOR_BYTES};
 
 /// The bytes of a function.
 pub(crate) struct Bytes {
@@ -38,7 +40,7 @@ struct Plan<'a> {
     flat: &'a Flat<'a>,
     code: &'a Code,
     output: &'a Output,
-    wide: Wide,
+    isa: VectorIsa,
     /// Callee-saved registers in use.
     saved: Vec<PReg>,
     /// Whether there is a frame.
@@ -54,7 +56,7 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn new(flat: &'a Flat<'a>, output: &'a Output) -> Plan<'a> {
-        let (code, wide) = (flat.code, flat.wide);
+        let (code, isa) = (flat.code, flat.isa);
         let used = |register: PReg| {
             let defined = output.allocs.iter().any(|allocation| allocation.as_reg() == Some(register));
             let moved = output.edits.iter().any(|(_, Edit::Move { to, .. })| to.as_reg() == Some(register));
@@ -76,7 +78,7 @@ impl<'a> Plan<'a> {
             flat,
             code,
             output,
-            wide,
+            isa,
             saved,
             frame,
             starts: vec![0; code.blocks.len()],
@@ -139,7 +141,7 @@ impl<'a> Plan<'a> {
                 }
                 if let Some(masking) = masking {
                     let mask = chosen(allocations[usize::from(masking.mask)]);
-                    instruction.set_op_mask(self.register(mask, View::K));
+                    instruction.set_op_mask(self.register(mask, View::Mask));
                     instruction.set_zeroing_masking(masking.zeroing);
                 }
                 self.put(&instruction);
@@ -290,15 +292,10 @@ impl<'a> Plan<'a> {
             return;
         }
         let class = from.as_reg().or(to.as_reg()).map(PReg::class).expect("one side is a register");
-        let (load, store, view) = match (class, self.wide) {
-            (RegClass::Int, _) => (Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64, View::R64),
-            (RegClass::Float, Wide::Avx2) => {
-                (Opcode::VEX_Vmovaps_ymm_ymmm256, Opcode::VEX_Vmovaps_ymmm256_ymm, View::Whole)
-            }
-            (RegClass::Float, Wide::Avx512) => {
-                (Opcode::EVEX_Vmovaps_zmm_k1z_zmmm512, Opcode::EVEX_Vmovaps_zmmm512_k1z_zmm, View::Whole)
-            }
-            (RegClass::Vector, _) => (Opcode::VEX_Kmovq_kr_km64, Opcode::VEX_Kmovq_m64_kr, View::K),
+        let (load, store, view) = match class {
+            RegClass::Int => (Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64, View::R64),
+            RegClass::Float => (table::UNSPILL.on(self.isa), table::SPILL.on(self.isa), View::Whole),
+            RegClass::Vector => (Opcode::VEX_Kmovq_kr_km64, Opcode::VEX_Kmovq_m64_kr, View::Mask),
         };
         let mut instruction = Instruction::default();
         instruction.set_code(if to.is_stack() { store } else { load });
@@ -318,16 +315,15 @@ impl<'a> Plan<'a> {
     }
 
     fn register(&self, register: PReg, view: View) -> Register {
-        let first = match (register.class(), view, self.wide) {
+        let first = match (register.class(), view, self.isa.width) {
             (RegClass::Int, View::R64, _) => Register::RAX,
             (RegClass::Int, View::R32, _) => Register::EAX,
             (RegClass::Int, View::R8, _) => return BYTE_REGISTERS[register.hw_enc()],
-            (RegClass::Float, View::Xmm, _) | (RegClass::Float, View::Half, Wide::Avx2) => Register::XMM0,
-            (RegClass::Float, View::Whole, Wide::Avx2) | (RegClass::Float, View::Half, Wide::Avx512) => {
-                Register::YMM0
-            }
-            (RegClass::Float, View::Whole, Wide::Avx512) => Register::ZMM0,
-            (RegClass::Vector, View::K, _) => Register::K0,
+            (RegClass::Float, View::Xmm, _) | (RegClass::Float, View::Half, Width::W256) => Register::XMM0,
+            (RegClass::Float, View::Whole | View::Mask, Width::W256)
+            | (RegClass::Float, View::Half, Width::W512) => Register::YMM0,
+            (RegClass::Float, View::Whole | View::Mask, Width::W512) => Register::ZMM0,
+            (RegClass::Vector, View::Mask, _) => Register::K0,
             (RegClass::Int | RegClass::Float | RegClass::Vector, _, _) => {
                 panic!("{register:?} has no part {view:?}")
             }

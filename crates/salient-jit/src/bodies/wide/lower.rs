@@ -1,18 +1,19 @@
-//! Bodies to machine code over virtual registers: sections, loops, strips, constants.
+//! Bodies to machine code over virtual registers: parameters, constants, instructions of the table.
 //!
-//! Loops test at the bottom, behind a guard. What does not change in a loop and cannot fail is computed before it; what is never
-//! used is not computed. The last strip of a loop over lanes is code of its own, under a mask.
+//! What does not change in a loop and cannot fail is computed before it; what is never used is not computed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use iced_x86::Code as Opcode;
-use regalloc2::{PReg, RegClass, VReg};
-use salient_vector::body::{Const, Inst, Loop, LoopKind, Section};
+use regalloc2::{PReg, VReg};
+use salient_vector::body::{Const, Inst, Loop};
 use salient_vector::{Body, Ty, Value};
 
-use super::Wide;
-use super::code::{Arg, Base, Code, Cond, INT, MASK, Masking, Mem, VECTOR, View};
-use super::table::{self, Row};
+use super::code::{Arg, Base, Code, INT, MASK, Masking, Mem, VECTOR, View};
+use super::isa::{MaskKind, VectorIsa};
+use super::table::{self, Role, Row};
+use super::uses;
+use crate::bodies::skeleton::{self, Backend};
 
 /// The registers of the first arguments, by their numbers in the encoding of x86: rdi, rsi, rdx, rcx, r8, r9.
 const INT_ARGUMENTS: [usize; 6] = [7, 6, 2, 1, 8, 9];
@@ -20,10 +21,10 @@ const INT_ARGUMENTS: [usize; 6] = [7, 6, 2, 1, 8, 9];
 const FLOAT_ARGUMENTS: usize = 8;
 
 /// Makes the machine code of a verified body.
-pub(super) fn lower(body: &Body, wide: Wide) -> Code {
+pub(super) fn lower(body: &Body, isa: VectorIsa) -> Code {
     let mut lower = Lower {
         body,
-        wide,
+        isa,
         code: Code::default(),
         block: 0,
         constants_in: 0,
@@ -32,30 +33,37 @@ pub(super) fn lower(body: &Body, wide: Wide) -> Code {
         splats: vec![None; body.types.len()],
         crowded: false,
         constants: HashMap::new(),
-        used: used(body),
-        last_use: last_uses(body),
+        used: uses::used(body),
+        last_use: uses::last_uses(body),
         fixed: vec![false; body.types.len()],
         at: (0, 0),
         strip: None,
     };
     lower.code.add_blocks(1);
     lower.params();
-    for (number, section) in body.sections.iter().enumerate() {
-        lower.at = (number, 0);
-        lower.constants.clear();
-        lower.constants_in = lower.block;
-        let insts = match section {
-            Section::Straight(insts) => insts,
-            Section::Loop(code) => &code.insts,
-        };
-        lower.crowded = lower.splats_in(insts) > wide.registers() / 2;
-        match section {
-            Section::Straight(insts) => lower.insts(insts),
-            Section::Loop(code) => lower.repeat(code),
-        }
-    }
+    skeleton::sections(&mut lower, body);
     lower.code.return_(lower.block);
     lower.code
+}
+
+/// What an instruction of the table reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum In {
+    Register(VReg),
+    Memory(Mem<VReg>),
+    Byte(u8),
+}
+
+impl From<VReg> for In {
+    fn from(register: VReg) -> In {
+        In::Register(register)
+    }
+}
+
+impl From<Mem<VReg>> for In {
+    fn from(mem: Mem<VReg>) -> In {
+        In::Memory(mem)
+    }
 }
 
 /// A vector constant.
@@ -82,27 +90,27 @@ pub(super) struct Strip {
 
 pub(super) struct Lower<'a> {
     pub(super) body: &'a Body,
-    pub(super) wide: Wide,
+    pub(super) isa: VectorIsa,
     pub(super) code: Code,
     /// Where instructions go.
     pub(super) block: usize,
     /// Where constants go: before the present section's loop.
-    constants_in: usize,
-    values: Vec<Option<VReg>>,
+    pub(super) constants_in: usize,
+    pub(super) values: Vec<Option<VReg>>,
     /// Values that are known integers.
-    ints: Vec<Option<i64>>,
+    pub(super) ints: Vec<Option<i64>>,
     /// Values that are known words, the same in every lane. They get a register where they are first needed in one.
-    splats: Vec<Option<u32>>,
+    pub(super) splats: Vec<Option<u32>>,
     /// Whether the present section has more constants than registers to spare: sums then take theirs from memory.
     pub(super) crowded: bool,
-    constants: HashMap<Constant, VReg>,
-    used: Vec<bool>,
+    pub(super) constants: HashMap<Constant, VReg>,
+    pub(super) used: Vec<bool>,
     /// The section and instruction that use a value last.
     last_use: Vec<(usize, usize)>,
     /// Values of the present loop that are computed before it.
-    fixed: Vec<bool>,
+    pub(super) fixed: Vec<bool>,
     /// The present section and instruction.
-    at: (usize, usize),
+    pub(super) at: (usize, usize),
     pub(super) strip: Option<Strip>,
 }
 
@@ -131,55 +139,20 @@ impl Lower<'_> {
         }
         self.code.entry(&fixed);
         for (value, register) in spread {
-            let vector = self.vector(table::BROADCAST, &[Arg::Use(register, View::Xmm)]);
+            let vector = self.apply(table::BROADCAST, &[register.into()]);
             self.set(value, vector);
         }
         for (value, float, place) in below {
-            let from = Arg::Mem(Mem::new(Base::Caller(place)));
+            let from = Mem::new(Base::Caller(place));
             let register = match float {
-                true => self.vector(table::LOAD_BROADCAST, &[from]),
-                false => self.general(Opcode::Mov_r64_rm64, View::R64, &[from]),
+                true => self.apply(table::LOAD_BROADCAST, &[from.into()]),
+                false => self.general(Opcode::Mov_r64_rm64, View::R64, &[Arg::Mem(from)]),
             };
             self.set(value, register);
         }
     }
 
-    /// Instructions, but for those that are done already or never used.
-    fn insts(&mut self, insts: &[Inst]) {
-        for (at, inst) in insts.iter().enumerate() {
-            self.at.1 = at;
-            if inst.out().is_none_or(|out| self.used[out.index()] && !self.fixed[out.index()]) {
-                self.inst(inst);
-            }
-        }
-    }
-
-    fn inst(&mut self, inst: &Inst) {
-        match inst {
-            Inst::Const { out, value } => self.define_constant(*out, *value),
-            Inst::Op { out, op, args } => self.op(*out, *op, args),
-            Inst::Address { out, elem, addr } => {
-                let mem = self.address(addr, *elem);
-                let register = self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(mem)]);
-                self.set(*out, register);
-            }
-            Inst::Load { out, elem, place } => {
-                let register = self.load(*elem, place);
-                self.set(*out, register);
-            }
-            Inst::LoadInt { out, elem, addr } => {
-                let register = self.load_int(*elem, addr);
-                self.set(*out, register);
-            }
-            Inst::Store { elem, place, value } => self.store(*elem, place, *value),
-            Inst::Prefetch { elem, addr } => {
-                let from = Arg::Mem(self.address(addr, *elem));
-                self.push(Opcode::Prefetcht1_m8, &[from]);
-            }
-        }
-    }
-
-    fn define_constant(&mut self, out: Value, value: Const) {
+    pub(super) fn define_constant(&mut self, out: Value, value: Const) {
         let word = match value {
             Const::Int(value) => {
                 self.ints[out.index()] = Some(value);
@@ -187,9 +160,9 @@ impl Lower<'_> {
             }
             Const::F32(value) => value.to_bits(),
             Const::I32(value) => value as u32,
-            Const::Mask(value) => match self.wide {
-                Wide::Avx2 => u32::from(value).wrapping_neg(),
-                Wide::Avx512 => {
+            Const::Mask(value) => match self.isa.masks {
+                MaskKind::Vector => u32::from(value).wrapping_neg(),
+                MaskKind::Register => {
                     let register = self.constant(Constant::Mask(value));
                     self.set(out, register);
                     return;
@@ -199,52 +172,8 @@ impl Lower<'_> {
         self.splats[out.index()] = Some(word);
     }
 
-    /// How many different vector constants there are.
-    fn splats_in(&self, insts: &[Inst]) -> usize {
-        let words: HashSet<u32> = insts
-            .iter()
-            .filter_map(|inst| match inst {
-                Inst::Const { out, value: Const::F32(value) } if self.used[out.index()] => {
-                    Some(value.to_bits())
-                }
-                Inst::Const { out, value: Const::I32(value) } if self.used[out.index()] => {
-                    Some(*value as u32)
-                }
-                Inst::Const { .. }
-                | Inst::Op { .. }
-                | Inst::Address { .. }
-                | Inst::Load { .. }
-                | Inst::LoadInt { .. }
-                | Inst::Store { .. }
-                | Inst::Prefetch { .. } => None,
-            })
-            .collect();
-        words.len()
-    }
-
-    fn repeat(&mut self, code: &Loop) {
-        let trip = self.get(code.trip);
-        let step = match code.kind {
-            LoopKind::Count => 1,
-            LoopKind::Lanes => self.wide.lanes() as i64,
-        };
-        let mut index = self.int(0);
-        let mut state: Vec<VReg> = code.carried.iter().map(|carried| self.get(carried.init)).collect();
-        self.compute_fixed(code);
-        if code.unroll > 1 {
-            (index, state) = self.whole_steps(code, trip, index, state, step, code.unroll);
-        }
-        (index, state) = self.whole_steps(code, trip, index, state, step, 1);
-        if code.kind == LoopKind::Lanes {
-            state = self.last_strip(code, trip, index, state);
-        }
-        for (carried, register) in code.carried.iter().zip(state) {
-            self.set(carried.result, register);
-        }
-    }
-
     /// Computes what does not change in the loop and cannot fail.
-    fn compute_fixed(&mut self, code: &Loop) {
+    pub(super) fn compute_fixed(&mut self, code: &Loop) {
         let mut changing = vec![false; self.body.types.len()];
         changing[code.index.index()] = true;
         for carried in &code.carried {
@@ -258,115 +187,17 @@ impl Lower<'_> {
             changing[out.index()] = !pure || inst.uses().iter().any(|used| changing[used.index()]);
             if !changing[out.index()] {
                 if self.used[out.index()] {
-                    self.inst(inst);
+                    skeleton::instruction(self, inst);
                 }
                 self.fixed[out.index()] = true;
             }
         }
     }
 
-    /// Steps of the loop, `copies` in a row, as long as all of them are whole. Gives the index and the state after.
-    #[allow(clippy::too_many_arguments, reason = "the state of a loop under construction")]
-    fn whole_steps(
-        &mut self,
-        code: &Loop,
-        trip: VReg,
-        index: VReg,
-        state: Vec<VReg>,
-        step: i64,
-        copies: u32,
-    ) -> (VReg, Vec<VReg>) {
-        let stride = step * i64::from(copies);
-        let enter = self.code.add_blocks(6);
-        let [inside, again, leave, skip, after] = [1, 2, 3, 4, 5].map(|n| enter + n);
-        let last = self.add_int(trip, -stride);
-        self.code.branch(self.block, Cond::LessOrEqual, index, last, enter, skip);
-        let start: Vec<VReg> = [index].into_iter().chain(state).collect();
-        self.code.jump(enter, inside, start.clone());
-
-        let params = self.parameters(inside, &start);
-        self.block = inside;
-        let mut next = params[1..].to_vec();
-        for copy in 0..i64::from(copies) {
-            let at = if copy == 0 { params[0] } else { self.add_int(params[0], copy * step) };
-            next = self.iteration(code, at, &next);
-        }
-        let index = self.add_int(params[0], stride);
-        self.code.branch(self.block, Cond::LessOrEqual, index, last, again, leave);
-        let next: Vec<VReg> = [index].into_iter().chain(next).collect();
-        self.code.jump(again, inside, next.clone());
-        self.code.jump(leave, after, next);
-        self.code.jump(skip, after, start.clone());
-
-        let mut results = self.parameters(after, &start);
-        self.block = after;
-        (results.remove(0), results)
-    }
-
-    /// The strip that is not whole, if elements are left.
-    fn last_strip(&mut self, code: &Loop, trip: VReg, index: VReg, state: Vec<VReg>) -> Vec<VReg> {
-        let inside = self.code.add_blocks(3);
-        let [skip, after] = [inside + 1, inside + 2];
-        let lanes = self.constant(Constant::Lanes);
-        self.code.branch(self.block, Cond::Less, index, trip, inside, skip);
-        self.block = inside;
-        let active = self.code.register(INT);
-        self.push(Opcode::Sub_r64_rm64, &[Arg::Tied(active, trip, View::R64), Arg::Use(index, View::R64)]);
-        let active = self.splat(active);
-        let mask = self.less_i32(lanes, active);
-        self.strip = Some(Strip { mask });
-        let next = self.iteration(code, index, &state);
-        self.strip = None;
-        let kept: Vec<VReg> = code
-            .carried
-            .iter()
-            .zip(next.iter().zip(&state))
-            .map(|(carried, (&next, &old))| self.select(self.body.ty(carried.param), mask, next, old))
-            .collect();
-        self.code.jump(self.block, after, kept);
-        self.code.jump(skip, after, state.clone());
-        let results = self.parameters(after, &state);
-        self.block = after;
-        results
-    }
-
-    /// The code of a loop once; gives what it carries on.
-    fn iteration(&mut self, code: &Loop, index: VReg, state: &[VReg]) -> Vec<VReg> {
-        self.set(code.index, index);
-        for (carried, &register) in code.carried.iter().zip(state) {
-            self.set(carried.param, register);
-        }
-        self.insts(&code.insts);
-        code.carried.iter().map(|carried| self.get(carried.next)).collect()
-    }
-
-    /// Parameters of a block, of the classes of what goes in.
-    fn parameters(&mut self, block: usize, like: &[VReg]) -> Vec<VReg> {
-        let params: Vec<VReg> = like.iter().map(|register| self.code.register(register.class())).collect();
-        self.code.blocks[block].params = params.clone();
-        params
-    }
-
     /// Whether the present instruction is the last to use a value, so that its register may be overwritten.
     pub(super) fn dies(&self, value: Value) -> bool {
         let held = self.splats[value.index()].is_some() || self.fixed[value.index()];
         !held && self.last_use[value.index()] == self.at
-    }
-
-    /// The register of a value; a known integer gets one.
-    pub(super) fn get(&mut self, value: Value) -> VReg {
-        if let Some(known) = self.ints[value.index()] {
-            return self.int(known);
-        }
-        if let Some(word) = self.splats[value.index()] {
-            return self.constant(Constant::Splat(word));
-        }
-        self.values[value.index()].expect("a verified body defines values before their uses")
-    }
-
-    pub(super) fn set(&mut self, value: Value, register: VReg) {
-        self.ints[value.index()] = None;
-        self.values[value.index()] = Some(register);
     }
 
     pub(super) fn known(&self, value: Value) -> Option<i64> {
@@ -379,9 +210,9 @@ impl Lower<'_> {
     }
 
     /// A vector of one word, as memory.
-    pub(super) fn splat_in_memory(&mut self, word: u32) -> Arg {
-        let bytes: Vec<u8> = std::iter::repeat_n(word.to_le_bytes(), self.wide.lanes()).flatten().collect();
-        Arg::Mem(Mem::new(Base::Pool(self.code.place(&bytes))))
+    pub(super) fn splat_in_memory(&mut self, word: u32) -> In {
+        let bytes: Vec<u8> = std::iter::repeat_n(word.to_le_bytes(), self.isa.lanes()).flatten().collect();
+        Mem::new(Base::Pool(self.code.place(&bytes))).into()
     }
 
     pub(super) fn know(&mut self, value: Value, is: i64) {
@@ -420,23 +251,20 @@ impl Lower<'_> {
         match constant {
             Constant::Splat(word) => {
                 let at = self.code.place(&word.to_le_bytes());
-                self.vector(table::LOAD_BROADCAST, &[Arg::Mem(Mem::new(Base::Pool(at)))])
+                self.apply(table::LOAD_BROADCAST, &[Mem::new(Base::Pool(at)).into()])
             }
             Constant::Lanes => {
-                let bytes: Vec<u8> = (0..self.wide.lanes() as u32).flat_map(u32::to_le_bytes).collect();
+                let bytes: Vec<u8> = (0..self.isa.lanes() as u32).flat_map(u32::to_le_bytes).collect();
                 let at = self.code.place(&bytes);
-                self.vector(table::LOAD, &[Arg::Mem(Mem::new(Base::Pool(at)))])
+                self.apply(table::LOAD, &[Mem::new(Base::Pool(at)).into()])
             }
             Constant::ByteOnes => {
                 let at = self.code.place(&0x0101_0101_u32.to_le_bytes());
-                self.vector(table::LOAD_BROADCAST, &[Arg::Mem(Mem::new(Base::Pool(at)))])
+                self.apply(table::LOAD_BROADCAST, &[Mem::new(Base::Pool(at)).into()])
             }
             Constant::Mask(value) => {
                 let at = self.code.place(&[if value { 0xff } else { 0 }; 8]);
-                let register = self.code.register(MASK);
-                let from = Arg::Mem(Mem::new(Base::Pool(at)));
-                self.push(Opcode::VEX_Kmovq_kr_km64, &[Arg::Def(register, View::K), from]);
-                register
+                self.apply(table::MASK_LOAD, &[Mem::new(Base::Pool(at)).into()])
             }
             Constant::Int(value) => match i32::try_from(value) {
                 Ok(value) => self.general(Opcode::Mov_rm64_imm32, View::R64, &[Arg::Imm32To64(value)]),
@@ -451,47 +279,87 @@ impl Lower<'_> {
         self.code.push(self.block, opcode, args, None);
     }
 
-    pub(super) fn push_masked(&mut self, opcode: Opcode, args: &[Arg], mask: VReg, zeroing: bool) {
-        self.code.push(self.block, opcode, args, Some(Masking { mask, zeroing }));
+    /// An instruction of the table that makes a new register, out of these.
+    pub(super) fn apply(&mut self, row: &Row, from: &[In]) -> VReg {
+        let result = self.result(row);
+        self.apply_to(result, row, from, None);
+        result
     }
 
-    /// An instruction whose first operand is a new register of a class.
-    pub(super) fn new_register(&mut self, class: RegClass, view: View, opcode: Opcode, args: &[Arg]) -> VReg {
-        let register = self.code.register(class);
-        let mut all = vec![Arg::Def(register, view)];
-        all.extend_from_slice(args);
-        self.push(opcode, &all);
-        register
+    /// As [`Lower::apply`], out of registers alone.
+    pub(super) fn of_registers(&mut self, row: &Row, from: &[VReg]) -> VReg {
+        let from: Vec<In> = from.iter().map(|&register| register.into()).collect();
+        self.apply(row, &from)
     }
 
-    /// An instruction that makes a whole vector.
-    pub(super) fn vector(&mut self, row: Row, args: &[Arg]) -> VReg {
-        self.new_register(VECTOR, View::Whole, row.on(self.wide), args)
+    /// As [`Lower::apply`], in the lanes of a mask register alone.
+    pub(super) fn apply_in(&mut self, lanes: Masking<VReg>, row: &Row, from: &[In]) -> VReg {
+        let result = self.result(row);
+        self.apply_to(result, row, from, Some(lanes));
+        result
     }
 
-    /// An instruction that makes a whole vector out of whole vectors.
-    pub(super) fn of_vectors(&mut self, row: Row, from: &[VReg]) -> VReg {
-        let args: Vec<Arg> = from.iter().map(|&register| Arg::Use(register, View::Whole)).collect();
-        self.vector(row, &args)
+    /// An instruction of the table that writes memory, which is the first of these.
+    pub(super) fn write(&mut self, row: &Row, to: Mem<VReg>, value: &[In]) {
+        let all: Vec<In> = [to.into()].into_iter().chain(value.iter().copied()).collect();
+        self.push_row(row, None, &all, None);
     }
 
-    /// An instruction that makes a vector under a mask, with zero in the other lanes.
-    pub(super) fn vector_or_zero(&mut self, row: Row, args: &[Arg], mask: VReg) -> VReg {
-        let register = self.code.register(VECTOR);
-        let mut all = vec![Arg::Def(register, View::Whole)];
-        all.extend_from_slice(args);
-        self.push_masked(row.on(self.wide), &all, mask, true);
-        register
+    /// As [`Lower::write`], in the lanes of a mask register alone.
+    pub(super) fn write_in(&mut self, mask: VReg, row: &Row, to: Mem<VReg>, value: VReg) {
+        self.push_row(row, None, &[to.into(), value.into()], Some(Masking { mask, zeroing: false }));
     }
 
-    /// An instruction that makes a mask register.
-    pub(super) fn mask_register(&mut self, row: Row, args: &[Arg]) -> VReg {
-        self.new_register(MASK, View::K, row.on(self.wide), args)
+    /// As [`Lower::apply`], into a register that there is already.
+    pub(super) fn apply_to(&mut self, result: VReg, row: &Row, from: &[In], lanes: Option<Masking<VReg>>) {
+        self.push_row(row, Some(result), from, lanes);
+    }
+
+    /// A register for what a row makes.
+    pub(super) fn result(&mut self, row: &Row) -> VReg {
+        let class = match (row.result(), self.isa.masks) {
+            (View::R64 | View::R32 | View::R8, _) => INT,
+            (View::Mask, MaskKind::Register) => MASK,
+            (View::Mask, MaskKind::Vector) | (View::Whole | View::Half | View::Xmm, _) => VECTOR,
+        };
+        self.code.register(class)
+    }
+
+    /// Each operand by its role: the result, then what is read, in its order.
+    fn push_row(&mut self, row: &Row, result: Option<VReg>, from: &[In], lanes: Option<Masking<VReg>>) {
+        let mut from = from.iter().copied();
+        let mut args = Vec::with_capacity(row.roles.len());
+        for &role in row.roles.iter().filter(|&&role| role != Role::Lanes) {
+            if let (Role::Destination(view), Some(result)) = (role, result) {
+                args.push(Arg::Def(result, view));
+                continue;
+            }
+            args.push(match (role, from.next()) {
+                (Role::Accumulator(view), Some(In::Register(over))) => {
+                    Arg::Tied(result.expect("it makes a register"), over, view)
+                }
+                (Role::Source(view) | Role::SourceOrMemory(view), Some(In::Register(register))) => {
+                    Arg::Use(register, view)
+                }
+                (Role::SourceOrMemory(_) | Role::Memory | Role::Stored, Some(In::Memory(mem))) => {
+                    Arg::Mem(mem)
+                }
+                (Role::Immediate, Some(In::Byte(byte))) => Arg::Imm8(byte),
+                (role, given) => panic!("{row:?} takes no {given:?} as its {role:?}"),
+            });
+        }
+        assert!(from.next().is_none(), "{row:?} takes no more operands");
+        assert!(lanes.is_none() || row.roles.contains(&Role::Lanes), "{row:?} takes no mask register");
+        self.code.push(self.block, row.on(self.isa), &args, lanes);
     }
 
     /// An instruction that makes a general register.
     pub(super) fn general(&mut self, opcode: Opcode, view: View, args: &[Arg]) -> VReg {
-        self.new_register(INT, view, opcode, args)
+        let register = self.code.register(INT);
+        let mut all = vec![Arg::Def(register, view)];
+        all.extend_from_slice(args);
+        self.push(opcode, &all);
+        register
     }
 
     /// `register + distance`, in 64 bits.
@@ -510,62 +378,4 @@ impl Lower<'_> {
             }
         }
     }
-}
-
-/// Which values a store or a loop's next iteration needs, by way of others or not.
-fn used(body: &Body) -> Vec<bool> {
-    let mut used = vec![false; body.types.len()];
-    for section in body.sections.iter().rev() {
-        let insts = match section {
-            Section::Straight(insts) => insts,
-            Section::Loop(code) => {
-                used[code.trip.index()] = true;
-                for carried in &code.carried {
-                    used[carried.init.index()] = true;
-                    used[carried.next.index()] = true;
-                }
-                &code.insts
-            }
-        };
-        for inst in insts.iter().rev() {
-            if inst.out().is_none_or(|out| used[out.index()]) {
-                for value in inst.uses() {
-                    used[value.index()] = true;
-                }
-            }
-        }
-    }
-    used
-}
-
-/// For each value, the section and instruction that use it last. A value from before a loop does not die in it.
-fn last_uses(body: &Body) -> Vec<(usize, usize)> {
-    let mut last = vec![(usize::MAX, 0); body.types.len()];
-    let mut home = vec![usize::MAX; body.types.len()];
-    for (number, section) in body.sections.iter().enumerate() {
-        let (insts, carried) = match section {
-            Section::Straight(insts) => (insts, &[][..]),
-            Section::Loop(code) => {
-                for carried in &code.carried {
-                    home[carried.param.index()] = number;
-                }
-                (&code.insts, &code.carried[..])
-            }
-        };
-        let looped = matches!(section, Section::Loop(_));
-        for (at, inst) in insts.iter().enumerate() {
-            if let Some(out) = inst.out() {
-                home[out.index()] = number;
-            }
-            for value in inst.uses() {
-                let inside = !looped || home[value.index()] == number;
-                last[value.index()] = if inside { (number, at) } else { (number, usize::MAX - 1) };
-            }
-        }
-        for carried in carried {
-            last[carried.next.index()] = (number, usize::MAX - 1);
-            last[carried.init.index()] = (number, usize::MAX - 1);
-        }
-    }
-    last
 }

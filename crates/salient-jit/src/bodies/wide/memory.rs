@@ -8,10 +8,11 @@ use regalloc2::VReg;
 use salient_vector::body::{Access, Addr};
 use salient_vector::{Elem, Place, Value};
 
-use super::Wide;
-use super::code::{Arg, Base, INT, Mem, VECTOR, View};
-use super::lower::{Constant, Lower};
+use super::code::{Arg, Base, INT, Masking, Mem, View};
+use super::isa::MaskKind;
+use super::lower::{Constant, In, Lower};
 use super::table;
+use crate::bodies::skeleton::Backend;
 
 /// Where scratch memory holds the vector that is taken to pieces or put together.
 const VALUES: i32 = 0;
@@ -20,19 +21,19 @@ const INDICES: i32 = 64;
 /// The word that inactive lanes touch.
 const ELSEWHERE: i32 = 128;
 
-fn scratch(at: i32) -> Arg {
-    Arg::Mem(Mem::new(Base::Scratch(at)))
+fn scratch(at: i32) -> Mem<VReg> {
+    Mem::new(Base::Scratch(at))
 }
 
-fn at(register: VReg) -> Arg {
-    Arg::Mem(Mem::new(Base::Register(register)))
+fn at(register: VReg) -> Mem<VReg> {
+    Mem::new(Base::Register(register))
 }
 
 impl Lower<'_> {
     /// An address as an operand.
-    pub(super) fn address(&mut self, addr: &Addr, elem: Elem) -> Mem<VReg> {
+    pub(super) fn mem(&mut self, addr: &Addr, elem: Elem) -> Mem<VReg> {
         let mut base = self.get(addr.base);
-        let mut elems = i64::from(addr.elems) + i64::from(addr.lanes) * self.wide.lanes() as i64;
+        let mut elems = i64::from(addr.elems) + i64::from(addr.lanes) * self.isa.lanes() as i64;
         let mut index = None;
         if let Some(value) = addr.index {
             match self.known(value) {
@@ -48,10 +49,12 @@ impl Lower<'_> {
         Mem { base: Base::Register(base), index, distance }
     }
 
-    pub(super) fn load_int(&mut self, elem: Elem, addr: &Addr) -> VReg {
-        let from = Arg::Mem(self.address(addr, elem));
+    pub(super) fn load_integer(&mut self, elem: Elem, addr: &Addr) -> VReg {
+        let from = self.mem(addr, elem);
         match elem {
-            Elem::F32 | Elem::F16 | Elem::I32 => self.general(Opcode::Movsxd_r64_rm32, View::R64, &[from]),
+            Elem::F32 | Elem::F16 | Elem::I32 => {
+                self.general(Opcode::Movsxd_r64_rm32, View::R64, &[Arg::Mem(from)])
+            }
             Elem::Bool => {
                 let ones = self.ones_if_nonzero(from);
                 let one = self.code.register(INT);
@@ -62,8 +65,8 @@ impl Lower<'_> {
     }
 
     /// All ones if a byte in memory is not zero, else zero, in 32 bits.
-    fn ones_if_nonzero(&mut self, byte: Arg) -> VReg {
-        let value = self.general(Opcode::Movzx_r32_rm8, View::R32, &[byte]);
+    fn ones_if_nonzero(&mut self, byte: Mem<VReg>) -> VReg {
+        let value = self.general(Opcode::Movzx_r32_rm8, View::R32, &[Arg::Mem(byte)]);
         let negative = self.code.register(INT);
         self.push(Opcode::Neg_rm32, &[Arg::Tied(negative, value, View::R32)]);
         let ones = self.code.register(INT);
@@ -72,55 +75,52 @@ impl Lower<'_> {
         ones
     }
 
-    pub(super) fn load(&mut self, elem: Elem, place: &Place) -> VReg {
+    pub(super) fn load_place(&mut self, elem: Elem, place: &Place) -> VReg {
         if place.access == Access::One {
             return self.load_one(elem, place);
         }
         let mask = self.active(place.mask);
-        match (place.access, elem, self.wide, mask) {
-            (Access::Unit, Elem::F32 | Elem::I32, _, _) => self.load_words(elem, place, mask),
-            (Access::Unit, Elem::F16, _, None) => {
-                let from = Arg::Mem(self.address(&place.addr, elem));
-                self.vector(table::WIDEN_HALVES, &[from])
+        let bytes = mask.is_none() || table::LOAD_BYTES.is_on(self.isa);
+        match (place.access, elem) {
+            (Access::Unit, Elem::F32 | Elem::I32) => self.load_words(elem, place, mask),
+            (Access::Unit, Elem::F16) if mask.is_none() => {
+                let from = self.mem(&place.addr, elem);
+                self.apply(table::WIDEN_HALVES, &[from.into()])
             }
-            (Access::Unit, Elem::Bool, _, None) | (Access::Unit, Elem::Bool, Wide::Avx512, _) => {
-                self.load_bytes(place, mask)
-            }
-            (Access::Unit | Access::Strided(_) | Access::Indexed { .. } | Access::One, _, _, _) => {
+            (Access::Unit, Elem::Bool) if bytes => self.load_bytes(place, mask),
+            (Access::Unit | Access::Strided(_) | Access::Indexed { .. } | Access::One, _) => {
                 self.load_lanes(elem, place, mask)
             }
         }
     }
 
     fn load_words(&mut self, elem: Elem, place: &Place, mask: Option<VReg>) -> VReg {
-        let from = Arg::Mem(self.address(&place.addr, elem));
-        match (mask, self.wide) {
-            (None, _) => self.vector(table::LOAD, &[from]),
-            (Some(mask), Wide::Avx2) => self.vector(table::MASKED_LOAD, &[Arg::Use(mask, View::Whole), from]),
-            (Some(mask), Wide::Avx512) => self.vector_or_zero(table::LOAD, &[from], mask),
+        let from = In::Memory(self.mem(&place.addr, elem));
+        match (mask, self.isa.masks) {
+            (None, _) => self.apply(table::LOAD, &[from]),
+            (Some(mask), MaskKind::Vector) => self.apply(table::MASKED_LOAD, &[mask.into(), from]),
+            (Some(mask), MaskKind::Register) => {
+                self.apply_in(Masking { mask, zeroing: true }, table::LOAD, &[from])
+            }
         }
     }
 
     fn load_bytes(&mut self, place: &Place, mask: Option<VReg>) -> VReg {
-        let from = Arg::Mem(self.address(&place.addr, Elem::Bool));
-        let words = match mask {
-            None => self.vector(table::WIDEN_BYTES, &[from]),
-            Some(mask) => {
-                let bytes = self.code.register(VECTOR);
-                let args = [Arg::Def(bytes, View::Xmm), from];
-                self.push_masked(table::LOAD_BYTES.on(self.wide), &args, mask, true);
-                self.vector(table::WIDEN_BYTES, &[Arg::Use(bytes, View::Xmm)])
-            }
+        let from = In::Memory(self.mem(&place.addr, Elem::Bool));
+        let bytes = match mask {
+            None => from,
+            Some(mask) => self.apply_in(Masking { mask, zeroing: true }, table::LOAD_BYTES, &[from]).into(),
         };
+        let words = self.apply(table::WIDEN_BYTES, &[bytes]);
         self.nonzero(words)
     }
 
     fn load_one(&mut self, elem: Elem, place: &Place) -> VReg {
-        let mut from = Arg::Mem(self.address(&place.addr, elem));
+        let mut from = self.mem(&place.addr, elem);
         // Without a mask of its own it is not masked by the strip.
         let mask = place.mask.and_then(|mask| self.active(Some(mask)));
         if let Some(mask) = mask {
-            let there = self.general(Opcode::Lea_r64_m, View::R64, &[from]);
+            let there = self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(from)]);
             let elsewhere = self.elsewhere();
             let bits = self.bits(mask);
             self.push(Opcode::Test_rm32_r32, &[Arg::Use(bits, View::R32), Arg::Use(bits, View::R32)]);
@@ -131,15 +131,14 @@ impl Lower<'_> {
         }
         match elem {
             Elem::F32 | Elem::I32 => {
-                let all = self.vector(table::LOAD_BROADCAST, &[from]);
+                let all = self.apply(table::LOAD_BROADCAST, &[from.into()]);
                 mask.map_or(all, |mask| self.keep(mask, all))
             }
             Elem::F16 => {
-                let half = self.general(Opcode::Movzx_r32_rm16, View::R32, &[from]);
-                let row = table::FROM_GENERAL.on(self.wide);
-                let half = self.new_register(VECTOR, View::Xmm, row, &[Arg::Use(half, View::R32)]);
-                let first = self.vector(table::WIDEN_HALVES, &[Arg::Use(half, View::Half)]);
-                let all = self.vector(table::BROADCAST, &[Arg::Use(first, View::Xmm)]);
+                let half = self.general(Opcode::Movzx_r32_rm16, View::R32, &[Arg::Mem(from)]);
+                let half = self.of_registers(table::FROM_GENERAL, &[half]);
+                let first = self.of_registers(table::WIDEN_HALVES, &[half]);
+                let all = self.of_registers(table::BROADCAST, &[first]);
                 mask.map_or(all, |mask| self.keep(mask, all))
             }
             Elem::Bool => {
@@ -156,8 +155,8 @@ impl Lower<'_> {
             Elem::F32 | Elem::I32 | Elem::Bool => (table::LOAD, 4),
             Elem::F16 => (table::WIDEN_HALVES, 2),
         };
-        for lane in 0..self.wide.lanes() {
-            let from = at(self.lane_address(&mut walk, lane));
+        for lane in 0..self.isa.lanes() {
+            let from = Arg::Mem(at(self.lane_address(&mut walk, lane)));
             let value = match elem {
                 Elem::F32 | Elem::I32 => self.general(Opcode::Mov_r32_rm32, View::R32, &[from]),
                 Elem::F16 => self.general(Opcode::Movzx_r32_rm16, View::R32, &[from]),
@@ -165,9 +164,9 @@ impl Lower<'_> {
             };
             // Halves lie as close as in memory: the next takes the place of what is written past one.
             let to = scratch(VALUES + size * lane as i32);
-            self.push(Opcode::Mov_rm32_r32, &[to, Arg::Use(value, View::R32)]);
+            self.push(Opcode::Mov_rm32_r32, &[Arg::Mem(to), Arg::Use(value, View::R32)]);
         }
-        let all = self.vector(row, &[scratch(VALUES)]);
+        let all = self.apply(row, &[scratch(VALUES).into()]);
         match elem {
             Elem::F32 | Elem::F16 | Elem::I32 => mask.map_or(all, |mask| self.keep(mask, all)),
             Elem::Bool => {
@@ -177,74 +176,68 @@ impl Lower<'_> {
         }
     }
 
-    pub(super) fn store(&mut self, elem: Elem, place: &Place, value: Value) {
-        let value = self.get(value);
+    pub(super) fn store_place(&mut self, elem: Elem, place: &Place, value: VReg) {
         if place.access == Access::One {
             return self.store_one(elem, place, value);
         }
         let mask = self.active(place.mask);
-        match (place.access, elem, self.wide, mask) {
-            (Access::Unit, Elem::F32 | Elem::I32, _, _) => {
-                let to = Arg::Mem(self.address(&place.addr, elem));
-                let value = Arg::Use(value, View::Whole);
-                match (mask, self.wide) {
-                    (None, _) => self.push(table::STORE.on(self.wide), &[to, value]),
-                    (Some(mask), Wide::Avx2) => {
-                        let args = [to, Arg::Use(mask, View::Whole), value];
-                        self.push(table::MASKED_STORE.on(self.wide), &args);
-                    }
-                    (Some(mask), Wide::Avx512) => {
-                        self.push_masked(table::STORE.on(self.wide), &[to, value], mask, false);
-                    }
-                }
-            }
-            (Access::Unit, Elem::Bool, Wide::Avx512, _) => {
-                let to = Arg::Mem(self.address(&place.addr, elem));
-                let bytes = self.code.register(VECTOR);
-                let ones = self.constant(Constant::ByteOnes);
-                let args = [Arg::Def(bytes, View::Xmm), Arg::Use(ones, View::Xmm)];
-                self.push_masked(table::LOAD_BYTES.on(self.wide), &args, value, true);
-                let args = [to, Arg::Use(bytes, View::Xmm)];
-                let opcode = table::STORE_BYTES.on(self.wide);
-                match mask {
-                    None => self.push(opcode, &args),
-                    Some(mask) => self.push_masked(opcode, &args, mask, false),
-                }
-            }
-            (Access::Unit, Elem::Bool, Wide::Avx2, None) => {
-                let to = Arg::Mem(self.address(&place.addr, elem));
-                let high = self.code.register(VECTOR);
-                let args = [Arg::Def(high, View::Half), Arg::Use(value, View::Whole), Arg::Imm8(1)];
-                self.push(table::HIGH_HALF.on(self.wide), &args);
-                let ones = self.constant(Constant::ByteOnes);
-                let mut packed = value;
-                for (row, with) in
-                    [(table::PACK_TO_I16, high), (table::PACK_TO_I8, high), (table::AND_128, ones)]
-                {
-                    let args = [Arg::Use(packed, View::Xmm), Arg::Use(with, View::Xmm)];
-                    packed = self.new_register(VECTOR, View::Xmm, row.on(self.wide), &args);
-                }
-                self.push(table::STORE_QUAD.on(self.wide), &[to, Arg::Use(packed, View::Xmm)]);
-            }
+        match (place.access, elem, self.isa.masks, mask) {
+            (Access::Unit, Elem::F32 | Elem::I32, _, _) => self.store_words(elem, place, value, mask),
+            (Access::Unit, Elem::Bool, MaskKind::Register, _) => self.store_bytes(place, value, mask),
+            (Access::Unit, Elem::Bool, MaskKind::Vector, None) => self.store_packed(place, value),
             (Access::Unit | Access::Strided(_) | Access::Indexed { .. } | Access::One, _, _, _) => {
                 self.store_lanes(elem, place, value, mask);
             }
         }
     }
 
+    fn store_words(&mut self, elem: Elem, place: &Place, value: VReg, mask: Option<VReg>) {
+        let to = self.mem(&place.addr, elem);
+        match (mask, self.isa.masks) {
+            (None, _) => self.write(table::STORE, to, &[value.into()]),
+            (Some(mask), MaskKind::Vector) => {
+                self.write(table::MASKED_STORE, to, &[mask.into(), value.into()]);
+            }
+            (Some(mask), MaskKind::Register) => self.write_in(mask, table::STORE, to, value),
+        }
+    }
+
+    /// Truth values from a mask register: ones where it is set.
+    fn store_bytes(&mut self, place: &Place, value: VReg, mask: Option<VReg>) {
+        let to = self.mem(&place.addr, Elem::Bool);
+        let bytes = self.result(table::LOAD_BYTES);
+        let ones = self.constant(Constant::ByteOnes);
+        let lanes = Masking { mask: value, zeroing: true };
+        self.apply_to(bytes, table::LOAD_BYTES, &[ones.into()], Some(lanes));
+        match mask {
+            None => self.write(table::STORE_ALL_BYTES, to, &[bytes.into()]),
+            Some(mask) => self.write_in(mask, table::STORE_BYTES, to, bytes),
+        }
+    }
+
+    /// Truth values from a vector of all ones and zeros: its words packed to bytes.
+    fn store_packed(&mut self, place: &Place, value: VReg) {
+        let to = self.mem(&place.addr, Elem::Bool);
+        let high = self.apply(table::HIGH_HALF, &[value.into(), In::Byte(1)]);
+        let ones = self.constant(Constant::ByteOnes);
+        let mut packed = value;
+        for (row, with) in [(table::PACK_TO_I16, high), (table::PACK_TO_I8, high), (table::AND_128, ones)] {
+            packed = self.of_registers(row, &[packed, with]);
+        }
+        self.write(table::STORE_ALL_BYTES, to, &[packed.into()]);
+    }
+
     fn store_one(&mut self, elem: Elem, place: &Place, value: VReg) {
-        let mut to = Arg::Mem(self.address(&place.addr, elem));
+        let mut to = self.mem(&place.addr, elem);
         if let Some(mask) = place.mask.and_then(|mask| self.active(Some(mask))) {
-            let there = self.general(Opcode::Lea_r64_m, View::R64, &[to]);
+            let there = self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(to)]);
             let elsewhere = self.elsewhere();
             let bits = self.bits(mask);
             to = at(self.redirected(there, bits, 0, elsewhere));
         }
         match elem {
             Elem::F16 => unreachable!("a half is never stored: verified"),
-            Elem::F32 | Elem::I32 => {
-                self.push(table::STORE_FIRST.on(self.wide), &[to, Arg::Use(value, View::Xmm)]);
-            }
+            Elem::F32 | Elem::I32 => self.write(table::STORE_FIRST, to, &[value.into()]),
             Elem::Bool => {
                 let bits = self.bits(value);
                 self.store_bit(to, bits);
@@ -253,29 +246,31 @@ impl Lower<'_> {
     }
 
     /// Stores the lowest bit as a byte.
-    fn store_bit(&mut self, to: Arg, bits: VReg) {
+    fn store_bit(&mut self, to: Mem<VReg>, bits: VReg) {
         let bit = self.code.register(INT);
         self.push(Opcode::And_rm32_imm8, &[Arg::Tied(bit, bits, View::R32), Arg::Imm8To32(1)]);
-        self.push(Opcode::Mov_rm8_r8, &[to, Arg::Use(bit, View::R8)]);
+        self.push(Opcode::Mov_rm8_r8, &[Arg::Mem(to), Arg::Use(bit, View::R8)]);
     }
 
     /// Lane by lane, in order.
     fn store_lanes(&mut self, elem: Elem, place: &Place, value: VReg, mask: Option<VReg>) {
-        let value = match (elem, self.wide) {
-            (Elem::Bool, Wide::Avx512) => {
+        let value = match (elem, self.isa.masks) {
+            (Elem::Bool, MaskKind::Register) => {
                 let one = self.constant(Constant::Splat(1));
                 self.keep(value, one)
             }
             (Elem::F32 | Elem::F16 | Elem::I32 | Elem::Bool, _) => value,
         };
-        self.push(table::STORE.on(self.wide), &[scratch(VALUES), Arg::Use(value, View::Whole)]);
+        self.write(table::STORE, scratch(VALUES), &[value.into()]);
         let mut walk = self.walk(elem, place, mask);
-        for lane in 0..self.wide.lanes() {
-            let from = scratch(VALUES + 4 * lane as i32);
+        for lane in 0..self.isa.lanes() {
+            let from = Arg::Mem(scratch(VALUES + 4 * lane as i32));
             let word = self.general(Opcode::Mov_r32_rm32, View::R32, &[from]);
             let to = at(self.lane_address(&mut walk, lane));
             match elem {
-                Elem::F32 | Elem::I32 => self.push(Opcode::Mov_rm32_r32, &[to, Arg::Use(word, View::R32)]),
+                Elem::F32 | Elem::I32 => {
+                    self.push(Opcode::Mov_rm32_r32, &[Arg::Mem(to), Arg::Use(word, View::R32)]);
+                }
                 Elem::F16 => unreachable!("a half is never stored: verified"),
                 Elem::Bool => self.store_bit(to, word),
             }
@@ -294,7 +289,7 @@ impl Lower<'_> {
 
     /// The address of the word that inactive lanes touch.
     fn elsewhere(&mut self) -> VReg {
-        self.general(Opcode::Lea_r64_m, View::R64, &[scratch(ELSEWHERE)])
+        self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(scratch(ELSEWHERE))])
     }
 
     /// `there` if a bit is set, else `elsewhere`.
@@ -307,15 +302,14 @@ impl Lower<'_> {
     }
 
     fn walk(&mut self, elem: Elem, place: &Place, mask: Option<VReg>) -> Walk {
-        let start = Arg::Mem(self.address(&place.addr, elem));
+        let start = Arg::Mem(self.mem(&place.addr, elem));
         let start = self.general(Opcode::Lea_r64_m, View::R64, &[start]);
         let steps = match place.access {
             Access::Unit | Access::One => Steps::Unit,
             Access::Strided(stride) => Steps::Stride(self.get(stride)),
             Access::Indexed { index, stride } => {
                 let index = self.get(index);
-                let store = table::STORE.on(self.wide);
-                self.push(store, &[scratch(INDICES), Arg::Use(index, View::Whole)]);
+                self.write(table::STORE, scratch(INDICES), &[index.into()]);
                 Steps::Indices(self.get(stride))
             }
         };
@@ -338,7 +332,7 @@ impl Lower<'_> {
                 here
             }
             Steps::Indices(stride) => {
-                let from = scratch(INDICES + 4 * lane as i32);
+                let from = Arg::Mem(scratch(INDICES + 4 * lane as i32));
                 let index = self.general(Opcode::Movsxd_r64_rm32, View::R64, &[from]);
                 let elems = self.code.register(INT);
                 let args = [Arg::Tied(elems, index, View::R64), Arg::Use(stride, View::R64)];

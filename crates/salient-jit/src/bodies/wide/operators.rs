@@ -4,21 +4,44 @@ use iced_x86::Code as Opcode;
 use regalloc2::VReg;
 use salient_vector::{Op, Ty, Value};
 
-use super::Wide;
 use super::code::{Arg, INT, VECTOR, View};
-use super::lower::{Constant, Lower};
+use super::isa::Width;
+use super::lower::{Constant, In, Lower};
+use super::masks::Predicate;
 use super::table::{self, Row};
+use crate::bodies::skeleton::Backend;
 
-/// Predicates of vcmpps: ordered and quiet, but for "not equal", which holds for NaN.
-const EQUAL: u8 = 0x00;
-const LESS: u8 = 0x11;
-const LESS_OR_EQUAL: u8 = 0x12;
-const NOT_EQUAL: u8 = 0x04;
 /// Modes of vroundps and vrndscaleps, without exceptions.
 const NEAREST: u8 = 0x08;
 const DOWN: u8 = 0x09;
 const UP: u8 = 0x0a;
 const TOWARD_ZERO: u8 = 0x0b;
+
+/// An instruction for floats, and the same for integers.
+#[derive(Clone, Copy)]
+struct OfLanes {
+    f32: &'static Row,
+    i32: &'static Row,
+}
+
+const ADD: OfLanes = OfLanes { f32: table::ADD_F32, i32: table::ADD_I32 };
+const SUB: OfLanes = OfLanes { f32: table::SUB_F32, i32: table::SUB_I32 };
+const MUL: OfLanes = OfLanes { f32: table::MUL_F32, i32: table::MUL_I32 };
+const MIN: OfLanes = OfLanes { f32: table::MIN_F32, i32: table::MIN_I32 };
+const MAX: OfLanes = OfLanes { f32: table::MAX_F32, i32: table::MAX_I32 };
+
+impl OfLanes {
+    fn of(self, ty: Ty) -> &'static Row {
+        if ty == Ty::F32 { self.f32 } else { self.i32 }
+    }
+}
+
+/// What integers give that are known.
+type Fold = fn(i64, i64) -> i64;
+
+/// What is computed at once of known integers.
+const FOLDED: [(Op, Fold); 3] =
+    [(Op::Add, i64::wrapping_add), (Op::Sub, i64::wrapping_sub), (Op::Mul, i64::wrapping_mul)];
 
 impl Lower<'_> {
     pub(super) fn op(&mut self, out: Value, op: Op, args: &[Value]) {
@@ -33,73 +56,51 @@ impl Lower<'_> {
     /// The result, if it is a known integer.
     fn folded(&self, op: Op, args: &[Value]) -> Option<i64> {
         if op == Op::LaneCount {
-            return Some(self.wide.lanes() as i64);
+            return Some(self.isa.lanes() as i64);
         }
         let &[a, b] = args else { return None };
         let (a, b) = (self.known(a)?, self.known(b)?);
-        match (op == Op::Add, op == Op::Sub, op == Op::Mul) {
-            (true, _, _) => Some(a.wrapping_add(b)),
-            (_, true, _) => Some(a.wrapping_sub(b)),
-            (_, _, true) => Some(a.wrapping_mul(b)),
-            (false, false, false) => None,
-        }
+        FOLDED.iter().find(|(folded, _)| *folded == op).map(|(_, compute)| compute(a, b))
     }
 
     fn compute(&mut self, op: Op, args: &[Value]) -> VReg {
         let ty = args.first().map_or(Ty::I32, |&arg| self.body.ty(arg));
-        let (int, float) = (ty == Ty::Int, ty == Ty::F32);
-        let number = |f32: Row, i32: Row| if float { f32 } else { i32 };
         match op {
-            Op::Add if int => self.int_sum(args, false),
-            Op::Add => self.two(number(table::ADD_F32, table::ADD_I32), args),
-            Op::Sub if int => self.int_sum(args, true),
-            Op::Sub => self.two(number(table::SUB_F32, table::SUB_I32), args),
-            Op::Mul if int => self.int_two(Opcode::Imul_r64_rm64, args),
-            Op::Mul => self.two(number(table::MUL_F32, table::MUL_I32), args),
-            Op::Div if float => self.two(table::DIV_F32, args),
+            Op::Add if ty == Ty::Int => self.int_sum(args, false),
+            Op::Add => self.two(ADD.of(ty), args),
+            Op::Sub if ty == Ty::Int => self.int_sum(args, true),
+            Op::Sub => self.two(SUB.of(ty), args),
+            Op::Mul if ty == Ty::Int => self.int_two(Opcode::Imul_r64_rm64, args),
+            Op::Mul => self.two(MUL.of(ty), args),
+            Op::Div if ty == Ty::F32 => self.two(table::DIV_F32, args),
             Op::Div => self.divide(args),
-            Op::Rem => {
-                let quotient = self.divide(args);
-                let (a, b) = (self.get(args[0]), self.get(args[1]));
-                let product = self.of_vectors(table::MUL_I32, &[quotient, b]);
-                self.of_vectors(table::SUB_I32, &[a, product])
-            }
+            Op::Rem => self.remainder(args),
             Op::Fma => self.fma(args),
-            Op::Neg if int => {
-                let (a, negative) = (self.get(args[0]), self.code.register(INT));
-                self.push(Opcode::Neg_rm64, &[Arg::Tied(negative, a, View::R64)]);
-                negative
-            }
-            Op::Neg if float => self.with_constant(table::XOR, args[0], 1 << 31),
-            Op::Neg => {
-                let (zero, a) = (self.constant(Constant::Splat(0)), self.get(args[0]));
-                self.of_vectors(table::SUB_I32, &[zero, a])
-            }
-            Op::Abs if float => self.with_constant(table::AND, args[0], !(1 << 31)),
+            Op::Neg => self.negate(ty, args[0]),
+            Op::Abs if ty == Ty::F32 => self.with_constant(table::AND, args[0], !(1 << 31)),
             Op::Abs => self.one(table::ABS_I32, args),
-            Op::Min if int => self.int_extreme(Opcode::Cmovg_r64_rm64, args),
-            Op::Min => self.two(number(table::MIN_F32, table::MIN_I32), args),
-            Op::Max if int => self.int_extreme(Opcode::Cmovl_r64_rm64, args),
-            Op::Max => self.two(number(table::MAX_F32, table::MAX_I32), args),
+            Op::Min if ty == Ty::Int => self.int_extreme(Opcode::Cmovg_r64_rm64, args),
+            Op::Min => self.two(MIN.of(ty), args),
+            Op::Max if ty == Ty::Int => self.int_extreme(Opcode::Cmovl_r64_rm64, args),
+            Op::Max => self.two(MAX.of(ty), args),
             Op::Sqrt => self.one(table::SQRT_F32, args),
             Op::Floor => self.round(DOWN, args),
             Op::Ceil => self.round(UP, args),
             Op::Nearest => self.round(NEAREST, args),
             Op::Trunc => self.round(TOWARD_ZERO, args),
-            Op::Eq if float => self.compare_f32(EQUAL, args),
-            Op::Eq => self.compare_i32(EQUAL, args),
-            Op::Ne if float => self.compare_f32(NOT_EQUAL, args),
-            Op::Ne => self.compare_i32(NOT_EQUAL, args),
-            Op::Lt if float => self.compare_f32(LESS, args),
-            Op::Lt => self.compare_i32(LESS, args),
-            Op::Le if float => self.compare_f32(LESS_OR_EQUAL, args),
-            Op::Le => self.compare_i32(LESS_OR_EQUAL, args),
-            Op::And => self.bitwise(ty, table::AND, table::MASK_AND, args),
-            Op::Or => self.bitwise(ty, table::OR, table::MASK_OR, args),
-            Op::Xor => self.bitwise(ty, table::XOR, table::MASK_XOR, args),
-            Op::Not if ty == Ty::Mask && self.wide == Wide::Avx512 => {
+            Op::Eq => self.compare(ty, Predicate::Equal, args),
+            Op::Ne => self.compare(ty, Predicate::NotEqual, args),
+            Op::Lt => self.compare(ty, Predicate::Less, args),
+            Op::Le => self.compare(ty, Predicate::LessOrEqual, args),
+            Op::And if ty == Ty::Mask => self.two(table::MASK_AND, args),
+            Op::And => self.two(table::AND, args),
+            Op::Or if ty == Ty::Mask => self.two(table::MASK_OR, args),
+            Op::Or => self.two(table::OR, args),
+            Op::Xor if ty == Ty::Mask => self.two(table::MASK_XOR, args),
+            Op::Xor => self.two(table::XOR, args),
+            Op::Not if ty == Ty::Mask => {
                 let a = self.get(args[0]);
-                self.mask_register(table::MASK_NOT, &[Arg::Use(a, View::K)])
+                self.not_mask(a)
             }
             Op::Not => self.with_constant(table::XOR, args[0], u32::MAX),
             Op::Shl => self.shift(table::SHL_BY, table::SHL, args),
@@ -109,7 +110,7 @@ impl Lower<'_> {
                 let [mask, yes, no] = [0, 1, 2].map(|at| self.get(args[at]));
                 self.select(self.body.ty(args[1]), mask, yes, no)
             }
-            Op::ToI32 if float => self.one(table::TO_I32, args),
+            Op::ToI32 if ty == Ty::F32 => self.one(table::TO_I32, args),
             Op::ToI32 => self.mask_as(1, args),
             Op::ToF32 if ty == Ty::I32 => self.one(table::TO_F32, args),
             Op::ToF32 => self.mask_as(1.0_f32.to_bits(), args),
@@ -119,11 +120,11 @@ impl Lower<'_> {
                 self.splat(a)
             }
             Op::LaneId => self.constant(Constant::Lanes),
-            Op::LaneCount => self.int(self.wide.lanes() as i64),
+            Op::LaneCount => self.int(self.isa.lanes() as i64),
             Op::First => self.first(args[0]),
-            Op::HSum => self.across(number(table::ADD_F32, table::ADD_I32), args),
-            Op::HMax => self.across(number(table::MAX_F32, table::MAX_I32), args),
-            Op::HMin => self.across(number(table::MIN_F32, table::MIN_I32), args),
+            Op::HSum => self.across(ADD.of(ty), args),
+            Op::HMax => self.across(MAX.of(ty), args),
+            Op::HMin => self.across(MIN.of(ty), args),
             Op::HAny => self.any_or_all(false, args),
             Op::HAll => self.any_or_all(true, args),
         }
@@ -159,14 +160,41 @@ impl Lower<'_> {
         result
     }
 
-    fn one(&mut self, row: Row, args: &[Value]) -> VReg {
+    fn one(&mut self, row: &Row, args: &[Value]) -> VReg {
         let a = self.get(args[0]);
-        self.of_vectors(row, &[a])
+        self.of_registers(row, &[a])
+    }
+
+    fn negate(&mut self, ty: Ty, a: Value) -> VReg {
+        match ty {
+            Ty::F32 => self.with_constant(table::XOR, a, 1 << 31),
+            Ty::Int => {
+                let (a, negative) = (self.get(a), self.code.register(INT));
+                self.push(Opcode::Neg_rm64, &[Arg::Tied(negative, a, View::R64)]);
+                negative
+            }
+            Ty::I32 | Ty::Mask | Ty::Ptr | Ty::PtrMut => {
+                let (zero, a) = (self.constant(Constant::Splat(0)), self.get(a));
+                self.of_registers(table::SUB_I32, &[zero, a])
+            }
+        }
+    }
+
+    fn remainder(&mut self, args: &[Value]) -> VReg {
+        let quotient = self.divide(args);
+        let (a, b) = (self.get(args[0]), self.get(args[1]));
+        let product = self.of_registers(table::MUL_I32, &[quotient, b]);
+        self.of_registers(table::SUB_I32, &[a, product])
     }
 
     fn round(&mut self, mode: u8, args: &[Value]) -> VReg {
         let a = self.get(args[0]);
-        self.vector(table::ROUND_F32, &[Arg::Use(a, View::Whole), Arg::Imm8(mode)])
+        self.apply(table::ROUND_F32, &[a.into(), In::Byte(mode)])
+    }
+
+    fn compare(&mut self, ty: Ty, predicate: Predicate, args: &[Value]) -> VReg {
+        let (a, b) = (self.get(args[0]), self.get(args[1]));
+        if ty == Ty::F32 { self.compare_f32(predicate, a, b) } else { self.compare_i32(predicate, a, b) }
     }
 
     /// The word where a mask is true, else zero.
@@ -175,37 +203,19 @@ impl Lower<'_> {
         self.keep(mask, word)
     }
 
-    fn bitwise(&mut self, ty: Ty, vectors: Row, masks: Row, args: &[Value]) -> VReg {
-        if ty == Ty::Mask && self.wide == Wide::Avx512 {
-            let (a, b) = (self.get(args[0]), self.get(args[1]));
-            return self.mask_register(masks, &[Arg::Use(a, View::K), Arg::Use(b, View::K)]);
-        }
-        self.two(vectors, args)
-    }
-
-    fn two(&mut self, row: Row, args: &[Value]) -> VReg {
+    fn two(&mut self, row: &Row, args: &[Value]) -> VReg {
         let (a, b) = (self.get(args[0]), self.get(args[1]));
-        self.of_vectors(row, &[a, b])
+        self.of_registers(row, &[a, b])
     }
 
-    fn with_constant(&mut self, row: Row, a: Value, word: u32) -> VReg {
+    fn with_constant(&mut self, row: &Row, a: Value, word: u32) -> VReg {
         let a = self.get(a);
         self.combined(row, a, word)
     }
 
-    fn combined(&mut self, row: Row, a: VReg, word: u32) -> VReg {
+    pub(super) fn combined(&mut self, row: &Row, a: VReg, word: u32) -> VReg {
         let constant = self.constant(Constant::Splat(word));
-        self.of_vectors(row, &[a, constant])
-    }
-
-    /// Both masks.
-    pub(super) fn both(&mut self, a: VReg, b: VReg) -> VReg {
-        match self.wide {
-            Wide::Avx2 => self.of_vectors(table::AND, &[a, b]),
-            Wide::Avx512 => {
-                self.mask_register(table::MASK_AND, &[Arg::Use(a, View::K), Arg::Use(b, View::K)])
-            }
-        }
+        self.of_registers(row, &[a, constant])
     }
 
     /// The result takes the place of an operand that is not needed any more: of the sum in a chain of products, of the
@@ -215,8 +225,7 @@ impl Lower<'_> {
         let result = self.code.register(VECTOR);
         if let (true, Some(word)) = (self.crowded && self.dies(a), self.known_splat(c)) {
             let (over, b, c) = (self.get(a), self.get(b), self.splat_in_memory(word));
-            let args = [Arg::Tied(result, over, View::Whole), Arg::Use(b, View::Whole), c];
-            self.push(table::FMA_213.on(self.wide), &args);
+            self.apply_to(result, table::FMA_213, &[over.into(), b.into(), c], None);
             return result;
         }
         let [ra, rb, rc] = [self.get(a), self.get(b), self.get(c)];
@@ -229,109 +238,35 @@ impl Lower<'_> {
         } else {
             (table::FMA_231, rc, ra, rb)
         };
-        let args = [Arg::Tied(result, over, View::Whole), Arg::Use(x, View::Whole), Arg::Use(y, View::Whole)];
-        self.push(row.on(self.wide), &args);
+        self.apply_to(result, row, &[over.into(), x.into(), y.into()], None);
         result
     }
 
-    fn compare_f32(&mut self, predicate: u8, args: &[Value]) -> VReg {
-        let (a, b) = (self.get(args[0]), self.get(args[1]));
-        let args = [Arg::Use(a, View::Whole), Arg::Use(b, View::Whole), Arg::Imm8(predicate)];
-        match self.wide {
-            Wide::Avx2 => self.vector(table::COMPARE_F32, &args),
-            Wide::Avx512 => self.mask_register(table::COMPARE_F32, &args),
-        }
-    }
-
-    fn compare_i32(&mut self, predicate: u8, args: &[Value]) -> VReg {
-        let (a, b) = (self.get(args[0]), self.get(args[1]));
-        if self.wide == Wide::Avx512 {
-            // Integers have the same predicates, in the lower bits.
-            let args = [Arg::Use(a, View::Whole), Arg::Use(b, View::Whole), Arg::Imm8(predicate & 7)];
-            return self.mask_register(table::COMPARE_I32, &args);
-        }
-        match predicate {
-            EQUAL => self.of_vectors(table::EQUAL_I32, &[a, b]),
-            LESS => self.of_vectors(table::GREATER_I32, &[b, a]),
-            NOT_EQUAL => {
-                let equal = self.of_vectors(table::EQUAL_I32, &[a, b]);
-                self.combined(table::XOR, equal, u32::MAX)
-            }
-            _ => {
-                let greater = self.of_vectors(table::GREATER_I32, &[a, b]);
-                self.combined(table::XOR, greater, u32::MAX)
-            }
-        }
-    }
-
-    /// The mask of the lanes where `a < b`.
-    pub(super) fn less_i32(&mut self, a: VReg, b: VReg) -> VReg {
-        match self.wide {
-            Wide::Avx2 => self.of_vectors(table::GREATER_I32, &[b, a]),
-            Wide::Avx512 => {
-                let args = [Arg::Use(a, View::Whole), Arg::Use(b, View::Whole), Arg::Imm8(LESS & 7)];
-                self.mask_register(table::COMPARE_I32, &args)
-            }
-        }
-    }
-
-    fn shift(&mut self, by: Row, by_register: Row, args: &[Value]) -> VReg {
+    fn shift(&mut self, by: &Row, by_register: &Row, args: &[Value]) -> VReg {
         let a = self.get(args[0]);
         if let Some(known) = self.known(args[1]) {
-            return self.vector(by, &[Arg::Use(a, View::Whole), Arg::Imm8((known & 31) as u8)]);
+            return self.apply(by, &[a.into(), In::Byte((known & 31) as u8)]);
         }
         let distance = self.get(args[1]);
         let bounded = self.code.register(INT);
         self.push(Opcode::And_rm32_imm8, &[Arg::Tied(bounded, distance, View::R32), Arg::Imm8To32(31)]);
-        let row = table::FROM_GENERAL.on(self.wide);
-        let bounded = self.new_register(VECTOR, View::Xmm, row, &[Arg::Use(bounded, View::R32)]);
-        self.vector(by_register, &[Arg::Use(a, View::Whole), Arg::Use(bounded, View::Xmm)])
-    }
-
-    /// `yes` where the mask is true, else `no`.
-    pub(super) fn select(&mut self, ty: Ty, mask: VReg, yes: VReg, no: VReg) -> VReg {
-        match (self.wide, ty) {
-            (Wide::Avx2, _) => self.of_vectors(table::BLEND, &[no, yes, mask]),
-            (Wide::Avx512, Ty::Mask) => {
-                let k = |register| Arg::Use(register, View::K);
-                let yes = self.mask_register(table::MASK_AND, &[k(mask), k(yes)]);
-                let no = self.mask_register(table::MASK_AND_NOT, &[k(mask), k(no)]);
-                self.mask_register(table::MASK_OR, &[k(yes), k(no)])
-            }
-            (Wide::Avx512, Ty::F32 | Ty::I32 | Ty::Int | Ty::Ptr | Ty::PtrMut) => {
-                let result = self.code.register(VECTOR);
-                let args =
-                    [Arg::Def(result, View::Whole), Arg::Use(no, View::Whole), Arg::Use(yes, View::Whole)];
-                self.push_masked(table::BLEND.on(self.wide), &args, mask, false);
-                result
-            }
-        }
-    }
-
-    /// The vector where the mask is true, else zero.
-    pub(super) fn keep(&mut self, mask: VReg, vector: VReg) -> VReg {
-        match self.wide {
-            Wide::Avx2 => self.of_vectors(table::AND, &[mask, vector]),
-            Wide::Avx512 => self.vector_or_zero(table::LOAD, &[Arg::Use(vector, View::Whole)], mask),
-        }
+        let bounded = self.of_registers(table::FROM_GENERAL, &[bounded]);
+        self.of_registers(by_register, &[a, bounded])
     }
 
     /// The low 32 bits of a general register in every lane.
     pub(super) fn splat(&mut self, register: VReg) -> VReg {
-        match self.wide {
-            Wide::Avx512 => self.vector(table::SPLAT_GENERAL, &[Arg::Use(register, View::R32)]),
-            Wide::Avx2 => {
-                let row = table::FROM_GENERAL.on(self.wide);
-                let first = self.new_register(VECTOR, View::Xmm, row, &[Arg::Use(register, View::R32)]);
-                self.vector(table::SPLAT_FIRST, &[Arg::Use(first, View::Xmm)])
-            }
+        if table::SPLAT_GENERAL.is_on(self.isa) {
+            return self.of_registers(table::SPLAT_GENERAL, &[register]);
         }
+        let first = self.of_registers(table::FROM_GENERAL, &[register]);
+        self.of_registers(table::SPLAT_FIRST, &[first])
     }
 
     fn first(&mut self, n: Value) -> VReg {
         // Into 0..=L first: the low half of a large count could be anything.
         let n = self.get(n);
-        let (most, least) = (self.int(self.wide.lanes() as i64), self.int(0));
+        let (most, least) = (self.int(self.isa.lanes() as i64), self.int(0));
         let n = self.moved_if(Opcode::Cmovg_r64_rm64, n, most);
         let n = self.moved_if(Opcode::Cmovl_r64_rm64, n, least);
         let n = self.splat(n);
@@ -344,67 +279,38 @@ impl Lower<'_> {
     fn divide(&mut self, args: &[Value]) -> VReg {
         let (a, b) = (self.get(args[0]), self.get(args[1]));
         let half = |lower: &mut Self, register: VReg, high: bool| -> VReg {
-            let mut part = register;
-            if high {
-                let args = [Arg::Use(register, View::Whole), Arg::Imm8(1)];
-                part = lower.code.register(VECTOR);
-                let all = [Arg::Def(part, View::Half), args[0], args[1]];
-                lower.push(table::HIGH_HALF.on(lower.wide), &all);
-            }
-            lower.vector(table::I32_TO_F64, &[Arg::Use(part, View::Half)])
+            let part =
+                if high { lower.apply(table::HIGH_HALF, &[register.into(), In::Byte(1)]) } else { register };
+            lower.of_registers(table::I32_TO_F64, &[part])
         };
         let [low, high] = [false, true].map(|high| {
             let (a, b) = (half(self, a, high), half(self, b, high));
-            let quotient = self.of_vectors(table::DIV_F64, &[a, b]);
-            let row = table::F64_TO_I32.on(self.wide);
-            self.new_register(VECTOR, View::Half, row, &[Arg::Use(quotient, View::Whole)])
+            let quotient = self.of_registers(table::DIV_F64, &[a, b]);
+            self.of_registers(table::F64_TO_I32, &[quotient])
         });
-        let args = [Arg::Use(low, View::Whole), Arg::Use(high, View::Half), Arg::Imm8(1)];
-        let quotient = self.vector(table::JOIN_HALVES, &args);
-        match self.wide {
-            Wide::Avx2 => {
-                let zero = self.constant(Constant::Splat(0));
-                let by_zero = self.of_vectors(table::EQUAL_I32, &[b, zero]);
-                self.of_vectors(table::AND_NOT, &[by_zero, quotient])
-            }
-            Wide::Avx512 => {
-                let nonzero = self.nonzero(b);
-                self.keep(nonzero, quotient)
-            }
-        }
-    }
-
-    /// The mask of the lanes of integers that are not zero, which must not be negative on AVX2.
-    pub(super) fn nonzero(&mut self, a: VReg) -> VReg {
-        match self.wide {
-            Wide::Avx2 => {
-                let zero = self.constant(Constant::Splat(0));
-                self.of_vectors(table::GREATER_I32, &[a, zero])
-            }
-            Wide::Avx512 => {
-                self.mask_register(table::TEST_I32, &[Arg::Use(a, View::Whole), Arg::Use(a, View::Whole)])
-            }
-        }
+        let quotient = self.apply(table::JOIN_HALVES, &[low.into(), high.into(), In::Byte(1)]);
+        self.unless_zero(b, quotient)
     }
 
     /// Reduces by halves, each vector with itself turned by half of what is left, then gives lane 0 to all.
-    fn across(&mut self, row: Row, args: &[Value]) -> VReg {
+    fn across(&mut self, row: &Row, args: &[Value]) -> VReg {
         // Between parts of 128 bits, then within them; each with the order of the parts or lanes.
-        let (between, within): (&[u8], [u8; 2]) = match self.wide {
-            Wide::Avx2 => (&[0x01], [0x4e, 0xb1]),
-            Wide::Avx512 => (&[0x4e, 0xb1], [0x4e, 0xb1]),
+        let between: &[u8] = match self.isa.width {
+            Width::W256 => &[0x01],
+            Width::W512 => &[0x4e, 0xb1],
         };
+        let within = [0x4e, 0xb1];
         let mut whole = self.get(args[0]);
         for &order in between {
-            let of = Arg::Use(whole, View::Whole);
-            let turned = self.vector(table::SWAP_128, &[of, of, Arg::Imm8(order)]);
-            whole = self.of_vectors(row, &[whole, turned]);
+            let of = In::Register(whole);
+            let turned = self.apply(table::SWAP_128, &[of, of, In::Byte(order)]);
+            whole = self.of_registers(row, &[whole, turned]);
         }
         for order in within {
-            let turned = self.vector(table::SWAP_IN_128, &[Arg::Use(whole, View::Whole), Arg::Imm8(order)]);
-            whole = self.of_vectors(row, &[whole, turned]);
+            let turned = self.apply(table::SWAP_IN_128, &[whole.into(), In::Byte(order)]);
+            whole = self.of_registers(row, &[whole, turned]);
         }
-        self.vector(table::BROADCAST, &[Arg::Use(whole, View::Xmm)])
+        self.of_registers(table::BROADCAST, &[whole])
     }
 
     fn any_or_all(&mut self, all: bool, args: &[Value]) -> VReg {
@@ -412,7 +318,7 @@ impl Lower<'_> {
         let bits = self.bits(mask);
         let test = self.code.register(INT);
         if all {
-            let every = (1 << self.wide.lanes()) - 1;
+            let every = (1 << self.isa.lanes()) - 1;
             let others = self.code.register(INT);
             self.push(Opcode::Xor_rm32_imm32, &[Arg::Tied(others, bits, View::R32), Arg::Imm32(every)]);
             // Less than 1 as an unsigned number: no lane is false. The carry says so.
@@ -429,22 +335,5 @@ impl Lower<'_> {
             self.push(Opcode::Sbb_r32_rm32, &[Arg::Tied(test, negative, View::R32), same]);
         }
         self.mask_of_bits(test)
-    }
-
-    /// The lanes of a mask as the low bits of a general register; the others are zero.
-    pub(super) fn bits(&mut self, mask: VReg) -> VReg {
-        let (row, view) = match self.wide {
-            Wide::Avx2 => (table::SIGNS, View::Whole),
-            Wide::Avx512 => (table::MASK_TO_GENERAL, View::K),
-        };
-        self.general(row.on(self.wide), View::R32, &[Arg::Use(mask, view)])
-    }
-
-    /// A mask of all lanes or none from a general register of all ones or zeros.
-    pub(super) fn mask_of_bits(&mut self, bits: VReg) -> VReg {
-        match self.wide {
-            Wide::Avx2 => self.splat(bits),
-            Wide::Avx512 => self.mask_register(table::MASK_FROM_GENERAL, &[Arg::Use(bits, View::R32)]),
-        }
     }
 }

@@ -29,7 +29,7 @@ impl Loaded {
 
 /// What a run reads.
 #[derive(Clone, Copy)]
-pub(crate) struct Given<'a> {
+pub(crate) struct Arguments<'a> {
     pub(crate) loaded: &'a Loaded,
     pub(crate) inputs: Inputs<'a>,
     pub(crate) params: &'a [&'a Array],

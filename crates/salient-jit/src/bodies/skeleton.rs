@@ -1,0 +1,195 @@
+//! The order in which a body's code is made, the same for every emitter: sections, instructions, loops.
+//!
+//! A loop over lanes takes whole vectors as long as there are any, several in a row where the body says so, and what is left
+//! as one strip of which not all lanes are active. An emitter gives the instructions and two shapes of control
+//! ([`Backend`]); what the lanes of a strip do under its mask is its business.
+
+use salient_vector::body::{Addr, Const, Inst, Loop, LoopKind, Section};
+use salient_vector::{Body, Elem, Op, Place, Value};
+
+/// What an emitter gives.
+pub(super) trait Backend {
+    /// A value of the code that is made: a register, or a value of an IR.
+    type Value: Copy;
+
+    /// Lanes of a vector.
+    fn lanes(&self) -> usize;
+
+    /// What a value of the body is at this point of the code.
+    fn get(&mut self, value: Value) -> Self::Value;
+    fn set(&mut self, value: Value, is: Self::Value);
+
+    // Computing.
+    fn define(&mut self, out: Value, value: Const);
+    fn operator(&mut self, out: Value, op: Op, args: &[Value]);
+    fn integer(&mut self, value: i64) -> Self::Value;
+    fn plus(&mut self, a: Self::Value, distance: i64) -> Self::Value;
+    /// Within a strip, for a carried value of the body: `new` in the active lanes, `old` in the others.
+    fn where_active(&mut self, of: Value, new: Self::Value, old: Self::Value) -> Self::Value;
+
+    // Memory.
+    fn address(&mut self, elem: Elem, addr: &Addr) -> Self::Value;
+    fn load(&mut self, elem: Elem, place: &Place) -> Self::Value;
+    fn load_int(&mut self, elem: Elem, addr: &Addr) -> Self::Value;
+    fn store(&mut self, elem: Elem, place: &Place, value: Value);
+    fn prefetch(&mut self, elem: Elem, addr: &Addr);
+
+    // Control.
+    /// Steps of a loop as long as `trip` is not less than the index and a stride; gives the state behind them.
+    fn while_whole(
+        &mut self,
+        steps: Steps<Self::Value>,
+        start: State<Self::Value>,
+        step: impl FnOnce(&mut Self, State<Self::Value>) -> State<Self::Value>,
+    ) -> State<Self::Value>;
+    /// Code that runs once if the index is less than `trip`, with the lanes below it active; gives what is carried on.
+    fn if_any_left(
+        &mut self,
+        trip: Self::Value,
+        start: State<Self::Value>,
+        strip: impl FnOnce(&mut Self, State<Self::Value>) -> Vec<Self::Value>,
+    ) -> Vec<Self::Value>;
+
+    // Bookkeeping.
+    /// A section begins.
+    fn section(&mut self, _number: usize, _insts: &[Inst]) {}
+    /// An instruction of the present section begins; `false` leaves it out.
+    fn wants(&mut self, at: usize, inst: &Inst) -> bool;
+    /// A loop begins: its index and what it carries change from here on.
+    fn enter_loop(&mut self, code: &Loop);
+    fn leave_loop(&mut self) {}
+}
+
+/// Where a loop is: its index, and the values that it carries on, in their order.
+#[derive(Clone, Debug)]
+pub(super) struct State<V> {
+    pub(super) index: V,
+    pub(super) carried: Vec<V>,
+}
+
+impl<V: Copy> State<V> {
+    /// The index first.
+    pub(super) fn all(&self) -> Vec<V> {
+        [self.index].into_iter().chain(self.carried.iter().copied()).collect()
+    }
+
+    pub(super) fn of(all: &[V]) -> State<V> {
+        State { index: all[0], carried: all[1..].to_vec() }
+    }
+}
+
+/// How far a loop goes, and how far each time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps<V> {
+    pub(super) trip: V,
+    pub(super) stride: i64,
+}
+
+/// Makes the code of a body's sections.
+pub(super) fn sections<B: Backend>(backend: &mut B, body: &Body) {
+    for (number, section) in body.sections.iter().enumerate() {
+        match section {
+            Section::Straight(insts) => {
+                backend.section(number, insts);
+                instructions(backend, insts);
+            }
+            Section::Loop(code) => {
+                backend.section(number, &code.insts);
+                repeat(backend, code);
+            }
+        }
+    }
+}
+
+fn instructions<B: Backend>(backend: &mut B, insts: &[Inst]) {
+    for (at, inst) in insts.iter().enumerate() {
+        if backend.wants(at, inst) {
+            instruction(backend, inst);
+        }
+    }
+}
+
+/// Makes the code of one instruction.
+pub(super) fn instruction<B: Backend>(backend: &mut B, inst: &Inst) {
+    let (out, value) = match inst {
+        Inst::Const { out, value } => return backend.define(*out, *value),
+        Inst::Op { out, op, args } => return backend.operator(*out, *op, args),
+        Inst::Store { elem, place, value } => return backend.store(*elem, place, *value),
+        Inst::Prefetch { elem, addr } => return backend.prefetch(*elem, addr),
+        Inst::Address { out, elem, addr } => (out, backend.address(*elem, addr)),
+        Inst::Load { out, elem, place } => (out, backend.load(*elem, place)),
+        Inst::LoadInt { out, elem, addr } => (out, backend.load_int(*elem, addr)),
+    };
+    backend.set(*out, value);
+}
+
+fn repeat<B: Backend>(backend: &mut B, code: &Loop) {
+    let trip = backend.get(code.trip);
+    let index = backend.integer(0);
+    let carried = code.carried.iter().map(|carried| backend.get(carried.init)).collect();
+    let mut state = State { index, carried };
+    backend.enter_loop(code);
+    if code.unroll > 1 {
+        state = whole_steps(backend, code, trip, state, code.unroll);
+    }
+    state = whole_steps(backend, code, trip, state, 1);
+    if code.kind == LoopKind::Lanes {
+        state.carried = last_strip(backend, code, trip, state.clone());
+    }
+    backend.leave_loop();
+    for (carried, value) in code.carried.iter().zip(state.carried) {
+        backend.set(carried.result, value);
+    }
+}
+
+/// Steps of the loop, `copies` in a row, as long as all of them are whole.
+fn whole_steps<B: Backend>(
+    backend: &mut B,
+    code: &Loop,
+    trip: B::Value,
+    start: State<B::Value>,
+    copies: u32,
+) -> State<B::Value> {
+    let step = match code.kind {
+        LoopKind::Count => 1,
+        LoopKind::Lanes => backend.lanes() as i64,
+    };
+    let stride = step * i64::from(copies);
+    backend.while_whole(Steps { trip, stride }, start, |backend, at| {
+        let mut carried = at.carried;
+        for copy in 0..i64::from(copies) {
+            let index = if copy == 0 { at.index } else { backend.plus(at.index, copy * step) };
+            carried = iteration(backend, code, index, &carried);
+        }
+        State { index: backend.plus(at.index, stride), carried }
+    })
+}
+
+/// The strip that is not whole, if elements are left.
+fn last_strip<B: Backend>(
+    backend: &mut B,
+    code: &Loop,
+    trip: B::Value,
+    start: State<B::Value>,
+) -> Vec<B::Value> {
+    backend.if_any_left(trip, start, |backend, at| {
+        let next = iteration(backend, code, at.index, &at.carried);
+        let kept = code.carried.iter().zip(next.into_iter().zip(at.carried));
+        kept.map(|(carried, (next, old))| backend.where_active(carried.param, next, old)).collect()
+    })
+}
+
+/// The code of a loop once; gives what it carries on.
+fn iteration<B: Backend>(
+    backend: &mut B,
+    code: &Loop,
+    index: B::Value,
+    carried: &[B::Value],
+) -> Vec<B::Value> {
+    backend.set(code.index, index);
+    for (carried, &value) in code.carried.iter().zip(carried) {
+        backend.set(carried.param, value);
+    }
+    instructions(backend, &code.insts);
+    code.carried.iter().map(|carried| backend.get(carried.next)).collect()
+}
