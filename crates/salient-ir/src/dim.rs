@@ -9,6 +9,7 @@ use std::sync::Arc;
 mod arithmetic;
 mod display;
 mod limit;
+pub mod range;
 pub(crate) mod set;
 
 pub use limit::Limit;

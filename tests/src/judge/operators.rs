@@ -1,6 +1,7 @@
 //! What each operator may give for arguments that lie in ranges.
 
 use super::range::{Fault, Range, added, corners, growing, sum};
+use salient_ir::op::MapInfo;
 use salient_ir::{Const, DType, MapOp, ReduceOp};
 
 /// The range of a literal.
@@ -165,6 +166,7 @@ fn select(args: &[Range]) -> Range {
 }
 
 /// The range of a scalar operator.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the row of a function says its range")]
 pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
     let float = dtype == DType::F32;
     let a = args[0];
@@ -184,8 +186,6 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
             let least = if a.lo <= 0.0 && a.hi >= 0.0 { 0.0 } else { a.lo.abs().min(a.hi.abs()) };
             Range { lo: least, hi: a.magnitude(), ..a }
         }
-        MapOp::Floor => growing(a, f64::floor),
-        MapOp::Exp => growing(a, f64::exp).approximate(),
         MapOp::Sqrt if a.is_number() && a.lo < 0.0 => {
             let hi = a.hi.max(0.0).sqrt();
             if a.hi < 0.0 {
@@ -195,8 +195,6 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
             }
         }
         MapOp::Sqrt => growing(a, f64::sqrt).rounded(),
-        MapOp::Tanh => growing(a, f64::tanh).approximate(),
-        MapOp::Erf => growing(a, salient_ir::math::erf).approximate(),
         MapOp::Log => logarithm(a),
         MapOp::Sin => wave(a, f64::sin),
         MapOp::Cos => wave(a, f64::cos),
@@ -244,7 +242,26 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         .of(&[a, b]),
         MapOp::Select => select(args),
         MapOp::Philox => Range::between(0.0, 1.0).of(args),
+        _ => function(op.info(), a),
     }
+}
+
+/// The range of a function of one number of which no more is known than its row says.
+fn function(info: &MapInfo, a: Range) -> Range {
+    let curve = info.curve.unwrap_or_else(|| panic!("`{}` has neither a range here nor a curve", info.name));
+    if !curve.rises {
+        return Range::between(curve.least, curve.greatest).of(&[a]);
+    }
+    let value = growing(a, |x| (info.eval)(&[x]));
+    if info.exact {
+        return value;
+    }
+    let near = value.approximate();
+    if curve.error == 0.0 || !near.is_number() {
+        return near;
+    }
+    let near = near.wider(curve.error);
+    Range { lo: near.lo.max(curve.least), hi: near.hi.min(curve.greatest), ..near }
 }
 
 /// The range of a reduction of these elements.

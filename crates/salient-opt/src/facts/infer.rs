@@ -6,6 +6,7 @@ use super::{Classes, Facts, Known, OpenReads, Properties, Property, integers};
 use crate::fp::Fp;
 use crate::lang::{Tag, Term};
 use egg::Id;
+use salient_ir::op::{Curve, Weights};
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, FusedOp, MapOp, ReduceOp, Typing};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -176,7 +177,7 @@ fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
             f.properties =
                 f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
             f.properties = f.properties.with_if(is_number(op, args, f.properties), Property::Number);
-            if known.fp == Fp::Strict && rounds(op) {
+            if known.fp == Fp::Strict && !op.info().exact {
                 // It may overflow and underflow: what is at least zero stays so.
                 f.properties = f.properties.and(Properties::of(&[Property::NonNegative]));
                 (f.finite_at, f.positive_at) = (Witnesses::nowhere(), Witnesses::nowhere());
@@ -216,6 +217,7 @@ fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing is known of other operators")]
 fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts) {
     let known = &egraph.analysis;
     // `b - a + by`, of which the sign decides a comparison of `a` with `b`.
@@ -259,30 +261,8 @@ fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts
             f.true_at = arms(&a.true_at, &b.true_at);
             f.false_at = arms(&a.false_at, &b.false_at);
         }
-        MapOp::Neg
-        | MapOp::Recip
-        | MapOp::Abs
-        | MapOp::Floor
-        | MapOp::Exp
-        | MapOp::Log
-        | MapOp::Sqrt
-        | MapOp::Tanh
-        | MapOp::Erf
-        | MapOp::Sin
-        | MapOp::Cos
-        | MapOp::ToF32
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::Add
-        | MapOp::Sub
-        | MapOp::Mul
-        | MapOp::Div
-        | MapOp::Pow
-        | MapOp::Philox
-        | MapOp::Min
-        | MapOp::Max
-        | MapOp::IntDiv
-        | MapOp::Mod => unreachable!("gives no truth value"),
+        // Nothing is known of others.
+        _ => {}
     }
 }
 
@@ -305,40 +285,6 @@ fn equal_where_renamed(egraph: &Classes, args: &[&Facts], ids: &[Id]) -> Witness
     out
 }
 
-/// Whether the result of an operator on floats may be rounded: it overflows and underflows then.
-fn rounds(op: MapOp) -> bool {
-    match op {
-        MapOp::Neg | MapOp::Abs | MapOp::Floor | MapOp::ToF32 | MapOp::Min | MapOp::Max | MapOp::Select => {
-            false
-        }
-        MapOp::Recip
-        | MapOp::Exp
-        | MapOp::Log
-        | MapOp::Sqrt
-        | MapOp::Tanh
-        | MapOp::Erf
-        | MapOp::Sin
-        | MapOp::Cos
-        | MapOp::Not
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::Add
-        | MapOp::Sub
-        | MapOp::Mul
-        | MapOp::Div
-        | MapOp::Pow
-        | MapOp::Philox
-        | MapOp::IntDiv
-        | MapOp::Mod
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or => true,
-    }
-}
-
 /// Whether a value with these properties is NaN only where a factor is.
 fn is_number(op: MapOp, args: &[&Facts], known: Properties) -> bool {
     let number = |a: &&Facts| a.dtype != DType::F32 || a.has(Property::Number);
@@ -352,6 +298,7 @@ fn is_factor(x: &Facts) -> bool {
     x.given || x.has(Property::Unmasked)
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "of other operators their rows say what is known")]
 fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
     use Property::{Finite, NonNegative, Positive, Score, Unit, Unmasked};
     let has = |n: usize, p: Property| args[n].properties.has(p);
@@ -368,10 +315,6 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
         MapOp::Neg => {
             // What is at most -inf's opposite: +inf is outside of the contract.
             f.properties = none.with_if(has(0, Finite), Finite).with_if(has(0, Finite), Unmasked);
-            f.finite_at = finite_at();
-        }
-        MapOp::Sin | MapOp::Cos | MapOp::Tanh | MapOp::Erf => {
-            f.properties = none.with_if(has(0, Finite), Finite).with(Unmasked);
             f.finite_at = finite_at();
         }
         MapOp::Floor => {
@@ -473,7 +416,6 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
                 .with_if(safe && is_factor(args[0]), Unmasked)
                 .with_if(safe && has(0, NonNegative), NonNegative);
         }
-        MapOp::Pow | MapOp::Philox => {}
         MapOp::Min | MapOp::Max => {
             // The greater of -inf and a number is a number.
             let lifts = |a: usize, b: usize| op == MapOp::Max && has(a, Score) && has(b, Finite);
@@ -494,17 +436,16 @@ fn float(op: MapOp, args: &[&Facts], known: &Known, f: &mut Facts) {
             f.finite_at = arms(&a.finite_at, &b.finite_at);
             f.positive_at = arms(&a.positive_at, &b.positive_at);
         }
-        MapOp::Not
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::IntDiv
-        | MapOp::Mod
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or => unreachable!("gives no f32"),
+        _ => {
+            // What the row says of a function that is defined everywhere; of others nothing is known.
+            if let Some(curve) = op.info().curve.filter(Curve::is_total) {
+                f.properties = none
+                    .with_if(has(0, Finite), Finite)
+                    .with_if(curve.least.is_finite(), Unmasked)
+                    .with_if(curve.least >= 0.0 && has(0, Score), NonNegative);
+                f.finite_at = finite_at();
+            }
+        }
     }
 }
 
@@ -608,62 +549,41 @@ fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
         axes.insert(axis);
     }
     let mut f = Facts::new(DType::F32, axes);
-    let s = args[0];
+    let (info, s) = (op.info(), args[0]);
     let keeps_a_key = s.has(Score) && s.finite_at.any_along(axis);
+    let total = s.has(Finite) && s.has(NonNegative) && s.positive_at.any_along(axis);
     let none = Properties::default();
-    match op {
-        FusedOp::Norm => {
-            let total = s.has(NonNegative) && s.positive_at.any_along(axis);
-            f.properties = none
-                .with_if(s.has(Finite) && total, Finite)
-                .with_if(s.has(Finite) && total, NonNegative)
-                .with_if(s.has(Finite) && s.has(Positive), Positive);
-            f.positive_at = if s.has(Finite) && total { s.positive_at.clone() } else { Witnesses::nowhere() };
-        }
-        FusedOp::Softmax | FusedOp::ExpNorm => {
-            let defined = if op == FusedOp::Softmax { s.has(Score) } else { keeps_a_key };
-            f.properties = none
-                .with_if(defined, Finite)
-                .with_if(defined, NonNegative)
-                .with_if(defined && s.has(Finite) && s.has(Unmasked), Positive);
-            f.positive_at = if keeps_a_key { s.finite_at.clone() } else { Witnesses::nowhere() };
-        }
-        FusedOp::LogSumExp => {
+    // Whether the weights are finite numbers, and whether they are then not negative.
+    let (defined, signed) = match info.weights {
+        Weights::Given => (s.has(Finite), s.has(NonNegative)),
+        Weights::Share => (total, true),
+        Weights::Softmax if info.sink => (s.has(Score) && args[args.len() - 1].has(Finite), true),
+        Weights::Softmax => (s.has(Score), true),
+        Weights::ExpNorm => (keeps_a_key, true),
+        Weights::LogSumExp => {
             f.properties =
                 none.with_if(s.has(Score), Score).with_if(keeps_a_key, Finite).with_if(keeps_a_key, Unmasked);
+            return f;
         }
-        FusedOp::SinkSoftmax => {
-            let defined = s.has(Score) && args[1].has(Finite);
-            f.properties = none
-                .with_if(defined, Finite)
-                .with_if(defined, NonNegative)
-                .with_if(defined && s.has(Finite) && s.has(Unmasked), Positive);
-            f.positive_at = if defined { s.finite_at.clone() } else { Witnesses::nowhere() };
-        }
-        FusedOp::SinkAttend => {
-            let defined = s.has(Score) && args[2].has(Finite) && args[1].has(Finite);
-            f.properties =
-                none.with_if(defined, Finite).with_if(defined && args[1].has(NonNegative), NonNegative);
-        }
-        FusedOp::WeightedSum => {
-            let (finite, v) = (s.has(Finite) && args[1].has(Finite), args[1]);
-            let signed = s.has(NonNegative) && v.has(NonNegative);
-            f.properties = none.with_if(finite, Finite).with_if(finite && signed, NonNegative);
-        }
-        FusedOp::WeightedMean => {
-            let total = s.has(Finite) && s.has(NonNegative) && s.positive_at.any_along(axis);
-            let (defined, v) = (total && args[1].has(Finite), args[1]);
-            f.properties = none.with_if(defined, Finite).with_if(defined && v.has(NonNegative), NonNegative);
-        }
-        FusedOp::Attend | FusedOp::ExpAttend => {
-            let defined = if op == FusedOp::Attend { s.has(Score) } else { keeps_a_key };
-            f.properties = none
-                .with_if(defined && args[1].has(Finite), Finite)
-                .with_if(defined && args[1].has(Finite) && args[1].has(NonNegative), NonNegative);
-        }
+    };
+    if info.has_values() {
+        // A sum of products.
+        let (v, finite) = (args[1], defined && args[1].has(Finite));
+        f.properties = none
+            .with_if(finite, Finite)
+            .with_if(finite && signed && v.has(NonNegative), NonNegative)
+            .with_if(finite, Unmasked)
+            .with_if(finite, Property::Number);
+        return f;
     }
-    // A sum of values under weights is a sum of products.
-    let sums = op.info().arity > 1 && op.info().reduces && f.has(Finite);
-    f.properties = f.properties.with_if(sums, Unmasked).with_if(sums, Property::Number);
+    let (positive, kept) = if info.weights == Weights::Share {
+        (s.has(Finite) && s.has(Positive), total.then_some(&s.positive_at))
+    } else {
+        let kept = if info.sink { defined } else { keeps_a_key };
+        (defined && s.has(Finite) && s.has(Unmasked), kept.then_some(&s.finite_at))
+    };
+    f.properties =
+        none.with_if(defined, Finite).with_if(defined && signed, NonNegative).with_if(positive, Positive);
+    f.positive_at = kept.cloned().unwrap_or_else(Witnesses::nowhere);
     f
 }

@@ -122,7 +122,7 @@ fn is_dear(m: &Maker<'_, '_>, id: NodeId) -> bool {
             continue;
         }
         if let Op::Map(op) = g.op(id)
-            && op.additions() > 1
+            && op.info().additions > 1
         {
             return true;
         }
