@@ -38,13 +38,26 @@ impl fmt::Display for Dim {
                         write!(f, "({} / {})", Operand(a), Operand(b))?;
                     }
                     Atom::Exact(a, b) => write!(f, "{} / {}", Operand(a), Operand(b))?,
-                    Atom::Floor(a, b) => write!(f, "({a}) // ({b})")?,
+                    Atom::Floor(a, b) => match rounded_up(a, b) {
+                        Some(of) => write!(f, "ceil_div({of}, {b})")?,
+                        None if k > 0 || coef != 1 => write!(f, "({} // {})", Operand(a), Operand(b))?,
+                        None => write!(f, "{} // {}", Operand(a), Operand(b))?,
+                    },
                     Atom::Beyond(limit) => write!(f, "({limit})")?,
                 }
             }
         }
         Ok(())
     }
+}
+
+/// What is divided and rounded up, where a quotient that is rounded down is written for it: `x` of `(x + by - 1) // by`. Only
+/// where that is shorter than what is written, which has the same value in any case.
+fn rounded_up(dividend: &Dim, by: &Dim) -> Option<Dim> {
+    let of = dividend - by + Dim::constant(1);
+    let is_shorter = of.terms.len() < dividend.terms.len() && of.limit().is_none();
+    let has_constant = of.terms.iter().any(|(atoms, _)| atoms.is_empty());
+    (is_shorter && !has_constant && !of.terms.is_empty()).then_some(of)
 }
 
 /// An operand of a quotient: in parentheses unless it is one symbol or one number.
