@@ -60,12 +60,13 @@ fn rounded_up(dividend: &Dim, by: &Dim) -> Option<Dim> {
     (is_shorter && !has_constant && !of.terms.is_empty()).then_some(of)
 }
 
-/// An operand of a quotient: in parentheses unless it is one symbol or one number.
+/// An operand of a quotient: in parentheses unless it is one symbol, one number or a call.
 struct Operand<'a>(&'a Dim);
 
 impl fmt::Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let simple = self.0.as_symbol().is_some() || self.0.as_constant().is_some_and(|c| c >= 0);
+        let is_call = self.0.quotient_of().is_some_and(|(of, by)| rounded_up(&of, &by).is_some());
+        let simple = is_call || self.0.as_symbol().is_some() || self.0.as_constant().is_some_and(|c| c >= 0);
         if simple { write!(f, "{}", self.0) } else { write!(f, "({})", self.0) }
     }
 }
