@@ -88,18 +88,12 @@ impl Integers {
     ) -> Result<(), Wide> {
         let mut known: Vec<Option<Values>> = vec![None; self.graph.len()];
         for id in &self.needed {
-            let values = match self.graph.op(*id) {
-                Op::Input(n) => input(*n),
-                Op::Param(n) => param(*n),
-                Op::Const(_)
-                | Op::Iota(_)
-                | Op::Extent(_)
-                | Op::Map(_)
-                | Op::Reduce(..)
-                | Op::At(_)
-                | Op::Concat(..)
-                | Op::CumSum(_)
-                | Op::Fused(..) => self.values(*id, bindings, &known),
+            let values = if let Op::Input(n) = self.graph.op(*id) {
+                input(*n)
+            } else if let Op::Param(n) = self.graph.op(*id) {
+                param(*n)
+            } else {
+                self.values(*id, bindings, &known)
             };
             known[id.index()] = values;
             if !self.checked.contains(id) {

@@ -242,13 +242,8 @@ impl<'a> Expressions<'a> {
     fn index(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> String {
         let index = self.printer.g.args(id)[1];
         // Unlike a plain use this does not show how long an axis is: another one is replaced here.
-        match self.printer.g.op(index) {
-            Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.printer.axis_name(*axis)),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => {
-                self.operand(index, env, w).0
-            }
-            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => self.operand(index, env, w).0,
-        }
+        let Op::Iota(axis) = self.printer.g.op(index) else { return self.operand(index, env, w).0 };
+        env.get(axis).cloned().unwrap_or_else(|| self.printer.axis_name(*axis))
     }
 
     fn operator(&self, op: MapOp, args: &[NodeId], env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
