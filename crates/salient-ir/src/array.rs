@@ -8,6 +8,7 @@
 
 mod excerpt;
 mod memory;
+pub mod quantised;
 
 pub use memory::{collected, filled};
 

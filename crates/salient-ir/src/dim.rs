@@ -9,6 +9,7 @@ use std::sync::Arc;
 mod arithmetic;
 mod display;
 mod limit;
+pub mod range;
 pub(crate) mod set;
 
 pub use limit::Limit;
@@ -571,5 +572,31 @@ mod tests {
         assert_eq!((&(&s("T") * &Dim::constant(2)) + &Dim::constant(1)).to_string(), "2 * T + 1");
         assert_eq!((&s("T") - &s("W")).to_string(), "T - W");
         assert_eq!((&s("B") * &e).to_string(), "B * (D / H)");
+    }
+
+    #[test]
+    fn quotients_that_are_rounded_up_are_written_so() {
+        let (t, lanes, one) = (Dim::symbol("T"), Dim::symbol("L"), Dim::constant(1));
+        let width = &Dim::constant(8) * &lanes;
+        let up = t.ceil_div(&width).unwrap();
+        assert_eq!(up, (&t + &width - &one).floor_div(&width).unwrap());
+        assert_eq!(up.to_string(), "ceil_div(T, 8 * L)");
+        assert_eq!((&lanes * &up).to_string(), "L * ceil_div(T, 8 * L)");
+        assert_eq!((&t + &lanes).ceil_div(&Dim::constant(512)).unwrap().to_string(), "ceil_div(L + T, 512)");
+        let down = t.floor_div(&Dim::constant(4)).unwrap();
+        assert_eq!(down.to_string(), "T // 4");
+        assert_eq!((Dim::constant(4) * &down).to_string(), "4 * (T // 4)");
+        assert_eq!((&t - &one).floor_div(&width).unwrap().to_string(), "(T - 1) // (8 * L)");
+        for (rows, lanes, blocks) in [(0, 4, 0), (1, 4, 1), (32, 4, 1), (33, 4, 2)] {
+            assert_eq!(up.eval(&Bindings::from([("T".into(), rows), ("L".into(), lanes)])), Ok(blocks));
+        }
+    }
+
+    #[test]
+    fn operators_take_values_and_references() {
+        let (t, two) = (Dim::symbol("T"), Dim::constant(2));
+        let all = [&t + &two, t.clone() + &two, &t + two.clone(), t.clone() + two.clone()];
+        assert!(all.iter().all(|sum| sum.to_string() == "T + 2"));
+        assert_eq!(((&t + &two) * &t - &two).to_string(), "T * T + 2 * T - 2");
     }
 }

@@ -8,7 +8,7 @@ use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
 use crate::graph::{Graph, Init, NodeId, Output, Port};
-use crate::op::{FusedOp, MapOp, Op, ReduceOp};
+use crate::op::{FusedOp, MapOp, Op, ReduceOp, Weights};
 use crate::stack::with_room;
 use crate::ty::DType;
 use std::cell::RefCell;
@@ -336,33 +336,22 @@ impl<'a> Oracle<'a> {
     }
 
     fn fused(&self, op: FusedOp, axis: AxisId, args: &[NodeId], at: &mut Position) -> Result<f64, EvalError> {
-        let here = at[axis.index()] as usize;
+        let (info, here) = (op.info(), at[axis.index()] as usize);
         let x = self.along(args[0], axis, at)?;
-        let weights = match op {
-            FusedOp::WeightedSum => x.clone(),
-            FusedOp::Norm | FusedOp::WeightedMean => {
-                let sum: f64 = x.iter().sum();
-                x.iter().map(|x| x / sum).collect()
-            }
-            FusedOp::Softmax | FusedOp::Attend => softmax(&x, 0.0),
-            FusedOp::ExpNorm | FusedOp::ExpAttend => softmax(&x, f64::NAN),
-            FusedOp::SinkSoftmax | FusedOp::SinkAttend => {
-                // The further score is one more entry of the row, of which nothing is made.
-                let sink = args.last().expect("an operator has arguments");
-                let mut row = x.clone();
-                row.push(self.value(*sink, at)?);
-                softmax(&row, 0.0)
-            }
-            FusedOp::LogSumExp => {
-                let max = maximum(&x);
-                let sum: f64 = x.iter().map(|s| (s - max).exp()).sum();
-                return Ok(if max == f64::NEG_INFINITY { max } else { max + sum.ln() });
-            }
-        };
-        if !op.info().reduces {
+        let mut row = x.clone();
+        if info.sink {
+            // The further score is one more entry of the row, of which nothing is made.
+            row.push(self.value(*args.last().expect("an operator has arguments"), at)?);
+        }
+        let shares = info.weights.of(&row, |x| x);
+        if info.weights == Weights::LogSumExp {
+            return Ok(shares.shift + shares.divisor.ln());
+        }
+        let weights: Vec<f64> = shares.numerators.into_iter().map(|x| x / shares.divisor).collect();
+        if !info.reduces {
             return Ok(weights[here]);
         }
-        let masked = f64::from(op.info().masked);
+        let masked = f64::from(info.masked);
         let mut sum = if weights.iter().any(|w| w.is_nan()) { f64::NAN } else { 0.0 };
         let before = at[axis.index()];
         for (k, w) in weights[..x.len()].iter().enumerate().filter(|(k, _)| x[*k] != masked) {
@@ -397,23 +386,6 @@ fn first_greatest(op: ReduceOp, values: &[f64]) -> usize {
     best
 }
 
-/// The greatest; NaN if one is, -inf if there is none.
-fn maximum(values: &[f64]) -> f64 {
-    let greater = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
-    values.iter().copied().fold(f64::NEG_INFINITY, greater)
-}
-
-/// The softmax of one row; every entry is `empty` where all scores are -inf.
-fn softmax(s: &[f64], empty: f64) -> Vec<f64> {
-    let max = maximum(s);
-    if max == f64::NEG_INFINITY {
-        return vec![empty; s.len()];
-    }
-    let e: Vec<f64> = s.iter().map(|s| (s - max).exp()).collect();
-    let sum: f64 = e.iter().sum();
-    e.into_iter().map(|e| e / sum).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -432,7 +404,7 @@ mod tests {
         let (axes, node) = build(&mut b, x, t, d);
         b.output("y", &axes, node).unwrap();
         let g = b.finish();
-        assert_eq!(crate::verify::verify(&g), Vec::<String>::new());
+        assert_eq!(crate::graph::verify::verify(&g), Vec::<String>::new());
         let bindings = Bindings::from([("T".into(), 2), ("D".into(), 3)]);
         let (inputs, params) = (data(), BTreeMap::new());
         eval(&g, &bindings, Data { inputs: &inputs, params: &params }).map(|out| out[0].1.to_f64_vec())
@@ -506,12 +478,5 @@ mod tests {
             (vec![t, d], deep)
         });
         assert_eq!(y.unwrap()[0], 20_001.0);
-    }
-
-    #[test]
-    fn softmax_of_nothing_is_zero_or_nan() {
-        assert_eq!(softmax(&[f64::NEG_INFINITY; 2], 0.0), [0.0, 0.0]);
-        assert!(softmax(&[f64::NEG_INFINITY; 2], f64::NAN)[0].is_nan());
-        assert_eq!(softmax(&[1000.0, 1000.0], 0.0), [0.5, 0.5]);
     }
 }

@@ -14,6 +14,10 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 pub mod builder;
+pub mod demand;
+pub mod integers;
+pub mod typing;
+pub mod verify;
 
 /// A node of a graph. Ids ascend from arguments to users: iterating in order of id is a topological order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,29 +5,25 @@
 
 pub mod array;
 pub mod axis;
-pub mod demand;
 pub mod dim;
 pub mod eval;
 pub mod graph;
-pub mod integers;
-pub mod math;
 pub mod op;
-pub mod quantised;
-pub mod range;
 pub mod stack;
 pub mod text;
 pub mod ty;
-pub mod typing;
-pub mod verify;
 
+pub use array::quantised;
 pub use axis::{Axis, AxisId, AxisSet};
+pub use dim::range::{self, Range};
 pub use dim::set::{DimAt, Dims};
 pub use dim::{Bindings, Dim, DimError, DimNode, Limit, Name};
 pub use graph::builder::Builder;
+pub use graph::typing::TypeError;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
 };
+pub use graph::{demand, integers, typing, verify};
+pub use op::math;
 pub use op::{Class, Const, FusedOp, MapOp, Op, ReduceOp, Typing};
-pub use range::Range;
 pub use ty::DType;
-pub use typing::TypeError;

@@ -447,7 +447,7 @@ impl<'a> Printer<'a> {
 
 /// An operator with its printed arguments. `/` divides indices; the quotient of other integers goes by its name.
 fn operator(map: MapOp, args: &[String], of_indices: bool) -> String {
-    match (map, map.info().sign, args) {
+    match (map, map.info().sign(), args) {
         (MapOp::IntDiv, _, [a, b]) if !of_indices => format!("{}({a}, {b})", map.info().name),
         (MapOp::Select, _, [c, a, b]) => format!("if {c} then {a} else {b}"),
         (_, Some(sign), [a]) => format!("{sign}{a}"),

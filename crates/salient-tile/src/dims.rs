@@ -14,7 +14,7 @@ pub(crate) fn var(name: &str) -> Dim {
 
 /// `a / b`, rounded up; `b` is not zero.
 pub(crate) fn ceil_div(a: &Dim, b: &Dim) -> Dim {
-    (&(a + b) - &n(1)).floor_div(b).expect("the divisor is not zero")
+    a.ceil_div(b).expect("the divisor is not zero")
 }
 
 /// The product of all.

@@ -1,5 +1,7 @@
 //! Changed inputs: from the seeds of a target and a number, always the same.
 
+use salient_ir::op::MAPS;
+
 /// How inputs of a kind are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
@@ -11,8 +13,8 @@ pub enum Manner {
     Program,
 }
 
-/// Words and signs of the language and of files of text.
-const WORDS: [&str; 86] = [
+/// Words and signs of the language and of files of text, beside the names of operators.
+const WORDS: [&str; 77] = [
     "model",
     "fn",
     "block",
@@ -51,15 +53,6 @@ const WORDS: [&str; 86] = [
     "logsumexp",
     "concat",
     "append",
-    "exp",
-    "log",
-    "sqrt",
-    "tanh",
-    "erf",
-    "sin",
-    "cos",
-    "abs",
-    "floor",
     "f32",
     "i32",
     "i64",
@@ -100,6 +93,12 @@ const WORDS: [&str; 86] = [
     "}",
     ".T",
 ];
+
+/// A word or a sign of the language.
+fn word(rng: &mut fastrand::Rng) -> &'static str {
+    let at = rng.usize(0..WORDS.len() + MAPS.len());
+    WORDS.get(at).copied().unwrap_or_else(|| MAPS[at - WORDS.len()].name)
+}
 
 /// Numbers that are hard on arithmetic.
 const NUMBERS: [&str; 20] = [
@@ -245,7 +244,7 @@ fn by_words(out: &mut Vec<u8>, other: &[u8], rng: &mut fastrand::Rng) {
     let others = words(&other);
     let meaning: Vec<usize> = (0..found.len()).filter(|n| !found[*n].trim().is_empty()).collect();
     let Some(at) = rng.choice(&meaning).copied() else {
-        out.extend_from_slice(WORDS[rng.usize(0..WORDS.len())].as_bytes());
+        out.extend_from_slice(word(rng).as_bytes());
         return;
     };
     let is_number = |w: &str| w.starts_with(|c: char| c.is_ascii_digit());
@@ -257,8 +256,8 @@ fn by_words(out: &mut Vec<u8>, other: &[u8], rng: &mut fastrand::Rng) {
             let with = *rng.choice(&meaning).expect("there is one");
             found.swap(at, with);
         }
-        3 => found[at] = WORDS[rng.usize(0..WORDS.len())],
-        4 => found.insert(at, WORDS[rng.usize(0..WORDS.len())]),
+        3 => found[at] = word(rng),
+        4 => found.insert(at, word(rng)),
         5 => {
             let numbers: Vec<usize> = meaning.iter().copied().filter(|n| is_number(found[*n])).collect();
             let at = rng.choice(&numbers).copied().unwrap_or(at);

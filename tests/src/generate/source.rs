@@ -2,6 +2,7 @@
 //!
 //! Most are accepted; what the language refuses must be refused with a message.
 
+use salient_ir::op::map::functions;
 use std::fmt::Write;
 
 /// A tensor of the program: its name and its dimensions.
@@ -225,7 +226,9 @@ impl Writer {
             }
             2 => {
                 let a = self.expression(depth - 1, scope);
-                let f = self.pick(&["tanh", "sin", "abs", "erf", "cos", "sigmoid"]);
+                let smooth = functions().filter(|row| !row.exact && row.curve.is_some_and(|c| c.is_total()));
+                let names: Vec<&str> = smooth.map(|row| row.name).chain(["abs", "sigmoid"]).collect();
+                let f = self.pick(&names);
                 Open { text: format!("{f}({})", a.text), ..a }
             }
             3 | 4 => {

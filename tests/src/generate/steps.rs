@@ -1,6 +1,7 @@
 //! Steps element by element, reductions, products and norms; and the table of all steps.
 
 use super::{D, E, F, GREAT, H, I, J, Program, RANK, Value};
+use salient_ir::op::{Curve, map::functions};
 use salient_ir::{AxisId, MapOp, Op, ReduceOp};
 
 /// A step: a new value, or nothing where it does not fit or only makes a mask.
@@ -73,18 +74,25 @@ pub(super) const STEPS: &[Step] = &[
     Program::hand_weights,
 ];
 
+/// The operators of one number that are finite for every number, each with the greatest magnitude that it has up to a bound.
+fn unary(bound: f64) -> Vec<(MapOp, f64)> {
+    let mut out = vec![(MapOp::Neg, bound), (MapOp::Abs, bound)];
+    for row in functions() {
+        let Some(curve) = row.curve.filter(Curve::is_total) else { continue };
+        let ends = if curve.rises && !curve.is_bounded() {
+            [-bound, bound].map(|x| (row.eval)(&[x]))
+        } else {
+            [curve.least, curve.greatest]
+        };
+        out.push((row.op, ends[0].abs().max(ends[1].abs())));
+    }
+    out
+}
+
 impl Program {
     fn unary(&mut self) -> Option<Value> {
         let x = self.value();
-        let (op, bound) = self.one_of(&[
-            (MapOp::Neg, x.bound),
-            (MapOp::Abs, x.bound),
-            (MapOp::Tanh, 1.0),
-            (MapOp::Erf, 1.0),
-            (MapOp::Sin, 1.0),
-            (MapOp::Cos, 1.0),
-            (MapOp::Floor, x.bound + 1.0),
-        ]);
+        let (op, bound) = self.one_of(&unary(x.bound));
         let node = match self.rng.u8(0..8) {
             // The sigmoid, and a gate by it.
             0 => {

@@ -1,6 +1,7 @@
 //! What each operator may give for arguments that lie in ranges.
 
 use super::range::{Fault, Range, added, corners, growing, sum};
+use salient_ir::op::MapInfo;
 use salient_ir::{Const, DType, MapOp, ReduceOp};
 
 /// The range of a literal.
@@ -208,6 +209,7 @@ fn joined(a: Range, b: Range, decisive: bool) -> Range {
 }
 
 /// The range of a scalar operator.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the row of a function says its range")]
 pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
     let float = dtype == DType::F32;
     let a = args[0];
@@ -215,11 +217,7 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
     match op {
         MapOp::Neg => negated(a),
         MapOp::Abs => absolute(a),
-        MapOp::Floor => growing(a, f64::floor),
-        MapOp::Exp => growing(a, f64::exp).approximate(),
         MapOp::Sqrt => root(a),
-        MapOp::Tanh => growing(a, f64::tanh).approximate(),
-        MapOp::Erf => growing(a, salient_ir::math::erf).approximate(),
         MapOp::Log => logarithm(a),
         MapOp::Sin => wave(a, f64::sin),
         MapOp::Cos => wave(a, f64::cos),
@@ -252,7 +250,26 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         MapOp::Or => joined(a, b, true),
         MapOp::Select => select(args),
         MapOp::Philox => Range::between(0.0, 1.0).of(args),
+        _ => function(op.info(), a),
     }
+}
+
+/// The range of a function of one number of which no more is known than its row says.
+fn function(info: &MapInfo, a: Range) -> Range {
+    let curve = info.curve.unwrap_or_else(|| panic!("`{}` has neither a range here nor a curve", info.name));
+    if !curve.rises {
+        return Range::between(curve.least, curve.greatest).of(&[a]);
+    }
+    let value = growing(a, |x| (info.eval)(&[x]));
+    if info.exact {
+        return value;
+    }
+    let near = value.approximate();
+    if curve.error == 0.0 || !near.is_number() {
+        return near;
+    }
+    let near = near.wider(curve.error);
+    Range { lo: near.lo.max(curve.least), hi: near.hi.min(curve.greatest), ..near }
 }
 
 /// The range of a reduction of these elements.

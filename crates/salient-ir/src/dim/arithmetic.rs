@@ -47,6 +47,11 @@ impl Dim {
         Some(Dim::atom(Atom::Floor(self.clone(), by.clone())))
     }
 
+    /// `self / by`, rounded up.
+    pub fn ceil_div(&self, by: &Dim) -> Option<Dim> {
+        (self + by - Dim::constant(1)).floor_div(by)
+    }
+
     /// The quotient, where polynomial division proves that it is even.
     pub(super) fn reduce_div(&self, by: &Dim) -> Option<Dim> {
         if self.limit_of(by).is_some() {
@@ -256,6 +261,35 @@ impl std::ops::Mul for &Dim {
         others.iter().fold(Dim::from_map(plain), |sum, term| &sum + term)
     }
 }
+
+/// The same operators on values and on a value and a reference, so that a formula is written without parentheses around its
+/// parts.
+macro_rules! on_values {
+    ($($operator:ident $method:ident),+) => {$(
+        impl std::ops::$operator for Dim {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                std::ops::$operator::$method(&self, &other)
+            }
+        }
+
+        impl std::ops::$operator<&Dim> for Dim {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                std::ops::$operator::$method(&self, other)
+            }
+        }
+
+        impl std::ops::$operator<Dim> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                std::ops::$operator::$method(self, &other)
+            }
+        }
+    )+};
+}
+
+on_values!(Add add, Sub sub, Mul mul);
 
 /// The monomial `coef * atoms` with every exact quotient cancelled against what it is multiplied by:
 /// `(D / H) * H` is `D`.

@@ -38,7 +38,11 @@ impl fmt::Display for Dim {
                         write!(f, "({} / {})", Operand(a), Operand(b))?;
                     }
                     Atom::Exact(a, b) => write!(f, "{} / {}", Operand(a), Operand(b))?,
-                    Atom::Floor(a, b) => write!(f, "({a}) // ({b})")?,
+                    Atom::Floor(a, b) => match rounded_up(a, b) {
+                        Some(of) => write!(f, "ceil_div({of}, {b})")?,
+                        None if k > 0 || coef != 1 => write!(f, "({} // {})", Operand(a), Operand(b))?,
+                        None => write!(f, "{} // {}", Operand(a), Operand(b))?,
+                    },
                     Atom::Beyond(limit) => write!(f, "({limit})")?,
                 }
             }
@@ -47,12 +51,22 @@ impl fmt::Display for Dim {
     }
 }
 
-/// An operand of a quotient: in parentheses unless it is one symbol or one number.
+/// What is divided and rounded up, where a quotient that is rounded down is written for it: `x` of `(x + by - 1) // by`. Only
+/// where that is shorter than what is written, which has the same value in any case.
+fn rounded_up(dividend: &Dim, by: &Dim) -> Option<Dim> {
+    let of = dividend - by + Dim::constant(1);
+    let is_shorter = of.terms.len() < dividend.terms.len() && of.limit().is_none();
+    let has_constant = of.terms.iter().any(|(atoms, _)| atoms.is_empty());
+    (is_shorter && !has_constant && !of.terms.is_empty()).then_some(of)
+}
+
+/// An operand of a quotient: in parentheses unless it is one symbol, one number or a call.
 struct Operand<'a>(&'a Dim);
 
 impl fmt::Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let simple = self.0.as_symbol().is_some() || self.0.as_constant().is_some_and(|c| c >= 0);
+        let is_call = self.0.quotient_of().is_some_and(|(of, by)| rounded_up(&of, &by).is_some());
+        let simple = is_call || self.0.as_symbol().is_some() || self.0.as_constant().is_some_and(|c| c >= 0);
         if simple { write!(f, "{}", self.0) } else { write!(f, "({})", self.0) }
     }
 }

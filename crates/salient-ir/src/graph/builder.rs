@@ -1,11 +1,11 @@
 //! Graphs made node by node: each is typed as it is added, and equal ones are shared.
 
+use super::typing::{TypeError, result_type};
 use super::{Args, Graph, Init, Node, NodeId, Origin, Output, Port, Requirement, State};
 use crate::axis::{Axis, AxisId, AxisSet};
 use crate::dim::{Dim, Name};
 use crate::op::{Class, Const, Op};
 use crate::ty::DType;
-use crate::typing::{TypeError, result_type};
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@ use super::lines::has_line;
 use super::{Env, Printer, literal};
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Graph, NodeId};
-use crate::op::{MapOp, Op};
+use crate::op::{Binding, MapOp, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes expressions of one graph.
@@ -36,38 +36,6 @@ pub struct Leaves {
     pub forms: BTreeMap<NodeId, String>,
     /// Values that have lines of their own.
     pub lines: BTreeSet<NodeId>,
-}
-
-/// How tightly an operator binds: an operand that binds less stands in parentheses.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Binding {
-    Choice,
-    Or,
-    And,
-    Not,
-    Comparison,
-    Sum,
-    Product,
-    Sign,
-    Atom,
-}
-
-fn binding(op: MapOp) -> Binding {
-    match op {
-        MapOp::Select => Binding::Choice,
-        MapOp::Or => Binding::Or,
-        MapOp::And => Binding::And,
-        MapOp::Not => Binding::Not,
-        MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => Binding::Comparison,
-        MapOp::Add | MapOp::Sub => Binding::Sum,
-        MapOp::Mul | MapOp::Div | MapOp::IntDiv | MapOp::Mod => Binding::Product,
-        MapOp::Neg => Binding::Sign,
-        MapOp::Recip | MapOp::Abs | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt => Binding::Atom,
-        MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Pow | MapOp::Min | MapOp::Max => {
-            Binding::Atom
-        }
-        MapOp::ToF32 | MapOp::ToI32 | MapOp::ToI64 | MapOp::Philox => Binding::Atom,
-    }
 }
 
 /// A value of which an expression is being written.
@@ -274,17 +242,12 @@ impl<'a> Expressions<'a> {
     fn index(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> String {
         let index = self.printer.g.args(id)[1];
         // Unlike a plain use this does not show how long an axis is: another one is replaced here.
-        match self.printer.g.op(index) {
-            Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.printer.axis_name(*axis)),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => {
-                self.operand(index, env, w).0
-            }
-            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => self.operand(index, env, w).0,
-        }
+        let Op::Iota(axis) = self.printer.g.op(index) else { return self.operand(index, env, w).0 };
+        env.get(axis).cloned().unwrap_or_else(|| self.printer.axis_name(*axis))
     }
 
     fn operator(&self, op: MapOp, args: &[NodeId], env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
-        let own = binding(op);
+        let own = op.info().binding();
         // `/` divides indices; the quotient of other integers goes by its name.
         let is_index = args.iter().all(|a| self.printer.is_index(*a));
         let shown: Vec<(String, Binding)> = args.iter().map(|a| self.operand(*a, env, w)).collect();
@@ -306,7 +269,7 @@ impl<'a> Expressions<'a> {
             Binding::Product => Binding::Sign,
             Binding::Sign | Binding::Atom => Binding::Atom,
         };
-        let text = match (op, op.info().sign, args.len()) {
+        let text = match (op, op.info().sign(), args.len()) {
             (MapOp::Select, ..) => {
                 format!("if {} then {} else {}", wrapped(0, Binding::Or), wrapped(1, Binding::Or), shown[2].0)
             }

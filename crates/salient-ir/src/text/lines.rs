@@ -1,7 +1,7 @@
 //! Which values have a line of their own in the text of a graph, and which of them go by its name.
 
 use crate::axis::AxisId;
-use crate::demand::stays_checked;
+use crate::graph::demand::stays_checked;
 use crate::graph::{Graph, NodeId};
 use crate::op::{Class, Op};
 use std::collections::BTreeSet;

@@ -6,6 +6,7 @@
 
 use crate::after::scores::{find_scores, readers};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
+use salient_ir::op::Weights as Made;
 use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,14 +56,11 @@ fn reduces_scores(g: &Graph, id: NodeId) -> bool {
 fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
     let Op::Fused(op, key) = *g.op(id) else { return None };
     let args = g.args(id);
-    let (value, zeros) = match op {
-        FusedOp::Softmax => (None, true),
-        FusedOp::ExpNorm => (None, false),
-        FusedOp::Attend => (Some(args[1]), true),
-        FusedOp::ExpAttend => (Some(args[1]), false),
-        FusedOp::Norm | FusedOp::LogSumExp | FusedOp::SinkSoftmax | FusedOp::SinkAttend => return None,
-        FusedOp::WeightedSum | FusedOp::WeightedMean => return None,
-    };
+    let info = op.info();
+    if info.sink || !matches!(info.weights, Made::Softmax | Made::ExpNorm) {
+        return None;
+    }
+    let (value, zeros) = (info.has_values().then(|| args[1]), info.weights == Made::Softmax);
     let score = args[0];
     let mut inside = BTreeSet::new();
     find_scores(g, data, score, key, &mut inside);

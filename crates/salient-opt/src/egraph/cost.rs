@@ -1,10 +1,11 @@
 //! What a term costs: a rough, exact count in integers, good enough to rank equal programs.
 //!
-//! Every term is charged for the points it is computed at; a fused operator for its whole pass. Whether a value is stored or recomputed is decided after extraction.
+//! Every term is charged for the points it is computed at; a fused operator for its whole pass. Whether a value is stored or
+//! recomputed is decided after extraction.
 
 use crate::facts::Classes;
 use crate::lang::{Tag, Term};
-use salient_ir::{AxisSet, FusedOp};
+use salient_ir::AxisSet;
 
 /// What a term costs by itself, its children being there already. Never zero, so that cost grows from child to parent.
 pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
@@ -19,22 +20,15 @@ pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
     };
     match term.tag {
         Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) | Tag::Iota => 1,
-        Tag::Map(op) => points(&all()).saturating_mul(u64::from(op.additions())),
+        Tag::Map(op) => points(&all()).saturating_mul(u64::from(op.info().additions)),
         Tag::Reduce(_) | Tag::CumSum => points(&all()),
         // A view: cheap, but never free.
         Tag::At => 1 + points(&child(2).axes) / 64,
         Tag::Concat => points(&all()) / 4 + 1,
         Tag::Fused(op) => {
-            let scores = points(&child(1).axes);
-            match op {
-                FusedOp::Norm => scores.saturating_mul(3),
-                FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => scores.saturating_mul(8),
-                FusedOp::WeightedSum | FusedOp::WeightedMean => points(&all()).saturating_add(scores),
-                FusedOp::LogSumExp => scores.saturating_mul(6),
-                FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend => {
-                    points(&all()).saturating_add(scores.saturating_mul(6))
-                }
-            }
+            let scores = points(&child(1).axes).saturating_mul(op.info().additions);
+            let values = if op.info().has_values() { points(&all()) } else { 0 };
+            values.saturating_add(scores)
         }
     }
 }

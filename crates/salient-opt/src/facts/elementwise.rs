@@ -35,7 +35,7 @@ pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> F
             f.properties =
                 f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
             f.properties = f.properties.with_if(is_number(op, args, f.properties), Property::Number);
-            if known.fp == Fp::Strict && rounds(op) {
+            if known.fp == Fp::Strict && !op.info().exact {
                 // It may overflow and underflow: what is at least zero stays so.
                 f.properties = f.properties.and(Properties::of(&[Property::NonNegative]));
                 (f.finite_at, f.positive_at) = (Witnesses::nowhere(), Witnesses::nowhere());
@@ -75,6 +75,7 @@ fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing is known of other operators")]
 fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts) {
     let known = &egraph.analysis;
     // `b - a + by`, of which the sign decides a comparison of `a` with `b`.
@@ -118,30 +119,8 @@ fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts
             f.true_at = arms(&a.true_at, &b.true_at);
             f.false_at = arms(&a.false_at, &b.false_at);
         }
-        MapOp::Neg
-        | MapOp::Recip
-        | MapOp::Abs
-        | MapOp::Floor
-        | MapOp::Exp
-        | MapOp::Log
-        | MapOp::Sqrt
-        | MapOp::Tanh
-        | MapOp::Erf
-        | MapOp::Sin
-        | MapOp::Cos
-        | MapOp::ToF32
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::Add
-        | MapOp::Sub
-        | MapOp::Mul
-        | MapOp::Div
-        | MapOp::Pow
-        | MapOp::Philox
-        | MapOp::Min
-        | MapOp::Max
-        | MapOp::IntDiv
-        | MapOp::Mod => unreachable!("gives no truth value"),
+        // Nothing is known of others.
+        _ => {}
     }
 }
 
@@ -162,40 +141,6 @@ fn equal_where_renamed(egraph: &Classes, args: &[&Facts], ids: &[Id]) -> Witness
         }
     }
     out
-}
-
-/// Whether the result of an operator on floats may be rounded: it overflows and underflows then.
-fn rounds(op: MapOp) -> bool {
-    match op {
-        MapOp::Neg | MapOp::Abs | MapOp::Floor | MapOp::ToF32 | MapOp::Min | MapOp::Max | MapOp::Select => {
-            false
-        }
-        MapOp::Recip
-        | MapOp::Exp
-        | MapOp::Log
-        | MapOp::Sqrt
-        | MapOp::Tanh
-        | MapOp::Erf
-        | MapOp::Sin
-        | MapOp::Cos
-        | MapOp::Not
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::Add
-        | MapOp::Sub
-        | MapOp::Mul
-        | MapOp::Div
-        | MapOp::Pow
-        | MapOp::Philox
-        | MapOp::IntDiv
-        | MapOp::Mod
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or => true,
-    }
 }
 
 /// Whether a value with these properties is NaN only where a factor is.

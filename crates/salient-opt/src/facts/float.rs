@@ -3,6 +3,7 @@
 use super::witness::Witnesses;
 use super::{Facts, Known, Properties, Property};
 use Property::{Finite, NonNegative, Positive, Score, Unit, Unmasked};
+use salient_ir::op::Curve;
 use salient_ir::{Const, DType, Dim, MapOp};
 
 /// What is known of the elements of an f32 value.
@@ -19,11 +20,11 @@ pub(super) fn is_factor(x: &Facts) -> bool {
 }
 
 /// What is known of the result of an operator.
+#[expect(clippy::wildcard_enum_match_arm, reason = "of other operators their rows say what is known")]
 pub(super) fn float(op: MapOp, args: &[&Facts], known: &Known) -> Floats {
     let args = Args(args);
     match op {
         MapOp::Neg => negative(&args),
-        MapOp::Sin | MapOp::Cos | MapOp::Tanh | MapOp::Erf => bounded(&args),
         MapOp::Floor => floor(&args),
         MapOp::Abs => magnitude(&args),
         MapOp::Recip => reciprocal(&args),
@@ -37,18 +38,7 @@ pub(super) fn float(op: MapOp, args: &[&Facts], known: &Known) -> Floats {
         MapOp::Div => quotient(&args),
         MapOp::Min | MapOp::Max => extreme(op, &args),
         MapOp::Select => choice(&args),
-        MapOp::Pow | MapOp::Philox => Floats::default(),
-        MapOp::Not
-        | MapOp::ToI32
-        | MapOp::ToI64
-        | MapOp::IntDiv
-        | MapOp::Mod
-        | MapOp::Eq
-        | MapOp::Ne
-        | MapOp::Lt
-        | MapOp::Le
-        | MapOp::And
-        | MapOp::Or => unreachable!("gives no f32"),
+        _ => curve(op, &args),
     }
 }
 
@@ -95,9 +85,13 @@ fn negative(args: &Args<'_>) -> Floats {
     Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
 }
 
-/// A sine, and what is like it: within bounds, whatever the argument.
-fn bounded(args: &Args<'_>) -> Floats {
-    let properties = Properties::default().with_if(args.has(0, Finite), Finite).with(Unmasked);
+/// What the row says of a function that is defined everywhere; of others nothing is known.
+fn curve(op: MapOp, args: &Args<'_>) -> Floats {
+    let Some(curve) = op.info().curve.filter(Curve::is_total) else { return Floats::default() };
+    let properties = Properties::default()
+        .with_if(args.has(0, Finite), Finite)
+        .with_if(curve.least.is_finite(), Unmasked)
+        .with_if(curve.least >= 0.0 && args.has(0, Score), NonNegative);
     Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
 }
 

@@ -3,6 +3,7 @@
 use super::witness::Witnesses;
 use super::{Facts, Properties, Property};
 use crate::options::Fp;
+use salient_ir::op::Weights;
 use salient_ir::{AxisId, AxisSet, DType, FusedOp, ReduceOp};
 
 /// A reduction along an axis.
@@ -69,62 +70,41 @@ pub(super) fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
         axes.insert(axis);
     }
     let mut f = Facts::new(DType::F32, axes);
-    let s = args[0];
+    let (info, s) = (op.info(), args[0]);
     let keeps_a_key = s.has(Score) && s.finite_at.any_along(axis);
+    let total = s.has(Finite) && s.has(NonNegative) && s.positive_at.any_along(axis);
     let none = Properties::default();
-    match op {
-        FusedOp::Norm => {
-            let total = s.has(NonNegative) && s.positive_at.any_along(axis);
-            f.properties = none
-                .with_if(s.has(Finite) && total, Finite)
-                .with_if(s.has(Finite) && total, NonNegative)
-                .with_if(s.has(Finite) && s.has(Positive), Positive);
-            f.positive_at = if s.has(Finite) && total { s.positive_at.clone() } else { Witnesses::nowhere() };
-        }
-        FusedOp::Softmax | FusedOp::ExpNorm => {
-            let defined = if op == FusedOp::Softmax { s.has(Score) } else { keeps_a_key };
-            f.properties = none
-                .with_if(defined, Finite)
-                .with_if(defined, NonNegative)
-                .with_if(defined && s.has(Finite) && s.has(Unmasked), Positive);
-            f.positive_at = if keeps_a_key { s.finite_at.clone() } else { Witnesses::nowhere() };
-        }
-        FusedOp::LogSumExp => {
+    // Whether the weights are finite numbers, and whether they are then not negative.
+    let (defined, signed) = match info.weights {
+        Weights::Given => (s.has(Finite), s.has(NonNegative)),
+        Weights::Share => (total, true),
+        Weights::Softmax if info.sink => (s.has(Score) && args[args.len() - 1].has(Finite), true),
+        Weights::Softmax => (s.has(Score), true),
+        Weights::ExpNorm => (keeps_a_key, true),
+        Weights::LogSumExp => {
             f.properties =
                 none.with_if(s.has(Score), Score).with_if(keeps_a_key, Finite).with_if(keeps_a_key, Unmasked);
+            return f;
         }
-        FusedOp::SinkSoftmax => {
-            let defined = s.has(Score) && args[1].has(Finite);
-            f.properties = none
-                .with_if(defined, Finite)
-                .with_if(defined, NonNegative)
-                .with_if(defined && s.has(Finite) && s.has(Unmasked), Positive);
-            f.positive_at = if defined { s.finite_at.clone() } else { Witnesses::nowhere() };
-        }
-        FusedOp::SinkAttend => {
-            let defined = s.has(Score) && args[2].has(Finite) && args[1].has(Finite);
-            f.properties =
-                none.with_if(defined, Finite).with_if(defined && args[1].has(NonNegative), NonNegative);
-        }
-        FusedOp::WeightedSum => {
-            let (finite, v) = (s.has(Finite) && args[1].has(Finite), args[1]);
-            let signed = s.has(NonNegative) && v.has(NonNegative);
-            f.properties = none.with_if(finite, Finite).with_if(finite && signed, NonNegative);
-        }
-        FusedOp::WeightedMean => {
-            let total = s.has(Finite) && s.has(NonNegative) && s.positive_at.any_along(axis);
-            let (defined, v) = (total && args[1].has(Finite), args[1]);
-            f.properties = none.with_if(defined, Finite).with_if(defined && v.has(NonNegative), NonNegative);
-        }
-        FusedOp::Attend | FusedOp::ExpAttend => {
-            let defined = if op == FusedOp::Attend { s.has(Score) } else { keeps_a_key };
-            f.properties = none
-                .with_if(defined && args[1].has(Finite), Finite)
-                .with_if(defined && args[1].has(Finite) && args[1].has(NonNegative), NonNegative);
-        }
+    };
+    if info.has_values() {
+        // A sum of products.
+        let (v, finite) = (args[1], defined && args[1].has(Finite));
+        f.properties = none
+            .with_if(finite, Finite)
+            .with_if(finite && signed && v.has(NonNegative), NonNegative)
+            .with_if(finite, Unmasked)
+            .with_if(finite, Property::Number);
+        return f;
     }
-    // A sum of values under weights is a sum of products.
-    let sums = op.info().arity > 1 && op.info().reduces && f.has(Finite);
-    f.properties = f.properties.with_if(sums, Unmasked).with_if(sums, Property::Number);
+    let (positive, kept) = if info.weights == Weights::Share {
+        (s.has(Finite) && s.has(Positive), total.then_some(&s.positive_at))
+    } else {
+        let kept = if info.sink { defined } else { keeps_a_key };
+        (defined && s.has(Finite) && s.has(Unmasked), kept.then_some(&s.finite_at))
+    };
+    f.properties =
+        none.with_if(defined, Finite).with_if(defined && signed, NonNegative).with_if(positive, Positive);
+    f.positive_at = kept.cloned().unwrap_or_else(Witnesses::nowhere);
     f
 }

@@ -2,6 +2,7 @@
 //! fused operators are computed by their kernels' method: weights are not divided before values are summed under them.
 
 use salient_ir::array::Array;
+use salient_ir::op::Weights;
 use salient_ir::{AxisId, Bindings, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeMap;
 
@@ -141,32 +142,21 @@ impl<'g> Single<'g> {
     fn fused(&self, op: FusedOp, axis: AxisId, args: &[NodeId], at: &mut [usize]) -> f64 {
         let here = at[axis.index()];
         let x = self.along(args[0], axis, at);
-        let sinks = matches!(op, FusedOp::SinkSoftmax | FusedOp::SinkAttend);
-        let sink = sinks.then(|| self.value(args[args.len() - 1], at));
-        let row = || x.iter().copied().chain(sink);
-        let greater = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
-        let max = row().fold(f64::NEG_INFINITY, greater);
-        let empty = max == f64::NEG_INFINITY;
-        let exp = |x: f64| round(round(x - max).exp());
-        let weighs = matches!(op, FusedOp::Norm | FusedOp::WeightedSum | FusedOp::WeightedMean);
-        let weight = |x: f64| if weighs { x } else { exp(x) };
-        let total = sum(row().map(weight));
-        match op {
-            FusedOp::LogSumExp if empty => return max,
-            FusedOp::LogSumExp => return round(max + round(total.ln())),
-            FusedOp::Softmax | FusedOp::Attend if empty => return 0.0,
-            FusedOp::ExpNorm | FusedOp::ExpAttend if empty => return f64::NAN,
-            FusedOp::Softmax | FusedOp::Attend | FusedOp::ExpNorm | FusedOp::ExpAttend => {}
-            FusedOp::Norm | FusedOp::WeightedSum | FusedOp::WeightedMean => {}
-            FusedOp::SinkSoftmax | FusedOp::SinkAttend => {}
+        let info = op.info();
+        let mut row = x.clone();
+        row.extend(info.sink.then(|| self.value(args[args.len() - 1], at)));
+        let shares = info.weights.of(&row, round);
+        if info.weights == Weights::LogSumExp {
+            return round(shares.shift + round(shares.divisor.ln()));
         }
-        if !op.info().reduces {
-            return round(weight(x[here]) / total);
+        if !info.reduces {
+            return round(shares.numerators[here] / shares.divisor);
         }
-        let masked = f64::from(op.info().masked);
+        let masked = f64::from(info.masked);
         let values = self.along(args[1], axis, at);
-        let kept = x.iter().zip(values).filter(|(x, _)| **x != masked);
-        let all = sum(kept.map(|(x, v)| round(weight(*x) * v)));
-        if op == FusedOp::WeightedSum { all } else { round(all / total) }
+        let of_weights = shares.numerators.iter().zip(&x).zip(values);
+        let all = sum(of_weights.filter(|((_, x), _)| **x != masked).map(|((w, _), v)| round(w * v)));
+        let undefined = shares.numerators.iter().any(|w| w.is_nan());
+        if undefined { f64::NAN } else { round(all / shares.divisor) }
     }
 }

@@ -141,7 +141,7 @@ impl<'g> Terms<'g> {
             Op::At(_) => self.range(args[0]),
             Op::Map(op) if g.node(id).dtype.is_int() => {
                 let of: Vec<Range> = args.iter().map(|arg| self.range(*arg)).collect();
-                op.range(&of).unwrap_or(Range::I64)
+                op.info().range.map_or(Range::I64, |range| range(&of))
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => Range::I64,
             Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => Range::I64,

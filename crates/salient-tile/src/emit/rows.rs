@@ -7,6 +7,7 @@ use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{Bound, Env, LANE};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Kernel, Kind};
+use salient_ir::op::Weights;
 use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
 use salient_vector::body::Value;
 use salient_vector::handle::Handle;
@@ -248,15 +249,15 @@ pub(crate) fn normalise(
     let trip = s.integer(&mut b, &extent);
     let zero = b.f32(0.0);
     let mut beside = None;
-    let sum = match op {
-        FusedOp::Norm => b.lanes(trip, zero, |b, index, sum| {
+    let sum = match op.info().weights {
+        Weights::Share => b.lanes(trip, zero, |b, index, sum| {
             s.enter(index);
             let v = F32::from_value(s.root(b, x, &env));
             let place = s.place(b, &out, &env);
             b.store(place, v);
             b.add(sum, v)
         }),
-        FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => {
+        Weights::Softmax | Weights::ExpNorm => {
             let low = b.f32(f32::NEG_INFINITY);
             let max = b.lanes(trip, low, |b, index, max| {
                 s.enter(index);
@@ -268,7 +269,7 @@ pub(crate) fn normalise(
             let max = b.hmax(max);
             // The further score is read as any value that does not depend on the lane.
             s.leave();
-            let sink = (op == FusedOp::SinkSoftmax).then(|| F32::from_value(s.root(&mut b, args[1], &env)));
+            let sink = op.info().sink.then(|| F32::from_value(s.root(&mut b, args[1], &env)));
             let max = sink.map_or(max, |sink| b.max(sink, max));
             let (empty, zero) = (b.eq(max, low), b.f32(0.0));
             let shift = b.select(empty, zero, max);
@@ -286,8 +287,7 @@ pub(crate) fn normalise(
                 b.add(sum, e)
             })
         }
-        FusedOp::Attend | FusedOp::ExpAttend | FusedOp::SinkAttend => unreachable!("reduces its axis"),
-        FusedOp::LogSumExp | FusedOp::WeightedSum | FusedOp::WeightedMean => unreachable!("reduces its axis"),
+        Weights::Given | Weights::LogSumExp => unreachable!("reduces its axis"),
     };
     s.leave();
     let sum = b.hsum(sum);

@@ -15,7 +15,8 @@ use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
 use crate::plan::panels::peel;
-use salient_ir::{AxisId, Class, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::op::Weights;
+use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the weights of a row are divided by.
@@ -68,16 +69,18 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
     let softmax = |zeros| Normaliser::Softmax { zeros };
     let (key, normaliser, masked, value, sink) = match *g.op(node) {
         Op::Fused(op, key) => {
-            let (normaliser, value, sink) = match op {
-                FusedOp::Attend => (softmax(true), Some(args[1]), None),
-                FusedOp::ExpAttend => (softmax(false), Some(args[1]), None),
-                FusedOp::SinkAttend => (softmax(false), Some(args[1]), Some(args[2])),
-                FusedOp::LogSumExp => (softmax(false), None, None),
-                FusedOp::WeightedSum => (Normaliser::One, Some(args[1]), None),
-                FusedOp::WeightedMean => (Normaliser::Sum, Some(args[1]), None),
-                FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax => return None,
+            let info = op.info();
+            if !info.reduces {
+                return None;
+            }
+            let normaliser = match info.weights {
+                Weights::Given => Normaliser::One,
+                Weights::Share => Normaliser::Sum,
+                Weights::Softmax => softmax(!info.sink),
+                Weights::ExpNorm | Weights::LogSumExp => softmax(false),
             };
-            (key, normaliser, op.info().masked, value, sink)
+            let (value, sink) = (info.has_values().then(|| args[1]), info.sink.then(|| args[args.len() - 1]));
+            (key, normaliser, info.masked, value, sink)
         }
         Op::Reduce(op, key) if g.node(node).dtype == DType::F32 => {
             let normaliser = match op {

@@ -3,7 +3,7 @@
 //! Decided by who makes and who reads it; which values are stored is not decided here.
 
 use crate::plan::contraction::{axes_of_parameter, sum_of_products};
-use salient_ir::{AxisId, Class, FusedOp, Graph, MapOp, NodeId, Op, Output};
+use salient_ir::{AxisId, Class, Graph, MapOp, NodeId, Op, Output};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The axes of its node in the order of an output that holds the node and nothing else: axes that the node lacks have one
@@ -117,9 +117,8 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
         order.push(axis);
     }
     // A row-wise kernel runs along the axis that it binds.
-    if let Op::Fused(FusedOp::Norm | FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::SinkSoftmax, axis)
-    | Op::CumSum(axis) = g.op(node)
-        && let Some(at) = order.iter().position(|a| a == axis)
+    if let Some(axis) = g.op(node).bound()
+        && let Some(at) = order.iter().position(|a| *a == axis)
     {
         let axis = order.remove(at);
         order.push(axis);

@@ -217,7 +217,7 @@ fn is_costly(layouts: &Layouts<'_>, id: NodeId) -> bool {
             continue;
         }
         if let Op::Map(op) = g.op(id)
-            && op.additions() > 1
+            && op.info().additions > 1
         {
             return true;
         }

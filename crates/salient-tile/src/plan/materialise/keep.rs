@@ -134,7 +134,7 @@ impl Inside<'_> {
         }
         match &node.op {
             Op::Map(op) => {
-                self.is_dear |= op.additions() >= DEAR && whole == 1;
+                self.is_dear |= op.info().additions >= DEAR && whole == 1;
                 g.args(id).iter().for_each(|a| self.visit(g, *a, false));
             }
             Op::At(_) => {

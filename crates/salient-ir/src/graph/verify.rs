@@ -3,9 +3,9 @@
 //! [`Builder`](crate::Builder) upholds most of it while building; passes call this on their results, and a failure is a
 //! bug of the pass, never the user's mistake.
 
+use super::typing::result_type;
 use crate::axis::AxisSet;
 use crate::graph::{Graph, Growth, NodeId, State};
-use crate::typing::result_type;
 
 /// Everything that is wrong with a graph; empty if nothing is.
 pub fn verify(g: &Graph) -> Vec<String> {

@@ -5,11 +5,12 @@
 //! computed. What is a polynomial of indices and dimensions alone is not looked at here where kernels compute it in 64 bits;
 //! what lanes hold of those has limits of its own.
 
+use crate::dim::range::Range;
 use crate::dim::{Bindings, Name};
 use crate::graph::{Graph, NodeId};
-use crate::op::{MapOp, Op, ReduceOp};
-use crate::range::Range;
+use crate::op::{Curve, MapInfo, MapOp, Op, ReduceOp};
 use crate::ty::DType;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// What is known of the values of a node.
@@ -88,18 +89,12 @@ impl Integers {
     ) -> Result<(), Wide> {
         let mut known: Vec<Option<Values>> = vec![None; self.graph.len()];
         for id in &self.needed {
-            let values = match self.graph.op(*id) {
-                Op::Input(n) => input(*n),
-                Op::Param(n) => param(*n),
-                Op::Const(_)
-                | Op::Iota(_)
-                | Op::Extent(_)
-                | Op::Map(_)
-                | Op::Reduce(..)
-                | Op::At(_)
-                | Op::Concat(..)
-                | Op::CumSum(_)
-                | Op::Fused(..) => self.values(*id, bindings, &known),
+            let values = if let Op::Input(n) = self.graph.op(*id) {
+                input(*n)
+            } else if let Op::Param(n) = self.graph.op(*id) {
+                param(*n)
+            } else {
+                self.values(*id, bindings, &known)
             };
             known[id.index()] = values;
             if !self.checked.contains(id) {
@@ -150,8 +145,9 @@ impl Integers {
             }
             Op::Map(MapOp::Select) => union(arg(1)?, arg(2)?),
             Op::Map(op) if g.node(id).dtype.is_int() => {
-                let of: Option<Vec<Range>> = (0..args.len()).map(|n| arg(n).map(as_integers)).collect();
-                op.range(&of?).map(Values::Integers)
+                let of: Option<SmallVec<[Range; 3]>> =
+                    (0..args.len()).map(|n| arg(n).map(as_integers)).collect();
+                Some(Values::Integers(op.info().range?(&of?)))
             }
             Op::Map(op) => Some(float_map(*op, arg(0)?, args.get(1).and_then(|_| arg(1)))),
             Op::Reduce(ReduceOp::ArgMax, axis) => Some(Values::Integers(Range::below(extent(*axis)?))),
@@ -248,22 +244,9 @@ fn becomes_integer(g: &Graph, id: NodeId) -> bool {
 
 /// Whether it is an integer that may lie outside of what its arguments are.
 fn widens(g: &Graph, id: NodeId) -> bool {
-    g.node(id).dtype.is_int()
-        && match g.op(id) {
-            Op::Map(op) => match op {
-                MapOp::Add | MapOp::Sub | MapOp::Mul | MapOp::Neg | MapOp::Abs | MapOp::IntDiv => true,
-                MapOp::Mod | MapOp::Min | MapOp::Max | MapOp::Select | MapOp::ToI32 | MapOp::ToI64 => false,
-                MapOp::Recip | MapOp::Floor | MapOp::Exp | MapOp::Log | MapOp::Sqrt | MapOp::Tanh => false,
-                MapOp::Erf | MapOp::Sin | MapOp::Cos | MapOp::Not | MapOp::ToF32 | MapOp::Div => false,
-                MapOp::Pow | MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le | MapOp::And | MapOp::Or => false,
-                MapOp::Philox => false,
-            },
-            Op::Reduce(ReduceOp::Sum | ReduceOp::Prod, _) | Op::CumSum(_) => true,
-            Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
-                false
-            }
-            Op::At(_) | Op::Concat(..) | Op::Fused(..) => false,
-        }
+    let of_row = matches!(g.op(id), Op::Map(op) if op.info().widens());
+    let sums = matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Prod, _) | Op::CumSum(_));
+    g.node(id).dtype.is_int() && (of_row || sums)
 }
 
 /// The arguments that decide what a node may be.
@@ -307,7 +290,6 @@ fn float_map(op: MapOp, x: Values, y: Option<Values>) -> Values {
     };
     let (a, b) = ends(x);
     let y = y.map(ends);
-    let of = |f: fn(f64) -> f64| rounded(f(a), f(b));
     let corners = |(c, d): (f64, f64), f: fn(f64, f64) -> f64| {
         let all = [f(a, c), f(a, d), f(b, c), f(b, d)];
         if all.iter().any(|n| n.is_nan()) {
@@ -318,15 +300,13 @@ fn float_map(op: MapOp, x: Values, y: Option<Values>) -> Values {
             all.into_iter().fold(f64::NEG_INFINITY, f64::max),
         )
     };
+    if let Some(curve) = op.info().curve {
+        return function(op.info(), &curve, (a, b));
+    }
     let has_zero = |(c, d): (f64, f64)| c <= 0.0 && 0.0 <= d;
     match (op, y) {
         (MapOp::ToF32, _) => rounded(a, b),
         (MapOp::Neg, _) => Values::Numbers(-b, -a),
-        (MapOp::Floor, _) => Values::Numbers(a.floor(), b.floor()),
-        (MapOp::Exp, _) => of(f64::exp),
-        (MapOp::Log, _) if a >= 0.0 => of(f64::ln),
-        (MapOp::Sqrt, _) if a >= 0.0 => of(f64::sqrt),
-        (MapOp::Tanh | MapOp::Erf | MapOp::Sin | MapOp::Cos, _) => Values::Numbers(-1.0, 1.0),
         (MapOp::Philox, _) => Values::Numbers(0.0, 1.0),
         (MapOp::Abs, _) => {
             let most = a.abs().max(b.abs());
@@ -340,6 +320,20 @@ fn float_map(op: MapOp, x: Values, y: Option<Values>) -> Values {
         (MapOp::Min, Some((c, d))) => Values::Numbers(a.min(c), b.min(d)),
         (MapOp::Max, Some((c, d))) => Values::Numbers(a.max(c), b.max(d)),
         _ => ANY_NUMBER,
+    }
+}
+
+/// A function of one number that lies between two.
+fn function(info: &MapInfo, curve: &Curve, (a, b): (f64, f64)) -> Values {
+    let of = |x: f64| (info.eval)(&[x]);
+    if curve.is_bounded() {
+        Values::Numbers(curve.least, curve.greatest)
+    } else if !curve.rises || a < curve.from {
+        ANY_NUMBER
+    } else if info.exact {
+        Values::Numbers(of(a), of(b))
+    } else {
+        rounded(of(a), of(b))
     }
 }
 
@@ -377,10 +371,10 @@ fn expression_in(g: &Graph, id: NodeId, depth: usize, outermost: bool) -> String
         Op::Iota(axis) => g.axis(*axis).name.to_string(),
         Op::Extent(dim) => dim.to_string(),
         Op::At(_) => format!("{}[{}]", arg(0), arg(1)),
-        Op::Map(op) => match (op.info().sign, args.len()) {
+        Op::Map(op) => match (op.info().sign(), args.len()) {
             (Some(sign), 2) => {
                 let is_sum = |n: usize| {
-                    let has_sign = matches!(g.op(args[n]), Op::Map(inner) if inner.info().sign.is_some());
+                    let has_sign = matches!(g.op(args[n]), Op::Map(inner) if inner.info().sign().is_some());
                     has_sign && g.node(args[n]).name.is_none()
                 };
                 let inner = |n: usize| if is_sum(n) { format!("({})", arg(n)) } else { arg(n) };

@@ -3,7 +3,7 @@
 //! Ranges are as wide as they must be and wider where two arguments depend on each other: what a range leaves out never
 //! happens, and that is all it says. Ends are kept in 128 bits and stop there, far outside of what any element can hold.
 
-use crate::dim::{DimNode, Name};
+use super::{DimNode, Name};
 
 /// The integers from the least to the greatest, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

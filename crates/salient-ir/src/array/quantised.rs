@@ -5,7 +5,7 @@
 //! have it; reading those is the business of others, and so is computing with it. Nothing is quantised here: values are
 //! those of the file, and scales are told to be halves only where each of them is one.
 
-use crate::array::{Array, ArrayError, collected, element_count};
+use super::{Array, ArrayError, collected, element_count};
 use crate::ty::DType;
 use half::f16;
 
