@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 mod arithmetic;
 mod display;
+mod factor;
 mod limit;
 pub(crate) mod set;
 
+pub use factor::Factor;
 pub use limit::Limit;
 use limit::Size;
 

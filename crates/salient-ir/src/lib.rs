@@ -22,7 +22,7 @@ pub mod verify;
 
 pub use axis::{Axis, AxisId, AxisSet};
 pub use dim::set::{DimAt, Dims};
-pub use dim::{Bindings, Dim, DimError, DimNode, Limit, Name};
+pub use dim::{Bindings, Dim, DimError, DimNode, Factor, Limit, Name};
 pub use graph::builder::Builder;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
