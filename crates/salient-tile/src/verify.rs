@@ -6,10 +6,14 @@
 //! checks as it runs.
 
 pub mod bounds;
+mod facts;
 mod footprint;
 pub mod plan;
 pub mod program;
 mod prove;
+mod quotients;
+mod rounding;
+mod samples;
 mod scope;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@
 //! its arguments. What is taken for granted: sizes of buffers are not negative, what a graph requires holds, and integers of
 //! lanes stay within 32 bits ([`Limit`](crate::Limit)); all of it is checked when a call binds its dimensions.
 
+use super::facts::{Bound, Facts, Nature, Variable};
 use super::footprint::{Def, Reach, Touch, footprint, parameter};
-use super::prove::{Bound, Facts, Nature, Variable};
 use super::scope::Scope;
 use crate::dims::{n, var};
 use crate::program::kernel::{Arg, Base, Kernel, LANES, Program, Stmt};

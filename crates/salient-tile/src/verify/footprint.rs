@@ -5,7 +5,7 @@
 //! same distance at each turn are polynomials of the turn. An integer from memory may be anything, except where a mask or the
 //! length of a strip says that a lane is active: there what the mask compares is known.
 
-use super::prove::LANE;
+use super::samples::LANE;
 use crate::dims::{n, var};
 use crate::program::kernel::LANES;
 use salient_ir::{Dim, Name};
@@ -95,7 +95,7 @@ pub(super) fn footprint(body: &Body) -> Vec<Touch> {
 
 /// What is known of a value.
 #[derive(Clone, Debug, PartialEq)]
-enum Known {
+pub(super) enum Known {
     /// So many bytes after the pointer that is this parameter.
     Pointer(usize, Dim),
     /// An integer, or one in each lane.
@@ -106,11 +106,11 @@ enum Known {
     Other,
 }
 
-struct Run<'b> {
+pub(super) struct Run<'b> {
     body: &'b Body,
     known: Vec<Known>,
     /// The operators so far, by what they define.
-    ops: HashMap<Value, (Op, Vec<Value>)>,
+    pub(super) ops: HashMap<Value, (Op, Vec<Value>)>,
     /// The variables so far.
     defs: Vec<(Name, Def)>,
     /// Integers read through inputs, which nothing writes: read again they are the same.
@@ -128,14 +128,14 @@ fn lane() -> Dim {
 }
 
 impl Run<'_> {
-    fn define(&mut self, def: Def) -> Dim {
+    pub(super) fn define(&mut self, def: Def) -> Dim {
         self.fresh += 1;
         let name: Name = format!("%v{}", self.fresh).into();
         self.defs.push((name.clone(), def));
         var(&name)
     }
 
-    fn get(&self, value: Value) -> &Known {
+    pub(super) fn get(&self, value: Value) -> &Known {
         &self.known[value.index()]
     }
 
@@ -144,7 +144,7 @@ impl Run<'_> {
     }
 
     /// A number, or a variable that may be anything.
-    fn number(&mut self, value: Value) -> Dim {
+    pub(super) fn number(&mut self, value: Value) -> Dim {
         match self.get(value).clone() {
             Known::Number(d) => d,
             Known::Pointer(..) | Known::Mask(_) | Known::Other => {
@@ -310,51 +310,6 @@ impl Run<'_> {
             (Op::First, [a]) => Known::Mask(vec![&(a - &lane()) - &n(1)]),
             _ => Known::Other,
         }
-    }
-
-    /// The arguments of an operator, if it is the one that defines the value.
-    fn args<const N: usize>(&self, value: Value, op: Op) -> Option<[Value; N]> {
-        let (found, args) = self.ops.get(&value)?;
-        if *found == op { args.as_slice().try_into().ok() } else { None }
-    }
-
-    fn is(&self, value: Value, number: i64) -> bool {
-        *self.get(value) == Known::Number(n(number))
-    }
-
-    /// The value of [`div_floor`](salient_vector::math::div_floor) or [`rem_floor`](salient_vector::math::rem_floor), which
-    /// correct what rounds toward zero.
-    fn rounded_down(&mut self, value: Value) -> Option<Known> {
-        if let Some([none, zero, quotient]) = self.args(value, Op::Select) {
-            let ([by, nothing], [rounded, step]) = (self.args(none, Op::Eq)?, self.args(quotient, Op::Sub)?);
-            let ([x, y], [down, one, other]) = (self.args(rounded, Op::Div)?, self.args(step, Op::Select)?);
-            let is_it = by == y && self.is(nothing, 0) && self.is(zero, 0) && self.is(one, 1);
-            if is_it && self.is(other, 0) && self.is_down(down, x, y) {
-                let [x, y] = [x, y].map(|v| self.number(v));
-                return Some(Known::Number(self.define(Def::Quotient(x, y))));
-            }
-        }
-        let [rest, step] = self.args(value, Op::Add)?;
-        let ([x, y], [down, more, zero]) = (self.args(rest, Op::Rem)?, self.args(step, Op::Select)?);
-        if more != y || !self.is(zero, 0) || !self.is_down(down, x, y) {
-            return None;
-        }
-        let [x, y] = [x, y].map(|v| self.number(v));
-        let quotient = self.define(Def::Quotient(x.clone(), y.clone()));
-        Some(Known::Number(&x - &(&y * &quotient)))
-    }
-
-    /// Whether a mask says that the quotient rounded toward zero is above the one rounded down: there is a remainder, and its
-    /// sign is not the divisor's.
-    fn is_down(&self, mask: Value, x: Value, y: Value) -> bool {
-        let found = || {
-            let [inexact, differ] = self.args(mask, Op::And)?;
-            let ([rest, zero], [signs, nothing]) = (self.args(inexact, Op::Ne)?, self.args(differ, Op::Lt)?);
-            let [sign, by] = self.args(signs, Op::Xor)?;
-            let is_rest = [rest, sign].iter().all(|v| self.args(*v, Op::Rem) == Some([x, y]));
-            Some(is_rest && by == y && self.is(zero, 0) && self.is(nothing, 0))
-        };
-        found() == Some(true)
     }
 
     /// A pointer, and so many bytes after it.
