@@ -80,6 +80,8 @@ pub(super) struct Facts {
     pub(super) place: HashMap<Name, usize>,
     /// Whether what is known contradicts itself: the place is never reached.
     pub(super) is_never: bool,
+    /// What was learned: bounds say as much of it as they can.
+    pub(super) learned: Vec<Dim>,
     /// For each choice the numbers of the variables, if there are such that fit all that is known.
     pub(super) samples: Vec<Option<Vec<i128>>>,
 }
@@ -90,6 +92,9 @@ pub(super) enum Sign {
     Plus,
     Minus,
 }
+
+/// Consequences of consequences of what is learned, at most.
+const CONSEQUENCES: u32 = 8;
 
 pub(super) fn negative(p: &Dim) -> Dim {
     p * &n(-1)
@@ -144,6 +149,7 @@ impl Facts {
         let before = std::mem::take(&mut self.samples);
         self.samples = before.iter().map(|sample| sample.as_ref().map(|s| s[..at].to_vec())).collect();
         into.into_iter().for_each(|variable| self.add(variable));
+        self.learned.iter_mut().for_each(|p| *p = p.substitute(&with));
         for mut variable in after.into_iter().skip(1) {
             for bound in variable.lower.iter_mut().chain(&mut variable.upper) {
                 *bound = Bound { times: bound.times.substitute(&with), than: bound.than.substitute(&with) };
@@ -179,11 +185,15 @@ impl Facts {
 
     /// From here on the polynomial is at least zero.
     pub(super) fn learn(&mut self, p: &Dim) {
-        self.learn_one(p);
+        self.learned.push(p.clone());
+        self.learn_one(p, 0);
         self.choose_again();
     }
 
-    fn learn_one(&mut self, p: &Dim) {
+    fn learn_one(&mut self, p: &Dim, depth: u32) {
+        if depth > CONSEQUENCES {
+            return;
+        }
         if let Some(value) = p.as_constant() {
             self.is_never |= value < 0;
             return;
@@ -195,15 +205,15 @@ impl Facts {
         let fits = |sample: &Vec<i128>| self.at(p, sample).is_some_and(|value| value >= 0);
         self.samples = samples.into_iter().map(|sample| sample.filter(fits)).collect();
         if let Some(factors) = self.product_of_positives(p) {
-            return factors.iter().for_each(|name| self.learn_least(name));
+            return factors.iter().for_each(|name| self.learn_least(name, depth));
         }
         for name in self.last_first(p) {
             let Some((of, rest)) = p.linear_in(&name) else { continue };
             if self.is_positive(&of) {
-                return self.bound(&name, Sign::Plus, Bound { times: of, than: negative(&rest) });
+                return self.bound(&name, Sign::Plus, Bound { times: of, than: negative(&rest) }, depth);
             }
             if self.is_positive(&negative(&of)) {
-                return self.bound(&name, Sign::Minus, Bound { times: negative(&of), than: rest });
+                return self.bound(&name, Sign::Minus, Bound { times: negative(&of), than: rest }, depth);
             }
         }
     }
@@ -219,13 +229,13 @@ impl Facts {
     }
 
     /// What is at least something is at most what is no less: what a new bound says about the others of its variable.
-    fn learn_between(&mut self, at: usize, side: Sign, than: &Dim) {
+    fn learn_between(&mut self, at: usize, side: Sign, than: &Dim, depth: u32) {
         let variable = &self.variables[at];
         let others = if side == Sign::Plus { &variable.upper } else { &variable.lower };
         let plain = others.iter().filter(|bound| bound.times.as_constant() == Some(1));
         let gap = |bound: &Bound| if side == Sign::Plus { &bound.than - than } else { than - &bound.than };
         let gaps: Vec<Dim> = plain.map(gap).collect();
-        gaps.iter().for_each(|gap| self.learn_one(gap));
+        gaps.iter().for_each(|gap| self.learn_one(gap, depth + 1));
     }
 
     /// The variable is at most that.
@@ -237,12 +247,12 @@ impl Facts {
     }
 
     /// A variable is at least one.
-    fn learn_least(&mut self, name: &Name) {
-        self.bound(name, Sign::Plus, Bound::new(n(1)));
+    fn learn_least(&mut self, name: &Name, depth: u32) {
+        self.bound(name, Sign::Plus, Bound::new(n(1)), depth);
     }
 
     /// A bound of a variable, below it (plus) or above it, and what follows for what the variable is made of.
-    fn bound(&mut self, name: &Name, side: Sign, bound: Bound) {
+    fn bound(&mut self, name: &Name, side: Sign, bound: Bound, depth: u32) {
         let Some(at) = self.place.get(name).copied() else { return };
         let one = bound.times.as_constant() == Some(1);
         let least = self.number_below(&bound.than);
@@ -261,17 +271,17 @@ impl Facts {
         }
         let Bound { times, than } = bound;
         if one {
-            self.learn_between(at, side, &than);
+            self.learn_between(at, side, &than, depth);
         }
         match (side, nature) {
             (Sign::Plus, Nature::Least(of)) => {
-                of.iter().for_each(|d| self.learn_one(&(&(&times * d) - &than)))
+                of.iter().for_each(|d| self.learn_one(&(&(&times * d) - &than), depth + 1))
             }
             (Sign::Minus, Nature::Greatest(of)) => {
-                of.iter().for_each(|d| self.learn_one(&(&than - &(&times * d))));
+                of.iter().for_each(|d| self.learn_one(&(&than - &(&times * d)), depth + 1));
             }
             // `p // q` is at least a number if `p` is at least so many times `q`.
-            (Sign::Plus, Nature::Quotient(p, q)) if one => self.learn_one(&(&p - &(&q * &than))),
+            (Sign::Plus, Nature::Quotient(p, q)) if one => self.learn_one(&(&p - &(&q * &than)), depth + 1),
             (Sign::Plus | Sign::Minus, _) => {}
         }
     }

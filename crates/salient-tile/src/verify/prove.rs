@@ -13,10 +13,15 @@ use std::collections::{BTreeMap, HashMap};
 /// Steps after which a proof is given up.
 const STEPS: u32 = 2000;
 
+/// Steps that wait for one another, at most.
+const DEPTH: u32 = 40;
+
 /// The way of a proof so far.
 #[derive(Default)]
 struct Search {
     steps: u32,
+    /// Steps that wait for others.
+    depth: u32,
     known: HashMap<Dim, bool>,
 }
 
@@ -89,13 +94,15 @@ impl Facts {
             return true;
         }
         search.steps += 1;
-        if search.steps > STEPS || p.limit().is_some() || self.fails(p) {
+        if search.steps > STEPS || search.depth > DEPTH || p.limit().is_some() || self.fails(p) {
             search.known.insert(p.clone(), false);
             return false;
         }
         // While it is looked for it does not follow from itself.
         search.known.insert(p.clone(), false);
+        search.depth += 1;
         let found = self.last_first(p).iter().find_map(|name| self.without(name, p, search)) == Some(true);
+        search.depth -= 1;
         search.known.insert(p.clone(), found);
         found
     }

@@ -154,7 +154,8 @@ impl Facts {
                     sample.extend(number);
                     number.is_some()
                 });
-                if all {
+                let holds = |p: &Dim| self.at(p, &sample).is_some_and(|value| value >= 0);
+                if all && self.learned.iter().all(holds) {
                     self.samples[at] = Some(sample);
                 }
             }
