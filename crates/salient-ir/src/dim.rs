@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 mod arithmetic;
 mod display;
+mod factor;
 mod limit;
 pub mod range;
 pub(crate) mod set;
 
+pub use factor::Factor;
 pub use limit::Limit;
 use limit::Size;
 

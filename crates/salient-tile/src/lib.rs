@@ -25,6 +25,24 @@ pub use tiling::{Knob, TILING, Tiling};
 
 use salient_ir::Graph;
 
+/// As [`schedule`], and says what is wrong with the plan or with the program, wherever it runs; of the addresses those that
+/// are known to lie outside for some sizes.
+///
+/// # Panics
+/// If something is wrong with them: the compiler has made it so.
+pub fn verified(g: &Graph, options: Options<'_>) -> Program {
+    let plan = plan(g, options);
+    let program = emit(&plan);
+    let found = [verify::plan::verify(&plan), verify::program::verify(&program)].into_iter().flatten();
+    let mut faults: Vec<String> = found.map(|fault| fault.to_string()).collect();
+    if faults.is_empty() {
+        let addresses = verify::bounds::bounds(&program, g.requirements()).undecided;
+        faults.extend(addresses.iter().filter(|a| a.outside.is_some()).map(ToString::to_string));
+    }
+    assert!(faults.is_empty(), "the program of `{}` is wrong:\n{}", g.name(), faults.join("\n"));
+    program
+}
+
 /// The program of a graph.
 pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
     let plan = plan(g, options);

@@ -1,10 +1,20 @@
 //! What must hold of every plan and of every loop program, whatever made them: checked in debug builds after each is made, and
 //! in tests of deliberately wrong ones.
 //!
-//! Nothing here proves that addresses lie inside their buffers; the interpreter of loop programs checks that as it runs.
+//! Plans and statements are looked at in debug builds after each is made; addresses ([`bounds`]) where it is asked for, and
+//! in tests of all examples. That every element of a result is written, and by one item, the interpreter of loop programs
+//! checks as it runs.
 
+pub mod bounds;
+mod facts;
+mod footprint;
 pub mod plan;
 pub mod program;
+mod prove;
+mod quotients;
+mod rounding;
+mod samples;
+mod scope;
 #[cfg(test)]
 mod tests;
 pub mod unfused;

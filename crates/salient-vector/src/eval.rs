@@ -8,6 +8,7 @@ use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section
 use crate::text;
 use crate::ty::Ty;
 use half::f16;
+use std::ops::Range;
 
 pub use crate::apply::MAX_LANES;
 
@@ -36,6 +37,8 @@ pub enum Arg {
 pub struct Memory {
     /// The bytes of each buffer.
     pub buffers: Vec<Vec<u8>>,
+    /// Where bodies have written, if somebody wants to know: a buffer, and the bytes of it.
+    pub written: Option<Vec<(usize, Range<usize>)>>,
 }
 
 impl Memory {
@@ -298,6 +301,9 @@ impl Run<'_> {
             let size = elem.size() as usize;
             self.mark(inst, buffer, at, size, Mark::Written)?;
             self.memory.buffers[buffer][at..at + size].copy_from_slice(&bits[l].to_le_bytes()[..size]);
+            if let Some(written) = &mut self.memory.written {
+                written.push((buffer, at..at + size));
+            }
         }
         Ok(())
     }

@@ -22,6 +22,9 @@ pub(crate) struct Compile {
     /// Fail, with the reason, if attention is not fused
     #[arg(long)]
     pub(crate) require_fused: bool,
+    /// Verify what the compiler makes, as builds for tests do; a fault is a mistake in the compiler, and ends it
+    #[arg(long)]
+    verify: bool,
     /// What `salient tune` found, or `default` for none; if not given $SALIENT_TUNING, then the user's own file
     #[arg(long, value_name = "FILE")]
     tuning: Option<String>,
@@ -77,6 +80,7 @@ impl Compile {
             set: self.set.clone(),
             fp: self.fp,
             require_fused: self.require_fused,
+            verify: self.verify,
             tuning: tuning::chosen(self.tuning.as_deref())?,
             ..Options::default()
         })

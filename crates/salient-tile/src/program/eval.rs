@@ -10,6 +10,7 @@ use salient_ir::array::{Array, Data};
 use salient_ir::{Bindings, DType, Dim, DimError, Name};
 use salient_vector::eval::{Arg as Value, Machine, Memory, eval};
 use salient_vector::{Body, Elem, Ty};
+use std::ops::Range;
 
 /// What memory holds that nobody has written: a NaN as a float, -1 as an integer.
 const UNWRITTEN: u8 = 0xff;
@@ -60,6 +61,16 @@ pub enum EvalError {
         /// The instruction, and what is wrong with it.
         why: String,
     },
+    /// An element of a result that is not written, or by more than one item of a kernel.
+    #[error("byte {at} of `{buffer}` {why}")]
+    Writes {
+        /// The buffer.
+        buffer: String,
+        /// The byte.
+        at: usize,
+        /// What happens to it.
+        why: String,
+    },
     /// An index that leaves its axis: the fault of the data, not of the program.
     #[error("index {index} is outside the axis `{axis}` of length {extent} of `{tensor}`")]
     OutOfRange {
@@ -104,7 +115,8 @@ pub fn run_coded(
 ) -> Result<Vec<Array>, EvalError> {
     let mut known = dimensions.clone();
     known.insert(LANES.into(), machine.lanes as i64);
-    let mut memory = Memory::default();
+    let mut memory = Memory { written: Some(Vec::new()), ..Memory::default() };
+    let mut writers = Writers::default();
     for buffer in &program.buffers {
         let shape = shape(buffer, &known)?;
         let count = shape.iter().product();
@@ -123,11 +135,13 @@ pub fn run_coded(
                 words.iter().flat_map(|word| word.to_ne_bytes()).collect()
             }
         };
+        writers.of.push(vec![None; bytes.len()]);
         memory.add(bytes);
     }
     for append in &program.appends {
         let held = memory.buffers[append.input.0].clone();
         memory.buffers[append.output.0][..held.len()].copy_from_slice(&held);
+        writers.of[append.output.0][..held.len()].fill(Some(Writers::HELD));
     }
     for (at, kernel) in program.kernels.iter().enumerate() {
         let items = size(&kernel.items, &known, &kernel.name)?;
@@ -144,12 +158,14 @@ pub fn run_coded(
             let count = size(&slot.count, &known, &slot.name)?;
             run.memory.add(vec![UNWRITTEN; count * 4]);
         }
-        for at in 0..items {
+        for turn in 0..items {
             let item = match order {
-                Order::Forward => at,
-                Order::Backward => items - 1 - at,
+                Order::Forward => turn,
+                Order::Backward => items - 1 - turn,
             };
             run.item(item)?;
+            let written = run.memory.written.replace(Vec::new()).unwrap_or_default();
+            writers.note(program, (at, item), written)?;
         }
         let cells = run.memory.i32s(status);
         let failed = usize::try_from(cells[0]).ok().and_then(|site| site.checked_sub(1));
@@ -163,6 +179,7 @@ pub fn run_coded(
         }
         memory.buffers.truncate(program.buffers.len());
     }
+    writers.all(program)?;
     let mut outputs: Vec<(usize, Array)> = Vec::new();
     for (buffer, bytes) in program.buffers.iter().zip(&memory.buffers) {
         if let Role::Output(k) = buffer.role {
@@ -217,6 +234,55 @@ fn array(buffer: &Buffer, shape: Vec<usize>, bytes: &[u8]) -> Array {
         DType::Bool => Data::Bool(bytes.iter().map(|b| *b != 0).collect()),
     };
     Array::new(shape, data).expect("a buffer has as many elements as its shape says")
+}
+
+/// Who has written each byte of each buffer: a kernel and an item of it. Items run at the same time, so what two of them
+/// write belongs to neither; and what nobody writes is no result.
+#[derive(Default)]
+struct Writers {
+    of: Vec<Vec<Option<(usize, usize)>>>,
+}
+
+impl Writers {
+    /// Who has written what was there before the call.
+    const HELD: (usize, usize) = (usize::MAX, 0);
+
+    /// Notes what an item has written.
+    fn note(
+        &mut self,
+        program: &Program,
+        writer: (usize, usize),
+        written: Vec<(usize, Range<usize>)>,
+    ) -> Result<(), EvalError> {
+        for (buffer, bytes) in written {
+            let Some(of) = self.of.get_mut(buffer) else { continue };
+            for at in bytes {
+                let before = of[at].replace(writer);
+                if let Some(other) = before.filter(|other| *other != writer) {
+                    let name = |(at, item): (usize, usize)| match program.kernels.get(at) {
+                        Some(kernel) => format!("item {item} of `{}`", kernel.name),
+                        None => "what is held".to_owned(),
+                    };
+                    let why = format!("is written by {} and by {}", name(other), name(writer));
+                    let buffer = program.buffers[buffer].name.clone();
+                    return Err(EvalError::Writes { buffer, at, why });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every result is there as a whole.
+    fn all(&self, program: &Program) -> Result<(), EvalError> {
+        for (buffer, of) in program.buffers.iter().zip(&self.of) {
+            let missing = of.iter().position(Option::is_none);
+            if let (Role::Output(_), Some(at)) = (buffer.role, missing) {
+                let why = "is not written".to_owned();
+                return Err(EvalError::Writes { buffer: buffer.name.clone(), at, why });
+            }
+        }
+        Ok(())
+    }
 }
 
 struct Run<'a> {

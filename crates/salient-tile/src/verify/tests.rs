@@ -1,5 +1,8 @@
 //! Deliberately wrong plans and programs: each is told, and why.
 
+mod addresses;
+mod writes;
+
 use super::{Fault, plan as plans, program as programs};
 use crate::dims::n;
 use crate::plan::{Anchor, KernelPlan, Options, Plan, plan};

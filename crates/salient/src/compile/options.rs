@@ -23,6 +23,9 @@ pub struct Options {
     pub fp: Fp,
     /// Whether a sum of weighted values that does not become one pass over the keys is an error.
     pub require_fused: bool,
+    /// Whether the plan, the kernels and their addresses are verified in a release build too. A fault is one of the compiler,
+    /// which panics.
+    pub verify: bool,
     /// Which vectors of the processor compiled code uses.
     pub isa: IsaChoice,
     /// Parameters, by path, that will be given in blocks of few bits ([`Weights::coded`](crate::Weights::coded)): products

@@ -68,7 +68,8 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
 
 /// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::chains`].
 pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Program {
-    planned(fused, chains, options, |options| salient_tile::schedule(fused, options))
+    let make = if options.verify { salient_tile::verified } else { salient_tile::schedule };
+    planned(fused, chains, options, |options| make(fused, options))
 }
 
 /// The plan of a fused graph as text; norms and activations have the names that the optimiser found.

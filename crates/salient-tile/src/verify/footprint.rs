@@ -1,0 +1,441 @@
+//! What a vector body touches: for every pointer the first and the last byte of each access, as polynomials of the body's
+//! integers.
+//!
+//! A body is run once with polynomials instead of numbers. Loops become variables, and so do lanes; pointers that move by the
+//! same distance at each turn are polynomials of the turn. An integer from memory may be anything, except where a mask or the
+//! length of a strip says that a lane is active: there what the mask compares is known.
+
+use super::samples::LANE;
+use crate::dims::{n, var};
+use crate::program::kernel::LANES;
+use salient_ir::{Dim, Name};
+use salient_vector::body::{
+    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Place, Section, Value,
+};
+use salient_vector::{Op, Ty};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// What a variable of a body is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Def {
+    /// The index of a loop that runs so often.
+    Turn(Dim),
+    /// A lane.
+    Lane,
+    /// Read from memory, or computed by what is no polynomial.
+    Data,
+    /// The least of these.
+    Least(Vec<Dim>),
+    /// The greatest of these.
+    Greatest(Vec<Dim>),
+    /// The first divided by the second, rounded down, where the second is positive.
+    Quotient(Dim, Dim),
+}
+
+/// One end of an access, in bytes from the pointer.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    pub(super) at: Dim,
+    /// The instruction, as text.
+    pub(super) line: String,
+}
+
+/// Accesses through one pointer under the same conditions.
+#[derive(Clone, Debug)]
+pub(super) struct Touch {
+    /// The position of the pointer among the body's parameters.
+    pub(super) pointer: usize,
+    pub(super) writes: bool,
+    /// Whether it may touch less than it seems to: some lanes are masked.
+    pub(super) is_masked: bool,
+    /// The variables of the body in what follows, in order.
+    pub(super) defs: Vec<(Name, Def)>,
+    /// What is at least zero wherever memory is touched.
+    pub(super) facts: Vec<Dim>,
+    /// Where accesses begin, without those that others imply.
+    pub(super) starts: Vec<Reach>,
+    /// One past where they end, likewise.
+    pub(super) ends: Vec<Reach>,
+}
+
+/// The variable that stands for an integer parameter.
+pub(super) fn parameter(at: usize) -> Name {
+    format!("%p{at}").into()
+}
+
+/// Everything that a body touches; what it asks for in advance is no access.
+pub(super) fn footprint(body: &Body) -> Vec<Touch> {
+    let known = vec![Known::Other; body.types.len()];
+    let mut run = Run {
+        body,
+        known,
+        ops: HashMap::new(),
+        defs: vec![(LANE.into(), Def::Lane)],
+        cells: Vec::new(),
+        inside: None,
+        is_trial: false,
+        fresh: 0,
+        touches: Vec::new(),
+    };
+    for (at, param) in body.params.iter().enumerate() {
+        run.known[param.value.index()] = match body.ty(param.value) {
+            Ty::Ptr | Ty::PtrMut => Known::Pointer(at, n(0)),
+            Ty::Int => Known::Number(var(&parameter(at))),
+            Ty::F32 | Ty::I32 | Ty::Mask => Known::Other,
+        };
+    }
+    for section in &body.sections {
+        match section {
+            Section::Straight(insts) => run.insts(insts),
+            Section::Loop(code) => run.repeat(code),
+        }
+    }
+    run.touches.into_iter().map(Touch::reduced).collect()
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Known {
+    /// So many bytes after the pointer that is this parameter.
+    Pointer(usize, Dim),
+    /// An integer, or one in each lane.
+    Number(Dim),
+    /// A lane in which it is true has these at least zero.
+    Mask(Vec<Dim>),
+    /// Nothing.
+    Other,
+}
+
+pub(super) struct Run<'b> {
+    body: &'b Body,
+    known: Vec<Known>,
+    /// The operators so far, by what they define.
+    pub(super) ops: HashMap<Value, (Op, Vec<Value>)>,
+    /// The variables so far.
+    defs: Vec<(Name, Def)>,
+    /// Integers read through inputs, which nothing writes: read again they are the same.
+    cells: Vec<((usize, Dim, bool), Dim)>,
+    /// The loop that is walked: its kind, its trip count and its index.
+    inside: Option<(LoopKind, Dim, Dim)>,
+    /// Whether accesses are of no interest yet.
+    is_trial: bool,
+    fresh: usize,
+    touches: Vec<Touch>,
+}
+
+fn lane() -> Dim {
+    var(LANE)
+}
+
+impl Run<'_> {
+    pub(super) fn define(&mut self, def: Def) -> Dim {
+        self.fresh += 1;
+        let name: Name = format!("%v{}", self.fresh).into();
+        self.defs.push((name.clone(), def));
+        var(&name)
+    }
+
+    pub(super) fn get(&self, value: Value) -> &Known {
+        &self.known[value.index()]
+    }
+
+    fn set(&mut self, value: Value, known: Known) {
+        self.known[value.index()] = known;
+    }
+
+    /// A number, or a variable that may be anything.
+    pub(super) fn number(&mut self, value: Value) -> Dim {
+        match self.get(value).clone() {
+            Known::Number(d) => d,
+            Known::Pointer(..) | Known::Mask(_) | Known::Other => {
+                let any = self.define(Def::Data);
+                self.set(value, Known::Number(any.clone()));
+                any
+            }
+        }
+    }
+
+    /// Runs a loop twice: first to see what moves evenly, then to see what is touched.
+    fn repeat(&mut self, code: &Loop) {
+        let trip = self.number(code.trip);
+        let index = self.define(Def::Turn(trip.clone()));
+        let init: Vec<Known> = code.carried.iter().map(|c| self.get(c.init).clone()).collect();
+        let steps = self.steps(code, &index, &init);
+        self.inside = Some((code.kind, trip.clone(), index.clone()));
+        self.set(code.index, Known::Number(index.clone()));
+        let turns = self.define(Def::Greatest(vec![trip, n(0)]));
+        for ((carried, init), step) in code.carried.iter().zip(&init).zip(&steps) {
+            self.set(carried.param, moved(init, step.as_ref(), &index));
+        }
+        self.insts(&code.insts);
+        self.inside = None;
+        for ((carried, init), step) in code.carried.iter().zip(&init).zip(&steps) {
+            self.set(carried.result, moved(init, step.as_ref(), &turns));
+        }
+    }
+
+    /// How far each carried value moves at every turn, in bytes or as a number, if it is the same for all.
+    fn steps(&mut self, code: &Loop, index: &Dim, init: &[Known]) -> Vec<Option<Dim>> {
+        // All but the index, which was defined last.
+        let before = &self.defs[..self.defs.len() - 1];
+        let before: BTreeSet<Name> = before.iter().map(|(name, _)| name.clone()).collect();
+        self.is_trial = true;
+        self.inside = Some((code.kind, index.clone(), index.clone()));
+        self.set(code.index, Known::Number(index.clone()));
+        let mut starts = Vec::new();
+        for (carried, init) in code.carried.iter().zip(init) {
+            let start = self.define(Def::Data);
+            let param = match init {
+                Known::Pointer(at, _) => Known::Pointer(*at, start.clone()),
+                Known::Number(_) => Known::Number(start.clone()),
+                Known::Mask(_) | Known::Other => Known::Other,
+            };
+            self.set(carried.param, param);
+            starts.push(start);
+        }
+        self.insts(&code.insts);
+        let is_fixed = |d: &Dim| {
+            d.symbols().iter().all(|name| before.contains(name) || name.starts_with("%p") || **name == *LANES)
+        };
+        let step = |(carried, start): (&Carried, &Dim)| {
+            let step = match (self.get(carried.param), self.get(carried.next)) {
+                (Known::Pointer(a, _), Known::Pointer(b, next)) if a == b => next - start,
+                (Known::Number(_), Known::Number(next)) => next - start,
+                _ => return None,
+            };
+            is_fixed(&step).then_some(step)
+        };
+        let steps = code.carried.iter().zip(&starts).map(step).collect();
+        self.is_trial = false;
+        steps
+    }
+
+    fn insts(&mut self, insts: &[Inst]) {
+        for inst in insts {
+            let known = match inst {
+                Inst::Const { value, .. } => match *value {
+                    Const::Int(c) => Known::Number(n(c)),
+                    Const::I32(c) => Known::Number(n(i64::from(c))),
+                    Const::Mask(true) => Known::Mask(Vec::new()),
+                    Const::Mask(false) => Known::Mask(vec![n(-1)]),
+                    Const::F32(_) => Known::Other,
+                },
+                Inst::Op { out, op, args } => {
+                    self.ops.insert(*out, (*op, args.clone()));
+                    self.rounded_down(*out).unwrap_or_else(|| self.op(*op, args))
+                }
+                Inst::Address { elem, addr, .. } => match self.address(addr, *elem) {
+                    Some((pointer, at)) => Known::Pointer(pointer, at),
+                    None => Known::Other,
+                },
+                Inst::Load { elem, place, .. } => {
+                    self.touch(inst, *elem, place, false);
+                    self.loaded(*elem, place)
+                }
+                Inst::LoadInt { elem, addr, .. } => {
+                    let place = Place { addr: *addr, access: Access::One, mask: None };
+                    self.touch(inst, *elem, &place, false);
+                    self.loaded(*elem, &place)
+                }
+                Inst::Store { elem, place, .. } => {
+                    self.touch(inst, *elem, place, true);
+                    continue;
+                }
+                Inst::Prefetch { .. } => continue,
+            };
+            if let Some(out) = inst.out() {
+                self.set(out, known);
+            }
+        }
+    }
+
+    /// What a load gives. One integer of an input is the same however often it is read.
+    fn loaded(&mut self, elem: Elem, place: &Place) -> Known {
+        match elem {
+            Elem::F32 | Elem::F16 => return Known::Other,
+            Elem::Bool => return Known::Mask(Vec::new()),
+            Elem::I32 => {}
+        }
+        let address = self.address(&place.addr, elem);
+        let cell = address.filter(|_| place.access == Access::One && place.mask.is_none());
+        let Some((pointer, at)) = cell else { return Known::Number(self.define(Def::Data)) };
+        let is_input = self.body.ty(place.addr.base) == Ty::Ptr;
+        let key = (pointer, at, is_input);
+        if let Some((_, value)) = self.cells.iter().find(|(known, _)| is_input && *known == key) {
+            return Known::Number(value.clone());
+        }
+        let value = self.define(Def::Data);
+        self.cells.push((key, value.clone()));
+        Known::Number(value)
+    }
+
+    fn op(&mut self, op: Op, args: &[Value]) -> Known {
+        let numbers = |run: &mut Self| -> Option<Vec<Dim>> {
+            let is_number = |v: &Value| matches!(run.body.ty(*v), Ty::Int | Ty::I32);
+            args.iter().all(is_number).then(|| args.iter().map(|v| run.number(*v)).collect())
+        };
+        let masks = |run: &Self| -> Vec<Option<Vec<Dim>>> {
+            let mask = |v: &Value| match run.get(*v) {
+                Known::Mask(facts) => Some(facts.clone()),
+                Known::Pointer(..) | Known::Number(_) | Known::Other => None,
+            };
+            args.iter().map(mask).collect()
+        };
+        let is_mask = args.first().is_some_and(|v| self.body.ty(*v) == Ty::Mask);
+        if op == Op::LaneId {
+            return Known::Number(lane());
+        } else if op == Op::LaneCount {
+            return Known::Number(var(LANES));
+        } else if op == Op::And && is_mask {
+            return Known::Mask(masks(self).into_iter().flatten().flatten().collect());
+        } else if op == Op::Not && is_mask {
+            // Of one comparison the opposite is known, of several not which of them fails.
+            return match masks(self).as_slice() {
+                [Some(facts)] if facts.len() == 1 => Known::Mask(vec![&(&n(0) - &facts[0]) - &n(1)]),
+                _ => Known::Other,
+            };
+        }
+        let Some(of) = numbers(self) else { return Known::Other };
+        match (op, of.as_slice()) {
+            (Op::Add, [a, b]) => Known::Number(a + b),
+            (Op::Sub, [a, b]) => Known::Number(a - b),
+            (Op::Mul, [a, b]) => Known::Number(a * b),
+            (Op::Neg, [a]) => Known::Number(a * &n(-1)),
+            (Op::Splat, [a]) => Known::Number(a.clone()),
+            (Op::Min, _) => Known::Number(self.define(Def::Least(of))),
+            (Op::Max, _) => Known::Number(self.define(Def::Greatest(of))),
+            (Op::Lt, [a, b]) => Known::Mask(vec![&(b - a) - &n(1)]),
+            (Op::Le, [a, b]) => Known::Mask(vec![b - a]),
+            (Op::Eq, [a, b]) => Known::Mask(vec![b - a, a - b]),
+            (Op::First, [a]) => Known::Mask(vec![&(a - &lane()) - &n(1)]),
+            _ => Known::Other,
+        }
+    }
+
+    /// A pointer, and so many bytes after it.
+    fn address(&mut self, addr: &Addr, elem: Elem) -> Option<(usize, Dim)> {
+        let Known::Pointer(pointer, bytes) = self.get(addr.base).clone() else { return None };
+        let index = addr.index.map_or(n(0), |index| self.number(index));
+        let fixed = &n(i64::from(addr.elems)) + &(&n(i64::from(addr.lanes)) * &var(LANES));
+        Some((pointer, &bytes + &(&(&index + &fixed) * &n(elem.size()))))
+    }
+
+    fn touch(&mut self, inst: &Inst, elem: Elem, place: &Place, writes: bool) {
+        if self.is_trial {
+            return;
+        }
+        let (pointer, at) = self.address(&place.addr, elem).unwrap_or((usize::MAX, n(0)));
+        let spread = match place.access {
+            Access::Unit => lane(),
+            Access::One => n(0),
+            Access::Strided(stride) => &lane() * &self.number(stride),
+            Access::Indexed { index, stride } => &self.number(index) * &self.number(stride),
+        };
+        let start = &at + &(&spread * &n(elem.size()));
+        let end = &start + &n(elem.size());
+        let mut facts = match place.mask.map(|mask| self.get(mask)) {
+            Some(Known::Mask(facts)) => facts.clone(),
+            Some(Known::Pointer(..) | Known::Number(_) | Known::Other) | None => Vec::new(),
+        };
+        let is_of_strip = place.mask.is_some() || place.access != Access::One;
+        match &self.inside {
+            Some((LoopKind::Lanes, trip, index)) if is_of_strip => {
+                facts.push(&(&(trip - index) - &lane()) - &n(1));
+            }
+            Some(_) | None => {}
+        }
+        // In a loop that runs, its index has a value.
+        if let Some((_, trip, _)) = &self.inside {
+            facts.insert(0, trip - &n(1));
+        }
+        let line = salient_vector::text::line(self.body, inst);
+        let (start, end) = (Reach { at: start, line: line.clone() }, Reach { at: end, line });
+        // Of a strip that goes by vectors, what one lane reads for all is read at multiples of them alone.
+        let is_of_vectors = matches!(self.inside, Some((LoopKind::Lanes, ..))) && place.access == Access::One;
+        let is_masked = place.mask.is_some() || is_of_vectors;
+        let same = |t: &&mut Touch| {
+            (t.pointer, t.writes, t.is_masked) == (pointer, writes, is_masked) && t.facts == facts
+        };
+        match self.touches.iter_mut().find(same) {
+            Some(touch) => {
+                touch.starts.push(start);
+                touch.ends.push(end);
+                touch.defs.clone_from(&self.defs);
+            }
+            None => self.touches.push(Touch {
+                pointer,
+                writes,
+                is_masked,
+                defs: self.defs.clone(),
+                facts,
+                starts: vec![start],
+                ends: vec![end],
+            }),
+        }
+    }
+}
+
+/// What it is after so many turns.
+fn moved(init: &Known, step: Option<&Dim>, turns: &Dim) -> Known {
+    match (init, step) {
+        (Known::Pointer(at, from), Some(step)) => Known::Pointer(*at, from + &(step * turns)),
+        (Known::Number(from), Some(step)) => Known::Number(from + &(step * turns)),
+        (Known::Pointer(..) | Known::Number(_), None) | (Known::Mask(_) | Known::Other, _) => Known::Other,
+    }
+}
+
+impl Touch {
+    /// Without ends that others imply, and without variables that nothing mentions.
+    fn reduced(mut self) -> Touch {
+        self.starts = extremes(self.starts, 1);
+        self.ends = extremes(self.ends, -1);
+        let mut used: BTreeSet<Name> = BTreeSet::new();
+        let mentioned = self.starts.iter().chain(&self.ends).map(|reach| &reach.at).chain(&self.facts);
+        used.extend(mentioned.flat_map(Dim::symbols));
+        for (name, def) in self.defs.iter().rev() {
+            if used.contains(name) {
+                match def {
+                    Def::Turn(d) => used.extend(d.symbols()),
+                    Def::Least(of) | Def::Greatest(of) => used.extend(of.iter().flat_map(Dim::symbols)),
+                    Def::Quotient(p, q) => used.extend([p, q].into_iter().flat_map(Dim::symbols)),
+                    Def::Lane | Def::Data => {}
+                }
+            }
+        }
+        self.defs.retain(|(name, _)| used.contains(name));
+        self
+    }
+}
+
+/// The outermost of some places: least ones for a sign of 1, greatest ones for -1.
+fn extremes(all: Vec<Reach>, sign: i64) -> Vec<Reach> {
+    // Of places a fixed distance apart, in elements and in vectors, only those that no other is beyond.
+    let mut by_rest: BTreeMap<Dim, Vec<(i64, i64, Reach)>> = BTreeMap::new();
+    for reach in all {
+        let (vectors, rest) = reach.at.linear_in(LANES).unwrap_or((n(0), reach.at.clone()));
+        let vectors = vectors.as_constant();
+        let rest = if vectors.is_some() { rest } else { reach.at.clone() };
+        let constant = constant_of(&rest);
+        let of = by_rest.entry(&rest - &n(constant)).or_default();
+        let place = (sign * vectors.unwrap_or(0), sign * constant);
+        // One vector has at least one element.
+        let implies = |a: (i64, i64), b: (i64, i64)| a.0 <= b.0 && a.1 + a.0 <= b.1 + b.0;
+        if of.iter().all(|other| !implies((other.0, other.1), place)) {
+            of.retain(|other| !implies(place, (other.0, other.1)));
+            of.push((place.0, place.1, reach));
+        }
+    }
+    let left: Vec<Reach> = by_rest.into_values().flatten().map(|(.., reach)| reach).collect();
+    // What lies in the middle between two others lies between them.
+    let places: HashSet<&Dim> = left.iter().map(|reach| &reach.at).collect();
+    let is_between = |reach: &Reach| {
+        places.iter().any(|other| **other != reach.at && places.contains(&(&(&reach.at * &n(2)) - other)))
+    };
+    let kept: Vec<bool> = left.iter().map(|reach| !is_between(reach)).collect();
+    left.into_iter().zip(kept).filter_map(|(reach, kept)| kept.then_some(reach)).collect()
+}
+
+fn constant_of(d: &Dim) -> i64 {
+    let terms = d.monomials().unwrap_or_default();
+    terms.iter().find(|(_, of)| of.is_empty()).map_or(0, |(c, _)| *c)
+}

@@ -1,0 +1,81 @@
+//! Every address of every program that the examples become lies in its buffer or scratch slot, for all sizes; what is not
+//! proved of them is known, by class.
+
+use salient::{Engine, Options, fuse, lower, models};
+use salient_tests::examples::settings;
+use salient_tests::files::{files_under, sources};
+use salient_tests::sweep;
+use salient_tile::Tiling;
+use salient_tile::verify::bounds::{Undecided, bounds};
+use salient_vector::tile::Shape;
+use std::sync::Mutex;
+
+/// Register tiles of the portable vectors, and one of several rows, which has edges of all kinds.
+const TILES: [Shape; 2] = [Shape { rows: 1, vectors: 8 }, Shape { rows: 4, vectors: 4 }];
+
+/// Why an address is not proved: examples, what stands in the call, and how many there are in the program that has most.
+const OPEN: [(&str, &str, usize); 2] = [
+    // Pixels of patches of an image: the index is a quotient of a remainder of a quotient. Lanes outside are masked.
+    ("models/vit", "patches", 2),
+    // Scores of the last rows of a tile of few rows, which are half of what four times a quarter of them leaves.
+    ("models/gpt2", "dots_2x8", 2),
+];
+
+/// What is not proved and belongs to no class; `most` are the numbers of the classes so far.
+fn unknown(file: &str, open: &[Undecided], most: &Mutex<[usize; OPEN.len()]>) -> Vec<String> {
+    let class = |u: &Undecided| {
+        OPEN.iter().position(|(of, call, _)| {
+            u.outside.is_none() && file.starts_with(of) && u.to_string().contains(call)
+        })
+    };
+    let mut count = [0; OPEN.len()];
+    let mut out = Vec::new();
+    for u in open {
+        match class(u) {
+            Some(at) => count[at] += 1,
+            None => out.push(u.to_string()),
+        }
+    }
+    let mut most = most.lock().expect("no check holds it");
+    for (most, count) in most.iter_mut().zip(count) {
+        *most = count.max(*most);
+    }
+    out
+}
+
+#[test]
+fn every_address_of_the_examples_is_proved_or_of_a_known_class() {
+    let files = files_under("examples", "attn");
+    let most = Mutex::new([0; OPEN.len()]);
+    sweep::each(&files, |file| {
+        let sources = sources(&format!("examples/{file}"))?;
+        for model in models(&sources).map_err(|e| e.to_string())? {
+            for (engine, tile) in
+                [(Engine::Jit, TILES[0]), (Engine::Jit, TILES[1]), (Engine::Unfused, TILES[1])]
+            {
+                let options =
+                    Options { model: Some(model.clone()), engine, set: settings(file), ..Options::default() };
+                let lowered = lower(&sources, &options).map_err(|e| e.to_string())?;
+                let graph = fuse(&lowered.graph, &options);
+                let tiling = Tiling::of(tile);
+                let fuse = engine == Engine::Jit;
+                let options = salient_tile::Options { fuse, tiling, ..salient_tile::Options::default() };
+                let program = salient_tile::schedule(&graph, options);
+                let found = bounds(&program, graph.requirements());
+                if found.looked_at == 0 {
+                    return Err(format!("{model} has no addresses"));
+                }
+                let unknown = unknown(file, &found.undecided, &most);
+                if !unknown.is_empty() {
+                    return Err(format!("{model}, {engine}, {tile:?}:\n{}", unknown.join("\n")));
+                }
+            }
+        }
+        Ok(())
+    });
+    if std::env::var_os("ONLY").is_none() {
+        let most = most.into_inner().expect("no check holds it");
+        let pinned = OPEN.map(|(.., pinned)| pinned);
+        assert_eq!(most, pinned, "so many are not proved now: the numbers here may only become less");
+    }
+}
