@@ -104,7 +104,7 @@ impl Compiled {
             })
             .collect();
         (self.entry)(raw.as_ptr());
-        Memory { buffers: guarded.iter_mut().map(|guarded| guarded.take()).collect() }
+        Memory { buffers: guarded.iter_mut().map(|guarded| guarded.take()).collect(), ..Memory::default() }
     }
 }
 

@@ -336,48 +336,13 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
             stmts.push(each_panel(tiles));
         }
         None => {
-            let step = n(tiling.depth_block());
-            let (near, end) = (m.variable("near", &depth), m.variable("end", &(&depth + &n(1))));
-            let count = &var(&end) - &var(&near);
-            let (start, panel) = (&start + &var(&near), &panel + &(&var(&near) * &width));
-            let part = Operands {
-                left: (left.base, &start, &left.row),
-                panel: (panels.base(), &panel),
-                depth: &count,
-                ahead: Some(Ahead::Panel { rows: (&first, &last), stored }),
-                ..whole
-            };
-            // Tokens may be few. Outputs of a layer are many.
-            let never_narrow = whole_panels(&columns, shape) || reads_parameter(g, c.right);
-            let zeros = Zeros::Multiply;
-            let inner = each_panel(if never_narrow {
-                tiles_into(&mut m, shape, (zeros, Into::Add), (&first, &last), &part)
-            } else {
-                by_width(&mut m, shape, zeros, (&first, &last), &part, (&(&to - &at), &width))
-            });
-            let limit = let_min(&end, vec![depth.clone(), &var(&near) + &step]);
-            stmts.push(fill(&mut m, sums, &(&(&last - &first) * &group_width), 0.0));
-            stmts.push(for_loop(&near, n(0), depth.clone(), step, vec![limit, inner]));
+            let block =
+                Block { rows: (&first, &last), columns: (&from, &to), sums, group_width: &group_width };
+            stmts.extend(by_depth(&mut m, c, &whole, &block, (&column, &width), stored));
         }
     }
-    // The rows of sums go out through whatever follows the product.
-    let offset = &n(0) - &(&(&first * &group_width) + &from);
-    let of_rows = row_major(&c.rows, &g.shape(&c.rows)).into_iter();
-    let strides =
-        of_rows.map(|(axis, each)| (axis, &each * &group_width)).chain([(c.column, n(1))]).collect();
-    let held = Maker::scratch_value(sums, offset, strides);
-    let before = m.scope.stored.insert(c.node, held);
-    let row_names: Vec<_> = c.rows.iter().map(|row| m.axis_name(*row)).collect();
-    let row_name = if row_names.is_empty() { "row".to_owned() } else { row_names.join("_") };
-    let row = m.variable(&row_name, &rows);
-    numbered(g, &m.scope.ranges, &c.rows, &var(&row), &mut env);
-    env.insert(c.column, Bound::Poly(var(LANE)));
-    m.scope.ranges.insert(LANE, &columns);
-    let count = &to - &from;
-    let store = crate::emit::map::strip(&mut m, target.node, target.id, target.buffer, &env, from, &count);
-    m.scope.forget(c.node, before);
-    m.scope.inlined.insert(c.node);
-    stmts.push(for_loop(&row, first, last, n(1), vec![store]));
+    let block = Block { rows: (&first, &last), columns: (&from, &to), sums, group_width: &group_width };
+    stmts.push(epilogue(&mut m, target, c, env, &block));
     let mut kernel = m.finish(stmts, target.node, target.id);
     if let Base::Buffer(buffer) = left.base
         && sharable
@@ -385,6 +350,83 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
         kernel.row_blocks = Some(RowBlocks { buffer, blocks, groups });
     }
     kernel
+}
+
+/// The calls that add the product of a block, KC block by KC block of the depth, for each panel of its columns.
+fn by_depth(
+    m: &mut Maker<'_, '_>,
+    c: &Contraction,
+    whole: &Operands<'_>,
+    block: &Block<'_>,
+    (column, width): (&str, &Dim),
+    stored: Option<(Base, &Dim, &Dim)>,
+) -> [Stmt; 2] {
+    let g = m.scope.graph;
+    let (tiling, shape) = (m.scope.options.tiling, m.scope.options.tiling.tile());
+    let ((first, last), (from, to)) = (block.rows, block.columns);
+    let (depth, step) = (whole.depth, n(tiling.depth_block()));
+    let (near, end) = (m.variable("near", depth), m.variable("end", &(depth + &n(1))));
+    let count = &var(&end) - &var(&near);
+    let (start, panel) = (whole.left.1 + &var(&near), whole.panel.1 + &(&var(&near) * width));
+    let part = Operands {
+        left: (whole.left.0, &start, whole.left.2),
+        panel: (whole.panel.0, &panel),
+        depth: &count,
+        ahead: Some(Ahead::Panel { rows: block.rows, stored }),
+        ..*whole
+    };
+    // Tokens may be few. Outputs of a layer are many.
+    let never_narrow = whole_panels(g.extent(c.column), shape) || reads_parameter(g, c.right);
+    let zeros = Zeros::Multiply;
+    let tiles = if never_narrow {
+        tiles_into(m, shape, (zeros, Into::Add), block.rows, &part)
+    } else {
+        by_width(m, shape, zeros, block.rows, &part, (&(to - &var(column)), width))
+    };
+    let inner = for_loop(column, from.clone(), to.clone(), width.clone(), tiles);
+    let limit = let_min(&end, vec![depth.clone(), &var(&near) + &step]);
+    let clear = fill(m, block.sums, &(&(last - first) * block.group_width), 0.0);
+    [clear, for_loop(&near, n(0), depth.clone(), step, vec![limit, inner])]
+}
+
+/// The part of the results that an item computes.
+struct Block<'d> {
+    /// The first row, and one past the last.
+    rows: (&'d Dim, &'d Dim),
+    /// The first column, and one past the last.
+    columns: (&'d Dim, &'d Dim),
+    /// Where its sums are, and how long their rows are.
+    sums: Base,
+    group_width: &'d Dim,
+}
+
+/// The rows of sums go out through whatever follows the product.
+fn epilogue(
+    m: &mut Maker<'_, '_>,
+    target: Target<'_>,
+    c: &Contraction,
+    mut env: Env,
+    block: &Block<'_>,
+) -> Stmt {
+    let g = m.scope.graph;
+    let ((first, last), (from, to)) = (block.rows, block.columns);
+    let offset = &n(0) - &(&(first * block.group_width) + from);
+    let of_rows = row_major(&c.rows, &g.shape(&c.rows)).into_iter();
+    let strides =
+        of_rows.map(|(axis, each)| (axis, &each * block.group_width)).chain([(c.column, n(1))]).collect();
+    let held = Maker::scratch_value(block.sums, offset, strides);
+    let before = m.scope.stored.insert(c.node, held);
+    let row_names: Vec<_> = c.rows.iter().map(|row| m.axis_name(*row)).collect();
+    let row_name = if row_names.is_empty() { "row".to_owned() } else { row_names.join("_") };
+    let row = m.variable(&row_name, &rows_of(g, c));
+    numbered(g, &m.scope.ranges, &c.rows, &var(&row), &mut env);
+    env.insert(c.column, Bound::Poly(var(LANE)));
+    m.scope.ranges.insert(LANE, g.extent(c.column));
+    let (id, count) = (target.id, to - from);
+    let store = crate::emit::map::strip(m, target.node, id, target.buffer, &env, from.clone(), &count);
+    m.scope.forget(c.node, before);
+    m.scope.inlined.insert(c.node);
+    for_loop(&row, first.clone(), last.clone(), n(1), vec![store])
 }
 
 /// Where the results of a column are stored, for row zero, and the elements from row to row; `None` where rows are not at one

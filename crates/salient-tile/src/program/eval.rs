@@ -118,23 +118,7 @@ pub fn run_coded(
     let mut memory = Memory { written: Some(Vec::new()), ..Memory::default() };
     let mut writers = Writers::default();
     for buffer in &program.buffers {
-        let shape = shape(buffer, &known)?;
-        let count = shape.iter().product();
-        let bytes = match buffer.role {
-            Role::Input(k) => given(buffer, count, inputs.get(k).copied())?,
-            Role::Param(k) => given(buffer, count, params.get(k).copied())?,
-            Role::Output(_) | Role::Temporary | Role::Loaded => {
-                vec![UNWRITTEN; count * buffer.elem().size() as usize]
-            }
-            Role::Coded(k) => {
-                let missing = "it was not given in blocks".to_owned();
-                let from =
-                    codes.get(&k).ok_or(EvalError::Array { tensor: buffer.name.clone(), why: missing })?;
-                let mut words = vec![0; count];
-                pack_codes(from, shape[2], &mut words);
-                words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-            }
-        };
+        let bytes = at_first(buffer, &shape(buffer, &known)?, inputs, params, codes)?;
         writers.of.push(vec![None; bytes.len()]);
         memory.add(bytes);
     }
@@ -188,6 +172,31 @@ pub fn run_coded(
     }
     outputs.sort_by_key(|(k, _)| *k);
     Ok(outputs.into_iter().map(|(_, array)| array).collect())
+}
+
+/// What a buffer holds before any kernel runs.
+fn at_first(
+    buffer: &Buffer,
+    shape: &[usize],
+    inputs: &[&Array],
+    params: &[&Array],
+    codes: &Codes<'_>,
+) -> Result<Vec<u8>, EvalError> {
+    let count = shape.iter().product();
+    match buffer.role {
+        Role::Input(k) => given(buffer, count, inputs.get(k).copied()),
+        Role::Param(k) => given(buffer, count, params.get(k).copied()),
+        Role::Output(_) | Role::Temporary | Role::Loaded => {
+            Ok(vec![UNWRITTEN; count * buffer.elem().size() as usize])
+        }
+        Role::Coded(k) => {
+            let missing = "it was not given in blocks".to_owned();
+            let from = codes.get(&k).ok_or(EvalError::Array { tensor: buffer.name.clone(), why: missing })?;
+            let mut words = vec![0; count];
+            pack_codes(from, shape[2], &mut words);
+            Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
+        }
+    }
 }
 
 fn size(count: &Dim, known: &Bindings, what: &str) -> Result<usize, EvalError> {

@@ -429,7 +429,7 @@ fn extremes(all: Vec<Reach>, sign: i64) -> Vec<Reach> {
     // What lies in the middle between two others lies between them.
     let places: HashSet<&Dim> = left.iter().map(|reach| &reach.at).collect();
     let is_between = |reach: &Reach| {
-        places.iter().any(|other| **other != reach.at && places.contains(&(&(&reach.at * &n(2)) - other)))
+        places.iter().any(|other| **other != reach.at && places.contains(&(&(&reach.at * &n(2)) - *other)))
     };
     let kept: Vec<bool> = left.iter().map(|reach| !is_between(reach)).collect();
     left.into_iter().zip(kept).filter_map(|(reach, kept)| kept.then_some(reach)).collect()

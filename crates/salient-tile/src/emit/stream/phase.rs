@@ -84,9 +84,8 @@ pub(crate) fn stream(
     t: &RowTile<'_>,
     make: &mut dyn FnMut(&mut Maker<'_, '_>, &Making<'_>) -> Vec<Stmt>,
 ) -> Streamed {
-    let g = m.scope.graph;
     let a = t.attention;
-    let keys = g.extent(a.key).clone();
+    let keys = m.scope.graph.extent(a.key).clone();
     let mut stmts = Vec::new();
     let sizes = Sizes::new(m, t, &mut stmts);
     let count = &t.last - &t.first;
@@ -152,20 +151,26 @@ pub(crate) fn stream(
         context_row: &sizes.context_row,
     };
     weigh(m, values.as_ref(), check, &to, &mut tile);
-    let mut block = vec![let_min(&stop, vec![end.clone(), &from + &sizes.score_row])];
-    match looked {
-        None => block.extend(tile),
-        // A tile of which nothing is kept is not computed.
-        Some((stmts, any)) => {
-            block.extend(stmts);
-            block.push(Stmt::If { left: n(0), right: any, then: tile, otherwise: Vec::new() });
-        }
-    }
+    let limit = let_min(&stop, vec![end.clone(), &from + &sizes.score_row]);
+    let block = visit(limit, looked, tile);
     stmts.push(for_loop(&key, begin, end, sizes.score_row.clone(), block));
     for (node, before) in invariant.into_iter().chain(made).rev() {
         m.scope.forget(node, before);
     }
     Streamed { stmts, softmax, context, context_row: sizes.context_row }
+}
+
+/// A tile of keys: where it ends, what a probe does before, and the tile itself, if any of its keys is kept.
+fn visit(limit: Stmt, looked: Option<(Vec<Stmt>, Dim)>, tile: Vec<Stmt>) -> Vec<Stmt> {
+    let mut block = vec![limit];
+    match looked {
+        None => block.extend(tile),
+        Some((stmts, any)) => {
+            block.extend(stmts);
+            block.push(Stmt::If { left: n(0), right: any, then: tile, otherwise: Vec::new() });
+        }
+    }
+    block
 }
 
 /// How long the rows of scratch memory are. They hold whole panels, so that register tiles need no edges.

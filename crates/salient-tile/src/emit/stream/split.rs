@@ -14,7 +14,7 @@ use crate::index::{Bound, Env, LANE};
 use crate::plan::attention::split::{Lying, Parts, SplitKv, lying};
 use crate::plan::text::summary::SPLIT_KV;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
-use salient_ir::Dim;
+use salient_ir::{AxisId, Dim};
 use salient_vector::body::Elem;
 use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
@@ -31,24 +31,7 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let outer = home.held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
     m.outer_axes(outer, &mut env);
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
-    let (row, axis, count, most);
-    let mut each_query = None;
-    match group {
-        None => {
-            row = m.variable(&g.axis(query).name.clone(), &rows);
-            env.insert(query, Bound::Poly(var(&row)));
-            (axis, count, most) = (query, rows.clone(), home.rows.clone());
-        }
-        Some(group) => {
-            let shares = m.outer("group", &group.count);
-            row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
-            env.insert(group.axis, Bound::Poly(&(&shares * &group.size) + &var(&row)));
-            let each = m.variable(&g.axis(query).name.clone(), &rows);
-            env.insert(query, Bound::Poly(var(&each)));
-            each_query = Some(each);
-            (axis, count, most) = (group.axis, group.size.clone(), group.size.clone());
-        }
-    }
+    let TileRows { row, axis, count, most, each_query } = tile_rows(&mut m, plan, &mut env);
     let part = m.outer("part", &home.count);
     env.insert(a.key, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &keys);
@@ -100,6 +83,36 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let mut split = m.finish(block, target.node, home.id);
     split.form = Some(SPLIT_KV);
     split
+}
+
+/// What the rows of a tile are.
+struct TileRows {
+    /// The variable that stands for the row, and its axis.
+    row: String,
+    axis: AxisId,
+    /// How many rows there are, and the most that there can be.
+    count: Dim,
+    most: Dim,
+    /// The variable of the queries, where rows are heads.
+    each_query: Option<String>,
+}
+
+/// The rows that meet the same keys: the queries, or for each query the heads that share these.
+fn tile_rows(m: &mut Maker<'_, '_>, plan: &SplitKv, env: &mut Env) -> TileRows {
+    let (g, query) = (m.scope.graph, plan.parts.query);
+    let rows = g.extent(query).clone();
+    let Some(group) = &plan.group else {
+        let row = m.variable(&g.axis(query).name.clone(), &rows);
+        env.insert(query, Bound::Poly(var(&row)));
+        return TileRows { row, axis: query, count: rows, most: plan.parts.rows.clone(), each_query: None };
+    };
+    let shares = m.outer("group", &group.count);
+    let row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
+    env.insert(group.axis, Bound::Poly(&(&shares * &group.size) + &var(&row)));
+    let each = m.variable(&g.axis(query).name.clone(), &rows);
+    env.insert(query, Bound::Poly(var(&each)));
+    let (count, most) = (group.size.clone(), group.size.clone());
+    TileRows { row, axis: group.axis, count, most, each_query: Some(each) }
 }
 
 /// Rows of keys whose dot products with one row are summed at once.
