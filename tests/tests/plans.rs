@@ -118,7 +118,7 @@ fn plans_of_random_programs_read_back() {
         let seed: u64 = name.parse().expect("made above");
         let graph = generate::program(seed, 4 + (seed % 9) as usize);
         let call = generate::call(&graph, seed, &generate::sizes(&graph, seed as usize), Data::Tame);
-        let engine = if seed % 4 == 0 { Engine::Unfused } else { Engine::Jit };
+        let engine = if seed.is_multiple_of(4) { Engine::Unfused } else { Engine::Jit };
         let found = runs_alike(&graph, &call, &Options { engine, ..Options::default() });
         match (found, NOT_READ.contains(&seed)) {
             (Err(why), true) if why.contains("of the plan: ") => Ok(()),

@@ -2,9 +2,9 @@
 //!
 //! The text is two things. Its expressions are a flat program of the language, which the front end reads as it reads any
 //! other ([`PlanText::program`]); that gives the graph. The words around them say which values are stored, in which order and
-//! layout, by which kernels and in which forms: choices, from which [the planner's own steps](crate::plan::decide) make the plan. What
-//! follows from the choices is not taken from the text but compared with it: a plan that does not print as it was written
-//! is refused, with the line and what it would have to say. So are plans with [faults](crate::verify::plan).
+//! layout, by which kernels and in which forms: choices, from which the steps of the planner make the plan. What follows from
+//! the choices is not taken from the text but compared with it: a plan that does not print as it was written is refused, with
+//! the line and what it would have to say. So are plans with [faults](crate::verify::plan).
 //!
 //! Sizes of tiles are not in the text, and are given by the caller.
 

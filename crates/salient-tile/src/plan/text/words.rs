@@ -157,7 +157,7 @@ mod tests {
                 Word::Other(_) => None,
             })
             .collect();
-        assert_eq!(names, ["x.2@3", "b", "n", "w", "n", "h.0.keys"]);
+        assert_eq!(names, ["n", "x.2@3", "b", "n", "w", "n", "h.0.keys"]);
         assert_eq!(renamed(text, |_| None), text);
     }
 
