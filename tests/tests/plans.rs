@@ -1,8 +1,8 @@
 //! The text of a plan is a plan: it reads back as what it says, and what was read computes the same bits.
 
 use salient::{
-    Array, Engine, Graph, Isa, IsaChoice, Model, Options, Sources, Stage, Timings, lower, models,
-    print_stage, read_data, read_plan,
+    Array, Bits, Coding, Engine, Graph, Isa, IsaChoice, Model, Options, Scales, Sources, Stage, Timings,
+    lower, models, print_stage, read_data, read_plan,
 };
 use salient_ir::text;
 use salient_tests::examples::settings;
@@ -199,4 +199,24 @@ fn no_text_of_a_plan_makes_the_reader_fail() {
             Err(format!("{refused} of {} are refused", 4 * lines.len()))
         }
     });
+}
+
+/// Weights in blocks of few bits, in some layers of a model and in all.
+#[test]
+fn plans_with_weights_in_codes_read_back() {
+    let sources = sources("examples/models/llama.attn").unwrap_or_else(|e| panic!("{e}"));
+    let coding = |at: usize| Coding {
+        bits: if at.is_multiple_of(2) { Bits::Four } else { Bits::Eight },
+        scales: if at == 3 { Scales::Single } else { Scales::Half },
+    };
+    for layers in [1..30, 3..6] {
+        let paths =
+            layers.flat_map(|at| ["attn_q", "ffn_up"].map(|w| (format!("blk.{at}.{w}.weight"), coding(at))));
+        let options =
+            Options { model: Some("llama".to_owned()), coded: paths.collect(), ..Options::default() };
+        let text =
+            print_stage(&sources, Stage::Plan, &options, &mut Timings::default()).expect("it compiles");
+        assert!(text.contains("~codes4") && text.contains("~codes8"), "{text}");
+        reads_back(&text, &options).unwrap_or_else(|why| panic!("{why}"));
+    }
 }
