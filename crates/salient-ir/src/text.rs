@@ -7,13 +7,14 @@ mod expressions;
 mod lines;
 mod names;
 
-pub use expressions::{Expressions, Leaves, Line};
+pub use expressions::{Declared, Expressions, Leaves, Line};
+pub use names::identifier;
 
 use crate::axis::{AxisId, AxisSet, stored_names};
-use crate::graph::{Graph, Init, NodeId, Relation};
+use crate::graph::{Graph, Init, NodeId, Relation, Requirement};
 use crate::op::{Const, MapOp, Op};
 use lines::{Lines, has_line, is_one_view, repeated};
-use names::{Names, axis_names, identifier, names};
+use names::{Names, axis_names, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -44,6 +45,17 @@ fn literal(c: Const) -> String {
         Const::I64(n) => n.to_string(),
         Const::Bool(b) => b.to_string(),
     }
+}
+
+/// A relation between dimensions as the language writes it.
+fn requirement(r: &Requirement) -> String {
+    let relation = match &r.relation {
+        Relation::Equal(a, b) => format!("{a} == {b}"),
+        Relation::Divides(a, b) => format!("({a}) % ({b}) == 0"),
+        Relation::AtMost(a, b) => format!("{a} <= {b}"),
+    };
+    let message = r.message.as_ref().map(|m| format!(", {m:?}")).unwrap_or_default();
+    format!("{relation}{message}")
 }
 
 /// What an axis is replaced by in the use being printed.
@@ -134,13 +146,7 @@ impl<'a> Printer<'a> {
             let _ = writeln!(out, "    state {name}: {}{path}", port(p));
         }
         for r in g.requirements() {
-            let relation = match &r.relation {
-                Relation::Equal(a, b) => format!("{a} == {b}"),
-                Relation::Divides(a, b) => format!("({a}) % ({b}) == 0"),
-                Relation::AtMost(a, b) => format!("{a} <= {b}"),
-            };
-            let message = r.message.as_ref().map(|m| format!(", {m:?}")).unwrap_or_default();
-            let _ = writeln!(out, "    require {relation}{message}");
+            let _ = writeln!(out, "    require {}", requirement(r));
         }
         // What initialisers mention is there before all else, since they stand above.
         let (of_inits, inits_alone) = (self.of_inits(), self.init_only());

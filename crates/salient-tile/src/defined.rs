@@ -101,6 +101,14 @@ pub(crate) fn defined(g: &Graph) -> (Cow<'_, Graph>, Defined) {
     }
 }
 
+/// What is known of the nodes of a graph that has its checks.
+pub(crate) fn known(g: &Graph) -> Defined {
+    match defined(g) {
+        (Cow::Borrowed(_), known) => known,
+        (Cow::Owned(_), _) => Analysis::of(g, &BTreeSet::new()).known,
+    }
+}
+
 /// Stored values up to which a check stands in front of each. Where a program has more of them, as a whole model has that is
 /// pooled by a mask, they are taken to be used, and an index outside is refused whether they are or not.
 pub const MOST_CHECKS: usize = 8;

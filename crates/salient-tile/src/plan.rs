@@ -331,8 +331,8 @@ pub fn plan<'g>(g: &'g Graph, options: Options<'g>) -> Plan<'g> {
     let chains = if options.fuse && !with_checks { options.chains } else { &[] };
     let options = Options { chains, ..options };
     let names = salient_ir::text::node_names(&graph);
-    let decided = decide::decide(&graph, &defined, &names, options);
+    let decided = decide::decide(&graph, &defined, &names, options, None);
     let decide::Decided { sources, mut buffers, steps, kernels, appends } = decided;
-    let (order, loads) = order::order(&graph, &mut buffers, &kernels, options.fuse);
+    let (order, loads) = order::order(&graph, &mut buffers, &kernels, |_, _| options.fuse);
     Plan { graph, defined, names, options, sources, buffers, steps, kernels, order, loads, appends }
 }

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod integers;
 pub(crate) mod options;
 pub(crate) mod pipeline;
+pub(crate) mod plan_text;
 pub(crate) mod sources;
 pub(crate) mod stage;
 pub(crate) mod tuning;

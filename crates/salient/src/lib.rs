@@ -17,6 +17,7 @@ pub use compile::pipeline::{
     compilations, format_source, fuse, lower, models, optimise, print_after, print_stage, schedule,
     schedule_blocks,
 };
+pub use compile::plan_text::read_plan;
 pub use compile::sources::{read_source, read_sources};
 pub use compile::stage::{Engine, Stage};
 pub use compile::tuning::{PRICES, Tuning};

@@ -81,6 +81,7 @@ impl From<salient::Error> for Failure {
             | salient::Error::Io(_)
             | salient::Error::Tuning(_)
             | salient::Error::Target(_)
+            | salient::Error::Plan(_)
             | salient::Error::Code(_)
             | salient::Error::Run(_) => Message::Sentences(error.to_string()),
         };

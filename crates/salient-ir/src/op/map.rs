@@ -159,7 +159,7 @@ pub const MAPS: &[MapInfo] = {
         row!(Div, "div", (2, Typing::Float), |a| a[0] / a[1], "The quotient.";
             notation: Sign("/", B::Product), additions: 4),
         row!(Pow, "pow", (2, Typing::Float), |a| a[0].powf(a[1]), "The power.";
-            notation: Sign("**", B::Atom), additions: 30),
+            notation: Sign("**", B::Power), additions: 30),
         row!(Min, "min", ARITHMETIC, |a| lesser(a[0], a[1]), "The lesser; NaN if either is.";
             commutative: true, exact: true, range: Some(|r| r[0].min(r[1]))),
         row!(Max, "max", ARITHMETIC, |a| greater(a[0], a[1]), "The greater; NaN if either is.";

@@ -12,6 +12,7 @@ pub enum Binding {
     Sum,
     Product,
     Sign,
+    Power,
     Atom,
 }
 

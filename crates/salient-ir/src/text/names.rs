@@ -118,7 +118,7 @@ pub(super) fn axis_names(g: &Graph, written: &Lines) -> Vec<String> {
 }
 
 /// A path or a name as an identifier of the language.
-pub(super) fn identifier(path: &str) -> String {
+pub fn identifier(path: &str) -> String {
     let numbered = path.split('.').skip(1).all(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit()));
     let text = if numbered { path.to_owned() } else { path.replace('.', "_") };
     let clean: String = text

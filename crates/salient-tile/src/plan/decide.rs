@@ -18,6 +18,7 @@ use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::panels::{Panels, coded_panels, panels_of, peel};
 use crate::plan::repeat::Repeats;
+use crate::plan::text::read::choices::Choices;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
 use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +37,13 @@ pub(crate) struct Decided {
     pub(crate) appends: Vec<Append>,
 }
 
-/// Decides all but the order of kernels.
+/// Decides all but the order of kernels; what `choices` say is decided already.
 pub(crate) fn decide<'g>(
     g: &'g Graph,
     defined: &'g Defined,
     names: &'g [Option<String>],
     options: Options<'g>,
+    choices: Option<&'g Choices>,
 ) -> Decided {
     let layouts = Layouts { graph: g, defined, names, options, stored: BTreeMap::new() };
     let mut d = Decider {
@@ -54,6 +56,7 @@ pub(crate) fn decide<'g>(
         next: BTreeMap::new(),
         early: BTreeSet::new(),
         fixed: fixed_symbols(g),
+        choices,
         done: Decided {
             sources: 0,
             buffers: Vec::new(),
@@ -62,11 +65,13 @@ pub(crate) fn decide<'g>(
             appends: Vec::new(),
         },
     };
-    let forms = Planner::new(g, defined, options.fuse).plan();
+    let planned = || Planner::new(g, defined, options.fuse).plan().into_iter().collect();
+    let steps: Vec<(NodeId, Form)> = choices.map_or_else(planned, |choices| choices.forms.clone());
+    let forms: BTreeMap<NodeId, Form> = steps.iter().cloned().collect();
     let is_source = |form: &Form| matches!(form, Form::Source);
-    forms.iter().filter(|(_, form)| is_source(form)).for_each(|(node, _)| d.source(*node));
+    steps.iter().filter(|(_, form)| is_source(form)).for_each(|(node, _)| d.source(*node));
     d.done.sources = d.done.buffers.len();
-    for (node, form) in forms.iter().filter(|(_, form)| !is_source(form)) {
+    for (node, form) in steps.iter().filter(|(_, form)| !is_source(form)) {
         d.step(*node, form, &forms);
     }
     for (k, output) in g.outputs().iter().enumerate() {
@@ -102,6 +107,8 @@ pub(super) struct Decider<'g> {
     pub(super) early: BTreeSet<BufferId>,
     /// The symbols whose values the shapes of parameters fix.
     pub(super) fixed: BTreeSet<Name>,
+    /// What is not decided here.
+    choices: Option<&'g Choices>,
     pub(super) done: Decided,
 }
 
@@ -149,14 +156,17 @@ impl<'g> Decider<'g> {
         let repeated = once && g.users(node).is_empty() && matches!(form, Form::Map);
         let direct = g.outputs().iter().enumerate().find_map(|(k, out)| {
             let order = order_of_output(g, out).or_else(|| repeated.then(|| out.axes.clone()));
-            order.filter(|_| out.node == node).map(|order| (k, order))
+            let is_free = self.choices.is_none_or(|choices| choices.homes.get(&node) == Some(&Some(k)));
+            order.filter(|_| out.node == node && is_free).map(|order| (k, order))
         });
         let id = match direct {
             Some((k, order)) => self.push(g.outputs()[k].name.to_string(), Role::Output(k), node, order),
             None => {
                 let name = self.layouts.names[node.index()].clone();
                 let name = name.unwrap_or_else(|| format!("value.{}", node.index()));
-                self.push(name, Role::Temporary, node, layout(g, node, form.product()))
+                let chosen = self.choices.and_then(|choices| choices.axes.get(&node).cloned());
+                let axes = chosen.unwrap_or_else(|| layout(g, node, form.product()));
+                self.push(name, Role::Temporary, node, axes)
             }
         };
         self.homes.insert(node, id);
@@ -279,7 +289,9 @@ impl<'g> Decider<'g> {
             let plain = Renamed::of(self.layouts.graph, c);
             self.rows.get(&(plain.left, plain.rows, plain.depth)).cloned()
         };
-        let found = lying_rows(&self.layouts, &c, target.order, rows);
+        let in_rows = self.choices.is_some_and(|choices| choices.rows.contains(&c.node));
+        let found = lying_rows(&self.layouts, &c, target.order, rows)
+            .filter(|(_, left)| !in_rows || left.rows().is_some());
         let (contraction, left) = found.unwrap_or_else(|| {
             let rows = self.store_left(target, &c);
             (c.clone(), Left::Rows(rows))

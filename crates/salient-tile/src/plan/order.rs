@@ -13,13 +13,13 @@ use std::ops::Range;
 /// How many kernels on a product is looked for that reads what another does.
 const WINDOW: usize = 16;
 
-/// The kernels as they run, those of a set as one, and how many sets run once. Buffers that other kernels read of these become
-/// [`Role::Loaded`].
+/// The kernels as they run, those of a set as one, and how many sets run once; `joins` says of two kernels whether they may be
+/// one. Buffers that other kernels read of these become [`Role::Loaded`].
 pub(crate) fn order(
     g: &Graph,
     buffers: &mut [Buffer],
     kernels: &[KernelPlan],
-    fuse: bool,
+    joins: impl Fn(usize, usize) -> bool,
 ) -> (Vec<Vec<usize>>, usize) {
     let (once, every): (Vec<usize>, Vec<usize>) = (0..kernels.len()).partition(|at| kernels[*at].once);
     let loaded: BTreeSet<BufferId> = once.iter().map(|at| kernels[*at].buffer).collect();
@@ -28,16 +28,18 @@ pub(crate) fn order(
     }
     let loads = once.len();
     let mut order: Vec<Vec<usize>> = once.into_iter().map(|at| vec![at]).collect();
-    if fuse {
-        order.extend(joint(g, buffers, kernels, &every));
-    } else {
-        order.extend(every.into_iter().map(|at| vec![at]));
-    }
+    order.extend(joint(g, buffers, kernels, &every, joins));
     (order, loads)
 }
 
 /// Kernels in order, those together that are to be one.
-fn joint(g: &Graph, buffers: &[Buffer], kernels: &[KernelPlan], order: &[usize]) -> Vec<Vec<usize>> {
+fn joint(
+    g: &Graph,
+    buffers: &[Buffer],
+    kernels: &[KernelPlan],
+    order: &[usize],
+    joins: impl Fn(usize, usize) -> bool,
+) -> Vec<Vec<usize>> {
     let rows: Vec<Option<(BufferId, Dim)>> =
         order.iter().map(|at| shared_rows(g, buffers, &kernels[*at])).collect();
     let mut taken = vec![false; order.len()];
@@ -49,7 +51,8 @@ fn joint(g: &Graph, buffers: &[Buffer], kernels: &[KernelPlan], order: &[usize])
         let mut set = vec![order[at]];
         let others = if rows[at].is_none() { at..at } else { at + 1..order.len() };
         for other in others.take(WINDOW) {
-            if !taken[other] && rows[at] == rows[other] && may_move(kernels, order, at..other, other) {
+            let is_alike = rows[at] == rows[other] && joins(order[at], order[other]);
+            if !taken[other] && is_alike && may_move(kernels, order, at..other, other) {
                 taken[other] = true;
                 set.push(order[other]);
             }

@@ -1,14 +1,20 @@
 //! A plan as text: each stored value with the expression that its kernel computes, in the order in which they are stored.
 //!
 //! The first word of a line is the anchor of the kernel: `map`, `rows`, `columns`, `gemm`, `attention`, `append`, `pack`. The
-//! axes of a value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
+//! axes of a stored value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
 //! read: `~packed` in panels, `~prepacked` in panels that are made once, when the parameters are bound, `~codes4` and `~codes8`
 //! in blocks of so many bits, `~rows` stored row by row for the product, `~tile` packed tile by tile of an attention; without one
 //! it is read where it lies. Below a kernel stand the keys that an attention goes `over`, and the parts of its expression that have
-//! names (`where`). Equal blocks are shown once.
+//! names (`where`). Equal blocks are shown once: `blocks h.{0 .. 12} (x = x.3)` are those of the parameters `h.0` to `h.11`, with
+//! the names of the first one, and in each but the first `x` stands for what is `x.3` in the block before. Elsewhere a value of
+//! a later block has its number, `x.3@11`. The [reader](read) takes all of this for what it says.
 
-mod blocks;
+pub(crate) mod blocks;
+pub(crate) mod fold;
+mod ports;
+pub mod read;
 pub mod summary;
+pub(crate) mod words;
 
 use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
 use crate::dims::{n, var};
@@ -19,7 +25,8 @@ use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::split::SplitKv;
 use crate::plan::contraction::sum_of_products;
 use crate::program::kernel::{BufferId, Role};
-use blocks::{Part, parts, states};
+use blocks::{Blocks, Part, chains, parts};
+use fold::Ports;
 use salient_ir::quantised::Bits;
 use salient_ir::text::{Expressions, Leaves, Line};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
@@ -28,32 +35,91 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// What values are called beside their names: a norm or an activation, by the node at its end.
-pub type Labels = BTreeMap<NodeId, &'static str>;
+pub type Labels = BTreeMap<NodeId, String>;
 
 /// The text of a plan.
 pub fn print(plan: &Plan<'_>, labels: &Labels) -> String {
     let none = Labels::new();
     // A graph with checks has nodes of its own.
     let labels = if matches!(plan.graph, Cow::Borrowed(_)) { labels } else { &none };
-    let labels = &without_products(plan, labels);
-    let printer = Printer { plan, labels, expressions: expressions(plan) };
+    let mut names = plan.names.clone();
+    let blocks = chains(plan, &mut names);
+    print_blocks(plan, &without_products(plan, labels), names, (&blocks, None))
+}
+
+/// Of each kernel, by what it stores, the parts of its expression that have lines of their own.
+pub(crate) type Parts = BTreeMap<String, BTreeSet<NodeId>>;
+
+/// The text of a plan whose values have these names, with these blocks, and if that is decided with these parts.
+pub(crate) fn print_blocks(
+    plan: &Plan<'_>,
+    labels: &Labels,
+    mut names: Vec<Option<String>>,
+    (blocks, chosen): (&[Blocks], Option<&Parts>),
+) -> String {
+    let copies = name_outputs(plan, &mut names);
+    let printer = Printer { plan, labels, expressions: expressions(plan, names), copies, chosen };
     let mut out = printer.expressions.signature("plan");
-    for state in states(&printer.expressions) {
-        let _ = writeln!(out, "    {state}");
-    }
-    for part in parts(plan, &printer.steps(|_| true), labels) {
+    printer.declarations(&mut out);
+    let units = printer.units();
+    let folded = if blocks.is_empty() { None } else { parts(&units, blocks, &printer.ports()) };
+    let flat = || parts(&units, &[], &Ports::default());
+    let in_order = || units.iter().map(|(_, text)| Part::Unit(text.clone())).collect();
+    for part in folded.or_else(flat).unwrap_or_else(in_order) {
         match part {
-            Part::Step(text) => out.push_str(&indented(&text, 1)),
-            Part::Blocks { range, of, unlike, text } => {
-                let unlike = unlike.map_or_else(String::new, |first| format!(", as block {first} but for"));
-                let _ = writeln!(out, "    blocks {} .. {} of {of}{unlike} {{", range.0, range.1);
+            Part::Unit(text) => out.push_str(&indented(&text, 1)),
+            Part::Blocks { chain, range: (first, end), like, text, carried } => {
+                let stem = &blocks[chain].chain.stem;
+                let like = like.map_or_else(String::new, |first| format!(", as {stem}{first} but for"));
+                let carried =
+                    if carried.is_empty() { String::new() } else { format!(" ({})", carried.join(", ")) };
+                let _ = writeln!(out, "    blocks {stem}{{{first} .. {end}}}{like}{carried} {{");
                 out.push_str(&indented(&text, 2));
                 out.push_str("    }\n");
             }
         }
     }
+    printer.returns(&mut out);
     out.push_str("}\n");
     out
+}
+
+/// Gives what is stored in an output the output's name, where nothing else goes by it. An output that repeats what is stored
+/// elsewhere has a name of its own, by the buffer.
+fn name_outputs(plan: &Plan<'_>, names: &mut [Option<String>]) -> BTreeMap<BufferId, String> {
+    let mut taken: BTreeMap<String, Option<NodeId>> = BTreeMap::new();
+    for id in plan.graph.ids() {
+        if let Some(name) = &names[id.index()] {
+            taken.entry(name.clone()).or_insert(Some(id));
+        }
+    }
+    // A view that is stored has no name in the text of a graph.
+    for step in &plan.steps {
+        names[step.node.index()].get_or_insert_with(|| plan.buffers[step.buffer.0].name.clone());
+    }
+    let (mut copies, mut homes) = (BTreeMap::new(), BTreeSet::new());
+    for step in &plan.steps {
+        let buffer = &plan.buffers[step.buffer.0];
+        let is_source = plan.graph.port(step.node).is_some();
+        let is_home = homes.insert(step.node) && !is_source;
+        if !matches!(buffer.role, Role::Output(_)) {
+            continue;
+        }
+        if is_home {
+            if taken.get(&buffer.name).is_none_or(|of| *of == Some(step.node)) {
+                taken.insert(buffer.name.clone(), Some(step.node));
+                names[step.node.index()] = Some(buffer.name.clone());
+            }
+        } else {
+            let mut name = buffer.name.clone();
+            while taken.contains_key(&name) {
+                name.push_str(".copy");
+            }
+            taken.insert(name.clone(), None);
+            copies.insert(step.buffer, name);
+        }
+    }
+    copies
 }
 
 fn indented(text: &str, depth: usize) -> String {
@@ -68,22 +134,18 @@ fn without_products(plan: &Plan<'_>, labels: &Labels) -> Labels {
         let operand = g.args(id).into_iter().find(|arg| matches!(g.op(*arg), Op::Map(_)));
         operand.filter(|_| is_factors && !g.users(id).is_empty()).unwrap_or(id)
     };
-    labels.iter().map(|(id, label)| (at(*id), *label)).collect()
+    labels.iter().map(|(id, label)| (at(*id), label.clone())).collect()
 }
 
-/// Expressions in which the axes of what is stored stand as they lie, and what is stored in an output has its name.
-fn expressions<'p>(plan: &'p Plan<'_>) -> Expressions<'p> {
+/// Expressions in which the axes of what is stored stand as they lie.
+fn expressions<'p>(plan: &'p Plan<'_>, names: Vec<Option<String>>) -> Expressions<'p> {
     let orders = plan.steps.iter().map(|step| (step.node, plan.buffers[step.buffer.0].axes.clone()));
-    let fits = |(id, order): &(NodeId, Vec<AxisId>)| order.len() == plan.graph.node(*id).axes.len();
-    let expressions = Expressions::new(&plan.graph, orders.filter(fits));
-    let taken: BTreeSet<&str> = plan.names.iter().flatten().map(String::as_str).collect();
-    let mut named = BTreeSet::new();
-    let outputs = plan.steps.iter().filter_map(|step| {
-        let buffer = &plan.buffers[step.buffer.0];
-        let is_free = matches!(buffer.role, Role::Output(_)) && !taken.contains(buffer.name.as_str());
-        (is_free && named.insert(step.node)).then(|| (step.node, buffer.name.clone()))
-    });
-    expressions.renamed(outputs.collect::<Vec<_>>().into_iter())
+    let fits = |(id, order): &(NodeId, Vec<AxisId>)| {
+        order.len() == plan.graph.node(*id).axes.len() && plan.graph.port(*id).is_none()
+    };
+    // Of several places of one value the first is its own.
+    let orders: Vec<_> = orders.filter(fits).collect();
+    Expressions::new(&plan.graph, orders.into_iter().rev()).named(names)
 }
 
 /// What is stored is written by its name.
@@ -95,18 +157,25 @@ struct Printer<'p, 'g> {
     plan: &'p Plan<'g>,
     labels: &'p Labels,
     expressions: Expressions<'p>,
+    /// The names of outputs that repeat what is stored elsewhere.
+    copies: BTreeMap<BufferId, String>,
+    chosen: Option<&'p Parts>,
 }
 
 impl Printer<'_, '_> {
+    /// The text of each step, those that run as one kernel together.
+    fn units(&self) -> Vec<(NodeId, String)> {
+        self.steps().into_iter().filter(|(_, text)| !text.is_empty()).collect()
+    }
+
     /// Each step with its text. Products of the same rows stand where the first of them does.
-    fn steps(&self, is_wanted: impl Fn(NodeId) -> bool) -> Vec<(NodeId, String)> {
+    fn steps(&self) -> Vec<(NodeId, String)> {
         let plan = self.plan;
         let sources = plan.buffers[..plan.sources].iter().map(|b| b.node);
         let mut stored: BTreeSet<NodeId> = sources.collect();
         let mut texts: Vec<(NodeId, String)> = Vec::new();
         for step in &plan.steps {
-            let text = if is_wanted(step.node) { self.step(step, &stored) } else { String::new() };
-            texts.push((step.node, text));
+            texts.push((step.node, self.step(step, &stored)));
             stored.insert(step.node);
         }
         let step_of = |kernel: usize| plan.steps.iter().position(|s| s.kernels.contains(&kernel));
@@ -125,19 +194,8 @@ impl Printer<'_, '_> {
         for k in kernels {
             match &k.anchor {
                 Anchor::Pack(_) if self.is_stored_view(k.node, stored) => {}
-                Anchor::Pack(pack) => {
-                    let mut axes = pack.panels.outer().to_vec();
-                    axes.extend([pack.column, pack.depth]);
-                    let leaves = leaves(stored);
-                    let form = format!("{}~{}", self.below_views(k.node), self.form_of(k.buffer));
-                    self.kernel(&mut out, "pack", k, (&form, &axes), &leaves, "");
-                }
-                Anchor::Map if k.buffer != step.buffer => {
-                    let leaves = leaves(stored);
-                    let form = format!("{}~rows", self.below_views(k.node));
-                    let axes = &self.plan.buffers[k.buffer.0].axes;
-                    self.kernel(&mut out, "map", k, (&form, axes), &leaves, "");
-                }
+                Anchor::Pack(_) => self.operand(&mut out, "pack", k, &self.form_of(k.buffer), stored),
+                Anchor::Map if k.buffer != step.buffer => self.operand(&mut out, "map", k, "rows", stored),
                 // Shown with the merge of the parts.
                 Anchor::SplitKv(_) => {}
                 Anchor::Merge(split) if k.when.is_none() => self.split(&mut out, k, split, stored),
@@ -145,14 +203,7 @@ impl Printer<'_, '_> {
                 Anchor::Merge(_) => {}
                 Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
-                Anchor::Append(part) => {
-                    let leaves = leaves(stored);
-                    let state = self.plan.appends.iter().find(|a| a.output == k.buffer);
-                    let state = state.and_then(|a| self.expressions.name(self.plan.buffers[a.input.0].node));
-                    let state = state.unwrap_or("");
-                    let lines = self.expressions.lines(part.node, self.name(k), &part.axes, &leaves);
-                    write_kernel(&mut out, &format!("append behind {state}:"), "", &lines, "");
-                }
+                Anchor::Append(_) => self.plain(&mut out, "append", k, stored),
                 Anchor::Map => self.plain(&mut out, "map", k, stored),
                 Anchor::Rows { .. } | Anchor::Reduction => self.plain(&mut out, "rows", k, stored),
                 Anchor::Columns { .. } => self.plain(&mut out, "columns", k, stored),
@@ -163,11 +214,27 @@ impl Printer<'_, '_> {
 
     /// The name of what a kernel stores.
     fn name(&self, k: &KernelPlan) -> &str {
-        let buffer = &self.plan.buffers[k.buffer.0];
-        let own = self.expressions.name(k.node);
-        // An output that repeats what is stored elsewhere, or an index that is returned.
-        let is_home = self.plan.steps.iter().find(|s| s.node == k.node).is_some_and(|s| s.buffer == k.buffer);
-        own.filter(|_| is_home).unwrap_or(&buffer.name)
+        self.step_name(k.node, k.buffer)
+    }
+
+    fn step_name(&self, node: NodeId, buffer: BufferId) -> &str {
+        let own = || self.expressions.name(node).unwrap_or(&self.plan.buffers[buffer.0].name);
+        self.copies.get(&buffer).map_or_else(own, String::as_str)
+    }
+
+    /// An operand in a form of its own: the value below views of it that are read in the form.
+    fn operand(&self, out: &mut String, word: &str, k: &KernelPlan, form: &str, stored: &BTreeSet<NodeId>) {
+        let node = self.below_views(k.node, stored);
+        let mut leaves = leaves(stored);
+        // What is stored already is written as it is read.
+        let root = if stored.contains(&node) { k.node } else { node };
+        let name = format!("{}~{form}", self.expressions.name(node).unwrap_or("value"));
+        leaves.chosen = self.parts_of(&name);
+        let is_below = !stored.contains(&node);
+        let axes = if is_below { self.expressions.order(node) } else { &self.plan.buffers[k.buffer.0].axes };
+        let lines = self.expressions.lines(root, &name, axes, &leaves);
+        let word = if k.once { format!("once {word}") } else { word.to_owned() };
+        write_kernel(out, &word, "", &lines, &self.comment(k, &leaves.stored));
     }
 
     fn plain(&self, out: &mut String, word: &str, k: &KernelPlan, stored: &BTreeSet<NodeId>) {
@@ -185,7 +252,8 @@ impl Printer<'_, '_> {
         leaves: &Leaves,
         clause: &str,
     ) {
-        let lines = self.expressions.lines(k.node, name, axes, leaves);
+        let leaves = Leaves { chosen: self.parts_of(name), ..leaves.clone() };
+        let lines = self.expressions.lines(k.node, name, axes, &leaves);
         let word = if k.once { format!("once {word}") } else { word.to_owned() };
         write_kernel(out, &word, clause, &lines, &self.comment(k, &leaves.stored));
     }
@@ -206,7 +274,9 @@ impl Printer<'_, '_> {
         let mut leaves = leaves(stored);
         leaves.stored.remove(&a.node);
         leaves.lines.insert(a.score);
-        if let (Some(value), ValueForm::PackedPerTile) = (a.value, tiled.key_loop.values) {
+        // A value that is not stored is computed where it is packed.
+        let is_stored = |value: &NodeId| stored.contains(&self.below_views(*value, stored));
+        if let (Some(value), ValueForm::PackedPerTile) = (a.value.filter(is_stored), tiled.key_loop.values) {
             leaves.forms.insert(value, "tile".to_owned());
         }
         for scores in &tiled.scores {
@@ -228,6 +298,11 @@ impl Printer<'_, '_> {
         let clause = format!("over {}, split_kv", self.keys(&split.attention, &split.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &clause);
+    }
+
+    /// The parts of an expression that have lines, if that is decided.
+    fn parts_of(&self, name: &str) -> Option<BTreeSet<NodeId>> {
+        self.chosen.map(|parts| parts.get(name).cloned().unwrap_or_default())
     }
 
     /// The keys that a row visits, and the axis of the rows.
@@ -268,7 +343,7 @@ impl Printer<'_, '_> {
     fn comment(&self, k: &KernelPlan, stored: &BTreeSet<NodeId>) -> String {
         let mut words: Vec<&str> = Vec::new();
         for id in &k.expression.computes {
-            if let Some(label) = self.labels.get(id).filter(|label| !words.contains(label)) {
+            if let Some(label) = self.labels.get(id).filter(|label| !words.contains(&label.as_str())) {
                 words.push(label);
             }
         }
@@ -301,11 +376,8 @@ impl Printer<'_, '_> {
     fn form_of(&self, panels: BufferId) -> String {
         let buffer = &self.plan.buffers[panels.0];
         if let Role::Coded(at) = buffer.role {
-            let bits = self.plan.options.coded.get(&at).map_or(8, |coding| match coding.bits {
-                Bits::Four => 4,
-                Bits::Eight => 8,
-            });
-            return format!("codes{bits}");
+            let bits = self.plan.options.coded.get(&at).map_or(Bits::Eight, |coding| coding.bits);
+            return bits_word(bits).to_owned();
         }
         let once = self.plan.kernels.iter().any(|k| k.buffer == panels && k.once);
         if once { "prepacked" } else { "packed" }.to_owned()
@@ -321,14 +393,22 @@ impl Printer<'_, '_> {
         stored.contains(&id)
     }
 
-    /// The name of what a node is a view of.
-    fn below_views(&self, node: NodeId) -> &str {
+    /// What a node is a view of.
+    fn below_views(&self, node: NodeId, stored: &BTreeSet<NodeId>) -> NodeId {
         let g = &self.plan.graph;
         let mut id = node;
-        while matches!(g.op(id), Op::At(_)) {
+        while let (Op::At(_), false) = (g.op(id), stored.contains(&id)) {
             id = g.args(id)[0];
         }
-        self.expressions.name(id).unwrap_or("value")
+        id
+    }
+}
+
+/// The word for codes of that size.
+pub(crate) fn bits_word(bits: Bits) -> &'static str {
+    match bits {
+        Bits::Four => "codes4",
+        Bits::Eight => "codes8",
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::compile::integers::values_of;
 use crate::compile::options::Options;
-use crate::compile::pipeline::{code, threads};
+use crate::compile::pipeline::{code, code_of_plan, threads};
 use crate::compile::stage::Engine;
 use crate::report::error::Error;
 use crate::report::timings::Timings;
@@ -14,6 +14,7 @@ use salient_ir::integers::{Integers, Values};
 use salient_ir::{Bindings, Graph};
 use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError};
 use salient_tile::coded::Codes;
+use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::{Kernel, Section};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -68,6 +69,12 @@ pub(crate) struct Arguments<'c> {
 }
 
 impl Code {
+    /// Makes code of a plan.
+    pub(crate) fn of_plan(read: &ReadPlan, options: &Options) -> Result<Code, Error> {
+        let (compiled, integers) = code_of_plan(read, options)?;
+        Ok(Code::Native(Box::new(compiled), threads(options), integers.map(Box::new)))
+    }
+
     /// Makes code; adds how long each step took.
     pub(crate) fn new(graph: &Graph, options: &Options, timings: &mut Timings) -> Result<Code, Error> {
         match options.engine {

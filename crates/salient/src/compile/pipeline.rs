@@ -14,9 +14,10 @@ use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
 use salient_opt::{Fp, Named, Optimised, Pass};
+use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::plan::text::summary::Summary;
 use salient_tile::verify::unfused::{self, Unfused};
-use salient_tile::{Program, plan};
+use salient_tile::{Program, Tiling, plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +75,7 @@ pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Opt
 
 /// The plan of a fused graph as text; norms and activations have the names that the optimiser found.
 fn print_plan(fused: &Graph, chains: &[Vec<Vec<NodeId>>], named: &[Named], options: &Options) -> String {
-    let labels = named.iter().map(|n| (n.node, n.form.name())).collect();
+    let labels = named.iter().map(|n| (n.node, n.form.name().to_owned())).collect();
     planned(fused, chains, options, |options| salient_tile::plan::text::print(&plan(fused, options), &labels))
 }
 
@@ -99,7 +100,7 @@ fn planned<T>(
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
     };
-    let tiling = Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default();
+    let tiling = tiling(options);
     let coded = |(at, port): (usize, &Port)| Some((at, *options.coded.get(&*port.name)?));
     let coded: BTreeMap<usize, Coding> = match options.engine {
         Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
@@ -107,6 +108,11 @@ fn planned<T>(
     };
     let keeps_order = !fuse || options.fp == Fp::Strict;
     make(salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains })
+}
+
+/// Sizes of tiles: those of the vectors that the options ask for, where this machine has them.
+pub(crate) fn tiling(options: &Options) -> Tiling {
+    Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default()
 }
 
 /// The same, without any rewriting.
@@ -221,6 +227,16 @@ pub(crate) fn code(
     integers_fit(graph)?;
     let (program, integers) = kernels(graph, options, timings);
     Ok((timings.time(Step::Emit, || emit(program, options))?, integers))
+}
+
+/// A plan to machine code.
+pub(crate) fn code_of_plan(
+    read: &ReadPlan,
+    options: &Options,
+) -> Result<(Compiled, Option<Integers>), Error> {
+    integers_fit(read.graph())?;
+    let program = salient_tile::emit(&read.plan());
+    Ok((emit(program, options)?, Integers::new(read.graph())))
 }
 
 static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);

@@ -34,6 +34,9 @@ pub enum Error {
     /// Attention that was required to be fused is not; the text is the explanation.
     #[error("{0}")]
     Unfused(String),
+    /// The text of a plan is refused: the line, and what is wrong there.
+    #[error("{0}")]
+    Plan(String),
     /// This machine is not what was asked for.
     #[error("{0}")]
     Target(String),
@@ -82,7 +85,7 @@ impl Error {
             | Error::Tuning(_)
             | Error::Target(_) => true,
             Error::Source(r) => r.diagnostics.iter().all(|d| d.primary.is_none()),
-            Error::Unfused(_) | Error::Code(_) | Error::Run(_) => false,
+            Error::Plan(_) | Error::Unfused(_) | Error::Code(_) | Error::Run(_) => false,
         }
     }
 }

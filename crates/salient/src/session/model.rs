@@ -11,6 +11,7 @@ use crate::report::error::{Error, Rejected};
 use crate::report::timings::{Step, Timings};
 use salient_front::{Lowered, Sources};
 use salient_ir::Graph;
+use salient_tile::plan::text::read::ReadPlan;
 use std::path::Path;
 
 /// A compiled model. Immutable: any number of threads may make sessions of it and run them at once.
@@ -81,6 +82,19 @@ impl Model {
             return Err(Error::Code(why));
         }
         Model::timed(graph, options, Timings::default())
+    }
+
+    /// Compiles a plan that was [read](crate::read_plan).
+    ///
+    /// # Errors
+    /// As [`Model::from_graph`].
+    pub fn from_plan(plan: &ReadPlan, options: &Options) -> Result<Model, Error> {
+        let graph = plan.graph().clone();
+        if let Some(why) = salient_ir::verify::misnamed(&graph).next() {
+            return Err(Error::Code(why));
+        }
+        let code = Code::of_plan(plan, options)?;
+        Ok(Model { graph, code, warnings: None, timings: Timings::default() })
     }
 
     fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {

@@ -1,0 +1,198 @@
+//! What the words of a plan choose: the kernel of each value that is stored, and how it lies.
+
+use super::lines::{Document, Kernel, rows};
+use super::{ReadError, error};
+use crate::plan::attention::attention;
+use crate::plan::contraction::{contraction, sum_of_products};
+use crate::plan::materialise::Form;
+use crate::plan::{Anchor, KernelPlan, Plan};
+use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is stored and how, where it is not the planner that decides it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choices {
+    /// The values in the order in which they are stored.
+    pub(crate) forms: Vec<(NodeId, Form)>,
+    /// The axes of each as they lie.
+    pub(crate) axes: BTreeMap<NodeId, Vec<AxisId>>,
+    /// The output in which each is stored, if it is in one.
+    pub(crate) homes: BTreeMap<NodeId, Option<usize>>,
+    /// The products whose left operand is stored row by row.
+    pub(crate) rows: BTreeSet<NodeId>,
+    /// Of values whose kernels run as one the number of the set.
+    joint: BTreeMap<NodeId, usize>,
+}
+
+impl Choices {
+    /// Whether the kernels of two values run as one.
+    pub(crate) fn are_joint(&self, a: NodeId, b: NodeId) -> bool {
+        self.joint.get(&a).is_some_and(|set| self.joint.get(&b) == Some(set))
+    }
+}
+
+/// The choices of a text whose kernels store these nodes, in these outputs.
+pub(super) fn choices(
+    document: &Document,
+    g: &Graph,
+    stored: &[NodeId],
+    homes: &[Option<usize>],
+) -> Result<Choices, ReadError> {
+    let mut out = Choices::default();
+    let mut known: BTreeSet<NodeId> = g.ids().filter(|id| g.port(*id).is_some()).collect();
+    out.forms.extend(known.iter().map(|id| (*id, Form::Source)));
+    for ((kernel, node), home) in document.kernels.iter().zip(stored).zip(homes) {
+        if kernel.form.is_some() {
+            continue;
+        }
+        if known.contains(node) {
+            // An output beside the one in which its value is stored.
+            if g.outputs().iter().all(|output| output.node != *node) {
+                return error(kernel.value.line, format!("`{}` is stored already", kernel.value.name));
+            }
+            continue;
+        }
+        let order = layout(kernel, g, *node)?;
+        let form = form(kernel, g, *node, &order, &known)?;
+        if let (Form::Product(product), true) = (&form, kernel.value.text.contains("~rows")) {
+            out.rows.insert(*product);
+        }
+        if let (Form::Product(product), true) = (&form, kernel.parts.iter().any(|p| p.text.contains("~rows")))
+        {
+            out.rows.insert(*product);
+        }
+        out.forms.push((*node, form));
+        out.axes.insert(*node, order);
+        out.homes.insert(*node, *home);
+        out.joint.extend(kernel.joint.map(|set| (*node, set)));
+        known.insert(*node);
+    }
+    Ok(out)
+}
+
+/// The axes of a value as they lie.
+fn layout(kernel: &Kernel, g: &Graph, node: NodeId) -> Result<Vec<AxisId>, ReadError> {
+    let text = kernel.value.axes.trim_start_matches('[').trim_end_matches(']');
+    let axes = &g.node(node).axes;
+    let mut out = Vec::new();
+    for name in crate::plan::text::fold::list(text) {
+        let name = name.split(':').next().unwrap_or(name);
+        out.extend(
+            axes.iter()
+                .filter(|axis| *g.axis(*axis).name == *name && !out.contains(axis))
+                .take(1)
+                .collect::<Vec<_>>(),
+        );
+    }
+    let all: AxisSet = out.iter().copied().collect();
+    if all == *axes {
+        return Ok(out);
+    }
+    error(kernel.value.line, format!("`{}` is a function of other axes", kernel.value.name))
+}
+
+/// The kernel of a value; `known` are those that are stored before.
+fn form(
+    kernel: &Kernel,
+    g: &Graph,
+    node: NodeId,
+    order: &[AxisId],
+    known: &BTreeSet<NodeId>,
+) -> Result<Form, ReadError> {
+    let line = kernel.value.line;
+    let is_bound = g.op(node).class() == Class::Bind;
+    match kernel.word.as_str() {
+        "rows" | "columns" if is_bound => Ok(Form::Rows),
+        "rows" => match reduction(g, node, known) {
+            Some(along) => Ok(Form::Statistics(along)),
+            None => error(line, "no reduction is in the expression"),
+        },
+        "gemm" => {
+            let is_product =
+                |id: &NodeId| sum_of_products(g, *id).is_some() && contraction(g, *id, order).is_some();
+            match anchors(g, node, known).into_iter().find(is_product) {
+                Some(product) => Ok(Form::Product(product)),
+                None => error(line, "no product is in the expression"),
+            }
+        }
+        "attention" => {
+            let Some(anchor) = anchors(g, node, known).into_iter().next() else {
+                return error(line, "no attention is in the expression");
+            };
+            let score = g.args(anchor)[0];
+            let query = kernel.over.as_deref().and_then(rows);
+            let of_score = |name: &str| g.node(score).axes.iter().find(|axis| *g.axis(*axis).name == *name);
+            let query = match query {
+                None => None,
+                Some(name) => match of_score(name).filter(|axis| g.node(anchor).axes.contains(*axis)) {
+                    Some(axis) => Some(axis),
+                    None => return error(line, format!("the scores have no rows `{name}`")),
+                },
+            };
+            let values = &g.args(anchor)[1..];
+            let is_alone = query.is_none_or(|q| values.iter().take(1).all(|v| !g.node(*v).axes.contains(q)));
+            if is_alone && attention(g, anchor, query, order).is_some() {
+                return Ok(Form::Attention(anchor, query));
+            }
+            error(line, "this is no attention")
+        }
+        "map" | "append" if !is_bound => Ok(Form::Map),
+        word => error(line, format!("`{word}` does not compute this expression")),
+    }
+}
+
+/// What binds an axis and is read by an expression element by element.
+fn anchors(g: &Graph, node: NodeId, known: &BTreeSet<NodeId>) -> Vec<NodeId> {
+    let (mut out, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), vec![node]);
+    while let Some(id) = stack.pop() {
+        if known.contains(&id) || !seen.insert(id) {
+            continue;
+        }
+        match g.op(id).class() {
+            Class::Bind if g.node(id).axes == g.node(node).axes => out.push(id),
+            Class::Map => stack.extend(g.args(id).into_iter().rev()),
+            Class::Bind | Class::Port | Class::Leaf | Class::View | Class::Concat => {}
+        }
+    }
+    out
+}
+
+/// The axis of a reduction in an expression.
+fn reduction(g: &Graph, node: NodeId, known: &BTreeSet<NodeId>) -> Option<AxisId> {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![node]);
+    while let Some(id) = stack.pop() {
+        if known.contains(&id) || !seen.insert(id) {
+            continue;
+        }
+        if let Op::Reduce(_, axis) = *g.op(id) {
+            return Some(axis);
+        }
+        stack.extend(g.args(id).into_iter().rev());
+    }
+    None
+}
+
+/// Kernels that would have to compute what binds an axis on the way.
+pub(super) fn products_elsewhere(plan: &Plan<'_>) -> Option<String> {
+    let g = &plan.graph;
+    plan.kernels.iter().find_map(|k| {
+        let bound = |id: &&NodeId| g.op(**id).class() == Class::Bind && !computes(plan, k, **id);
+        k.expression.computes.iter().find(bound)?;
+        let name = &plan.buffers[k.buffer.0].name;
+        Some(format!("the kernel of `{name}` would have to compute a sum that is not stored"))
+    })
+}
+
+fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
+    let is_product = || sum_of_products(&plan.graph, id).is_some();
+    match &k.anchor {
+        Anchor::Rows { held, .. } => held.contains(&id),
+        Anchor::Reduction | Anchor::Columns { .. } => k.node == id,
+        Anchor::Gemm(gemm) => gemm.contraction.node == id,
+        Anchor::Tiled(tiled) => {
+            tiled.attention.node == id || tiled.scores.iter().any(|scores| scores.product == id)
+        }
+        Anchor::SplitKv(split) | Anchor::Merge(split) => split.attention.node == id || is_product(),
+        Anchor::Map | Anchor::Append(_) | Anchor::Pack(_) => false,
+    }
+}
