@@ -72,7 +72,7 @@ mod tests {
                 Dim::symbol("f")
             }
         });
-        assert_eq!(replaced.to_string(), "T * e + 3 * f - H");
+        assert_eq!(replaced.to_string(), "T * e - H + 3 * f");
         let monomials = replaced.monomials().unwrap();
         assert_eq!(monomials.iter().map(|(n, _)| *n).sum::<i64>(), 3);
         assert!(monomials.iter().any(|(n, symbols)| *n == 1 && symbols.len() == 2));
