@@ -6,6 +6,7 @@
 //! checks as it runs.
 
 pub mod bounds;
+mod choice;
 mod facts;
 mod footprint;
 pub mod plan;

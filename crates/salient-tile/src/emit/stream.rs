@@ -2,6 +2,7 @@
 
 pub(crate) mod look;
 pub(crate) mod phase;
+pub(crate) mod row_tile;
 pub(crate) mod score;
 pub(crate) mod softmax;
 pub(crate) mod split;

@@ -1,6 +1,6 @@
 //! What is known of integers: variables between bounds, in an order in which each is bounded by those before it.
 
-use super::samples::SAMPLES;
+use super::choice::SAMPLES;
 use crate::dims::n;
 use salient_ir::{Dim, Name};
 use std::collections::{BTreeMap, HashMap};

@@ -5,7 +5,7 @@
 //! same distance at each turn are polynomials of the turn. An integer from memory may be anything, except where a mask or the
 //! length of a strip says that a lane is active: there what the mask compares is known.
 
-use super::samples::LANE;
+use super::choice::LANE;
 use crate::dims::{n, var};
 use crate::program::kernel::LANES;
 use salient_ir::{Dim, Name};

@@ -4,46 +4,23 @@
 //! How rows are cut out of an attention and how scores are made is the business of the forms, `attend` and `split`; both
 //! end a row alike.
 
-use crate::dims::{ceil_div, n, var};
-use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
+use crate::dims::{n, var};
+use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
+use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::emit::stream::score::{Rows, compute_invariant};
 use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{Bound, Env, LANE};
-use crate::plan::attention::key_loop::{KeyLoop, NanCheck};
+use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
-use crate::program::kernel::{Arg, Base, Int, LANES, Stmt};
+use crate::program::kernel::{Arg, Base, Int, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
-use salient_vector::tile::{Shape, Zeros};
+use salient_vector::tile::Zeros;
 use std::collections::BTreeMap;
-
-/// Rows that share keys and values, and the keys that they are streamed over.
-pub(crate) struct RowTile<'t> {
-    pub(crate) attention: &'t Attention,
-    /// What every axis stands for: the row a variable, the key the lane.
-    pub(crate) env: &'t Env,
-    pub(crate) shape: Shape,
-    /// The axis that the row variable runs along.
-    pub(crate) axis: Option<AxisId>,
-    pub(crate) row: &'t str,
-    /// The row variable's range, and the most that it can be long.
-    pub(crate) first: Dim,
-    pub(crate) last: Dim,
-    pub(crate) most: Dim,
-    /// The first key that may be visited, and one past the last.
-    pub(crate) keys: (Dim, Dim),
-    /// Keys of a tile; it is rounded up to whole panels.
-    pub(crate) tile: i64,
-    /// Whether few rows meet each key, so that time is that of reading keys and values.
-    pub(crate) few: bool,
-    /// The products inside the scores.
-    pub(crate) scores: &'t [Scores],
-    pub(crate) key_loop: &'t KeyLoop,
-}
 
 /// A tile of scores to be made: the queries, and where the scores go.
 pub(crate) struct Making<'t> {
@@ -171,40 +148,6 @@ fn visit(limit: Stmt, looked: Option<(Vec<Stmt>, Dim)>, tile: Vec<Stmt>) -> Vec<
         }
     }
     block
-}
-
-/// How long the rows of scratch memory are. They hold whole panels, so that register tiles need no edges.
-pub(crate) struct Sizes {
-    /// How wide the values are, and in how many panels.
-    pub(crate) wide: Dim,
-    pub(crate) panels: Dim,
-    /// The columns of a panel, the elements of a row of scores, and those of a row of weighted sums, each a variable.
-    pub(crate) panel: Dim,
-    pub(crate) score_row: Dim,
-    context_row: Dim,
-    /// The latter two in terms of the target.
-    most_keys: Dim,
-    most_context: Dim,
-}
-
-impl Sizes {
-    fn new(m: &mut Maker<'_, '_>, t: &RowTile<'_>, stmts: &mut Vec<Stmt>) -> Sizes {
-        let g = m.scope.graph;
-        let wide = t.attention.width.map_or(n(1), |x| g.extent(x).clone());
-        let panel = &n(t.shape.vectors as i64) * &var(LANES);
-        let panels = ceil_div(&wide, &panel);
-        let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
-        let (most_keys, most_context) = (padded(&n(t.tile)), padded(&wide));
-        let mut bound = |name: &str, value: &Dim| {
-            let name = m.variable(name, &(value + &n(1)));
-            stmts.push(let_dim(&name, value.clone()));
-            var(&name)
-        };
-        let panel = bound("width", &panel);
-        let score_row = bound("score_row", &most_keys);
-        let context_row = bound("context_row", &most_context);
-        Sizes { wide, panels, panel, score_row, context_row, most_keys, most_context }
-    }
 }
 
 /// A product of queries and keys whose queries are packed.
@@ -357,13 +300,6 @@ fn weigh(
             let then = values.weigh(m, Zeros::Skip, to);
             tile.push(Stmt::If { left: n(0), right: found, then, otherwise: plain });
         }
-    }
-}
-
-impl RowTile<'_> {
-    /// A statement for each row.
-    fn each_row(&self, block: Stmt) -> Stmt {
-        for_loop(self.row, self.first.clone(), self.last.clone(), n(1), vec![block])
     }
 }
 

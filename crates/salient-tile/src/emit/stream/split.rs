@@ -7,11 +7,13 @@
 
 use crate::dims::{n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
-use crate::emit::stream::phase::{Making, RowTile, store_row, stream};
+use crate::emit::stream::phase::{Making, store_row, stream};
+use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, Softmax, fill};
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
-use crate::plan::attention::split::{Lying, Parts, SplitKv, lying};
+use crate::plan::attention::in_rows::{Lying, lying};
+use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::text::summary::SPLIT_KV;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim};

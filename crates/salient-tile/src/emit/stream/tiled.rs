@@ -9,7 +9,8 @@
 use crate::dims::{ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
-use crate::emit::stream::phase::{Making, RowTile, store_row, stream};
+use crate::emit::stream::phase::{Making, store_row, stream};
+use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::Place;
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};

@@ -5,7 +5,7 @@ use crate::dims::{n, var};
 use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into, whole_panels};
 use crate::emit::maker::{Maker, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack};
-use crate::emit::stream::phase::{RowTile, Sizes};
+use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::index::Env;
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{ValueForm, values_in_place};

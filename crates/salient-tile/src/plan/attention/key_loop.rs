@@ -3,9 +3,9 @@
 
 use crate::index::{Env, Ranges};
 use crate::plan::Layouts;
+use crate::plan::attention::in_rows::{Lying, lying};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::probe::{Probe, TileAxes, probe};
-use crate::plan::attention::split::{Lying, lying};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::program::kernel::Base;
 use salient_ir::{AxisId, Const, DType, Graph, MapOp, NodeId, Op};

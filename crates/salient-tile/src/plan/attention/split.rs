@@ -3,6 +3,7 @@
 use crate::dims::{ceil_div, n, var};
 use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
+use crate::plan::attention::in_rows::lying;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::plan::attention::{Attention, Scores};
 use crate::program::kernel::{Base, BufferId};
@@ -62,33 +63,6 @@ fn shared(g: &Graph, node: NodeId, axis: AxisId) -> Option<(Dim, Dim)> {
         Some((p, size)) if p == head => Some((size, g.extent(inner).clone())),
         Some(_) | None => shared(g, args[0], axis),
     }
-}
-
-/// An operand as rows in memory: its base, the place of the row at the lane's zero, and the elements between rows.
-pub(crate) struct Lying {
-    pub(crate) base: Base,
-    pub(crate) start: Dim,
-    pub(crate) row: Dim,
-}
-
-/// `node` as rows along `along`, one for each position of `by`, which stands for the lane.
-pub(crate) fn lying(
-    layouts: &Layouts<'_>,
-    ranges: &Ranges,
-    node: NodeId,
-    env: &Env,
-    along: AxisId,
-    by: AxisId,
-) -> Option<Lying> {
-    if layouts.slope(ranges, node, env, Some(along), Some(by)) != Some(n(1)) {
-        return None;
-    }
-    let mut env = env.clone();
-    env.insert(along, Bound::Poly(n(0)));
-    env.insert(by, Bound::Poly(var(LANE)));
-    let (base, at) = layouts.stored_view(ranges, node, &env)?;
-    let (row, start) = at.linear_in(LANE)?;
-    Some(Lying { base, start, row })
 }
 
 /// An attention whose keys are split over items.

@@ -1,0 +1,75 @@
+//! A tile of rows that are streamed over keys together, and how long the rows of its scratch memory are.
+
+use crate::dims::{ceil_div, n, var};
+use crate::emit::maker::{Maker, for_loop, let_dim};
+use crate::index::Env;
+use crate::plan::attention::key_loop::KeyLoop;
+use crate::plan::attention::{Attention, Scores};
+use crate::program::kernel::{LANES, Stmt};
+use salient_ir::{AxisId, Dim};
+use salient_vector::tile::Shape;
+
+/// Rows that share keys and values, and the keys that they are streamed over.
+pub(crate) struct RowTile<'t> {
+    pub(crate) attention: &'t Attention,
+    /// What every axis stands for: the row a variable, the key the lane.
+    pub(crate) env: &'t Env,
+    pub(crate) shape: Shape,
+    /// The axis that the row variable runs along.
+    pub(crate) axis: Option<AxisId>,
+    pub(crate) row: &'t str,
+    /// The row variable's range, and the most that it can be long.
+    pub(crate) first: Dim,
+    pub(crate) last: Dim,
+    pub(crate) most: Dim,
+    /// The first key that may be visited, and one past the last.
+    pub(crate) keys: (Dim, Dim),
+    /// Keys of a tile; it is rounded up to whole panels.
+    pub(crate) tile: i64,
+    /// Whether few rows meet each key, so that time is that of reading keys and values.
+    pub(crate) few: bool,
+    /// The products inside the scores.
+    pub(crate) scores: &'t [Scores],
+    pub(crate) key_loop: &'t KeyLoop,
+}
+
+impl RowTile<'_> {
+    /// A statement for each row.
+    pub(crate) fn each_row(&self, block: Stmt) -> Stmt {
+        for_loop(self.row, self.first.clone(), self.last.clone(), n(1), vec![block])
+    }
+}
+
+/// How long the rows of scratch memory are. They hold whole panels, so that register tiles need no edges.
+pub(crate) struct Sizes {
+    /// How wide the values are, and in how many panels.
+    pub(crate) wide: Dim,
+    pub(crate) panels: Dim,
+    /// The columns of a panel, the elements of a row of scores, and those of a row of weighted sums, each a variable.
+    pub(crate) panel: Dim,
+    pub(crate) score_row: Dim,
+    pub(crate) context_row: Dim,
+    /// The latter two in terms of the target.
+    pub(crate) most_keys: Dim,
+    pub(crate) most_context: Dim,
+}
+
+impl Sizes {
+    pub(crate) fn new(m: &mut Maker<'_, '_>, t: &RowTile<'_>, stmts: &mut Vec<Stmt>) -> Sizes {
+        let g = m.scope.graph;
+        let wide = t.attention.width.map_or(n(1), |x| g.extent(x).clone());
+        let panel = &n(t.shape.vectors as i64) * &var(LANES);
+        let panels = ceil_div(&wide, &panel);
+        let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
+        let (most_keys, most_context) = (padded(&n(t.tile)), padded(&wide));
+        let mut bound = |name: &str, value: &Dim| {
+            let name = m.variable(name, &(value + &n(1)));
+            stmts.push(let_dim(&name, value.clone()));
+            var(&name)
+        };
+        let panel = bound("width", &panel);
+        let score_row = bound("score_row", &most_keys);
+        let context_row = bound("context_row", &most_context);
+        Sizes { wide, panels, panel, score_row, context_row, most_keys, most_context }
+    }
+}
