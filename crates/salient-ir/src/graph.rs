@@ -264,6 +264,18 @@ impl Graph {
         users
     }
 
+    /// The node itself, or the nearest of those that are computed from it, for which `is` holds.
+    pub fn nearest_user(&self, id: NodeId, is: impl Fn(&Node) -> bool) -> Option<&Node> {
+        let (mut next, mut seen) = (vec![id], BTreeSet::new());
+        while !next.is_empty() {
+            if let Some(found) = next.iter().map(|id| self.node(*id)).find(|node| is(node)) {
+                return Some(found);
+            }
+            next = next.iter().flat_map(|id| self.users(*id)).filter(|id| seen.insert(*id)).collect();
+        }
+        None
+    }
+
     /// The nodes that read a value through operators for which `passes` holds, each with the argument by which it does; `None`
     /// if an output of the graph does.
     pub fn readers(&self, id: NodeId, passes: impl Fn(&Op) -> bool) -> Option<BTreeSet<(NodeId, NodeId)>> {

@@ -137,6 +137,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         k.reads()
     );
     out.flops = k.flops.clone();
+    out.form = k.anchor.note();
     if let Some((left, right)) = &k.when {
         let then = std::mem::take(&mut out.block);
         let (left, right) = (left.clone(), right.clone());

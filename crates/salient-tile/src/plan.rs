@@ -1,7 +1,7 @@
 //! The plan: what is stored, in which layout, and by which kernel; how each kernel reads its operands, which keys an attention
 //! visits and how its mask is applied. All of this is decided as a value before there is any loop; [`emit`](fn@crate::emit)
-//! makes the loops. What is left to it changes time alone: the sizes of tiles come from [`Tiling`], and a loop that packs goes
-//! along the axis that is contiguous.
+//! makes the loops. What is left to it changes time alone: the direction in which an operand is packed, narrow register tiles at
+//! an edge, prefetch. The sizes of tiles come from [`Tiling`].
 //!
 //! Reductions and fused operators are materialised, because a strip cannot compute them on the way; everything else is
 //! computed where it is needed. Three exceptions save a pass over memory: what follows a GEMM or an attention element by

@@ -59,7 +59,7 @@ fn with_weights() -> Graph {
 #[test]
 fn scores_that_are_stored_are_made_once() {
     let g = with_weights();
-    assert_eq!(kinds_of(&g), [Kind::Pack, Kind::Product, Kind::Attention, Kind::Rows]);
+    assert_eq!(kinds_of(&g), [Kind::Pack, Kind::Gemm, Kind::Attention, Kind::Rows]);
     for (n, size) in SIZES.iter().enumerate() {
         let (a, b) = (SIZES[(n + 2) % SIZES.len()], SIZES[(n + 5) % SIZES.len()]);
         Case::new(g.clone(), &[("T", *size), ("S", a), ("E", b)], n as u64).check();
@@ -249,7 +249,7 @@ fn heads_split_and_merge_without_copies() {
     let g = m.done("y", &[t, o], y);
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Attention, Kind::Pack, Kind::Product]);
+    assert_eq!(kinds, [Kind::Pack, Kind::Attention, Kind::Pack, Kind::Gemm]);
     for (heads, model, rows) in [(1, 4, 5), (2, 6, 17), (3, 12, 70), (4, 64, 33)] {
         Case::new(g.clone(), &[("T", rows), ("D", model), ("H", heads), ("O", 5)], 3).check();
     }

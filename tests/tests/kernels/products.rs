@@ -24,7 +24,7 @@ fn products_at_odd_sizes() {
     let g = product_with_bias();
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Product], "bias and activation belong to the product");
+    assert_eq!(kinds, [Kind::Pack, Kind::Gemm], "bias and activation belong to the product");
     for (n, size) in SIZES.iter().enumerate() {
         let (a, b) = (SIZES[(n + 3) % SIZES.len()], SIZES[(n + 7) % SIZES.len()]);
         Case::new(g.clone(), &[("T", *size), ("D", a), ("O", b)], n as u64).check();
@@ -40,7 +40,7 @@ fn an_axis_of_one_place_costs_no_copy() {
     let (x, w) = (m.input("x", &[t, d]), m.input("w", &[o, d]));
     let y = m.sum_of_products(d, x, w);
     let g = m.done("y", &[one, t, o], y);
-    assert_eq!(kinds_of(&g), [Kind::Pack, Kind::Product]);
+    assert_eq!(kinds_of(&g), [Kind::Pack, Kind::Gemm]);
     Case::new(g, &[("T", 33), ("D", 7), ("O", 65)], 6).check();
 }
 
@@ -64,7 +64,7 @@ fn batches_and_positions_are_rows_of_one_product() {
     let g = batch_by_parameter(["b", "t", "o"]);
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Product], "nothing is packed but the parameter");
+    assert_eq!(kinds, [Kind::Pack, Kind::Gemm], "nothing is packed but the parameter");
     let items = |b: i64, t: i64| {
         let dims = [("B", b), ("T", t), ("D", 8), ("O", 40), ("%L", 16)].map(|(n, d)| (n.into(), d));
         program.kernels[1].items.eval(&Bindings::from(dims)).unwrap()
@@ -108,7 +108,7 @@ fn products_of_one_operand_are_one_kernel() {
     let g = products_of_one_tensor();
     let program = schedule(&g, salient_tile::Options::default());
     let products: Vec<usize> =
-        program.kernels.iter().filter(|k| k.kind == Kind::Product).map(|k| k.writes.len()).collect();
+        program.kernels.iter().filter(|k| k.kind == Kind::Gemm).map(|k| k.writes.len()).collect();
     assert_eq!(products, [3, 1], "what reads a result waits for it");
     for (n, (b, t)) in [(1, 1), (2, 33), (13, 5), (3, 64), (0, 4)].into_iter().enumerate() {
         let (d, o, p) = (SIZES[n + 1], SIZES[(n + 5) % SIZES.len()], SIZES[(n + 8) % SIZES.len()]);
@@ -150,7 +150,7 @@ fn a_single_row_is_a_product_with_packed_parameters() {
     let g = row_by_parameter();
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Map, Kind::Product], "the parameter is packed, the row stored");
+    assert_eq!(kinds, [Kind::Pack, Kind::Map, Kind::Gemm], "the parameter is packed, the row stored");
     for (n, size) in SIZES.iter().enumerate() {
         let other = SIZES[(n + 5) % SIZES.len()];
         Case::new(g.clone(), &[("D", *size), ("O", other)], n as u64).check();
@@ -178,7 +178,7 @@ fn an_activation_between_products_belongs_to_the_first() {
     let g = m.done("y", &[t, p], y);
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Product, Kind::Pack, Kind::Product]);
+    assert_eq!(kinds, [Kind::Pack, Kind::Gemm, Kind::Pack, Kind::Gemm]);
     for (rows, depth, width) in [(1, 5, 3), (9, 33, 17), (70, 3, 130)] {
         Case::new(g.clone(), &[("T", rows), ("D", depth), ("O", width), ("P", 19)], 6).check();
     }

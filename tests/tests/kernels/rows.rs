@@ -81,7 +81,7 @@ fn a_norm_is_one_kernel() {
     let z = m.sum_of_products(e, inner, w);
     let z = m.map(MapOp::Add, &[z, y]);
     let residual = m.done("z", &[b, t, d], z);
-    assert_eq!(kinds_of(&residual), [Kind::Pack, Kind::Rows, Kind::Product]);
+    assert_eq!(kinds_of(&residual), [Kind::Pack, Kind::Rows, Kind::Gemm]);
 
     // Somebody else reads the mean: it is stored, and the rest is held.
     let mut m = Model::new();

@@ -197,7 +197,7 @@ impl Compiled {
             let count = match of.kind {
                 // Of a table, the rows that are looked up.
                 Kind::Map => count(size).min(written),
-                Kind::Attention | Kind::Product | Kind::Rows | Kind::Pack => count(size),
+                Kind::Attention | Kind::Gemm | Kind::Rows | Kind::Pack => count(size),
             };
             count as u64 * sizes[*size].1 as u64
         };

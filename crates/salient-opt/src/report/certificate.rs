@@ -158,16 +158,8 @@ impl<'a> Record<'a> {
 
 /// The source's name and place for a node, or else for the nearest user that has them.
 pub(crate) fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
-    let mut next = vec![id];
-    let mut seen = BTreeSet::new();
-    while !next.is_empty() {
-        let found = next.iter().map(|id| g.node(*id)).find(|n| n.name.is_some() || n.origin.is_some());
-        if let Some(node) = found {
-            return (node.name.clone(), node.origin);
-        }
-        next = next.iter().flat_map(|id| g.users(*id)).filter(|id| seen.insert(*id)).collect();
-    }
-    (None, None)
+    let found = g.nearest_user(id, |node| node.name.is_some() || node.origin.is_some());
+    found.map_or((None, None), |node| (node.name.clone(), node.origin))
 }
 
 /// Whether it is a sum over `axis` of a product in which an exponential that depends on the axis is a factor.

@@ -10,7 +10,7 @@ use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
 use crate::plan::Gemm;
-use crate::plan::contraction::{Contraction, lying, numbered, outer_axes, reads_parameter, rows_of};
+use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, reads_parameter, rows_of};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
 use salient_ir::Dim;
@@ -283,7 +283,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let Gemm { contraction: c, left, panels } = plan;
     let left = left.rows();
 
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Product);
+    let mut m = Maker::new(scope, &target.buffer.name, Kind::Gemm);
     let mut env = Env::new();
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
     let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
@@ -297,7 +297,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
     let column = m.variable("column", &columns);
     let sums = m.scratch("sums", &item_rows * &group_width);
-    let left = lying(&m.scope.layouts, &m.scope.ranges, c, left, &env)
+    let left = left_in_place(&m.scope.layouts, &m.scope.ranges, c, left, &env)
         .expect("stored with rows that are contiguous");
     for base in [left.base, panels.base()] {
         if let Base::Buffer(id) = base {
@@ -327,6 +327,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     };
     let place = stored_rows(m.scope, target, c, &env, &at);
     let stored = place.as_ref().map(|(base, start, step)| (*base, start, step));
+    let block = Block { rows: (&first, &last), columns: (&from, &to), sums, group_width: &group_width };
     let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
     match panels.coding {
         Some(coding) => {
@@ -336,12 +337,9 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
             stmts.push(each_panel(tiles));
         }
         None => {
-            let block =
-                Block { rows: (&first, &last), columns: (&from, &to), sums, group_width: &group_width };
             stmts.extend(by_depth(&mut m, c, &whole, &block, (&column, &width), stored));
         }
     }
-    let block = Block { rows: (&first, &last), columns: (&from, &to), sums, group_width: &group_width };
     stmts.push(epilogue(&mut m, target, c, env, &block));
     let mut kernel = m.finish(stmts, target.node, target.id);
     if let Base::Buffer(buffer) = left.base

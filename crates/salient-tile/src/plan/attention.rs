@@ -4,7 +4,6 @@
 //! (`key_range`), how a tile is known to be masked (`probe`), what is computed once for a row (`key_loop`), and keys in parts
 //! where rows are few (`split`).
 
-pub(crate) mod in_rows;
 pub(crate) mod key_loop;
 pub(crate) mod key_range;
 pub(crate) mod probe;

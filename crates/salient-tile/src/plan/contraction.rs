@@ -4,7 +4,7 @@
 
 use crate::dims::{n, product as total, var};
 use crate::index::{Bound, Env, LANE, Ranges};
-use crate::plan::layouts::Stored;
+use crate::plan::layouts::{Stored, StridedRows};
 use crate::plan::{Layouts, Left};
 use crate::program::kernel::Base;
 use salient_ir::{AxisId, Class, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -83,15 +83,6 @@ pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
     axes.iter().filter(|k| g.node(parameter).axes.contains(*k) && !g.node(other).axes.contains(*k)).collect()
 }
 
-/// Where a left operand lies that register tiles can read in place: rows at a fixed distance, contiguous along the depth.
-pub(crate) struct Lying {
-    pub(crate) base: Base,
-    /// Elements from the base to the first row.
-    pub(crate) start: Dim,
-    /// Elements between rows.
-    pub(crate) row: Dim,
-}
-
 /// The left operand of a product without renamings of its axes: positions that are queries here and keys there are rows that
 /// are stored once for both.
 pub(crate) struct Renamed {
@@ -144,13 +135,13 @@ pub(crate) fn numbered(g: &Graph, ranges: &Ranges, axes: &[AxisId], at: &Dim, en
 
 /// The left operand in place, the axes in `env` standing for what it says; `rows` is where it is stored row by row for such
 /// products, if it is.
-pub(crate) fn lying(
+pub(crate) fn left_in_place(
     layouts: &Layouts<'_>,
     ranges: &Ranges,
     c: &Contraction,
     rows: Option<&Stored>,
     env: &Env,
-) -> Option<Lying> {
+) -> Option<StridedRows> {
     const ROW: &str = "%row";
     let g = layouts.graph;
     let mut ranges = ranges.clone();
@@ -165,12 +156,12 @@ pub(crate) fn lying(
     };
     let (step, rest) = at.linear_in(LANE)?;
     let (row, start) = rest.linear_in(ROW)?;
-    (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(Lying { base, start, row })
+    (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(StridedRows { base, start, row })
 }
 
 /// The left operand in place with as many of its axes as rows as lie at one distance from row to row, and where it is read;
 /// `None` if it has to be stored for the product. `stored` gives where it is stored row by row for such products already.
-pub(crate) fn lying_rows(
+pub(crate) fn left_with_rows(
     layouts: &Layouts<'_>,
     c: &Contraction,
     order: &[AxisId],
@@ -189,7 +180,7 @@ pub(crate) fn lying_rows(
             anywhere.insert(axis, Bound::Poly(var(&name)));
         }
         let rows = stored(&c);
-        let found = lying(layouts, &ranges, &c, rows.as_ref(), &anywhere)?;
+        let found = left_in_place(layouts, &ranges, &c, rows.as_ref(), &anywhere)?;
         let left = match (rows, found.base) {
             (Some(rows), _) => Left::Rows(rows),
             (None, Base::Buffer(id)) => Left::InPlace(id),

@@ -3,7 +3,7 @@
 //! Goes through the values in the order in which they are stored, so that what an operand's layout allows is known when its
 //! readers are planned.
 
-use super::materialise::{Form, Planner};
+use super::materialise::{Choices, Form, Planner};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
 use crate::dims::{n, var};
@@ -11,14 +11,13 @@ use crate::index::{Bound, Env, Ranges};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::{Attention, attention};
-use crate::plan::contraction::{Contraction, Renamed, contraction, lying_rows};
+use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows};
 use crate::plan::expression::flops;
 use crate::plan::layout::{layout, order_of_output};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::panels::{Panels, coded_panels, panels_of, peel};
 use crate::plan::repeat::Repeats;
-use crate::plan::text::read::choices::Choices;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
 use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -290,7 +289,7 @@ impl<'g> Decider<'g> {
             self.rows.get(&(plain.left, plain.rows, plain.depth)).cloned()
         };
         let in_rows = self.choices.is_some_and(|choices| choices.rows.contains(&c.node));
-        let found = lying_rows(&self.layouts, &c, target.order, rows)
+        let found = left_with_rows(&self.layouts, &c, target.order, rows)
             .filter(|(_, left)| !in_rows || left.rows().is_some());
         let (contraction, left) = found.unwrap_or_else(|| {
             let rows = self.store_left(target, &c);

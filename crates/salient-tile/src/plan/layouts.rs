@@ -62,6 +62,16 @@ pub(crate) fn stored(id: BufferId, buffer: &Buffer) -> Stored {
     }
 }
 
+/// An operand that is read in place, row by row: rows at a fixed distance, each contiguous.
+#[derive(Clone, Debug)]
+pub(crate) struct StridedRows {
+    pub(crate) base: Base,
+    /// Elements from the base to the first row.
+    pub(crate) start: Dim,
+    /// Elements between rows.
+    pub(crate) row: Dim,
+}
+
 /// What is stored so far and how it lies, with what never changes: all that decisions are made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Layouts<'g> {
@@ -119,6 +129,26 @@ impl Layouts<'_> {
         let args = g.args(node);
         let mut with_axes = args.iter().filter(|a| !g.node(**a).axes.is_empty());
         with_axes.find_map(|a| self.leaf(ranges, *a, env, without))
+    }
+
+    /// A node as rows along `along`, one for each position of `by`; `ranges` are those of the variables in `env`.
+    pub(crate) fn strided_rows(
+        &self,
+        ranges: &Ranges,
+        node: NodeId,
+        env: &Env,
+        along: AxisId,
+        by: AxisId,
+    ) -> Option<StridedRows> {
+        if self.slope(ranges, node, env, Some(along), Some(by)) != Some(n(1)) {
+            return None;
+        }
+        let mut env = env.clone();
+        env.insert(along, Bound::Poly(n(0)));
+        env.insert(by, Bound::Poly(var(LANE)));
+        let (base, at) = self.stored_view(ranges, node, &env)?;
+        let (row, start) = at.linear_in(LANE)?;
+        Some(StridedRows { base, start, row })
     }
 
     /// Where a node lies that is stored, or a view of what is stored; `ranges` are those of the variables in `env`.

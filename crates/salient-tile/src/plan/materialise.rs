@@ -17,6 +17,28 @@ use salient_ir::{AxisId, Class, Graph, NodeId, Op};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What is stored and how, where it is not the planner that decides it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choices {
+    /// The values in the order in which they are stored.
+    pub(crate) forms: Vec<(NodeId, Form)>,
+    /// The axes of each as they lie.
+    pub(crate) axes: BTreeMap<NodeId, Vec<AxisId>>,
+    /// The output in which each is stored, if it is in one.
+    pub(crate) homes: BTreeMap<NodeId, Option<usize>>,
+    /// The products whose left operand is stored row by row.
+    pub(crate) rows: BTreeSet<NodeId>,
+    /// Of values whose kernels run as one the number of the set.
+    pub(crate) joint: BTreeMap<NodeId, usize>,
+}
+
+impl Choices {
+    /// Whether the kernels of two values run as one.
+    pub(crate) fn are_joint(&self, a: NodeId, b: NodeId) -> bool {
+        self.joint.get(&a).is_some_and(|set| self.joint.get(&b) == Some(set))
+    }
+}
+
 /// The kernel that a stored node gets.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {

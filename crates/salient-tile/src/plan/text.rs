@@ -194,8 +194,8 @@ impl Printer<'_, '_> {
         for k in kernels {
             match &k.anchor {
                 Anchor::Pack(_) if self.is_stored_view(k.node, stored) => {}
-                Anchor::Pack(_) => self.operand(&mut out, "pack", k, &self.form_of(k.buffer), stored),
-                Anchor::Map if k.buffer != step.buffer => self.operand(&mut out, "map", k, "rows", stored),
+                Anchor::Pack(_) => self.operand(&mut out, k, &self.form_of(k.buffer), stored),
+                Anchor::Map if k.buffer != step.buffer => self.operand(&mut out, k, "rows", stored),
                 // Shown with the merge of the parts.
                 Anchor::SplitKv(_) => {}
                 Anchor::Merge(split) if k.when.is_none() => self.split(&mut out, k, split, stored),
@@ -203,10 +203,10 @@ impl Printer<'_, '_> {
                 Anchor::Merge(_) => {}
                 Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
-                Anchor::Append(_) => self.plain(&mut out, "append", k, stored),
-                Anchor::Map => self.plain(&mut out, "map", k, stored),
-                Anchor::Rows { .. } | Anchor::Reduction => self.plain(&mut out, "rows", k, stored),
-                Anchor::Columns { .. } => self.plain(&mut out, "columns", k, stored),
+                Anchor::Append(_) | Anchor::Map => self.plain(&mut out, k, stored),
+                Anchor::Rows { .. } | Anchor::Reduction | Anchor::Columns { .. } => {
+                    self.plain(&mut out, k, stored);
+                }
             }
         }
         out
@@ -223,7 +223,7 @@ impl Printer<'_, '_> {
     }
 
     /// An operand in a form of its own: the value below views of it that are read in the form.
-    fn operand(&self, out: &mut String, word: &str, k: &KernelPlan, form: &str, stored: &BTreeSet<NodeId>) {
+    fn operand(&self, out: &mut String, k: &KernelPlan, form: &str, stored: &BTreeSet<NodeId>) {
         let node = self.below_views(k.node, stored);
         let mut leaves = leaves(stored);
         // What is stored already is written as it is read.
@@ -233,20 +233,18 @@ impl Printer<'_, '_> {
         let is_below = !stored.contains(&node);
         let axes = if is_below { self.expressions.order(node) } else { &self.plan.buffers[k.buffer.0].axes };
         let lines = self.expressions.lines(root, &name, axes, &leaves);
-        let word = if k.once { format!("once {word}") } else { word.to_owned() };
-        write_kernel(out, &word, "", &lines, &self.comment(k, &leaves.stored));
+        write_kernel(out, k, "", &lines, &self.comment(k, &leaves.stored));
     }
 
-    fn plain(&self, out: &mut String, word: &str, k: &KernelPlan, stored: &BTreeSet<NodeId>) {
+    fn plain(&self, out: &mut String, k: &KernelPlan, stored: &BTreeSet<NodeId>) {
         let leaves = leaves(stored);
         let axes = &self.plan.buffers[k.buffer.0].axes;
-        self.kernel(out, word, k, (self.name(k), axes), &leaves, "");
+        self.kernel(out, k, (self.name(k), axes), &leaves, "");
     }
 
     fn kernel(
         &self,
         out: &mut String,
-        word: &str,
         k: &KernelPlan,
         (name, axes): (&str, &[AxisId]),
         leaves: &Leaves,
@@ -254,8 +252,7 @@ impl Printer<'_, '_> {
     ) {
         let leaves = Leaves { chosen: self.parts_of(name), ..leaves.clone() };
         let lines = self.expressions.lines(k.node, name, axes, &leaves);
-        let word = if k.once { format!("once {word}") } else { word.to_owned() };
-        write_kernel(out, &word, clause, &lines, &self.comment(k, &leaves.stored));
+        write_kernel(out, k, clause, &lines, &self.comment(k, &leaves.stored));
     }
 
     fn gemm(&self, out: &mut String, k: &KernelPlan, gemm: &Gemm, stored: &BTreeSet<NodeId>) {
@@ -266,7 +263,7 @@ impl Printer<'_, '_> {
             leaves.forms.insert(gemm.contraction.left, "rows".to_owned());
         }
         let axes = &self.plan.buffers[k.buffer.0].axes;
-        self.kernel(out, "gemm", k, (self.name(k), axes), &leaves, "");
+        self.kernel(out, k, (self.name(k), axes), &leaves, "");
     }
 
     fn tiled(&self, out: &mut String, k: &KernelPlan, tiled: &Tiled, stored: &BTreeSet<NodeId>) {
@@ -288,7 +285,7 @@ impl Printer<'_, '_> {
         });
         let clause = format!("over {}{}", self.keys(a, &tiled.key_loop), when.unwrap_or_default());
         let axes = &self.plan.buffers[k.buffer.0].axes;
-        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &clause);
+        self.kernel(out, k, (self.name(k), axes), &leaves, &clause);
     }
 
     fn split(&self, out: &mut String, k: &KernelPlan, split: &SplitKv, stored: &BTreeSet<NodeId>) {
@@ -297,7 +294,7 @@ impl Printer<'_, '_> {
         leaves.lines.insert(split.attention.score);
         let clause = format!("over {}, split_kv", self.keys(&split.attention, &split.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;
-        self.kernel(out, "attention", k, (self.name(k), axes), &leaves, &clause);
+        self.kernel(out, k, (self.name(k), axes), &leaves, &clause);
     }
 
     /// The parts of an expression that have lines, if that is decided.
@@ -413,10 +410,11 @@ pub(crate) fn bits_word(bits: Bits) -> &'static str {
 }
 
 /// A kernel on one line; on lines of their own a clause about where it goes, and each part of its expression that has a name.
-fn write_kernel(out: &mut String, word: &str, clause: &str, lines: &[Line], comment: &str) {
+fn write_kernel(out: &mut String, k: &KernelPlan, clause: &str, lines: &[Line], comment: &str) {
     let comment = if comment.is_empty() { String::new() } else { format!("  // {comment}") };
     let Some((last, parts)) = lines.split_last() else { return };
-    let _ = writeln!(out, "{word} {} = {}{comment}", last.place, last.text);
+    let (once, word) = (if k.once { "once " } else { "" }, k.anchor.word().text());
+    let _ = writeln!(out, "{once}{word} {} = {}{comment}", last.place, last.text);
     if !clause.is_empty() {
         let _ = writeln!(out, "    {clause}");
     }

@@ -178,7 +178,7 @@ pub enum Kind {
     /// A streaming softmax over keys.
     Attention,
     /// A sum of products as a register-tiled matrix product.
-    Product,
+    Gemm,
     /// Reductions along rows.
     Rows,
     /// An operand brought into the form that register tiles read.
@@ -192,7 +192,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Attention => "attention",
-            Kind::Product => "product",
+            Kind::Gemm => "gemm",
             Kind::Rows => "rows",
             Kind::Pack => "pack",
             Kind::Map => "map",

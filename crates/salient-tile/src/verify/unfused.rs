@@ -64,7 +64,8 @@ pub fn unfused(plan: &Plan<'_>) -> Vec<Unfused> {
     let mut out = Vec::new();
     for step in &plan.steps {
         let buffer = &plan.buffers[step.buffer.0];
-        let found = |why| Unfused { value: buffer.name.clone(), origin: described(g, step.node), why };
+        let origin = g.nearest_user(step.node, |node| node.origin.is_some()).and_then(|node| node.origin);
+        let found = |why| Unfused { value: buffer.name.clone(), origin, why };
         let is_stored = buffer.role == Role::Temporary;
         let mut scores = pairs.scores_in(step.node).peekable();
         if is_stored && scores.peek().is_some() && scores.all(|s| !asked_for.contains(s)) {
@@ -180,16 +181,4 @@ fn is_exponential(op: &Op) -> bool {
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
         Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
     }
-}
-
-/// Where the source computes a node, or else the nearest user of which that is known.
-fn described(g: &Graph, id: NodeId) -> Option<Origin> {
-    let (mut next, mut seen) = (vec![id], BTreeSet::new());
-    while !next.is_empty() {
-        if let Some(origin) = next.iter().find_map(|id| g.node(*id).origin) {
-            return Some(origin);
-        }
-        next = next.iter().flat_map(|id| g.users(*id)).filter(|id| seen.insert(*id)).collect();
-    }
-    None
 }

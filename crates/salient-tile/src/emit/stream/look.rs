@@ -5,7 +5,7 @@
 
 use crate::dims::{n, var};
 use crate::emit::maker::{Maker, for_loop};
-use crate::emit::stream::score::Rows;
+use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, fill};
 use crate::emit::strip::{Strip, Visit};
 use crate::index::{Bound, Env, LANE};
@@ -20,17 +20,16 @@ use std::collections::BTreeMap;
 pub(crate) fn look(
     m: &mut Maker<'_, '_>,
     (condition, probe): (NodeId, &Probe),
-    env: &Env,
+    t: &RowTile<'_>,
     place: Place<'_>,
-    rows: &Rows<'_>,
 ) -> (Vec<Stmt>, Dim, Dim) {
     let flags = m.scratch("kept", n(2));
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
     match probe {
-        Probe::Sides(parts) => stmts.push(by_sides(m, condition, env, place, rows, parts, flags)),
+        Probe::Sides(parts) => stmts.push(by_sides(m, condition, t, place, parts, flags)),
         Probe::Elements { by_row } => {
-            let call = by_elements(m, condition, env, place, flags);
-            let end = if *by_row { rows.last.clone() } else { place.first + &n(1) };
+            let call = by_elements(m, condition, t.env, place, flags);
+            let end = if *by_row { t.last.clone() } else { place.first + &n(1) };
             stmts.push(for_loop(place.row, place.first.clone(), end, n(1), vec![call]));
         }
     }
@@ -67,9 +66,8 @@ enum Known {
 fn by_sides(
     m: &mut Maker<'_, '_>,
     condition: NodeId,
-    env: &Env,
+    t: &RowTile<'_>,
     place: Place<'_>,
-    rows: &Rows<'_>,
     parts: &[OneSided],
     flags: Base,
 ) -> Stmt {
@@ -79,18 +77,18 @@ fn by_sides(
     let mut args = Vec::new();
     let mut known = BTreeMap::new();
     for of in [Side::Key, Side::Row] {
-        let mut inner = env.clone();
-        let (origin, count) = match (of, rows.axis) {
+        let mut inner = t.env.clone();
+        let (origin, count) = match (of, t.axis()) {
             (Side::Row, Some(axis)) => {
                 m.scope.ranges.insert(LANE, &g.extent(axis).clone());
                 inner.insert(axis, Bound::Poly(var(LANE)));
-                (rows.origin, rows.count)
+                (t.origin(), t.count())
             }
-            (Side::Key, _) | (Side::Row, None) => (place.key, place.count),
+            (Side::Key, _) | (Side::Row, None) => (place.key.clone(), place.count.clone()),
         };
         let mine: Vec<NodeId> = parts.iter().filter(|p| p.side == of).map(|p| p.node).collect();
-        let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[]).prefixed(prefix(of));
-        let trip = s.integer(&mut b, count);
+        let mut s = Strip::new(m.scope, Visit::Lanes, origin, &[]).prefixed(prefix(of));
+        let trip = s.integer(&mut b, &count);
         let (ints, truths): (Vec<NodeId>, Vec<NodeId>) =
             mine.into_iter().partition(|id| g.node(*id).dtype.is_int());
         let (most, least, no) = (b.i32(i32::MAX), b.i32(i32::MIN), b.mask(false));

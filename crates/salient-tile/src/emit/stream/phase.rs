@@ -8,8 +8,8 @@ use crate::dims::{n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
-use crate::emit::stream::row_tile::{RowTile, Sizes};
-use crate::emit::stream::score::{Rows, compute_invariant};
+use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
+use crate::emit::stream::score::compute_invariant;
 use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{Bound, Env, LANE};
@@ -18,9 +18,8 @@ use crate::plan::attention::key_range::{RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, Int, Stmt};
-use salient_ir::{AxisId, Dim, NodeId};
+use salient_ir::{Dim, NodeId};
 use salient_vector::tile::Zeros;
-use std::collections::BTreeMap;
 
 /// A tile of scores to be made: the queries, and where the scores go.
 pub(crate) struct Making<'t> {
@@ -47,14 +46,6 @@ pub(crate) struct Streamed {
     pub(crate) context_row: Dim,
 }
 
-/// The index at which the axis stands for the first row.
-pub(crate) fn origin(env: &Env, axis: AxisId, row: &str, first: &Dim) -> Dim {
-    match env.get(&axis) {
-        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.into(), first.clone())])),
-        Some(Bound::Loose(_) | Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
-    }
-}
-
 /// The statements that stream the rows over their keys; `make` computes a tile of scores.
 pub(crate) fn stream(
     m: &mut Maker<'_, '_>,
@@ -65,17 +56,8 @@ pub(crate) fn stream(
     let keys = m.scope.graph.extent(a.key).clone();
     let mut stmts = Vec::new();
     let sizes = Sizes::new(m, t, &mut stmts);
-    let count = &t.last - &t.first;
-    let at_first = t.axis.map_or_else(|| t.first.clone(), |axis| origin(t.env, axis, t.row, &t.first));
-    let rows = Rows {
-        axis: t.axis,
-        origin: &at_first,
-        variable: t.row,
-        last: &t.last,
-        count: &count,
-        most: &t.most,
-    };
-    let (invariant, before) = compute_invariant(m, &t.key_loop.invariant, t.env, &rows);
+    let (count, at_first) = (t.count(), t.origin());
+    let (invariant, before) = compute_invariant(m, t);
     stmts.extend(before);
 
     let products = pack_queries(m, t, &sizes, &mut stmts);
@@ -86,7 +68,7 @@ pub(crate) fn stream(
     let context = m.scratch("context", &t.most * &sizes.most_context);
     match a.sink {
         None => stmts.extend(softmax.start(m, &count)),
-        Some(sink) => stmts.extend(softmax.start_at(m, sink, t.axis, t.env, &at_first, &count)),
+        Some(sink) => stmts.extend(softmax.start_at(m, sink, t.axis(), t.env, &at_first, &count)),
     }
     stmts.push(fill(m, context, &(&count * &sizes.context_row), 0.0));
 
@@ -116,7 +98,7 @@ pub(crate) fn stream(
     if let Some((_, wild)) = check {
         tile.push(fill(m, wild, &n(1), 0.0));
     }
-    let looked = weights_of(m, t, &softmax, (place, &rows, &range, &upto), check, &mut tile);
+    let looked = weights_of(m, t, &softmax, (place, &range, &upto), check, &mut tile);
     if let Some((all_rows, one_row)) = softmax.normalise(m, &count, place) {
         tile.extend([all_rows, t.each_row(one_row)]);
     }
@@ -171,7 +153,7 @@ fn pack_queries<'t>(
         let depth = m.scope.graph.extent(s.depth).clone();
         let queries = m.scratch("queries", &t.most * &depth);
         let from = origin(&s.env, s.row_axis, t.row, &t.first);
-        let over_rows = Span { axis: Some(s.row_axis), from, count: &t.last - &t.first };
+        let over_rows = Span { axis: Some(s.row_axis), from, count: t.count() };
         let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
         let to = Packed { base: queries, offset: n(0), outer: depth.clone(), inner: n(1) };
         stmts.push(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
@@ -250,7 +232,7 @@ fn weights_of(
     m: &mut Maker<'_, '_>,
     t: &RowTile<'_>,
     softmax: &Softmax,
-    (place, rows, range, upto): (Place<'_>, &Rows<'_>, &TileRange, &Dim),
+    (place, range, upto): (Place<'_>, &TileRange, &Dim),
     check: Checked<'_>,
     tile: &mut Vec<Stmt>,
 ) -> Option<(Vec<Stmt>, Dim)> {
@@ -276,7 +258,7 @@ fn weights_of(
             None
         }
         Some(probe) => {
-            let (stmts, any, hidden) = look(m, (mask.condition, probe), t.env, place, rows);
+            let (stmts, any, hidden) = look(m, (mask.condition, probe), t, place);
             tile.push(Stmt::If { left: n(0), right: hidden, then: masked, otherwise: plain });
             Some((stmts, any))
         }

@@ -2,12 +2,13 @@
 
 use crate::dims::{ceil_div, n, var};
 use crate::emit::maker::{Maker, for_loop, let_dim};
-use crate::index::Env;
+use crate::index::{Bound, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
 use crate::program::kernel::{LANES, Stmt};
 use salient_ir::{AxisId, Dim};
 use salient_vector::tile::Shape;
+use std::collections::BTreeMap;
 
 /// Rows that share keys and values, and the keys that they are streamed over.
 pub(crate) struct RowTile<'t> {
@@ -15,8 +16,6 @@ pub(crate) struct RowTile<'t> {
     /// What every axis stands for: the row a variable, the key the lane.
     pub(crate) env: &'t Env,
     pub(crate) shape: Shape,
-    /// The axis that the row variable runs along.
-    pub(crate) axis: Option<AxisId>,
     pub(crate) row: &'t str,
     /// The row variable's range, and the most that it can be long.
     pub(crate) first: Dim,
@@ -34,9 +33,32 @@ pub(crate) struct RowTile<'t> {
 }
 
 impl RowTile<'_> {
+    /// The axis that the row variable runs along.
+    pub(crate) fn axis(&self) -> Option<AxisId> {
+        self.key_loop.rows
+    }
+
+    /// How many rows there are.
+    pub(crate) fn count(&self) -> Dim {
+        &self.last - &self.first
+    }
+
+    /// The index of the first row along its axis.
+    pub(crate) fn origin(&self) -> Dim {
+        self.axis().map_or_else(|| self.first.clone(), |axis| origin(self.env, axis, self.row, &self.first))
+    }
+
     /// A statement for each row.
     pub(crate) fn each_row(&self, block: Stmt) -> Stmt {
         for_loop(self.row, self.first.clone(), self.last.clone(), n(1), vec![block])
+    }
+}
+
+/// The index at which the axis stands for the first row.
+pub(crate) fn origin(env: &Env, axis: AxisId, row: &str, first: &Dim) -> Dim {
+    match env.get(&axis) {
+        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.into(), first.clone())])),
+        Some(Bound::Loose(_) | Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
     }
 }
 

@@ -2,47 +2,34 @@
 
 use crate::dims::{n, var};
 use crate::emit::maker::Maker;
+use crate::emit::stream::row_tile::RowTile;
 use crate::emit::strip::{Strip, Visit};
 use crate::index::{Bound, Env, LANE};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::Stmt;
-use salient_ir::{AxisId, Dim, Graph, NodeId};
+use salient_ir::{Graph, NodeId};
 use salient_vector::body::Elem;
 use salient_vector::{Builder, F32};
-
-/// A tile's rows.
-pub(crate) struct Rows<'r> {
-    /// The axis that the row variable runs along, and the index of its first row.
-    pub(crate) axis: Option<AxisId>,
-    pub(crate) origin: &'r Dim,
-    /// The variable, and one past its last value.
-    pub(crate) variable: &'r str,
-    pub(crate) last: &'r Dim,
-    /// How many rows there are, and the most that there can be.
-    pub(crate) count: &'r Dim,
-    pub(crate) most: &'r Dim,
-}
 
 /// Computes parts of a score that no key changes, for all rows of a tile, and adds them to what is stored: gives the nodes with
 /// what was stored for them before, to be forgotten after the kernel, and the statements.
 pub(crate) fn compute_invariant(
     m: &mut Maker<'_, '_>,
-    parts: &[NodeId],
-    env: &Env,
-    rows: &Rows<'_>,
+    t: &RowTile<'_>,
 ) -> (Vec<(NodeId, Option<Stored>)>, Vec<Stmt>) {
-    let (mut hoisted, mut stmts) = (Vec::new(), Vec::new());
-    for node in parts {
-        let by_row = reads_row(m.scope.graph, *node, env, rows.variable);
-        let (count, most) = if by_row { (rows.count.clone(), rows.most.clone()) } else { (n(1), n(1)) };
+    let (mut computed, mut stmts) = (Vec::new(), Vec::new());
+    let origin = t.origin();
+    for node in &t.key_loop.invariant {
+        let by_row = reads_row(m.scope.graph, *node, t.env, t.row);
+        let (count, most) = if by_row { (t.count(), t.most.clone()) } else { (n(1), n(1)) };
         let base = m.scratch("fixed", most);
-        let mut inner = env.clone();
-        if let (true, Some(axis)) = (by_row, rows.axis) {
+        let mut inner = t.env.clone();
+        if let (true, Some(axis)) = (by_row, t.axis()) {
             m.scope.ranges.insert(LANE, &m.scope.graph.extent(axis).clone());
             inner.insert(axis, Bound::Poly(var(LANE)));
         }
         let mut b = Builder::new("fixed");
-        let mut s = Strip::new(m.scope, Visit::Lanes, rows.origin.clone(), &[base]);
+        let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[base]);
         let trip = s.integer(&mut b, &count);
         let to = s.pointer(&mut b, base, &n(0));
         b.lanes(trip, (), |b, index, ()| {
@@ -52,12 +39,12 @@ pub(crate) fn compute_invariant(
         });
         let args = s.finish();
         stmts.push(m.call(b.finish(), args));
-        let strides = rows.axis.filter(|_| by_row).map(|axis| (axis, n(1)));
-        let offset = if by_row { &n(0) - rows.origin } else { n(0) };
+        let strides = t.axis().filter(|_| by_row).map(|axis| (axis, n(1)));
+        let offset = if by_row { &n(0) - &origin } else { n(0) };
         let stored = Stored { base, elem: Elem::F32, offset, strides: strides.into_iter().collect() };
-        hoisted.push((*node, m.scope.stored.insert(*node, stored)));
+        computed.push((*node, m.scope.stored.insert(*node, stored)));
     }
-    (hoisted, stmts)
+    (computed, stmts)
 }
 
 fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &str) -> bool {

@@ -12,11 +12,10 @@ use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, Softmax, fill};
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
-use crate::plan::attention::in_rows::{Lying, lying};
 use crate::plan::attention::split::{Parts, SplitKv};
-use crate::plan::text::summary::SPLIT_KV;
+use crate::plan::layouts::StridedRows;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
-use salient_ir::{AxisId, Dim};
+use salient_ir::Dim;
 use salient_vector::body::Elem;
 use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
@@ -33,14 +32,14 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let outer = home.held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
     m.outer_axes(outer, &mut env);
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
-    let TileRows { row, axis, count, most, each_query } = tile_rows(&mut m, plan, &mut env);
+    let TileRows { row, count, most, each_query } = tile_rows(&mut m, plan, &mut env);
     let part = m.outer("part", &home.count);
     env.insert(a.key, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &keys);
     let scores = m.scope.find_scores(a.score, &env, &row);
-    let rows_of_keys: Vec<Lying> = scores
+    let rows_of_keys: Vec<StridedRows> = scores
         .iter()
-        .map(|s| lying(&m.scope.layouts, &m.scope.ranges, s.key, &s.env, s.depth, s.key_axis))
+        .map(|s| m.scope.layouts.strided_rows(&m.scope.ranges, s.key, &s.env, s.depth, s.key_axis))
         .map(|rows| rows.expect("planned as rows in memory"))
         .collect();
 
@@ -50,7 +49,6 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         attention: a,
         env: &env,
         shape,
-        axis: Some(axis),
         row: &row,
         first: n(0),
         last: count.clone(),
@@ -82,16 +80,13 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
     }
     block.insert(0, let_min(&end, vec![keys.clone(), &begin + &part_keys]));
-    let mut split = m.finish(block, target.node, home.id);
-    split.form = Some(SPLIT_KV);
-    split
+    m.finish(block, target.node, home.id)
 }
 
 /// What the rows of a tile are.
 struct TileRows {
-    /// The variable that stands for the row, and its axis.
+    /// The variable that stands for the row.
     row: String,
-    axis: AxisId,
     /// How many rows there are, and the most that there can be.
     count: Dim,
     most: Dim,
@@ -106,7 +101,7 @@ fn tile_rows(m: &mut Maker<'_, '_>, plan: &SplitKv, env: &mut Env) -> TileRows {
     let Some(group) = &plan.group else {
         let row = m.variable(&g.axis(query).name.clone(), &rows);
         env.insert(query, Bound::Poly(var(&row)));
-        return TileRows { row, axis: query, count: rows, most: plan.parts.rows.clone(), each_query: None };
+        return TileRows { row, count: rows, most: plan.parts.rows.clone(), each_query: None };
     };
     let shares = m.outer("group", &group.count);
     let row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
@@ -114,14 +109,14 @@ fn tile_rows(m: &mut Maker<'_, '_>, plan: &SplitKv, env: &mut Env) -> TileRows {
     let each = m.variable(&g.axis(query).name.clone(), &rows);
     env.insert(query, Bound::Poly(var(&each)));
     let (count, most) = (group.size.clone(), group.size.clone());
-    TileRows { row, axis: group.axis, count, most, each_query: Some(each) }
+    TileRows { row, count, most, each_query: Some(each) }
 }
 
 /// Rows of keys whose dot products with one row are summed at once.
 const KEYS_AT_ONCE: usize = 8;
 
 /// The dot products of all rows of queries with the keys of a tile.
-fn dots(m: &mut Maker<'_, '_>, shape: Shape, count: &Dim, t: &Making<'_>, keys: &Lying) -> Vec<Stmt> {
+fn dots(m: &mut Maker<'_, '_>, shape: Shape, count: &Dim, t: &Making<'_>, keys: &StridedRows) -> Vec<Stmt> {
     let sums = shape.rows * shape.vectors;
     let (from, upto) = t.keys;
     let mut out = Vec::new();

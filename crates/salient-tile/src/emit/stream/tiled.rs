@@ -57,7 +57,6 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
         attention: a,
         env: &env,
         shape,
-        axis: a.query,
         row: &row,
         first: var(&first),
         last: var(&last),

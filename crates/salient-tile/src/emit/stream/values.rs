@@ -40,7 +40,7 @@ pub(crate) struct Values {
     /// Panels that are read as they lie: from here on they are packed.
     whole: Dim,
     /// The address of the first key's values, and the elements between keys.
-    lying: Option<(Base, Dim, Dim)>,
+    in_place: Option<(Base, Dim, Dim)>,
     packed: Base,
 }
 
@@ -66,7 +66,7 @@ impl Values {
     ) -> Values {
         let (shape, few) = (t.shape, t.few);
         let Sizes { wide, panels, panel, .. } = sizes;
-        let lying = match t.key_loop.values {
+        let in_place = match t.key_loop.values {
             ValueForm::PackedPerTile => None,
             ValueForm::InPlace => {
                 let scope = &m.scope;
@@ -76,16 +76,17 @@ impl Values {
                 Some((rows.base, first, rows.row))
             }
         };
-        if let Some((Base::Buffer(id), ..)) = lying {
+        if let Some((Base::Buffer(id), ..)) = in_place {
             m.scope.reads.insert(id);
         }
         let whole = m.variable("whole", &(panels + &n(1)));
-        let read = if lying.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
+        let read =
+            if in_place.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
         stmts.push(let_dim(&whole, read));
         let lanes = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
         let each = &keys.most * &lanes;
         // Of rows that are read as they lie at most one panel is left over.
-        let room = if lying.is_some() {
+        let room = if in_place.is_some() {
             each
         } else {
             let count = wide + &(&lanes - &n(1));
@@ -93,7 +94,7 @@ impl Values {
         };
         let packed = m.scratch("values", room);
         let (panel, wide, panels) = (panel.clone(), wide.clone(), panels.clone());
-        Values { value, shape, few, keys, panel, wide, panels, whole: var(&whole), lying, packed }
+        Values { value, shape, few, keys, panel, wide, panels, whole: var(&whole), in_place, packed }
     }
 
     /// Where a packed panel begins.
@@ -123,7 +124,7 @@ impl Values {
     /// Sets the flag where a value of the tile is NaN or infinite.
     pub(crate) fn find_wild(&self, m: &mut Maker<'_, '_>, flag: Base) -> Vec<Stmt> {
         let mut out = Vec::new();
-        if let Some((base, first, row)) = &self.lying {
+        if let Some((base, first, row)) = &self.in_place {
             let key = m.variable("j", &self.keys.count);
             let at = first + &(&var(&key) * row);
             let call = find_wild(m, (*base, at), &(&self.whole * &self.panel), flag);
@@ -157,7 +158,7 @@ impl Values {
             let left = &self.wide - &(&var(panel) * &self.panel);
             by_width(m, self.shape, zeros, to.rows, &operands, (&left, &self.panel))
         };
-        if let Some((base, first, row)) = &self.lying {
+        if let Some((base, first, row)) = &self.in_place {
             let panel = m.variable("panel", &self.panels);
             let at = first + &(&var(&panel) * &self.panel);
             let stmts = block(m, &panel, (*base, at), Some(row));

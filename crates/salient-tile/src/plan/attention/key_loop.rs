@@ -3,10 +3,10 @@
 
 use crate::index::{Env, Ranges};
 use crate::plan::Layouts;
-use crate::plan::attention::in_rows::{Lying, lying};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::probe::{Probe, TileAxes, probe};
 use crate::plan::attention::{Attention, Normaliser};
+use crate::plan::layouts::StridedRows;
 use crate::program::kernel::Base;
 use salient_ir::{AxisId, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
@@ -112,8 +112,8 @@ pub(crate) fn values_in_place(
     a: &Attention,
     value: NodeId,
     env: &Env,
-) -> Option<Lying> {
-    lying(layouts, ranges, value, env, a.width?, a.key)
+) -> Option<StridedRows> {
+    layouts.strided_rows(ranges, value, env, a.width?, a.key)
 }
 
 /// The condition of the mask around the scores and the scores without it, if there is one.

@@ -3,7 +3,6 @@
 use crate::dims::{ceil_div, n, var};
 use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
-use crate::plan::attention::in_rows::lying;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::plan::attention::{Attention, Scores};
 use crate::program::kernel::{Base, BufferId};
@@ -132,11 +131,11 @@ pub(crate) fn split(
     ranges.insert(LANE, g.extent(a.key));
     let scores = layouts.find_scores(&ranges, a.score, &env, ROW);
     let lies = |s: &Scores| {
-        let rows = lying(layouts, &ranges, s.key, &s.env, s.depth, s.key_axis);
+        let rows = layouts.strided_rows(&ranges, s.key, &s.env, s.depth, s.key_axis);
         rows.is_some_and(|rows| !rows.start.mentions(ROW))
     };
     if scores.len() != found.len()
-        || lying(layouts, &ranges, value, &env, width, a.key).is_none()
+        || layouts.strided_rows(&ranges, value, &env, width, a.key).is_none()
         || !scores.iter().all(lies)
     {
         return None;

@@ -1,5 +1,6 @@
 //! A plan in numbers, kernel by kernel: what each computes, and how much work and how many bytes that is.
 
+use super::words::KernelWord;
 use crate::dims::n;
 use crate::plan::{Anchor, KernelPlan, Plan};
 use crate::program::kernel::BufferId;
@@ -7,7 +8,7 @@ use salient_ir::{Dim, NodeId};
 use std::collections::BTreeSet;
 
 /// Why few rows have a kernel of their own.
-pub(crate) const SPLIT_KV: &str = "keys in parts, read where they lie: few rows do not pay for packing them";
+const SPLIT_KV: &str = "keys in parts, read where they lie: few rows do not pay for packing them";
 /// Why several products are one kernel.
 pub(crate) const JOINT: &str = "one pass over the rows that its products share";
 
@@ -34,19 +35,20 @@ pub struct Summary {
 
 impl Anchor {
     /// The word of a kernel around it.
-    pub(crate) fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> KernelWord {
         match self {
-            Anchor::Map => "map",
-            Anchor::Append(_) => "append",
-            Anchor::Rows { .. } | Anchor::Reduction => "rows",
-            Anchor::Columns { .. } => "columns",
-            Anchor::Gemm(_) => "gemm",
-            Anchor::Pack(_) => "pack",
-            Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => "attention",
+            Anchor::Map => KernelWord::Map,
+            Anchor::Append(_) => KernelWord::Append,
+            Anchor::Rows { .. } | Anchor::Reduction => KernelWord::Rows,
+            Anchor::Columns { .. } => KernelWord::Columns,
+            Anchor::Gemm(_) => KernelWord::Gemm,
+            Anchor::Pack(_) => KernelWord::Pack,
+            Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => KernelWord::Attention,
         }
     }
 
-    fn note(&self) -> Option<&'static str> {
+    /// Why it is as it is, where there is a choice.
+    pub(crate) fn note(&self) -> Option<&'static str> {
         match self {
             Anchor::SplitKv(_) => Some(SPLIT_KV),
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
@@ -71,7 +73,7 @@ impl Plan<'_> {
         let bytes = bytes.fold(n(0), |sum, b| &sum + &(&b.count() * &n(b.elem().size())));
         let names: Vec<&str> = kernels.iter().map(|k| self.buffers[k.buffer.0].name.as_str()).collect();
         Summary {
-            word: first.anchor.word(),
+            word: first.anchor.word().text(),
             name: names.join("+"),
             computes: kernels.iter().flat_map(|k| self.names_in(k)).collect(),
             when: first.when.clone(),

@@ -120,15 +120,52 @@ pub(crate) fn renamed(text: &str, mut new: impl FnMut(&str) -> Option<String>) -
     out
 }
 
-/// The words with which the line of a kernel begins.
-pub(crate) const KERNELS: [&str; 7] = ["map", "append", "rows", "columns", "gemm", "attention", "pack"];
+/// The word with which the line of a kernel begins: what the kernel is built around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KernelWord {
+    Map,
+    Append,
+    Rows,
+    Columns,
+    Gemm,
+    Attention,
+    Pack,
+}
+
+impl KernelWord {
+    const ALL: [KernelWord; 7] = [
+        KernelWord::Map,
+        KernelWord::Append,
+        KernelWord::Rows,
+        KernelWord::Columns,
+        KernelWord::Gemm,
+        KernelWord::Attention,
+        KernelWord::Pack,
+    ];
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            KernelWord::Map => "map",
+            KernelWord::Append => "append",
+            KernelWord::Rows => "rows",
+            KernelWord::Columns => "columns",
+            KernelWord::Gemm => "gemm",
+            KernelWord::Attention => "attention",
+            KernelWord::Pack => "pack",
+        }
+    }
+
+    fn read(text: &str) -> Option<KernelWord> {
+        KernelWord::ALL.into_iter().find(|word| word.text() == text)
+    }
+}
 
 /// What a line says behind its first words, if it is that of a kernel: whether it runs once, the word of its anchor, the rest.
-pub(crate) fn kernel_line(line: &str) -> Option<(bool, &str, &str)> {
+pub(crate) fn kernel_line(line: &str) -> Option<(bool, KernelWord, &str)> {
     let line = line.trim();
     let (once, line) = line.strip_prefix("once ").map_or((false, line), |rest| (true, rest));
     let (word, rest) = line.split_once(' ')?;
-    KERNELS.contains(&word).then_some((once, word, rest))
+    Some((once, KernelWord::read(word)?, rest))
 }
 
 /// What a line defines: the name, and the form if it is an operand in a form of its own.

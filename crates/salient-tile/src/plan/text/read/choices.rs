@@ -4,32 +4,11 @@ use super::lines::{Document, Kernel, rows};
 use super::{ReadError, error};
 use crate::plan::attention::attention;
 use crate::plan::contraction::{contraction, sum_of_products};
-use crate::plan::materialise::Form;
+use crate::plan::materialise::{Choices, Form};
+use crate::plan::text::words::KernelWord;
 use crate::plan::{Anchor, KernelPlan, Plan};
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId, Op};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// What is stored and how, where it is not the planner that decides it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Choices {
-    /// The values in the order in which they are stored.
-    pub(crate) forms: Vec<(NodeId, Form)>,
-    /// The axes of each as they lie.
-    pub(crate) axes: BTreeMap<NodeId, Vec<AxisId>>,
-    /// The output in which each is stored, if it is in one.
-    pub(crate) homes: BTreeMap<NodeId, Option<usize>>,
-    /// The products whose left operand is stored row by row.
-    pub(crate) rows: BTreeSet<NodeId>,
-    /// Of values whose kernels run as one the number of the set.
-    joint: BTreeMap<NodeId, usize>,
-}
-
-impl Choices {
-    /// Whether the kernels of two values run as one.
-    pub(crate) fn are_joint(&self, a: NodeId, b: NodeId) -> bool {
-        self.joint.get(&a).is_some_and(|set| self.joint.get(&b) == Some(set))
-    }
-}
+use std::collections::BTreeSet;
 
 /// The choices of a text whose kernels store these nodes, in these outputs.
 pub(super) fn choices(
@@ -54,11 +33,8 @@ pub(super) fn choices(
         }
         let order = layout(kernel, g, *node)?;
         let form = form(kernel, g, *node, &order, &known)?;
-        if let (Form::Product(product), true) = (&form, kernel.value.text.contains("~rows")) {
-            out.rows.insert(*product);
-        }
-        if let (Form::Product(product), true) = (&form, kernel.parts.iter().any(|p| p.text.contains("~rows")))
-        {
+        let mut texts = kernel.parts.iter().chain([&kernel.value]).map(|line| &line.text);
+        if let (Form::Product(product), true) = (&form, texts.any(|text| text.contains("~rows"))) {
             out.rows.insert(*product);
         }
         out.forms.push((*node, form));
@@ -101,13 +77,13 @@ fn form(
 ) -> Result<Form, ReadError> {
     let line = kernel.value.line;
     let is_bound = g.op(node).class() == Class::Bind;
-    match kernel.word.as_str() {
-        "rows" | "columns" if is_bound => Ok(Form::Rows),
-        "rows" => match reduction(g, node, known) {
+    match kernel.word {
+        KernelWord::Rows | KernelWord::Columns if is_bound => Ok(Form::Rows),
+        KernelWord::Rows => match reduction(g, node, known) {
             Some(along) => Ok(Form::Statistics(along)),
             None => error(line, "no reduction is in the expression"),
         },
-        "gemm" => {
+        KernelWord::Gemm => {
             let is_product =
                 |id: &NodeId| sum_of_products(g, *id).is_some() && contraction(g, *id, order).is_some();
             match anchors(g, node, known).into_iter().find(is_product) {
@@ -115,7 +91,7 @@ fn form(
                 None => error(line, "no product is in the expression"),
             }
         }
-        "attention" => {
+        KernelWord::Attention => {
             let Some(anchor) = anchors(g, node, known).into_iter().next() else {
                 return error(line, "no attention is in the expression");
             };
@@ -136,8 +112,10 @@ fn form(
             }
             error(line, "this is no attention")
         }
-        "map" | "append" if !is_bound => Ok(Form::Map),
-        word => error(line, format!("`{word}` does not compute this expression")),
+        KernelWord::Map | KernelWord::Append if !is_bound => Ok(Form::Map),
+        word @ (KernelWord::Map | KernelWord::Append | KernelWord::Columns | KernelWord::Pack) => {
+            error(line, format!("`{}` does not compute this expression", word.text()))
+        }
     }
 }
 

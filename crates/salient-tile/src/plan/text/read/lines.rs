@@ -1,9 +1,10 @@
 //! The lines of a plan's text: what is declared, and the kernels, equal blocks one after the other.
 
 use super::{ReadError, error};
+use crate::plan::text::bits_word;
 use crate::plan::text::blocks::last_defined;
 use crate::plan::text::fold::{Chain, Ports, expanded_paths, list, range_of};
-use crate::plan::text::words::{Word, bracket_end, defined, kernel_line, words};
+use crate::plan::text::words::{KernelWord, Word, bracket_end, defined, kernel_line, words};
 use salient_ir::quantised::{Bits, Coding, Scales};
 use salient_ir::text::identifier;
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub(super) struct Port {
 /// A kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
-    pub(super) word: String,
+    pub(super) word: KernelWord,
     pub(super) value: Value,
     /// Of an operand the form that it is brought into.
     pub(super) form: Option<String>,
@@ -166,8 +167,8 @@ fn declaration(document: &mut Document, line: usize, text: &str) -> Result<bool,
 
 /// How parameters are stored, and the rest of their type.
 fn coding(ty: &str) -> (Option<Coding>, &str) {
-    for (word, bits) in [("codes4 ", Bits::Four), ("codes8 ", Bits::Eight)] {
-        if let Some(rest) = ty.strip_prefix(word) {
+    for bits in [Bits::Four, Bits::Eight] {
+        if let Some(rest) = ty.strip_prefix(bits_word(bits)).and_then(|rest| rest.strip_prefix(' ')) {
             return match rest.strip_prefix("f32 scales ") {
                 Some(rest) => (Some(Coding { bits, scales: Scales::Single }), rest),
                 None => (Some(Coding { bits, scales: Scales::Half }), rest),
@@ -376,7 +377,7 @@ fn kernels(unit: &Unit, set: usize, of: Option<(usize, usize)>) -> Result<Vec<Ke
             let (rest, comment) = rest.split_once("  // ").unwrap_or((rest, ""));
             let (value, form) = value(*line, rest)?;
             out.push(Kernel {
-                word: word.to_owned(),
+                word,
                 value,
                 form,
                 comment: comment.to_owned(),
