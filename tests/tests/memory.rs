@@ -1,8 +1,11 @@
 //! Memory of one long head: fused code needs a small part of what a matrix of scores would take, by its own count and as
 //! the operating system measures it.
 
-use salient::{Array, Arrays, Engine, Model, Options, Stage, Timings, Weights, print_stage};
-use salient_tests::files::sources;
+use salient::{Array, Arrays, Engine, Model, Options, Stage, Timings, Weights, lower, models, print_stage};
+use salient_tests::examples::settings;
+use salient_tests::files::{files_under, sources};
+use salient_tests::sweep;
+use salient_tile::memory::contract;
 use std::process::Command;
 
 /// Tokens and features of the head.
@@ -56,6 +59,27 @@ fn no_variant_stores_its_scores() {
         let text = text.unwrap_or_else(|e| panic!("{e}"));
         assert!(!text.contains("grows faster"), "{name}: {text}");
     }
+}
+
+/// What a plan says of memory is what its program needs, with blocks that are copied and without.
+#[test]
+fn plans_know_the_memory_of_their_programs() {
+    sweep::each(&files_under("examples", "attn"), |file| {
+        let sources = sources(&format!("examples/{file}"))?;
+        for model in models(&sources).map_err(|e| e.to_string())? {
+            let options = Options { model: Some(model.clone()), set: settings(file), ..Options::default() };
+            let lowered = lower(&sources, &options).map_err(|e| e.to_string())?;
+            let fused = salient::fuse(&lowered.graph, &options);
+            for (fuse, graph) in [(true, &*fused), (false, &lowered.graph)] {
+                let plan = salient_tile::plan(graph, salient_tile::Options { fuse, ..Default::default() });
+                let (said, needed) = (contract(&plan.usage()), contract(&salient_tile::emit(&plan).usage()));
+                if said != needed {
+                    return Err(format!("{model}: the plan says\n{said}the program needs\n{needed}"));
+                }
+            }
+        }
+        Ok(())
+    });
 }
 
 /// The variable that tells a child of this test which engine to measure.

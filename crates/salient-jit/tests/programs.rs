@@ -300,7 +300,7 @@ fn agree(program: &Program, dims: &Bindings, inputs: &[&Array]) {
             let plan = code.bind(dims).unwrap();
             let mut known = dims.clone();
             known.insert(LANES.into(), machine.lanes as i64);
-            let most = memory::contract(program).bytes(&known, threads).unwrap();
+            let most = memory::contract(&program.usage()).bytes(&known, threads).unwrap();
             assert!(plan.working_bytes(threads) <= most);
             for _ in 0..2 {
                 let mut have = outputs(program, dims);

@@ -29,8 +29,7 @@ use crate::plan::layouts::stored;
 use crate::plan::repeat::Repeats;
 use crate::plan::{Anchor, KernelPlan, Plan, Step};
 use crate::program::kernel::{Kernel, Program, Stmt};
-use salient_ir::{AxisSet, FusedOp, Graph, Name, Op};
-use std::collections::BTreeSet;
+use salient_ir::{FusedOp, Op};
 
 /// The program of a plan.
 pub fn emit(plan: &Plan<'_>) -> Program {
@@ -62,7 +61,7 @@ pub fn emit(plan: &Plan<'_>) -> Program {
     let kernels = plan.order.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect();
     Program {
         name: g.name().clone(),
-        symbols: symbols(g).into_iter().collect(),
+        symbols: plan.symbols(),
         buffers: plan.buffers.clone(),
         kernels,
         copies,
@@ -99,7 +98,8 @@ fn copies(plan: &Plan<'_>) -> Vec<Option<usize>> {
 /// The loops of a kernel.
 fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
     let g = scope.graph;
-    let target = Target { node: k.node, id: k.buffer, buffer: &plan.buffers[k.buffer.0] };
+    let target =
+        Target { node: k.node, id: k.buffer, buffer: &plan.buffers[k.buffer.0], scratch: &k.scratch };
     let mut out = match &k.anchor {
         Anchor::Map => map(scope, target.node, target.id, target.buffer),
         Anchor::Append(part) => {
@@ -129,13 +129,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         Anchor::SplitKv(of) => parts(scope, target, of),
         Anchor::Merge(of) => merge(scope, target, of),
     };
-    debug_assert!(
-        out.reads.iter().all(|id| k.reads().contains(id)),
-        "{} reads what its plan does not say: {:?} of {:?}",
-        out.name,
-        out.reads,
-        k.reads()
-    );
+    out.reads = k.reads().iter().copied().collect();
     out.flops = k.flops.clone();
     out.form = k.anchor.note();
     if let Some((left, right)) = &k.when {
@@ -143,19 +137,5 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         let (left, right) = (left.clone(), right.clone());
         out.block = vec![Stmt::If { left, right, then, otherwise: Vec::new() }];
     }
-    out
-}
-
-/// The dimensions that are run-time values.
-fn symbols(g: &Graph) -> BTreeSet<Name> {
-    let mut axes = AxisSet::new();
-    let mut out: BTreeSet<Name> = g.symbols().into_iter().collect();
-    for id in g.ids() {
-        axes = axes.union(&g.node(id).axes).union(&g.op(id).axes().into_iter().collect());
-        if let Op::Extent(dim) = g.op(id) {
-            out.extend(dim.symbols());
-        }
-    }
-    out.extend(axes.iter().flat_map(|a| g.extent(a).symbols()));
     out
 }

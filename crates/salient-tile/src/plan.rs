@@ -23,6 +23,7 @@ pub(crate) mod materialise;
 pub(crate) mod order;
 pub(crate) mod panels;
 pub(crate) mod repeat;
+pub(crate) mod scratch;
 
 pub mod text;
 
@@ -34,10 +35,12 @@ use crate::plan::contraction::Contraction;
 use crate::plan::expression::Expression;
 use crate::plan::layouts::{Stored, stored};
 use crate::plan::panels::Panels;
-use crate::program::kernel::{Append, Buffer, BufferId};
+use crate::plan::scratch::share;
+use crate::program::kernel::{Append, Buffer, BufferId, Scratch};
+use crate::program::memory::{KernelUsage, Usage};
 use crate::tiling::Tiling;
 use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, Dim, Graph, NodeId};
+use salient_ir::{AxisId, AxisSet, Dim, Graph, Name, NodeId, Op};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -129,6 +132,8 @@ pub(crate) struct KernelPlan {
     pub(crate) anchor: Anchor,
     /// What it computes and reads: prologue, anchor and epilogue.
     pub(crate) expression: Expression,
+    /// The scratch memory of a thread.
+    pub(crate) scratch: Vec<Scratch>,
     /// Floating-point operations of the whole kernel; what a mask hides is not subtracted.
     pub(crate) flops: Dim,
     /// Whether it follows from the parameters alone, at dimensions that their shapes fix: it runs when they are bound.
@@ -247,6 +252,37 @@ impl Plan<'_> {
     }
 }
 
+impl Plan<'_> {
+    /// The dimensions that are run-time values, by name.
+    pub(crate) fn symbols(&self) -> Vec<Name> {
+        let g = &*self.graph;
+        let mut axes = AxisSet::new();
+        let mut out: BTreeSet<Name> = g.symbols().into_iter().collect();
+        for id in g.ids() {
+            axes = axes.union(&g.node(id).axes).union(&g.op(id).axes().into_iter().collect());
+            if let Op::Extent(dim) = g.op(id) {
+                out.extend(dim.symbols());
+            }
+        }
+        out.extend(axes.iter().flat_map(|a| g.extent(a).symbols()));
+        out.into_iter().collect()
+    }
+
+    /// What the memory of its program depends on.
+    pub fn usage(&self) -> Usage<'_> {
+        let of = |set: &Vec<usize>| {
+            let (mut touches, mut scratch) = (BTreeSet::new(), Vec::new());
+            for kernel in set.iter().map(|at| &self.kernels[*at]) {
+                touches.extend(kernel.reads().iter().copied().chain([kernel.buffer]));
+                share(&mut scratch, &kernel.scratch);
+            }
+            KernelUsage { touches: touches.into_iter().collect(), scratch: scratch.into() }
+        };
+        let kernels = self.order.iter().map(of).collect();
+        Usage { symbols: self.symbols(), buffers: &self.buffers, kernels, loads: self.loads }
+    }
+}
+
 impl KernelPlan {
     /// The buffers that it may read.
     pub(crate) fn reads(&self) -> &BTreeSet<BufferId> {
@@ -269,6 +305,7 @@ impl KernelPlan {
                 reads: self.expression.reads.iter().map(|id| buffer(*id)).collect(),
                 reports: self.expression.reports,
             },
+            scratch: self.scratch.clone(),
             flops: self.flops.clone(),
             once: self.once,
         }

@@ -3,6 +3,9 @@
 //! Nothing depends on them but time: any sizes within the ranges give a correct program. Which values suit a machine is
 //! not decided here, beyond the defaults.
 
+use crate::dims::{n, var};
+use crate::program::kernel::LANES;
+use salient_ir::Dim;
 use salient_vector::tile::Shape;
 
 /// Sizes of register tiles and of blocks.
@@ -59,6 +62,16 @@ impl Tiling {
     pub fn tile(&self) -> Shape {
         let positive = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
         Shape { rows: positive(self.tile_rows), vectors: positive(self.tile_vectors) }
+    }
+
+    /// Columns of a panel, in terms of the target's lanes.
+    pub(crate) fn panel_width(&self) -> Dim {
+        &n(self.tile_vectors.max(1)) * &var(LANES)
+    }
+
+    /// Columns of a GEMM that one item computes: whole panels.
+    pub(crate) fn group_width(&self) -> Dim {
+        &n((self.product_vectors / self.tile_vectors.max(1)).max(1)) * &self.panel_width()
     }
 
     /// Steps of a product's inner index that are taken at once.

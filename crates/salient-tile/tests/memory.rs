@@ -71,7 +71,7 @@ fn size(program: &Program, at: usize, dims: &Bindings) -> usize {
 /// No two that are alive at once share a byte, and everything is aligned and inside.
 fn check(program: &Program, dims: &Bindings) -> Arena {
     let arena = plan(program, Section::Call, dims).unwrap();
-    let lives = lifetimes(program, Section::Call);
+    let lives = lifetimes(&program.usage(), Section::Call);
     for (a, life) in lives.iter().enumerate() {
         assert_eq!(arena.offsets[a].is_some(), life.is_some());
         let (Some(from), Some(life)) = (arena.offsets[a], life) else { continue };
@@ -108,7 +108,7 @@ fn random_programs_have_plans_that_keep_to_the_contract() {
         let mut pick = |most: usize| (0..rng.usize(0..=most)).map(|_| rng.usize(0..count)).collect();
         let kernels: Vec<(Vec<usize>, Vec<usize>)> = (0..count).map(|_| (pick(3), pick(2))).collect();
         let program = program(&buffers, &kernels);
-        let contract = contract(&program);
+        let contract = contract(&program.usage());
         for (d, t) in [(0, 0), (1, 1), (3, 50), (70, 2), (64, 64)] {
             let dims = dims(d, 1, t);
             let arena = check(&program, &dims);
@@ -129,7 +129,7 @@ fn a_chain_needs_two_places() {
     let kernels: Vec<_> = (1..12).map(|at| (vec![at - 1], vec![at])).collect();
     let program = program(&buffers, &kernels);
     assert_eq!(check(&program, &dims(16, 1, 10)).size, 2 * 16 * 10 * 4);
-    let contract = contract(&program);
+    let contract = contract(&program.usage());
     assert_eq!(contract.arena.len(), 2);
     let text = contract.to_string();
     assert!(text.contains("at most 2 * (4 * D * T) bytes"), "{text}");
@@ -161,7 +161,7 @@ fn what_grows_with_a_square_is_named() {
         ],
         &[(vec![2], vec![0]), (vec![0], vec![1])],
     );
-    let contract = contract(&program);
+    let contract = contract(&program.usage());
     assert_eq!(contract.steep, [("t0".to_owned(), "T".into())]);
     assert!(contract.to_string().contains("`t0` grows faster than T"));
 }

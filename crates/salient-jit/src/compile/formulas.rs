@@ -125,7 +125,7 @@ impl Formulas {
         if section == Section::Call {
             program.checks.iter().for_each(|check| _ = needed.intern(&check.extent));
         }
-        let outline = memory::outline(program, section);
+        let outline = memory::outline(&program.usage(), section);
         Formulas { outline, border, needed, wished, lengths, sizes, buffers, kinds, kernels, extents }
     }
 

@@ -26,7 +26,7 @@ pub(crate) fn reduce_columns(
     (axis, column): (AxisId, AxisId),
     x: NodeId,
 ) -> Kernel {
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Rows);
+    let mut m = Maker::planned(scope, target, Kind::Rows);
     let g = m.scope.graph;
     let (depth, width) = (g.extent(axis).clone(), g.extent(column).clone());
     let mut env = Env::from([(column, Bound::Poly(var(LANE)))]);

@@ -12,6 +12,7 @@ use crate::index::{Bound, Env, LANE};
 use crate::plan::Gemm;
 use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, reads_parameter, rows_of};
 use crate::plan::layouts::stored;
+use crate::plan::scratch::{FEW_CODED_ROWS, Slot};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
 use salient_ir::Dim;
 use salient_ir::quantised::{BLOCK, Coding};
@@ -143,7 +144,7 @@ fn ask_ahead(
                 let args = vec![address(base, start + &(&var(row) * step)), Arg::Int(step.clone())];
                 block.push(m.call(fetch_tile(shape), args));
             }
-            let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
+            let width = m.scope.options.tiling.panel_width();
             let (size, line) = (n(shape.rows as i64), n(i64::from(LINE)));
             let pace = m.variable("pace", &(&line + &n(1)));
             block.push(let_min(&pace, vec![ceil_div(&(&width * &size), &(last - first)), line]));
@@ -190,9 +191,6 @@ pub(crate) fn whole_panels(columns: &Dim, shape: Shape) -> bool {
     shape.rows == 1 || columns.as_constant().is_some_and(|n| n % (shape.vectors as i64 * MOST_LANES) == 0)
 }
 
-/// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
-const FEW: i64 = 4;
-
 /// Few rows in the form in which tiles multiply them with codes, and the sums of their blocks; both row by row.
 struct Spread {
     rows: Base,
@@ -208,7 +206,7 @@ fn spread(
     o: &Operands<'_>,
 ) -> (Stmt, Spread) {
     let blocks = o.depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
-    let (rows, totals) = (m.scratch("spread", &n(FEW) * o.depth), m.scratch("totals", &n(FEW) * &blocks));
+    let (rows, totals) = (m.scratch(Slot::Spread), m.scratch(Slot::Totals));
     let row = m.variable("row", to);
     let local = &var(&row) - from;
     let args = vec![
@@ -225,7 +223,7 @@ fn spread(
 /// One or the other, by the number of rows of the whole product: the last rows of many are computed as those before them,
 /// so that a row gives the same bits at any place.
 fn if_few(all: &Dim, then: Vec<Stmt>, otherwise: Vec<Stmt>) -> Stmt {
-    Stmt::If { left: all.clone(), right: n(FEW + 1), then, otherwise }
+    Stmt::If { left: all.clone(), right: n(FEW_CODED_ROWS + 1), then, otherwise }
 }
 
 /// The calls of tiles over rows `from..to` of `all`, for one panel of codes.
@@ -263,8 +261,7 @@ fn coded_tiles(
         few.push(for_loop(&row, begin, end.clone(), size, vec![call]));
         begin = end;
     }
-    let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
-    let wide = m.scratch("wide", o.depth * &width);
+    let wide = m.scratch(Slot::Wide);
     let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks.clone())];
     let mut many = vec![m.call(widen_panel(shape.vectors, coding), args)];
     let widened = Operands { panel: (wide, &n(0)), ..*o };
@@ -283,11 +280,10 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let Gemm { contraction: c, left, panels } = plan;
     let left = left.rows();
 
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Gemm);
+    let mut m = Maker::planned(scope, target, Kind::Gemm);
     let mut env = Env::new();
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
-    let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
-    let group_width = &n((tiling.product_vectors / tiling.tile_vectors).max(1)) * &width;
+    let (width, group_width) = (tiling.panel_width(), tiling.group_width());
     let outer = outer_axes(c, &target.buffer.axes);
     let (blocks, groups) = (ceil_div(&rows, &item_rows), ceil_div(&columns, &group_width));
     let sharable = outer.is_empty();
@@ -296,14 +292,9 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &n(1))));
     let (from, to) = (m.variable("from", &columns), m.variable("to", &(&columns + &n(1))));
     let column = m.variable("column", &columns);
-    let sums = m.scratch("sums", &item_rows * &group_width);
+    let sums = m.scratch(Slot::Sums);
     let left = left_in_place(&m.scope.layouts, &m.scope.ranges, c, left, &env)
         .expect("stored with rows that are contiguous");
-    for base in [left.base, panels.base()] {
-        if let Base::Buffer(id) = base {
-            m.scope.reads.insert(id);
-        }
-    }
     let mut stmts = vec![
         let_dim(&first, &block * &item_rows),
         let_min(&last, vec![rows.clone(), &var(&first) + &item_rows]),

@@ -6,8 +6,9 @@
 
 use crate::dims::{n, var};
 use crate::emit::maker::let_dim;
+use crate::plan::scratch::share;
 use crate::plan::text::summary::JOINT;
-use crate::program::kernel::{Arg, Base, Kernel, Scratch, Stmt};
+use crate::program::kernel::{Arg, Base, Kernel, Stmt};
 use salient_ir::Dim;
 
 /// The item of a joined kernel, its block of rows, and the number within that.
@@ -64,20 +65,7 @@ pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
 
 /// The statements of a part in the joined kernel, which gets the part's bodies and shares scratch memory between parts.
 fn taken_over(out: &mut Kernel, part: Kernel) -> Vec<Stmt> {
-    let mut free: Vec<bool> = vec![true; out.scratch.len()];
-    let same = |a: &Scratch, b: &Scratch| a.name == b.name && a.count == b.count;
-    let slots: Vec<usize> = (part.scratch.into_iter())
-        .map(|slot| {
-            let known = out.scratch.iter().zip(&free).position(|(s, free)| *free && same(s, &slot));
-            let at = known.unwrap_or_else(|| {
-                out.scratch.push(slot);
-                free.push(true);
-                out.scratch.len() - 1
-            });
-            free[at] = false;
-            at
-        })
-        .collect();
+    let slots = share(&mut out.scratch, &part.scratch);
     let bodies: Vec<usize> = (part.bodies.into_iter())
         .map(|body| {
             out.bodies.iter().position(|known| *known == body).unwrap_or_else(|| {

@@ -4,6 +4,7 @@ use crate::dims::{n, product, var};
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, Ranges};
 use crate::plan::layouts::Stored;
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
 use salient_ir::{AxisId, Dim, Name, NodeId};
 use salient_vector::body::{Body, Elem};
@@ -33,12 +34,13 @@ pub(crate) fn address(base: Base, offset: Dim) -> Arg {
     Arg::Address { base, offset }
 }
 
-/// What a kernel stores, and where.
+/// What a kernel stores, where, and what it works in.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'b> {
     pub(crate) node: NodeId,
     pub(crate) id: BufferId,
     pub(crate) buffer: &'b Buffer,
+    pub(crate) scratch: &'b [Scratch],
 }
 
 /// A kernel under construction.
@@ -46,7 +48,9 @@ pub(crate) struct Maker<'s, 'g> {
     pub(crate) scope: &'s mut Scope<'g>,
     name: String,
     kind: Kind,
+    /// The planned slots of scratch memory, and how many of them are in use.
     scratch: Vec<Scratch>,
+    slots: usize,
     bodies: Vec<Arc<Body>>,
     taken: BTreeSet<String>,
     outer: Vec<(String, Dim)>,
@@ -56,17 +60,22 @@ impl<'s, 'g> Maker<'s, 'g> {
     /// Begins a kernel; nothing is known yet of any loop variable.
     pub(crate) fn new(scope: &'s mut Scope<'g>, name: &str, kind: Kind) -> Maker<'s, 'g> {
         scope.ranges = Ranges::default();
-        scope.reads.clear();
         scope.inlined.clear();
         Maker {
             scope,
             name: name.to_owned(),
             kind,
             scratch: Vec::new(),
+            slots: 0,
             bodies: Vec::new(),
             taken: BTreeSet::from([ITEM.to_owned()]),
             outer: Vec::new(),
         }
+    }
+
+    /// The same, of what a plan says.
+    pub(crate) fn planned(scope: &'s mut Scope<'g>, target: Target<'_>, kind: Kind) -> Maker<'s, 'g> {
+        Maker { scratch: target.scratch.to_vec(), ..Maker::new(scope, &target.buffer.name, kind) }
     }
 
     /// A loop variable of that name, or of that name with strokes where it is taken; it lies in `0..extent`.
@@ -96,10 +105,13 @@ impl<'s, 'g> Maker<'s, 'g> {
         }
     }
 
-    /// A slot of scratch memory of so many elements.
-    pub(crate) fn scratch(&mut self, name: &str, count: Dim) -> Base {
-        self.scratch.push(Scratch { name: name.to_owned(), count });
-        Base::Scratch(self.scratch.len() - 1)
+    /// The next slot of scratch memory: the plan says what it is for and how large it is.
+    pub(crate) fn scratch(&mut self, slot: Slot) -> Base {
+        let at = self.slots;
+        self.slots += 1;
+        let planned = self.scratch.get(at).map(|s| &*s.name);
+        assert_eq!(planned, Some(slot.name()), "slot {at} of `{}` is as planned", self.name);
+        Base::Scratch(at)
     }
 
     /// A scratch slot as the stored value of a node.
@@ -119,6 +131,7 @@ impl<'s, 'g> Maker<'s, 'g> {
 
     /// The kernel that runs `block` for each item and stores `root` in `writes`.
     pub(crate) fn finish(self, block: Vec<Stmt>, root: NodeId, writes: BufferId) -> Kernel {
+        assert_eq!(self.slots, self.scratch.len(), "`{}` uses all of its scratch memory", self.name);
         let items = product(self.outer.iter().map(|(_, count)| count));
         let mut stmts = Vec::new();
         let mut rest = ITEM.to_owned();
@@ -145,14 +158,14 @@ impl<'s, 'g> Maker<'s, 'g> {
             name: self.name,
             kind: self.kind,
             fuses,
-            reads: self.scope.reads.iter().copied().filter(|id| *id != writes).collect(),
+            // Both are the plan's.
+            reads: Vec::new(),
             writes: vec![writes],
             item: ITEM.into(),
             items,
             scratch: self.scratch,
             block: stmts,
             bodies: self.bodies,
-            // Counted in the plan.
             flops: n(0),
             form: None,
             row_blocks: None,

@@ -112,7 +112,7 @@ pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack
     let Pack { column, depth, panels } = plan;
     let (columns, rows) = (g.extent(*column).clone(), g.extent(*depth).clone());
     let width = target.buffer.shape.last().expect("panels have a width").clone();
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Pack);
+    let mut m = Maker::planned(scope, target, Kind::Pack);
     let mut env = Env::new();
     m.outer_axes(panels.outer.iter().copied(), &mut env);
     let panel = m.outer("panel", &panels.count);

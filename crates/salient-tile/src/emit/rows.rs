@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 /// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes.
 fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) -> (Maker<'s, 'g>, Env) {
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Rows);
+    let mut m = Maker::planned(scope, target, Kind::Rows);
     let extent = m.scope.graph.extent(along).clone();
     m.scope.ranges.insert(LANE, &extent);
     let mut env = Env::from([(along, Bound::Poly(var(LANE)))]);

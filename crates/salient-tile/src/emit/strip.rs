@@ -12,7 +12,7 @@ use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::Scores;
 use crate::plan::layouts::Stored;
-use crate::program::kernel::{Arg, Base, BufferId, Check, Limit};
+use crate::program::kernel::{Arg, Base, Check, Limit};
 use salient_ir::{AxisId, DType, Dim, DimNode, MapOp, NodeId, Op};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
@@ -25,8 +25,6 @@ pub(crate) struct Scope<'g> {
     /// What is stored, and for the time of a loop what lies in scratch memory.
     pub(crate) layouts: Layouts<'g>,
     pub(crate) ranges: Ranges,
-    /// Buffers read so far.
-    pub(crate) reads: BTreeSet<BufferId>,
     /// Nodes that were computed in place so far.
     pub(crate) inlined: BTreeSet<NodeId>,
     /// The program's checks so far.
@@ -54,7 +52,6 @@ impl<'g> Scope<'g> {
         Scope {
             layouts,
             ranges: Ranges::default(),
-            reads: BTreeSet::new(),
             inlined: BTreeSet::new(),
             checks: Vec::new(),
             limits: Vec::new(),
@@ -225,11 +222,6 @@ impl<'s, 'g> Strip<'s, 'g> {
         } else {
             b.input(format!("{prefix}r{n}"))
         };
-        if let Base::Buffer(id) = base
-            && !self.written.contains(&base)
-        {
-            self.scope.reads.insert(id);
-        }
         self.pointers.push((base, offset.clone(), ptr));
         self.args.push(Arg::Address { base, offset: offset.clone() });
         ptr

@@ -18,6 +18,7 @@ use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::panels::{Panels, coded_panels, panels_of, peel};
 use crate::plan::repeat::Repeats;
+use crate::plan::scratch::scratch;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
 use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,7 +225,9 @@ impl<'g> Decider<'g> {
             self.early.insert(buffer);
         }
         let flops = flops(self.layouts.graph, &self.done.buffers[buffer.0], &anchor);
-        self.done.kernels.push(KernelPlan { node, buffer, when, anchor, expression, flops, once });
+        let scratch = scratch(self.layouts.graph, self.layouts.options, &anchor);
+        let kernel = KernelPlan { node, buffer, when, anchor, expression, scratch, flops, once };
+        self.done.kernels.push(kernel);
     }
 
     /// Adds the kernels that store a node.

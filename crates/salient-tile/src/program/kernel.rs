@@ -298,6 +298,16 @@ pub enum Section {
     Call,
 }
 
+impl Section {
+    /// Its kernels among so many, of which the first `loads` run once.
+    pub(crate) fn of(self, loads: usize, kernels: usize) -> Range<usize> {
+        match self {
+            Section::Load => 0..loads,
+            Section::Call => loads..kernels,
+        }
+    }
+}
+
 /// A whole model as kernels to be run one after the other.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -330,10 +340,7 @@ impl Program {
 
     /// The positions of the kernels of a section.
     pub fn section(&self, section: Section) -> Range<usize> {
-        match section {
-            Section::Load => 0..self.loads,
-            Section::Call => self.loads..self.kernels.len(),
-        }
+        section.of(self.loads, self.kernels.len())
     }
 
     /// For each buffer, whether a kernel of the section reads or writes it.

@@ -6,11 +6,13 @@
 //! compiled code sees as 32-bit copies, are planned. What is computed once from parameters is kept apart, beside the
 //! arenas: see [`kept`].
 
-use crate::program::kernel::{Buffer, Program, Role, Section};
+use crate::program::kernel::{Buffer, BufferId, Kernel, Program, Role, Scratch, Section};
 use salient_ir::{Bindings, DType, Dim, DimError, DimNode, Name};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 
 /// Every place in the arena begins at a multiple of this many bytes: a cache line.
 pub const ALIGNMENT: usize = 64;
@@ -58,18 +60,58 @@ pub struct Arena {
     pub size: usize,
 }
 
+/// What a plan of memory depends on: what the kernels touch, in the order in which they run, and what they work in. Plans and
+/// programs say it alike.
+#[derive(Clone, Debug)]
+pub struct Usage<'p> {
+    /// The dimensions that are run-time values.
+    pub symbols: Vec<Name>,
+    /// Every stored tensor.
+    pub buffers: &'p [Buffer],
+    /// The kernels as they run.
+    pub kernels: Vec<KernelUsage<'p>>,
+    /// So many of them, at the start, run once when the parameters are bound.
+    pub loads: usize,
+}
+
+/// What a kernel uses.
+#[derive(Clone, Debug)]
+pub struct KernelUsage<'p> {
+    /// The buffers that it reads or writes.
+    pub touches: Vec<BufferId>,
+    /// Scratch memory of a thread.
+    pub scratch: Cow<'p, [Scratch]>,
+}
+
+impl Usage<'_> {
+    fn section(&self, section: Section) -> Range<usize> {
+        section.of(self.loads, self.kernels.len())
+    }
+}
+
+impl Program {
+    /// What its memory depends on.
+    pub fn usage(&self) -> Usage<'_> {
+        let of = |k: &'_ Kernel| k.reads.iter().chain(&k.writes).copied().collect();
+        let kernels = self.kernels.iter();
+        let kernels = kernels.map(|k| KernelUsage { touches: of(k), scratch: Cow::Borrowed(&k.scratch) });
+        let (symbols, kernels) = (self.symbols.clone(), kernels.collect());
+        Usage { symbols, buffers: &self.buffers, kernels, loads: self.loads }
+    }
+}
+
 /// The first and the last kernel of a section, by position, at which each buffer must have its place in the section's arena;
 /// `None` where it needs none.
-pub fn lifetimes(program: &Program, section: Section) -> Vec<Life> {
-    let mut touched: Vec<Option<(usize, usize)>> = vec![None; program.buffers.len()];
-    let range = program.section(section);
-    for (at, kernel) in range.clone().zip(&program.kernels[range.clone()]) {
-        for id in kernel.writes.iter().chain(&kernel.reads) {
+pub fn lifetimes(usage: &Usage<'_>, section: Section) -> Vec<Life> {
+    let mut touched: Vec<Option<(usize, usize)>> = vec![None; usage.buffers.len()];
+    let range = usage.section(section);
+    for (at, kernel) in range.clone().zip(&usage.kernels[range.clone()]) {
+        for id in &kernel.touches {
             let (first, _) = touched[id.0].unwrap_or((at, at));
             touched[id.0] = Some((first, at));
         }
     }
-    let lives = program.buffers.iter().zip(touched).map(|(buffer, touched)| match buffer.role {
+    let lives = usage.buffers.iter().zip(touched).map(|(buffer, touched)| match buffer.role {
         Role::Temporary => touched,
         // Copied before the first kernel runs, or after the last.
         Role::Input(_) if section == Section::Call && is_copied(buffer) => {
@@ -92,9 +134,9 @@ pub struct Outline {
 }
 
 /// The outline of a section.
-pub fn outline(program: &Program, section: Section) -> Outline {
-    let lives = lifetimes(program, section);
-    let turns = turns(program, &lives);
+pub fn outline(usage: &Usage<'_>, section: Section) -> Outline {
+    let lives = lifetimes(usage, section);
+    let turns = turns(usage.buffers, &lives);
     Outline { lives, turns }
 }
 
@@ -117,7 +159,7 @@ impl Outline {
 /// # Errors
 /// A dimension has no value, or is too large.
 pub fn plan(program: &Program, section: Section, bindings: &Bindings) -> Result<Arena, DimError> {
-    let outline = outline(program, section);
+    let outline = outline(&program.usage(), section);
     let size = |(at, buffer): (usize, &Buffer)| {
         let bytes = || bytes(&buffer.count(), buffer.elem().size(), bindings);
         outline.has_place(at).then(bytes).unwrap_or(Ok(0))
@@ -189,11 +231,10 @@ fn in_turns(turns: &[Vec<usize>], sizes: &[usize]) -> Arena {
 
 /// Places in which buffers follow one another, whatever the dimensions are: a buffer goes where one of its own size was
 /// before it, or else where one was that is provably larger or smaller, or else where any was.
-fn turns(program: &Program, lives: &[Life]) -> Vec<Vec<usize>> {
+fn turns(buffers: &[Buffer], lives: &[Life]) -> Vec<Vec<usize>> {
     // Models have few sizes and many buffers: sizes are compared once.
     let mut distinct: Vec<Dim> = Vec::new();
-    let kinds: Vec<usize> = program
-        .buffers
+    let kinds: Vec<usize> = buffers
         .iter()
         .map(|buffer| {
             let size = size(buffer);
@@ -259,24 +300,26 @@ pub struct Contract {
     pub steep: Vec<(String, Name)>,
 }
 
-/// What the plans of a program keep to. What loading works in beside what it leaves is not part of it.
-pub fn contract(program: &Program) -> Contract {
-    let arena = turns(program, &lifetimes(program, Section::Call))
+/// What the memory of a program keeps to. What loading works in beside what it leaves is not part of it.
+pub fn contract(usage: &Usage<'_>) -> Contract {
+    let buffers = usage.buffers;
+    let lives = lifetimes(usage, Section::Call);
+    let arena = turns(buffers, &lives)
         .into_iter()
-        .map(|place| largest(place.into_iter().map(|buffer| size(&program.buffers[buffer]))))
+        .map(|place| largest(place.into_iter().map(|buffer| size(&buffers[buffer]))))
         .collect();
-    let kept: Vec<Dim> = program.buffers.iter().filter(|b| is_kept(b)).map(size).collect();
-    let calls = &program.kernels[program.section(Section::Call)];
+    let kept: Vec<Dim> = buffers.iter().filter(|b| is_kept(b)).map(size).collect();
+    let calls = &usage.kernels[usage.section(Section::Call)];
     let scratch = largest(calls.iter().map(|kernel| {
         let counts = kernel.scratch.iter().map(|slot| &slot.count * &Dim::constant(4));
         counts.fold(Dim::constant(0), |sum, bytes| &sum + &bytes)
     }));
     let slots = calls.iter().map(|kernel| kernel.scratch.len()).max().unwrap_or(0);
     let mut steep = Vec::new();
-    let called = program.buffers.iter().zip(program.touched(Section::Call));
-    for (buffer, _) in called.filter(|(b, touched)| *touched && b.role == Role::Temporary) {
+    let called = buffers.iter().zip(&lives);
+    for (buffer, _) in called.filter(|(b, life)| life.is_some() && b.role == Role::Temporary) {
         let count = buffer.count().to_node();
-        for symbol in &program.symbols {
+        for symbol in &usage.symbols {
             if degree(&count, symbol) > 1 {
                 steep.push((buffer.name.clone(), symbol.clone()));
             }

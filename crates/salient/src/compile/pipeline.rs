@@ -17,7 +17,7 @@ use salient_opt::{Fp, Named, Optimised, Pass};
 use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::plan::text::summary::Summary;
 use salient_tile::verify::unfused::{self, Unfused};
-use salient_tile::{Program, Tiling, plan};
+use salient_tile::{Plan, Program, Tiling, memory, plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,10 +73,29 @@ pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Opt
     planned(fused, chains, options, |options| make(fused, options))
 }
 
-/// The plan of a fused graph as text; norms and activations have the names that the optimiser found.
-fn print_plan(fused: &Graph, chains: &[Vec<Vec<NodeId>>], named: &[Named], options: &Options) -> String {
+/// The plan as text; norms and activations have the names that the optimiser found.
+fn print_plan(plan: &Plan<'_>, named: &[Named]) -> String {
     let labels = named.iter().map(|n| (n.node, n.form.name().to_owned())).collect();
-    planned(fused, chains, options, |options| salient_tile::plan::text::print(&plan(fused, options), &labels))
+    salient_tile::plan::text::print(plan, &labels)
+}
+
+/// What is said of the plan of a graph, and of the norms and activations that the optimiser found.
+fn of_plan<T>(
+    graph: &Graph,
+    options: &Options,
+    timings: &mut Timings,
+    say: impl FnOnce(&Plan<'_>, &[Named]) -> T,
+) -> T {
+    match options.engine {
+        Engine::Jit => {
+            let Optimised { graph, chains, report } =
+                timings.time(Step::Optimise, || optimise(graph, options));
+            let said = || planned(&graph, &chains, options, |o| say(&plan(&graph, o), &report.named));
+            timings.time(Step::Schedule, said)
+        }
+        Engine::Unfused | Engine::Oracle => timings
+            .time(Step::Schedule, || planned(graph, &[], options, |options| say(&plan(graph, options), &[]))),
+    }
 }
 
 /// The plan of a fused graph in numbers.
@@ -155,18 +174,11 @@ pub fn print_stage(
     let printed = match stage {
         Stage::Source | Stage::Graph => text::print(&graph),
         Stage::Fused => text::print(&timings.time(Step::Optimise, || fuse(&graph, options))),
-        Stage::Plan => match options.engine {
-            Engine::Jit => {
-                let fused = timings.time(Step::Optimise, || optimise(&graph, options));
-                let (chains, named) = (&fused.chains, &fused.report.named);
-                timings.time(Step::Schedule, || print_plan(&fused.graph, chains, named, options))
-            }
-            Engine::Unfused | Engine::Oracle => {
-                timings.time(Step::Schedule, || print_plan(&graph, &[], &[], options))
-            }
-        },
+        Stage::Plan => of_plan(&graph, options, timings, print_plan),
         Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings).0),
-        Stage::Memory => salient_tile::memory::contract(&kernels(&graph, options, timings).0).to_string(),
+        Stage::Memory => {
+            of_plan(&graph, options, timings, |plan, _| memory::contract(&plan.usage()).to_string())
+        }
         Stage::Clif => code(&graph, options, timings)?.0.clif(),
         Stage::Asm => code(&graph, options, timings)?.0.asm(),
     };

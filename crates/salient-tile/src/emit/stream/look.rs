@@ -10,6 +10,7 @@ use crate::emit::stream::softmax::{Place, fill};
 use crate::emit::strip::{Strip, Visit};
 use crate::index::{Bound, Env, LANE};
 use crate::plan::attention::probe::{OneSided, Probe, Side};
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Base, Stmt};
 use salient_ir::{Dim, Graph, MapOp, NodeId, Op};
 use salient_vector::handle::Handle;
@@ -23,7 +24,7 @@ pub(crate) fn look(
     t: &RowTile<'_>,
     place: Place<'_>,
 ) -> (Vec<Stmt>, Dim, Dim) {
-    let flags = m.scratch("kept", n(2));
+    let flags = m.scratch(Slot::Kept);
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
     match probe {
         Probe::Sides(parts) => stmts.push(by_sides(m, condition, t, place, parts, flags)),

@@ -17,6 +17,7 @@ use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Int, Stmt};
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::Zeros;
@@ -60,12 +61,12 @@ pub(crate) fn stream(
     let (invariant, before) = compute_invariant(m, t);
     stmts.extend(before);
 
-    let products = pack_queries(m, t, &sizes, &mut stmts);
+    let products = pack_queries(m, t, &mut stmts);
     // Weights take the place of the scores that they are made of.
     let weights = products.first().map(|product| product.out);
-    let weights = weights.unwrap_or_else(|| m.scratch("weights", &t.most * &sizes.most_keys));
-    let softmax = Softmax::new(m, a, &t.most, weights, sizes.score_row.clone());
-    let context = m.scratch("context", &t.most * &sizes.most_context);
+    let weights = weights.unwrap_or_else(|| m.scratch(Slot::Weights));
+    let softmax = Softmax::new(m, a, weights, sizes.score_row.clone());
+    let context = m.scratch(Slot::Context);
     match a.sink {
         None => stmts.extend(softmax.start(m, &count)),
         Some(sink) => stmts.extend(softmax.start_at(m, sink, t.axis(), t.env, &at_first, &count)),
@@ -81,12 +82,7 @@ pub(crate) fn stream(
     let (mut tile, made) = scores(m, t, &sizes, &products, (&from, &upto), make);
 
     // The values of the tile, and the scores to weights element by element: unmasked where the whole tile is kept.
-    let of_tile = Keys {
-        first: from.clone(),
-        count: here.clone(),
-        row: sizes.score_row.clone(),
-        most: sizes.most_keys.clone(),
-    };
+    let of_tile = Keys { first: from.clone(), count: here.clone(), row: sizes.score_row.clone() };
     let values = a.value.map(|value| Values::new(m, t, value, of_tile, &sizes, &mut stmts));
     if let Some(values) = &values {
         tile.push(values.pack(m, a, t.env));
@@ -94,7 +90,7 @@ pub(crate) fn stream(
     m.scope.ranges.insert(LANE, &keys);
     let place = Place { row: t.row, first: &t.first, key: &from, count: &here };
     let check = values.as_ref().filter(|_| t.key_loop.nan_check != NanCheck::Never);
-    let check = check.map(|values| (values, m.scratch("wild", n(1))));
+    let check = check.map(|values| (values, m.scratch(Slot::Wild)));
     if let Some((_, wild)) = check {
         tile.push(fill(m, wild, &n(1), 0.0));
     }
@@ -142,22 +138,17 @@ struct QueryTile<'t> {
 }
 
 /// Packs the queries, once for the tile of rows.
-fn pack_queries<'t>(
-    m: &mut Maker<'_, '_>,
-    t: &RowTile<'t>,
-    sizes: &Sizes,
-    stmts: &mut Vec<Stmt>,
-) -> Vec<QueryTile<'t>> {
+fn pack_queries<'t>(m: &mut Maker<'_, '_>, t: &RowTile<'t>, stmts: &mut Vec<Stmt>) -> Vec<QueryTile<'t>> {
     let mut packed = Vec::new();
     for s in t.scores {
         let depth = m.scope.graph.extent(s.depth).clone();
-        let queries = m.scratch("queries", &t.most * &depth);
+        let queries = m.scratch(Slot::Queries);
         let from = origin(&s.env, s.row_axis, t.row, &t.first);
         let over_rows = Span { axis: Some(s.row_axis), from, count: t.count() };
         let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
         let to = Packed { base: queries, offset: n(0), outer: depth.clone(), inner: n(1) };
         stmts.push(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
-        let out = m.scratch("scores", &t.most * &sizes.most_keys);
+        let out = m.scratch(Slot::Scores);
         packed.push(QueryTile { scores: s, queries, out, depth });
     }
     packed

@@ -1,11 +1,12 @@
 //! A tile of rows that are streamed over keys together, and how long the rows of its scratch memory are.
 
-use crate::dims::{ceil_div, n, var};
+use crate::dims::{n, var};
 use crate::emit::maker::{Maker, for_loop, let_dim};
 use crate::index::{Bound, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
-use crate::program::kernel::{LANES, Stmt};
+use crate::plan::scratch::TileWidths;
+use crate::program::kernel::Stmt;
 use salient_ir::{AxisId, Dim};
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
@@ -17,10 +18,9 @@ pub(crate) struct RowTile<'t> {
     pub(crate) env: &'t Env,
     pub(crate) shape: Shape,
     pub(crate) row: &'t str,
-    /// The row variable's range, and the most that it can be long.
+    /// The row variable's range.
     pub(crate) first: Dim,
     pub(crate) last: Dim,
-    pub(crate) most: Dim,
     /// The first key that may be visited, and one past the last.
     pub(crate) keys: (Dim, Dim),
     /// Keys of a tile; it is rounded up to whole panels.
@@ -71,27 +71,20 @@ pub(crate) struct Sizes {
     pub(crate) panel: Dim,
     pub(crate) score_row: Dim,
     pub(crate) context_row: Dim,
-    /// The latter two in terms of the target.
-    pub(crate) most_keys: Dim,
-    pub(crate) most_context: Dim,
 }
 
 impl Sizes {
     pub(crate) fn new(m: &mut Maker<'_, '_>, t: &RowTile<'_>, stmts: &mut Vec<Stmt>) -> Sizes {
-        let g = m.scope.graph;
-        let wide = t.attention.width.map_or(n(1), |x| g.extent(x).clone());
-        let panel = &n(t.shape.vectors as i64) * &var(LANES);
-        let panels = ceil_div(&wide, &panel);
-        let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
-        let (most_keys, most_context) = (padded(&n(t.tile)), padded(&wide));
+        let of_tile = TileWidths::new(m.scope.graph, m.scope.options, t.attention, t.tile);
         let mut bound = |name: &str, value: &Dim| {
             let name = m.variable(name, &(value + &n(1)));
             stmts.push(let_dim(&name, value.clone()));
             var(&name)
         };
-        let panel = bound("width", &panel);
-        let score_row = bound("score_row", &most_keys);
-        let context_row = bound("context_row", &most_context);
-        Sizes { wide, panels, panel, score_row, context_row, most_keys, most_context }
+        let panel = bound("width", &of_tile.panel);
+        let score_row = bound("score_row", &of_tile.scores);
+        let context_row = bound("context_row", &of_tile.context);
+        let TileWidths { values: wide, panels, .. } = of_tile;
+        Sizes { wide, panels, panel, score_row, context_row }
     }
 }

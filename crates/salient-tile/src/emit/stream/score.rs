@@ -4,10 +4,11 @@ use crate::dims::{n, var};
 use crate::emit::maker::Maker;
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::strip::{Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, LANE};
 use crate::plan::layouts::Stored;
+use crate::plan::scratch::Slot;
 use crate::program::kernel::Stmt;
-use salient_ir::{Graph, NodeId};
+use salient_ir::NodeId;
 use salient_vector::body::Elem;
 use salient_vector::{Builder, F32};
 
@@ -20,9 +21,9 @@ pub(crate) fn compute_invariant(
     let (mut computed, mut stmts) = (Vec::new(), Vec::new());
     let origin = t.origin();
     for node in &t.key_loop.invariant {
-        let by_row = reads_row(m.scope.graph, *node, t.env, t.row);
-        let (count, most) = if by_row { (t.count(), t.most.clone()) } else { (n(1), n(1)) };
-        let base = m.scratch("fixed", most);
+        let by_row = t.key_loop.is_by_row(m.scope.graph, *node);
+        let count = if by_row { t.count() } else { n(1) };
+        let base = m.scratch(Slot::Fixed);
         let mut inner = t.env.clone();
         if let (true, Some(axis)) = (by_row, t.axis()) {
             m.scope.ranges.insert(LANE, &m.scope.graph.extent(axis).clone());
@@ -45,8 +46,4 @@ pub(crate) fn compute_invariant(
         computed.push((*node, m.scope.stored.insert(*node, stored)));
     }
     (computed, stmts)
-}
-
-fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &str) -> bool {
-    g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(Bound::Poly(d)) if d.mentions(row)))
 }

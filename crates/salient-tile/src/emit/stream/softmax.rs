@@ -11,6 +11,7 @@ use crate::emit::pack::{Packed, Span, pack};
 use crate::emit::strip::{Strip, Visit};
 use crate::index::Env;
 use crate::plan::attention::{Attention, Normaliser};
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::body::LoopKind;
@@ -58,17 +59,10 @@ impl Place<'_> {
 }
 
 impl Softmax {
-    /// The state of so many rows.
-    pub(crate) fn new(
-        m: &mut Maker<'_, '_>,
-        a: &Attention,
-        rows: &Dim,
-        weights: Base,
-        weights_row: Dim,
-    ) -> Softmax {
-        let mut slot = |name: &str| m.scratch(name, rows.clone());
-        let (max, newest, shift) = (slot("max"), slot("newest"), slot("shift"));
-        let (sum, factor) = (slot("sum"), slot("factor"));
+    /// The state of rows.
+    pub(crate) fn new(m: &mut Maker<'_, '_>, a: &Attention, weights: Base, weights_row: Dim) -> Softmax {
+        let (max, newest) = (m.scratch(Slot::Max), m.scratch(Slot::Newest));
+        let (shift, sum, factor) = (m.scratch(Slot::Shift), m.scratch(Slot::Sum), m.scratch(Slot::Factor));
         let (normaliser, reports) = (a.normaliser, m.scope.defined.demanding(a.score));
         Softmax { normaliser, reports, max, newest, shift, sum, factor, weights, weights_row }
     }

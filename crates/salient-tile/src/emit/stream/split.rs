@@ -14,6 +14,7 @@ use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
 use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::layouts::StridedRows;
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::Dim;
 use salient_vector::body::Elem;
@@ -27,12 +28,12 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let SplitKv { attention: a, group, parts: home, .. } = plan;
     let (query, width) = (home.query, a.width.expect("planned with values"));
     let part_keys = n(tiling.few_part);
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
+    let mut m = Maker::planned(scope, target, Kind::Attention);
     let mut env = Env::new();
     let outer = home.held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
     m.outer_axes(outer, &mut env);
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
-    let TileRows { row, count, most, each_query } = tile_rows(&mut m, plan, &mut env);
+    let TileRows { row, count, each_query } = tile_rows(&mut m, plan, &mut env);
     let part = m.outer("part", &home.count);
     env.insert(a.key, Bound::Poly(var(LANE)));
     m.scope.ranges.insert(LANE, &keys);
@@ -52,7 +53,6 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         row: &row,
         first: n(0),
         last: count.clone(),
-        most,
         keys: (begin.clone(), var(&end)),
         tile: tiling.few_keys,
         few: true,
@@ -61,9 +61,6 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     };
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
         let keys = &rows_of_keys[t.at];
-        if let Base::Buffer(id) = keys.base {
-            m.scope.reads.insert(id);
-        }
         dots(m, shape, &count, t, keys)
     };
     let streamed = stream(&mut m, &tile, &mut make);
@@ -87,9 +84,8 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
 struct TileRows {
     /// The variable that stands for the row.
     row: String,
-    /// How many rows there are, and the most that there can be.
+    /// How many rows there are.
     count: Dim,
-    most: Dim,
     /// The variable of the queries, where rows are heads.
     each_query: Option<String>,
 }
@@ -101,15 +97,14 @@ fn tile_rows(m: &mut Maker<'_, '_>, plan: &SplitKv, env: &mut Env) -> TileRows {
     let Some(group) = &plan.group else {
         let row = m.variable(&g.axis(query).name.clone(), &rows);
         env.insert(query, Bound::Poly(var(&row)));
-        return TileRows { row, count: rows, most: plan.parts.rows.clone(), each_query: None };
+        return TileRows { row, count: rows, each_query: None };
     };
     let shares = m.outer("group", &group.count);
     let row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
     env.insert(group.axis, Bound::Poly(&(&shares * &group.size) + &var(&row)));
     let each = m.variable(&g.axis(query).name.clone(), &rows);
     env.insert(query, Bound::Poly(var(&each)));
-    let (count, most) = (group.size.clone(), group.size.clone());
-    TileRows { row, count, most, each_query: Some(each) }
+    TileRows { row, count: group.size.clone(), each_query: Some(each) }
 }
 
 /// Rows of keys whose dot products with one row are summed at once.
@@ -225,17 +220,15 @@ fn keep_part(
 pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -> Kernel {
     let g = scope.graph;
     let SplitKv { attention: a, parts: home, .. } = plan;
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
+    let mut m = Maker::planned(scope, target, Kind::Attention);
     let mut env = Env::new();
     m.outer_axes(home.held.iter().copied(), &mut env);
     let rows = g.extent(home.query).clone();
     let row = m.variable(&g.axis(home.query).name.clone(), &rows);
     env.insert(home.query, Bound::Poly(var(&row)));
-    m.scope.reads.insert(home.id);
-    let wide = &home.size - &n(2);
-    let context = m.scratch("context", wide.clone());
-    let factors = m.scratch("factors", home.count.clone());
-    let softmax = Softmax::new(&mut m, a, &n(1), context, wide.clone());
+    let wide = home.width();
+    let (context, factors) = (m.scratch(Slot::Context), m.scratch(Slot::Factors));
+    let softmax = Softmax::new(&mut m, a, context, wide.clone());
     let first = home.at(g, &env, &n(0));
 
     let mut b = Builder::new("merge_sums");

@@ -26,7 +26,7 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     let g = scope.graph;
     let (a, tiling, shape) = (&plan.attention, scope.options.tiling, scope.options.tiling.tile());
     let tile_rows = n(tiling.attention_rows);
-    let mut m = Maker::new(scope, &target.buffer.name, Kind::Attention);
+    let mut m = Maker::planned(scope, target, Kind::Attention);
     let mut env = Env::new();
     let inner: AxisSet = a.query.into_iter().chain(a.width).collect();
     m.outer_axes(target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x)), &mut env);
@@ -60,7 +60,6 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
         row: &row,
         first: var(&first),
         last: var(&last),
-        most: tile_rows.clone(),
         keys: (n(0), keys.clone()),
         tile: tiling.attention_keys,
         few: false,
@@ -75,7 +74,6 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
         let keys_env = peel(g, &m.scope.ranges, s.key, s.key_axis, &s.env).env;
         let panel = at.floor_div(t.panel).expect("a panel has columns");
         let place = panels.at(g, &keys_env, &panel, t.panel);
-        m.scope.reads.insert(panels.id);
         let operands = Operands {
             left: (t.queries, &n(0), t.depth),
             panel: (panels.base(), &place),

@@ -9,6 +9,7 @@ use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::index::Env;
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{ValueForm, values_in_place};
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{Dim, NodeId};
 use salient_vector::tile::{Into, Shape, Zeros};
@@ -19,9 +20,8 @@ use salient_vector::{Builder, F32};
 pub(crate) struct Keys {
     pub(crate) first: Dim,
     pub(crate) count: Dim,
-    /// The most that a tile has, as a variable and in terms of the target.
+    /// The most that a tile has.
     pub(crate) row: Dim,
-    pub(crate) most: Dim,
 }
 
 /// Panels of values.
@@ -76,23 +76,11 @@ impl Values {
                 Some((rows.base, first, rows.row))
             }
         };
-        if let Some((Base::Buffer(id), ..)) = in_place {
-            m.scope.reads.insert(id);
-        }
         let whole = m.variable("whole", &(panels + &n(1)));
         let read =
             if in_place.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
         stmts.push(let_dim(&whole, read));
-        let lanes = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
-        let each = &keys.most * &lanes;
-        // Of rows that are read as they lie at most one panel is left over.
-        let room = if in_place.is_some() {
-            each
-        } else {
-            let count = wide + &(&lanes - &n(1));
-            &each * &count.floor_div(&lanes).expect("a panel has columns")
-        };
-        let packed = m.scratch("values", room);
+        let packed = m.scratch(Slot::Values);
         let (panel, wide, panels) = (panel.clone(), wide.clone(), panels.clone());
         Values { value, shape, few, keys, panel, wide, panels, whole: var(&whole), in_place, packed }
     }

@@ -60,6 +60,11 @@ pub(crate) enum NanCheck {
 }
 
 impl KeyLoop {
+    /// Whether a value differs from row to row of a tile.
+    pub(crate) fn is_by_row(&self, g: &Graph, node: NodeId) -> bool {
+        self.rows.is_some_and(|rows| g.node(node).axes.contains(rows))
+    }
+
     /// The same over other nodes.
     pub(crate) fn moved(&self, node: &impl Fn(NodeId) -> NodeId) -> KeyLoop {
         let mask = self.mask.as_ref().map(|mask| Mask {

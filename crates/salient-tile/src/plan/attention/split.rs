@@ -78,6 +78,11 @@ pub(crate) struct SplitKv {
 }
 
 impl SplitKv {
+    /// The most rows of a tile: heads that share keys, or queries.
+    pub(crate) fn tile_rows(&self) -> &Dim {
+        self.group.as_ref().map_or(&self.parts.rows, |group| &group.size)
+    }
+
     /// The same over other nodes and buffers.
     pub(crate) fn moved(
         &self,
@@ -171,6 +176,11 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn base(&self) -> Base {
         Base::Buffer(self.id)
+    }
+
+    /// How wide the values are: a part holds their weighted sum, the maximum and the sum of exponentials.
+    pub(crate) fn width(&self) -> Dim {
+        &self.size - &n(2)
     }
 
     /// Where a part begins, the axes standing for what `env` says.

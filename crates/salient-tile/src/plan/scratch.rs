@@ -1,0 +1,227 @@
+//! Scratch memory of each kernel: what a thread works in beside what the kernel reads and stores.
+
+use super::{Anchor, Gemm, Options};
+use crate::dims::{ceil_div, n};
+use crate::plan::attention::Attention;
+use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
+use crate::program::kernel::Scratch;
+use salient_ir::quantised::BLOCK;
+use salient_ir::{AxisId, Dim, Graph, NodeId};
+
+/// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
+pub(crate) const FEW_CODED_ROWS: i64 = 4;
+
+/// What a slot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// The sums of a block of a GEMM.
+    Sums,
+    /// Few rows in the form in which they are multiplied with codes.
+    Spread,
+    /// The sums of the blocks of these rows.
+    Totals,
+    /// A panel of codes, widened.
+    Wide,
+    /// A loop-invariant part of scores.
+    Fixed,
+    /// Queries of a tile, packed.
+    Queries,
+    /// Scores of a tile, which become weights.
+    Scores,
+    /// Weights where no product makes the scores.
+    Weights,
+    /// The greatest score of each row so far.
+    Max,
+    /// The greatest score of each row in the newest tile.
+    Newest,
+    /// What is subtracted from the scores of each row.
+    Shift,
+    /// The sum of the weights of each row.
+    Sum,
+    /// What earlier results of each row are multiplied by.
+    Factor,
+    /// Weighted sums of values.
+    Context,
+    /// Values of a tile, packed.
+    Values,
+    /// Whether a value of the tile is NaN or infinite.
+    Wild,
+    /// What a probe of the mask finds.
+    Kept,
+    /// What each part of the keys is multiplied by.
+    Factors,
+}
+
+impl Slot {
+    /// Its name in dumps.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Slot::Sums => "sums",
+            Slot::Spread => "spread",
+            Slot::Totals => "totals",
+            Slot::Wide => "wide",
+            Slot::Fixed => "fixed",
+            Slot::Queries => "queries",
+            Slot::Scores => "scores",
+            Slot::Weights => "weights",
+            Slot::Max => "max",
+            Slot::Newest => "newest",
+            Slot::Shift => "shift",
+            Slot::Sum => "sum",
+            Slot::Factor => "factor",
+            Slot::Context => "context",
+            Slot::Values => "values",
+            Slot::Wild => "wild",
+            Slot::Kept => "kept",
+            Slot::Factors => "factors",
+        }
+    }
+}
+
+/// The slots of a kernel, in the order in which its loops ask for them.
+pub(crate) fn scratch(g: &Graph, options: Options<'_>, anchor: &Anchor) -> Vec<Scratch> {
+    let tiling = options.tiling;
+    match anchor {
+        Anchor::Gemm(gemm) => of_gemm(g, options, gemm),
+        Anchor::Tiled(tiled) => {
+            let tile = Tile {
+                attention: &tiled.attention,
+                products: tiled.scores.iter().map(|s| s.product).collect(),
+                key_loop: &tiled.key_loop,
+                rows: n(tiling.attention_rows),
+                widths: TileWidths::new(g, options, &tiled.attention, tiling.attention_keys),
+            };
+            tile.scratch(g)
+        }
+        Anchor::SplitKv(split) => {
+            let tile = Tile {
+                attention: &split.attention,
+                products: split.products.clone(),
+                key_loop: &split.key_loop,
+                rows: split.tile_rows().clone(),
+                widths: TileWidths::new(g, options, &split.attention, tiling.few_keys),
+            };
+            tile.scratch(g)
+        }
+        Anchor::Merge(split) => {
+            let mut out = vec![
+                slot(Slot::Context, split.parts.width()),
+                slot(Slot::Factors, split.parts.count.clone()),
+            ];
+            out.extend(state(&n(1)));
+            out
+        }
+        Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
+        Anchor::Columns { .. } | Anchor::Pack(_) => Vec::new(),
+    }
+}
+
+fn slot(slot: Slot, count: Dim) -> Scratch {
+    Scratch { name: slot.name().to_owned(), count }
+}
+
+/// The sums of a block; of a right operand in codes, few rows as they are multiplied with codes, and a panel widened for many.
+fn of_gemm(g: &Graph, options: Options<'_>, gemm: &Gemm) -> Vec<Scratch> {
+    let tiling = options.tiling;
+    let mut out = vec![slot(Slot::Sums, &n(tiling.product_rows) * &tiling.group_width())];
+    if gemm.panels.coding.is_some() {
+        let depth = g.extent(gemm.contraction.depth);
+        let blocks = depth.floor_div(&n(BLOCK as i64)).expect("a block has elements");
+        out.push(slot(Slot::Spread, &n(FEW_CODED_ROWS) * depth));
+        out.push(slot(Slot::Totals, &n(FEW_CODED_ROWS) * &blocks));
+        out.push(slot(Slot::Wide, depth * &tiling.panel_width()));
+    }
+    out
+}
+
+/// Adds the slots of a further kernel to those of kernels that run as one, which share slots of one kind and size: where each is.
+pub(crate) fn share(all: &mut Vec<Scratch>, further: &[Scratch]) -> Vec<usize> {
+    let mut free: Vec<bool> = vec![true; all.len()];
+    let mut place = |slot: &Scratch| {
+        let same = |known: &Scratch| known.name == slot.name && known.count == slot.count;
+        let known = all.iter().zip(&free).position(|(known, free)| *free && same(known));
+        let at = known.unwrap_or_else(|| {
+            all.push(slot.clone());
+            free.push(true);
+            all.len() - 1
+        });
+        free[at] = false;
+        at
+    };
+    further.iter().map(&mut place).collect()
+}
+
+/// The running softmax of so many rows.
+fn state(rows: &Dim) -> impl Iterator<Item = Scratch> {
+    [Slot::Max, Slot::Newest, Slot::Shift, Slot::Sum, Slot::Factor]
+        .into_iter()
+        .map(|at| slot(at, rows.clone()))
+}
+
+/// How long the rows of an attention's scratch memory are. They hold whole panels, so that register tiles need no edges.
+pub(crate) struct TileWidths {
+    /// How wide the values are, and in how many panels.
+    pub(crate) values: Dim,
+    pub(crate) panels: Dim,
+    /// The columns of a panel, the elements of a row of scores, and those of a row of weighted sums.
+    pub(crate) panel: Dim,
+    pub(crate) scores: Dim,
+    pub(crate) context: Dim,
+}
+
+impl TileWidths {
+    /// Those of a tile of so many keys.
+    pub(crate) fn new(g: &Graph, options: Options<'_>, a: &Attention, keys: i64) -> TileWidths {
+        let values = a.width.map_or(n(1), |axis| g.extent(axis).clone());
+        let panel = options.tiling.panel_width();
+        let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
+        let (scores, context) = (padded(&n(keys)), padded(&values));
+        TileWidths { panels: ceil_div(&values, &panel), values, panel, scores, context }
+    }
+}
+
+/// Rows that are streamed over keys together.
+struct Tile<'p> {
+    attention: &'p Attention,
+    products: Vec<NodeId>,
+    key_loop: &'p KeyLoop,
+    /// The most rows that there can be.
+    rows: Dim,
+    widths: TileWidths,
+}
+
+impl Tile<'_> {
+    fn scratch(&self, g: &Graph) -> Vec<Scratch> {
+        let (w, rows) = (&self.widths, &self.rows);
+        let scores = rows * &w.scores;
+        let mut out: Vec<Scratch> = Vec::new();
+        for node in &self.key_loop.invariant {
+            out.push(slot(Slot::Fixed, if self.key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));
+        }
+        for product in &self.products {
+            let depth = g.op(*product).bound().map_or_else(|| n(1), |axis: AxisId| g.extent(axis).clone());
+            out.extend([slot(Slot::Queries, rows * &depth), slot(Slot::Scores, scores.clone())]);
+        }
+        // Weights take the place of the scores that they are made of.
+        if self.products.is_empty() {
+            out.push(slot(Slot::Weights, scores));
+        }
+        out.extend(state(rows));
+        out.push(slot(Slot::Context, rows * &w.context));
+        if self.attention.value.is_some() {
+            // Of rows that are read as they lie at most one panel is left over.
+            let panels = match self.key_loop.values {
+                ValueForm::InPlace => n(1),
+                ValueForm::PackedPerTile => w.panels.clone(),
+            };
+            out.push(slot(Slot::Values, &(&w.scores * &w.panel) * &panels));
+            if self.key_loop.nan_check != NanCheck::Never {
+                out.push(slot(Slot::Wild, n(1)));
+            }
+        }
+        if self.key_loop.mask.as_ref().is_some_and(|mask| mask.probe.is_some()) {
+            out.push(slot(Slot::Kept, n(2)));
+        }
+        out
+    }
+}
