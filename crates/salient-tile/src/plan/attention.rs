@@ -14,7 +14,7 @@ use crate::dims::{n, var};
 use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
-use crate::plan::panels::peel;
+use crate::plan::layouts::panels::peel;
 use salient_ir::op::Weights;
 use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 use super::decide::{Decider, PanelsKey, RowsKey};
 use super::{CopiedStep, KernelPlan, Step};
 use crate::plan::layouts::Stored;
-use crate::plan::panels::Panels;
+use crate::plan::layouts::panels::Panels;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, Role};
 use salient_ir::{NodeId, Op};
 use std::collections::BTreeMap;

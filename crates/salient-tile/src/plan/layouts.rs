@@ -1,5 +1,8 @@
 //! Where what is stored lies: the distances in memory between the elements of an expression.
 
+pub(crate) mod axis_order;
+pub(crate) mod panels;
+
 use super::Options;
 use crate::defined::Defined;
 use crate::dims::{n, row_major, var};

@@ -9,7 +9,7 @@ pub(crate) mod statistics;
 use crate::defined::Defined;
 use crate::plan::attention::{Among, expressions_of, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
-use crate::plan::layout::innermost;
+use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, kept, uses};
 use crate::plan::materialise::statistics::statistics;
 use crate::plan::repeat::Repeats;

@@ -15,7 +15,7 @@ use crate::emit::stream::softmax::Place;
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
 use crate::plan::Tiled;
-use crate::plan::panels::peel;
+use crate::plan::layouts::panels::peel;
 use crate::program::kernel::{Kernel, Kind};
 use salient_ir::{AxisId, AxisSet};
 use salient_vector::tile::Zeros;

@@ -37,11 +37,20 @@ impl Ports {
     }
 }
 
+/// Blocks that a text may stand for, at most: a text is a few words, what it stands for is held in memory.
+const MOST_BLOCKS: usize = 10_000;
+
+/// The number that a text says, written as numbers are, of a block of those that a text may stand for.
+pub(crate) fn number(text: &str) -> Option<usize> {
+    let number = text.parse::<usize>().ok().filter(|number| *number <= MOST_BLOCKS)?;
+    (number.to_string() == text).then_some(number)
+}
+
 /// The first number of a path, with what is before and behind it.
 pub(crate) fn numbered(path: &str) -> Option<(&str, usize, &str)> {
     let mut at = 0;
     for part in path.split('.') {
-        if let Ok(number) = part.parse::<usize>() {
+        if let Some(number) = number(part) {
             return Some((&path[..at], number, &path[at + part.len()..]));
         }
         at += part.len() + 1;
@@ -78,7 +87,7 @@ impl Chain {
     /// A name without the number of the block, and that number.
     pub(crate) fn place<'n>(&self, name: &'n str) -> Option<(&'n str, usize)> {
         match name.split_once('@') {
-            Some((base, block)) => self.own.contains(base).then(|| Some((base, block.parse().ok()?)))?,
+            Some((base, block)) => self.own.contains(base).then(|| Some((base, number(block)?)))?,
             None => self.own.contains(name).then_some((name, self.first)),
         }
     }
@@ -109,7 +118,7 @@ impl Chain {
     pub(crate) fn expanded(&self, ports: &Ports, text: &str, from: usize, to: usize) -> String {
         renamed(text, |name| {
             if let Some((base, at)) = name.split_once('@') {
-                let at = at.parse::<usize>().ok().and_then(|at| (at + to).checked_sub(from))?;
+                let at = (number(at)? + to).checked_sub(from)?;
                 return self.own.contains(base).then(|| self.at(base, at));
             }
             if let Some(of) = self.carried.get(name) {
@@ -158,14 +167,19 @@ pub(crate) fn expanded_paths(path: &str) -> Option<Vec<String>> {
     Some((first..end).map(|number| format!("{before}{number}{behind}")).collect())
 }
 
-/// Blocks that a text may stand for, at most: a text is a few words, what it stands for is held in memory.
-const MOST_BLOCKS: usize = 10_000;
-
 /// The numbers of `0 .. 6`.
 pub(crate) fn range_of(text: &str) -> Option<(usize, usize)> {
     let (first, end) = text.split_once(" .. ")?;
-    let (first, end) = (first.parse::<usize>().ok()?, end.parse::<usize>().ok()?);
-    (first < end && end <= MOST_BLOCKS).then_some((first, end))
+    let (first, end) = (number(first)?, number(end)?);
+    (first < end).then_some((first, end))
+}
+
+/// A type taken apart: what stands before its dimensions, and these.
+pub(crate) fn dims_of(ty: &str) -> Option<(&str, Vec<&str>)> {
+    match ty.split_once('[') {
+        None => Some((ty, Vec::new())),
+        Some((elem, dims)) => Some((elem, list(dims.strip_suffix(']')?))),
+    }
 }
 
 /// The parts of a list, which have commas inside brackets alone.
@@ -185,4 +199,27 @@ pub(crate) fn list(text: &str) -> Vec<&str> {
     let last = text[start..].trim();
     out.extend(Some(last).filter(|last| !last.is_empty()));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_blocks_are_written_as_numbers_are() {
+        assert_eq!(numbered("h.7.w"), Some(("h.", 7, ".w")));
+        for other in ["h.07.w", "h.+7.w", "h.18446744073709551615.w", "h.w"] {
+            assert_eq!(numbered(other), None, "{other}");
+        }
+        let paths = ["h.0.w", "h.1.w", "h.01.w"].map(String::from);
+        assert_eq!(folded_paths(paths.into_iter()), ["h.{0 .. 2}.w", "h.01.w"]);
+    }
+
+    #[test]
+    fn types_without_an_end_are_none() {
+        assert_eq!(dims_of("f32[T, 4]"), Some(("f32", vec!["T", "4"])));
+        assert_eq!(dims_of("f32"), Some(("f32", Vec::new())));
+        assert_eq!(dims_of("f32["), None);
+        assert_eq!(dims_of("f32[é"), None);
+    }
 }

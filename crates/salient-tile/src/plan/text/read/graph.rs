@@ -4,6 +4,7 @@
 use super::lines::Document;
 use super::program::Translation;
 use super::{ReadError, error};
+use crate::plan::text::fold::dims_of;
 use crate::plan::text::{Labels, Parts};
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Builder, DType, Graph, NodeId, Op, Output, Port};
@@ -100,9 +101,10 @@ impl<'a> Values<'a> {
                 let line = other.map_or(1, |(line, ..)| *line);
                 return error(line, format!("no kernel stores `{value}`, which is the output `{name}`"));
             };
-            let dims =
-                ty.find('[').map_or(0, |at| crate::plan::text::fold::list(&ty[at + 1..ty.len() - 1]).len());
-            if dims < self.kernels[kernel].axes.len() {
+            let Some((_, dims)) = dims_of(ty) else {
+                return error(1, format!("the output `{name}` has no type: `{ty}`"));
+            };
+            if dims.len() < self.kernels[kernel].axes.len() {
                 return error(1, format!("the output `{name}` has fewer dimensions than its value"));
             }
             out.push((name.clone(), self.kernels[kernel].axes.clone(), kernel, state));
@@ -269,8 +271,7 @@ fn output(name: &str, port: &Port, node: NodeId) -> Output {
 
 /// The axes of an output with those of one place that its value does not have.
 fn with_units(b: &mut Builder, ty: &str, axes: &[AxisId]) -> Vec<AxisId> {
-    let open = ty.find('[').map_or(ty.len(), |at| at + 1);
-    let dims = crate::plan::text::fold::list(ty[open..].strip_suffix(']').unwrap_or(""));
+    let (_, dims) = dims_of(ty).unwrap_or_default();
     let mut missing = dims.len().saturating_sub(axes.len());
     let (mut out, mut rest) = (Vec::new(), axes.iter().copied().peekable());
     for dim in dims {

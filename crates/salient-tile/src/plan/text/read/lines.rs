@@ -3,7 +3,7 @@
 use super::{ReadError, error};
 use crate::plan::text::bits_word;
 use crate::plan::text::blocks::last_defined;
-use crate::plan::text::fold::{Chain, Ports, expanded_paths, list, range_of};
+use crate::plan::text::fold::{Chain, Ports, dims_of, expanded_paths, list, number, range_of};
 use crate::plan::text::words::{KernelWord, Word, bracket_end, defined, kernel_line, words};
 use salient_ir::quantised::{Bits, Coding, Scales};
 use salient_ir::text::identifier;
@@ -204,11 +204,10 @@ fn ports(line: usize, text: &str, ty: &str, coding: Option<Coding>) -> Result<Ve
 
 /// `f32[4, 8]` with the axes `[t, d]` as `f32[t: 4, d: 8]`.
 fn with_axes(ty: &str, axes: &str) -> Option<String> {
-    let open = ty.find('[')?;
-    let dims = list(ty[open..].strip_prefix('[')?.strip_suffix(']')?);
+    let (elem, dims) = dims_of(ty)?;
     let axes = list(axes.strip_prefix('[')?.strip_suffix(']')?);
     let both: Vec<String> = axes.iter().zip(&dims).map(|(axis, dim)| format!("{axis}: {dim}")).collect();
-    (axes.len() == dims.len()).then(|| format!("{}[{}]", &ty[..open], both.join(", ")))
+    (axes.len() == dims.len()).then(|| format!("{elem}[{}]", both.join(", ")))
 }
 
 /// Kernels, or those of equal blocks.
@@ -228,7 +227,7 @@ struct Header {
 }
 
 fn group(line: usize, text: &str, body: &[Numbered]) -> Result<Group, ReadError> {
-    let Some((end, inner)) = body.split_last().filter(|((_, end), _)| end == "}") else {
+    let Some((_, inner)) = body.split_last().filter(|((_, end), _)| end == "}") else {
         return error(line, "the blocks have no end");
     };
     let parsed = || {
@@ -245,12 +244,11 @@ fn group(line: usize, text: &str, body: &[Numbered]) -> Result<Group, ReadError>
         };
         let (stem, range) = rest.strip_suffix('}')?.split_once('{')?;
         let like = match like {
-            Some(like) => Some(like.strip_prefix(stem)?.parse().ok()?),
+            Some(like) => Some(number(like.strip_prefix(stem)?)?),
             None => None,
         };
         Some(Header { line, stem: stem.to_owned(), range: range_of(range)?, like, carried })
     };
-    let _ = end;
     match parsed() {
         Some(header) => Ok(Group { blocks: Some(header), units: units(&dedented(inner)?)? }),
         None => {
