@@ -1,7 +1,7 @@
 //! The plan: what is stored, in which layout, and by which kernel; how each kernel reads its operands, which keys an attention
 //! visits and how its mask is applied. All of this is decided as a value before there is any loop; [`emit`](fn@crate::emit)
-//! makes the loops. What is left to it changes time alone: the direction in which an operand is packed, narrow register tiles at
-//! an edge, prefetch. The sizes of tiles come from [`Tiling`].
+//! makes the loops. What it adds follows from layouts and changes time alone: a strip runs along the axis that is contiguous in
+//! memory, and what is wanted next is prefetched. The sizes of tiles come from [`Tiling`].
 //!
 //! Reductions and fused operators are materialised, because a strip cannot compute them on the way; everything else is
 //! computed where it is needed. Three exceptions save a pass over memory: what follows a GEMM or an attention element by
@@ -31,7 +31,7 @@ use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::split::SplitKv;
 use crate::plan::contraction::Contraction;
 use crate::plan::expression::Expression;
-use crate::plan::layouts::panels::Panels;
+use crate::plan::layouts::panels::{Edge, Panels};
 use crate::plan::layouts::{Stored, stored};
 use crate::plan::scratch::share;
 use crate::program::kernel::{Append, Buffer, BufferId, Scratch};
@@ -179,6 +179,7 @@ pub(crate) struct Gemm {
     pub(crate) contraction: Contraction,
     pub(crate) left: Left,
     pub(crate) panels: Panels,
+    pub(crate) edge: Edge,
 }
 
 /// Where the left operand of a product is read.
@@ -331,6 +332,7 @@ impl Anchor {
                     Left::Rows(stored) => Left::Rows(stored.in_buffer(buffer)),
                 },
                 panels: gemm.panels.in_buffer(buffer(gemm.panels.id)),
+                edge: gemm.edge,
             }),
             Anchor::Pack(pack) => {
                 Anchor::Pack(Pack { panels: pack.panels.in_buffer(buffer(pack.panels.id)), ..pack.clone() })

@@ -10,7 +10,8 @@ use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, LANE};
 use crate::plan::Gemm;
-use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, reads_parameter, rows_of};
+use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, rows_of};
+use crate::plan::layouts::panels::Edge;
 use crate::plan::layouts::stored;
 use crate::plan::scratch::{FEW_CODED_ROWS, Slot};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
@@ -20,9 +21,6 @@ use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
 use salient_vector::tile::{Columns, Into, LINE, Left, Right, Shape, Tile, Zeros, product_tile};
-
-/// A multiple of the lanes of every target: so many columns, for each vector of a panel, are whole panels everywhere.
-const MOST_LANES: i64 = 16;
 
 /// Rows of smaller tiles, for what whole tiles leave over.
 const REMAINDERS: [usize; 3] = [4, 2, 1];
@@ -185,12 +183,6 @@ pub(crate) fn by_width(
     out
 }
 
-/// Whether so many columns leave nothing over of a panel that a narrow tile could spare; of the narrow panels of a tile of one
-/// row none does.
-pub(crate) fn whole_panels(columns: &Dim, shape: Shape) -> bool {
-    shape.rows == 1 || columns.as_constant().is_some_and(|n| n % (shape.vectors as i64 * MOST_LANES) == 0)
-}
-
 /// Few rows in the form in which tiles multiply them with codes, and the sums of their blocks; both row by row.
 struct Spread {
     rows: Base,
@@ -277,7 +269,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let g = scope.graph;
     let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
     let item_rows = n(tiling.product_rows);
-    let Gemm { contraction: c, left, panels } = plan;
+    let Gemm { contraction: c, left, panels, edge } = plan;
     let left = left.rows();
 
     let mut m = Maker::planned(scope, target, Kind::Gemm);
@@ -328,7 +320,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
             stmts.push(each_panel(tiles));
         }
         None => {
-            stmts.extend(by_depth(&mut m, c, &whole, &block, (&column, &width), stored));
+            stmts.extend(by_depth(&mut m, *edge, &whole, &block, (&column, &width), stored));
         }
     }
     stmts.push(epilogue(&mut m, target, c, env, &block));
@@ -344,13 +336,12 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
 /// The calls that add the product of a block, KC block by KC block of the depth, for each panel of its columns.
 fn by_depth(
     m: &mut Maker<'_, '_>,
-    c: &Contraction,
+    edge: Edge,
     whole: &Operands<'_>,
     block: &Block<'_>,
     (column, width): (&str, &Dim),
     stored: Option<(Base, &Dim, &Dim)>,
 ) -> [Stmt; 2] {
-    let g = m.scope.graph;
     let (tiling, shape) = (m.scope.options.tiling, m.scope.options.tiling.tile());
     let ((first, last), (from, to)) = (block.rows, block.columns);
     let (depth, step) = (whole.depth, n(tiling.depth_block()));
@@ -364,13 +355,10 @@ fn by_depth(
         ahead: Some(Ahead::Panel { rows: block.rows, stored }),
         ..*whole
     };
-    // Tokens may be few. Outputs of a layer are many.
-    let never_narrow = whole_panels(g.extent(c.column), shape) || reads_parameter(g, c.right);
     let zeros = Zeros::Multiply;
-    let tiles = if never_narrow {
-        tiles_into(m, shape, (zeros, Into::Add), block.rows, &part)
-    } else {
-        by_width(m, shape, zeros, block.rows, &part, (&(to - &var(column)), width))
+    let tiles = match edge {
+        Edge::Whole => tiles_into(m, shape, (zeros, Into::Add), block.rows, &part),
+        Edge::Narrow => by_width(m, shape, zeros, block.rows, &part, (&(to - &var(column)), width)),
     };
     let inner = for_loop(column, from.clone(), to.clone(), width.clone(), tiles);
     let limit = let_min(&end, vec![depth.clone(), &var(&near) + &step]);

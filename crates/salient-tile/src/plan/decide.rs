@@ -11,10 +11,10 @@ use crate::index::{Bound, Env, Ranges};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::{Attention, attention};
-use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows};
+use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
 use crate::plan::layouts::axis_order::{layout, order_of_output};
-use crate::plan::layouts::panels::{Panels, coded_panels, panels_of, peel};
+use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::repeat::Repeats;
@@ -298,7 +298,12 @@ impl<'g> Decider<'g> {
             let rows = self.store_left(target, &c);
             (c.clone(), Left::Rows(rows))
         });
-        let gemm = Gemm { contraction, left, panels };
+        let g = self.layouts.graph;
+        // Tokens may be few. Outputs of a layer are many.
+        let is_layer = panels.coding.is_some() || reads_parameter(g, c.right);
+        let tile = self.layouts.options.tiling.tile();
+        let edge = if is_layer { Edge::Whole } else { Edge::of(g.extent(c.column), tile) };
+        let gemm = Gemm { contraction, left, panels, edge };
         self.kernel(target.node, target.id, Anchor::Gemm(gemm), None);
     }
 

@@ -33,6 +33,7 @@ use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use words::OperandForm;
 
 /// What values are called beside their names: a norm or an activation, by the node at its end.
 pub type Labels = BTreeMap<NodeId, String>;
@@ -194,8 +195,10 @@ impl Printer<'_, '_> {
         for k in kernels {
             match &k.anchor {
                 Anchor::Pack(_) if self.is_stored_view(k.node, stored) => {}
-                Anchor::Pack(_) => self.operand(&mut out, k, &self.form_of(k.buffer), stored),
-                Anchor::Map if k.buffer != step.buffer => self.operand(&mut out, k, "rows", stored),
+                Anchor::Pack(_) => self.operand(&mut out, k, self.form_of(k.buffer), stored),
+                Anchor::Map if k.buffer != step.buffer => {
+                    self.operand(&mut out, k, OperandForm::Rows, stored)
+                }
                 // Shown with the merge of the parts.
                 Anchor::SplitKv(_) => {}
                 Anchor::Merge(split) if k.when.is_none() => self.split(&mut out, k, split, stored),
@@ -223,12 +226,12 @@ impl Printer<'_, '_> {
     }
 
     /// An operand in a form of its own: the value below views of it that are read in the form.
-    fn operand(&self, out: &mut String, k: &KernelPlan, form: &str, stored: &BTreeSet<NodeId>) {
+    fn operand(&self, out: &mut String, k: &KernelPlan, form: OperandForm, stored: &BTreeSet<NodeId>) {
         let node = self.below_views(k.node, stored);
         let mut leaves = leaves(stored);
         // What is stored already is written as it is read.
         let root = if stored.contains(&node) { k.node } else { node };
-        let name = format!("{}~{form}", self.expressions.name(node).unwrap_or("value"));
+        let name = format!("{}~{}", self.expressions.name(node).unwrap_or("value"), form.text());
         leaves.chosen = self.parts_of(&name);
         let is_below = !stored.contains(&node);
         let axes = if is_below { self.expressions.order(node) } else { &self.plan.buffers[k.buffer.0].axes };
@@ -258,9 +261,9 @@ impl Printer<'_, '_> {
     fn gemm(&self, out: &mut String, k: &KernelPlan, gemm: &Gemm, stored: &BTreeSet<NodeId>) {
         let mut leaves = leaves(stored);
         leaves.stored.remove(&gemm.contraction.node);
-        leaves.forms.insert(gemm.contraction.right, self.form_of(gemm.panels.id));
+        leaves.forms.insert(gemm.contraction.right, self.form_of(gemm.panels.id).text().to_owned());
         if let Left::Rows(_) = gemm.left {
-            leaves.forms.insert(gemm.contraction.left, "rows".to_owned());
+            leaves.forms.insert(gemm.contraction.left, OperandForm::Rows.text().to_owned());
         }
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, k, (self.name(k), axes), &leaves, "");
@@ -274,10 +277,10 @@ impl Printer<'_, '_> {
         // A value that is not stored is computed where it is packed.
         let is_stored = |value: &NodeId| stored.contains(&self.below_views(*value, stored));
         if let (Some(value), ValueForm::PackedPerTile) = (a.value.filter(is_stored), tiled.key_loop.values) {
-            leaves.forms.insert(value, "tile".to_owned());
+            leaves.forms.insert(value, OperandForm::Tile.text().to_owned());
         }
         for scores in &tiled.scores {
-            leaves.forms.insert(scores.key, self.form_of(scores.keys.id));
+            leaves.forms.insert(scores.key, self.form_of(scores.keys.id).text().to_owned());
         }
         let when = k.when.as_ref().map(|(_, rows)| {
             let limit = n(self.plan.options.tiling.few_rows + 1);
@@ -370,24 +373,19 @@ impl Printer<'_, '_> {
     }
 
     /// The form in which panels are read.
-    fn form_of(&self, panels: BufferId) -> String {
+    fn form_of(&self, panels: BufferId) -> OperandForm {
         let buffer = &self.plan.buffers[panels.0];
         if let Role::Coded(at) = buffer.role {
             let bits = self.plan.options.coded.get(&at).map_or(Bits::Eight, |coding| coding.bits);
-            return bits_word(bits).to_owned();
+            return OperandForm::Codes(bits);
         }
         let once = self.plan.kernels.iter().any(|k| k.buffer == panels && k.once);
-        if once { "prepacked" } else { "packed" }.to_owned()
+        if once { OperandForm::Prepacked } else { OperandForm::Packed }
     }
 
     /// Whether a node is stored, or a view of what is.
     fn is_stored_view(&self, node: NodeId, stored: &BTreeSet<NodeId>) -> bool {
-        let g = &self.plan.graph;
-        let mut id = node;
-        while let (Op::At(_), false) = (g.op(id), stored.contains(&id)) {
-            id = g.args(id)[0];
-        }
-        stored.contains(&id)
+        stored.contains(&self.below_views(node, stored))
     }
 
     /// What a node is a view of.
@@ -398,14 +396,6 @@ impl Printer<'_, '_> {
             id = g.args(id)[0];
         }
         id
-    }
-}
-
-/// The word for codes of that size.
-pub(crate) fn bits_word(bits: Bits) -> &'static str {
-    match bits {
-        Bits::Four => "codes4",
-        Bits::Eight => "codes8",
     }
 }
 

@@ -2,13 +2,14 @@
 //! left over of a row, or is no stored tensor, is packed for each tile.
 
 use crate::dims::{n, var};
-use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into, whole_panels};
+use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into};
 use crate::emit::maker::{Maker, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack};
 use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::index::Env;
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{ValueForm, values_in_place};
+use crate::plan::layouts::panels::Edge;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Stmt};
 use salient_ir::{Dim, NodeId};
@@ -29,6 +30,7 @@ pub(crate) struct Values {
     /// The node whose values they are.
     value: NodeId,
     shape: Shape,
+    edge: Edge,
     /// Whether few rows meet each value.
     few: bool,
     keys: Keys,
@@ -82,7 +84,19 @@ impl Values {
         stmts.push(let_dim(&whole, read));
         let packed = m.scratch(Slot::Values);
         let (panel, wide, panels) = (panel.clone(), wide.clone(), panels.clone());
-        Values { value, shape, few, keys, panel, wide, panels, whole: var(&whole), in_place, packed }
+        Values {
+            value,
+            shape,
+            edge: t.key_loop.edge,
+            few,
+            keys,
+            panel,
+            wide,
+            panels,
+            whole: var(&whole),
+            in_place,
+            packed,
+        }
     }
 
     /// Where a packed panel begins.
@@ -138,11 +152,11 @@ impl Values {
                 factors: to.factor,
                 ahead: (self.few && row.is_some()).then_some(Ahead::Rows),
             };
-            if row.is_some() || self.wide.as_constant().is_none() || whole_panels(&self.wide, self.shape) {
+            // Panels that are read where they lie are whole.
+            if row.is_some() || self.edge == Edge::Whole {
                 let into = if to.factor.is_some() { Into::AddScaled } else { Into::Add };
                 return tiles_into(m, self.shape, (zeros, into), to.rows, &operands);
             }
-            // Heads of known width may be narrower than a panel.
             let left = &self.wide - &(&var(panel) * &self.panel);
             by_width(m, self.shape, zeros, to.rows, &operands, (&left, &self.panel))
         };

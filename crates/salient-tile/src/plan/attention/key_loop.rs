@@ -1,12 +1,14 @@
 //! One pass over the keys of an attention: which keys a row visits, how its mask is applied, and what of its scores is computed
 //! once for each row.
 
+use crate::dims::n;
 use crate::index::{Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::probe::{Probe, TileAxes, probe};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::StridedRows;
+use crate::plan::layouts::panels::Edge;
 use crate::program::kernel::Base;
 use salient_ir::{AxisId, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
@@ -25,6 +27,8 @@ pub(crate) struct KeyLoop {
     pub(crate) invariant: Vec<NodeId>,
     pub(crate) nan_check: NanCheck,
     pub(crate) values: ValueForm,
+    /// How the last panel of values that are packed is multiplied.
+    pub(crate) edge: Edge,
 }
 
 /// How the values of a tile of keys are read.
@@ -106,7 +110,13 @@ pub(crate) fn key_loop(
     let (env, ranges) = &places;
     let in_place = a.value.is_some_and(|value| values_in_place(layouts, ranges, a, value, env).is_some());
     let values = if in_place { ValueForm::InPlace } else { ValueForm::PackedPerTile };
-    KeyLoop { rows, range, mask, invariant, nan_check, values }
+    // Heads of known width may be narrower than a panel.
+    let width = a.width.map_or(n(1), |axis| g.extent(axis).clone());
+    let edge = match width.as_constant() {
+        Some(_) => Edge::of(&width, layouts.options.tiling.tile()),
+        None => Edge::Whole,
+    };
+    KeyLoop { rows, range, mask, invariant, nan_check, values, edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

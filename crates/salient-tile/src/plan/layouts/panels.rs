@@ -12,6 +12,7 @@ use crate::plan::contraction::Contraction;
 use crate::program::kernel::{Base, Buffer, BufferId, LANES, Role};
 use salient_ir::quantised::{BLOCK, Coding};
 use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
+use salient_vector::tile::Shape;
 
 /// An operand without the views around it: what its axes stand for is in `env`.
 #[derive(Clone)]
@@ -56,6 +57,28 @@ impl Operand {
         let mut keys = bounds.iter().filter(of_lane);
         let is_key = keys.next().is_none_or(|bound| **bound == Bound::Poly(var(LANE)));
         is_key && keys.next().is_none()
+    }
+}
+
+/// How the last panel of an operand is multiplied, which may be narrower than the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Edge {
+    /// As a whole panel: nothing is left over, or so seldom that it does not matter.
+    Whole,
+    /// By narrow register tiles where few columns are left over.
+    Narrow,
+}
+
+/// A multiple of the lanes of every target: so many columns, for each vector of a panel, are whole panels everywhere.
+const MOST_LANES: i64 = 16;
+
+impl Edge {
+    /// Of so many columns.
+    pub(crate) fn of(columns: &Dim, tile: Shape) -> Edge {
+        let panel = tile.vectors as i64 * MOST_LANES;
+        // Of the narrow panels of a tile of one row none could spare anything.
+        let is_whole = tile.rows == 1 || columns.as_constant().is_some_and(|n| n % panel == 0);
+        if is_whole { Edge::Whole } else { Edge::Narrow }
     }
 }
 

@@ -1,17 +1,21 @@
 //! What a plan declares beside its kernels: requirements, states, parameters, and which values are outputs.
 
+use super::Printer;
 use super::fold::{Ports, folded_paths};
-use super::{Printer, bits_word};
+use super::words::OperandForm;
 use crate::program::kernel::Role;
 use salient_ir::quantised::{Coding, Scales};
 use salient_ir::text::{Declared, identifier};
 use std::fmt::Write;
 
+/// The line that says that no factor is taken in another order.
+pub(super) const AS_WRITTEN: &str = "products as written";
+
 impl Printer<'_, '_> {
     /// What is declared: the requirements, the states and the parameters, those of one type on a line.
     pub(super) fn declarations(&self, out: &mut String) {
         if self.plan.options.keeps_order {
-            out.push_str("    products as written\n");
+            let _ = writeln!(out, "    {AS_WRITTEN}");
         }
         for requirement in self.expressions.requirements() {
             let _ = writeln!(out, "    require {requirement}");
@@ -67,9 +71,9 @@ impl Printer<'_, '_> {
 }
 
 /// The words for parameters in blocks.
-fn coding_word(coding: Coding) -> String {
+pub(super) fn coding_word(coding: Coding) -> String {
     match coding.scales {
-        Scales::Half => bits_word(coding.bits).to_owned(),
-        Scales::Single => format!("{} f32 scales", bits_word(coding.bits)),
+        Scales::Half => OperandForm::Codes(coding.bits).text().to_owned(),
+        Scales::Single => format!("{} f32 scales", OperandForm::Codes(coding.bits).text()),
     }
 }

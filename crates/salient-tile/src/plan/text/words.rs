@@ -1,5 +1,7 @@
 //! The words of a plan's text: what is a name in an expression, and which names a line defines.
 
+use salient_ir::quantised::Bits;
+
 /// A piece of a text; all pieces one after the other are the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word<'t> {
@@ -118,6 +120,42 @@ pub(crate) fn renamed(text: &str, mut new: impl FnMut(&str) -> Option<String>) -
         }
     }
     out
+}
+
+/// The form in which an operand is read: the word behind `~`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperandForm {
+    /// In panels.
+    Packed,
+    /// In panels that are made once, when the parameters are bound.
+    Prepacked,
+    /// In panels of codes of so many bits.
+    Codes(Bits),
+    /// Stored row by row for a product.
+    Rows,
+    /// In panels that are made for each tile of keys.
+    Tile,
+}
+
+impl OperandForm {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            OperandForm::Packed => "packed",
+            OperandForm::Prepacked => "prepacked",
+            OperandForm::Codes(Bits::Four) => "codes4",
+            OperandForm::Codes(Bits::Eight) => "codes8",
+            OperandForm::Rows => "rows",
+            OperandForm::Tile => "tile",
+        }
+    }
+
+    /// Whether a text reads an operand in this form.
+    pub(crate) fn is_read_in(self, text: &str) -> bool {
+        words(text).iter().any(|word| match word {
+            Word::Name { form, .. } => *form == Some(self.text()),
+            Word::Other(_) => false,
+        })
+    }
 }
 
 /// The word with which the line of a kernel begins: what the kernel is built around.

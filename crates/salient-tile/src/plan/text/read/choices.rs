@@ -5,7 +5,7 @@ use super::{ReadError, error};
 use crate::plan::attention::attention;
 use crate::plan::contraction::{contraction, sum_of_products};
 use crate::plan::materialise::{Choices, Form};
-use crate::plan::text::words::KernelWord;
+use crate::plan::text::words::{KernelWord, OperandForm};
 use crate::plan::{Anchor, KernelPlan, Plan};
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId, Op};
 use std::collections::BTreeSet;
@@ -34,7 +34,8 @@ pub(super) fn choices(
         let order = layout(kernel, g, *node)?;
         let form = form(kernel, g, *node, &order, &known)?;
         let mut texts = kernel.parts.iter().chain([&kernel.value]).map(|line| &line.text);
-        if let (Form::Product(product), true) = (&form, texts.any(|text| text.contains("~rows"))) {
+        if let (Form::Product(product), true) = (&form, texts.any(|text| OperandForm::Rows.is_read_in(text)))
+        {
             out.rows.insert(*product);
         }
         out.forms.push((*node, form));

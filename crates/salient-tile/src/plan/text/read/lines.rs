@@ -1,9 +1,9 @@
 //! The lines of a plan's text: what is declared, and the kernels, equal blocks one after the other.
 
 use super::{ReadError, error};
-use crate::plan::text::bits_word;
 use crate::plan::text::blocks::last_defined;
 use crate::plan::text::fold::{Chain, Ports, dims_of, expanded_paths, list, number, range_of};
+use crate::plan::text::ports::{AS_WRITTEN, coding_word};
 use crate::plan::text::words::{KernelWord, Word, bracket_end, defined, kernel_line, words};
 use salient_ir::quantised::{Bits, Coding, Scales};
 use salient_ir::text::identifier;
@@ -137,7 +137,7 @@ fn header(line: &str) -> Result<Document, ReadError> {
 
 /// Takes a line that declares something.
 fn declaration(document: &mut Document, line: usize, text: &str) -> Result<bool, ReadError> {
-    if text == "products as written" {
+    if text == AS_WRITTEN {
         document.keeps_order = true;
     } else if let Some(relation) = text.strip_prefix("require ") {
         document.requirements.push((line, relation.to_owned()));
@@ -167,15 +167,12 @@ fn declaration(document: &mut Document, line: usize, text: &str) -> Result<bool,
 
 /// How parameters are stored, and the rest of their type.
 fn coding(ty: &str) -> (Option<Coding>, &str) {
-    for bits in [Bits::Four, Bits::Eight] {
-        if let Some(rest) = ty.strip_prefix(bits_word(bits)).and_then(|rest| rest.strip_prefix(' ')) {
-            return match rest.strip_prefix("f32 scales ") {
-                Some(rest) => (Some(Coding { bits, scales: Scales::Single }), rest),
-                None => (Some(Coding { bits, scales: Scales::Half }), rest),
-            };
-        }
-    }
-    (None, ty)
+    let all = [Scales::Single, Scales::Half]
+        .into_iter()
+        .flat_map(|scales| [Bits::Four, Bits::Eight].map(|bits| Coding { bits, scales }));
+    let read =
+        |coding: Coding| Some((Some(coding), ty.strip_prefix(&*coding_word(coding))?.strip_prefix(' ')?));
+    all.into_iter().find_map(read).unwrap_or((None, ty))
 }
 
 /// `path[axes] as name`, the path maybe that of several blocks.
