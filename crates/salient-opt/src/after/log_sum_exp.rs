@@ -4,7 +4,7 @@
 //! With the log-sum-exp of its row a weight is known by itself, `exp(s - lse)`, so that such sums are over expressions of
 //! scores, and no matrix of weights is stored. Weights that are asked for themselves stay: those are stored anyway.
 
-use crate::after::scores::{find_scores, readers};
+use crate::after::scores::{find_scores, readers, reduces_scores};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::op::Weights as Made;
 use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -43,14 +43,6 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weights> {
             return found;
         }
     }
-}
-
-/// Whether a node needs no scores in memory: it combines them along an axis.
-fn reduces_scores(g: &Graph, id: NodeId) -> bool {
-    if let Op::Fused(op, _) = g.op(id) {
-        return op.info().reduces;
-    }
-    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _))
 }
 
 fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {

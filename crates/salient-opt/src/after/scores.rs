@@ -41,3 +41,11 @@ pub(crate) fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
     let read = g.readers(id, |op| matches!(op, Op::Map(_) | Op::Fused(FusedOp::Norm, _)))?;
     Some(read.into_iter().map(|(reader, _)| reader).collect())
 }
+
+/// Whether a node needs no scores in memory: it combines them along an axis.
+pub(crate) fn reduces_scores(g: &Graph, id: NodeId) -> bool {
+    if let Op::Fused(op, _) = g.op(id) {
+        return op.info().reduces;
+    }
+    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _))
+}

@@ -5,7 +5,7 @@
 //! are divided by their sum, which the rules do not look through, it is given that order here.
 //! Makes no softmax; that is for the rules.
 
-use crate::after::scores::{depth, find_scores, readers};
+use crate::after::scores::{depth, find_scores, readers, reduces_scores};
 use crate::facts::Known;
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Weighted {
     /// What is summed over.
     key: AxisId,
-    /// Where it does not hold the weight is zero.
-    mask: Option<NodeId>,
+    /// Where one of them does not hold the weight is zero.
+    masks: Vec<NodeId>,
     weights: Factors,
     values: Factors,
     /// The products of queries and keys inside the weights.
@@ -56,14 +56,17 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
     // A value that is read outside of the choice it stood under must be there.
     let stays = |sum: &Weighted| {
         let mut values = sum.values.above.iter().chain(&sum.values.below);
-        sum.mask.is_none() || !values.any(|v| open[v.index()])
+        sum.masks.is_empty() || !values.any(|v| open[v.index()])
     };
     let found = g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?)));
     let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();
     // What one of them needs stored is stored for all.
     loop {
         let known: BTreeSet<NodeId> = found.keys().copied().collect();
-        found.retain(|_, sum| sum.scores.iter().all(|s| readers(g, *s).is_some_and(|r| r.is_subset(&known))));
+        let computes = |id: &NodeId| known.contains(id) || reduces_scores(g, *id);
+        found.retain(|_, sum| {
+            sum.scores.iter().all(|s| readers(g, *s).is_some_and(|r| r.iter().all(computes)))
+        });
         if found.len() == known.len() {
             break;
         }
@@ -77,8 +80,8 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
 /// A sum over keys of a product, with the factors that are made of scores by themselves.
 struct Summed {
     key: AxisId,
-    /// Where it does not hold the product is zero.
-    mask: Option<NodeId>,
+    /// Where one of them does not hold the product is zero.
+    masks: Vec<NodeId>,
     /// Factors made of scores.
     weights: Factors,
     /// The other factors.
@@ -95,17 +98,26 @@ fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
     let inside = g.args(id)[0];
     let args = g.args(inside);
     let chosen = *g.op(inside) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
-    let (mask, product) = if chosen { (Some(args[0]), args[1]) } else { (None, inside) };
+    let (mut masks, product) = if chosen { (vec![args[0]], args[1]) } else { (vec![], inside) };
     if g.node(product).dtype != DType::F32 || !matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) {
         return None;
     }
-    let factors = Factors::of(g, product, &|id| is_private(g, id));
+    let mut factors = Factors::of(g, product, &|id| is_private(g, id));
+    for factor in &mut factors.above {
+        // A value that is chosen for each query is a value of its own for each: the choice is a mask of the weights.
+        let args = g.args(*factor);
+        let is_choice = *g.op(*factor) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
+        if is_choice && !g.node(args[0]).axes.is_subset(&g.node(args[1]).axes) {
+            masks.push(args[0]);
+            *factor = args[1];
+        }
+    }
     let is_norm = |id: &NodeId| *g.op(*id) == Op::Fused(FusedOp::Norm, key);
     let (norms, above): (Vec<NodeId>, Vec<NodeId>) = factors.above.into_iter().partition(is_norm);
     let mut rest = Factors { above, ..factors };
-    let (mut weights, averaged) = match (norms.as_slice(), mask) {
+    let (mut weights, averaged) = match (norms.as_slice(), masks.as_slice()) {
         ([], _) => (Factors::default(), false),
-        ([norm], None) => (Factors { above: g.args(*norm).to_vec(), below: vec![] }, true),
+        ([norm], []) => (Factors { above: g.args(*norm).to_vec(), below: vec![] }, true),
         _ => return None,
     };
     let mut scores = BTreeSet::new();
@@ -120,13 +132,13 @@ fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
         (weights.above, rest.above) = rest.above.into_iter().partition(&mut is_score);
         (weights.below, rest.below) = rest.below.into_iter().partition(&mut is_score);
     }
-    Some(Summed { key, mask, weights, rest, scores, averaged })
+    Some(Summed { key, masks, weights, rest, scores, averaged })
 }
 
 /// The sum `id` taken apart, if its weights are made of scores.
 fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Weighted> {
-    let Summed { key, mask, mut weights, rest, scores, averaged } = summed(g, data, id)?;
-    let weighed = axes(g, &weights, mask);
+    let Summed { key, masks, mut weights, rest, scores, averaged } = summed(g, data, id)?;
+    let weighed = axes(g, &weights, &masks);
     let (made, divided) = (weights.above.clone(), !weights.below.is_empty());
     // What has an axis of its own is a value; without any, whatever else depends on the key.
     let own = |id: &NodeId| !g.node(*id).axes.is_subset(&weighed);
@@ -138,7 +150,7 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     let scaled = if averaged { &mut values } else { &mut weights };
     scaled.above.extend(&others.above);
     scaled.below.extend(&others.below);
-    let of_values = axes(g, &values, None);
+    let of_values = axes(g, &values, &[]);
     let queries: AxisSet = weighed.iter().filter(|a| *a != key && !of_values.contains(*a)).collect();
     let is_data = values.above.iter().chain(&values.below).any(|v| data[v.index()]);
     let meets = |id: &NodeId| {
@@ -150,7 +162,7 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     }
     // A product and what belongs to one of its operands is a product still.
     let bends =
-        mask.is_some() || divided || made.len() > 1 || others.above.iter().chain(&others.below).any(meets);
+        !masks.is_empty() || divided || made.len() > 1 || others.above.iter().chain(&others.below).any(meets);
     let scores: Vec<NodeId> = scores.into_iter().collect();
     let is_product = !bends && made == scores;
     let features = of_values.iter().filter(|a| !weighed.contains(*a)).collect();
@@ -160,7 +172,7 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
         (true, true) if is_cheaper(extents, key, depth(g, scores[0]), &queries, &features) => Form::Products,
         (true, _) => Form::Pass(FusedOp::WeightedMean),
     };
-    Some(Weighted { key, mask, weights, values, scores, form })
+    Some(Weighted { key, masks, weights, values, scores, form })
 }
 
 /// Whether `q (k v)` is cheaper than `(q k) v`, by the axes of the keys, of what scores sum over, of queries and of values.
@@ -185,10 +197,10 @@ fn split(factors: Factors, first: impl Fn(&NodeId) -> bool) -> (Factors, Factors
     (Factors { above, below }, Factors { above: other_above, below: other_below })
 }
 
-/// The axes of a product, and of a mask around it.
-fn axes(g: &Graph, factors: &Factors, mask: Option<NodeId>) -> AxisSet {
-    let all = factors.above.iter().chain(&factors.below).copied().chain(mask);
-    all.fold(AxisSet::new(), |axes, id| axes.union(&g.node(id).axes))
+/// The axes of a product, and of masks around it.
+fn axes(g: &Graph, factors: &Factors, masks: &[NodeId]) -> AxisSet {
+    let all = factors.above.iter().chain(&factors.below).chain(masks);
+    all.fold(AxisSet::new(), |axes, id| axes.union(&g.node(*id).axes))
 }
 
 /// Whether one node alone reads it.
@@ -202,9 +214,11 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
     match sum.form {
         Form::Pass(op) => {
             let weights = product(g, b, new, digests, &sum.weights);
-            let masked = sum.mask.map(|mask| {
+            let masks = sum.masks.iter().map(|mask| new[mask.index()]);
+            let mask = masks.reduce(|x, y| b.map(MapOp::And, &[x, y]).expect("truths"));
+            let masked = mask.map(|mask| {
                 let zero = b.constant(Const::f32(op.info().masked));
-                b.map(MapOp::Select, &[new[mask.index()], weights, zero]).expect("a choice of numbers")
+                b.map(MapOp::Select, &[mask, weights, zero]).expect("a choice of numbers")
             });
             b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers")
         }
