@@ -1,6 +1,74 @@
-//! How the examples are compiled in tests.
-//!
-//! Knows settings alone; files are found by [`files`](crate::files).
+//! The examples, and how they are compiled in tests.
+
+use crate::files::{files_under, root, sources};
+use crate::sweep;
+use salient::{Options, Sources, models};
+use std::path::PathBuf;
+
+/// A model of an example.
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// Its file, by its path in the project.
+    pub file: String,
+    /// The name of the model.
+    pub model: String,
+    /// The path of its file below `examples`, without the extension, and of a file with several models the name of this one.
+    pub name: String,
+}
+
+impl Example {
+    /// The path of its file below `examples`, without the extension.
+    pub fn stem(&self) -> &str {
+        stem(&self.file)
+    }
+
+    /// Its file and what that imports.
+    ///
+    /// # Errors
+    /// The rendered diagnostics of a file that does not parse.
+    pub fn sources(&self) -> Result<Sources, String> {
+        sources(&self.file)
+    }
+
+    /// The options that choose it.
+    pub fn options(&self) -> Options {
+        Options { model: Some(self.model.clone()), ..Options::default() }
+    }
+
+    /// The arrays beside its file, if there are some.
+    pub fn data(&self) -> Option<PathBuf> {
+        let (folder, name) = self.stem().rsplit_once('/').unwrap_or(("", self.stem()));
+        Some(root().join("examples").join(folder).join(format!("data/{name}.npz")))
+            .filter(|path| path.exists())
+    }
+}
+
+fn stem(file: &str) -> &str {
+    let below = file.strip_prefix("examples/").and_then(|file| file.strip_suffix(".attn"));
+    below.expect("a file of the examples")
+}
+
+/// Every model of every example, in the order of their files.
+pub fn examples() -> Vec<Example> {
+    let mut out = Vec::new();
+    for file in files_under("examples", "attn") {
+        let file = format!("examples/{file}");
+        let sources = sources(&file).unwrap_or_else(|e| panic!("{e}"));
+        let names = models(&sources).unwrap_or_else(|e| panic!("{e}"));
+        let alone = names.len() == 1;
+        out.extend(names.into_iter().map(|model| {
+            let stem = stem(&file);
+            let name = if alone { stem.to_owned() } else { format!("{stem}/{model}") };
+            Example { file: file.clone(), model, name }
+        }));
+    }
+    out
+}
+
+/// Checks every example: see [`sweep::each`].
+pub fn each(check: impl Fn(&Example) -> Result<(), String> + Sync) {
+    sweep::each_of(&examples(), |example| &example.name, check);
+}
 
 /// The settings with which the models of an example are compiled: published models with one layer, since the others are
 /// the same again. `file` is a path in the project, or below `examples`.
