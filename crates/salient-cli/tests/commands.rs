@@ -27,6 +27,22 @@ fn every_engine_agrees_with_what_is_recorded() {
     }
 }
 
+/// What ends the compiler is shown by wrong graphs, plans and programs, in the crates that make them; here, that every command
+/// verifies what is right and says the same.
+#[test]
+fn what_is_right_is_verified_and_stays_what_it_is() {
+    let (mut calls, stages) = (Vec::new(), ["fused", "plan", "kernels", "memory", "asm"]);
+    calls.extend(["jit", "unfused"].map(|e| format!("run {MODEL} --data {DATA} --check --engine {e}")));
+    calls.extend(stages.map(|stage| format!("ir {MODEL} --stage {stage}")));
+    calls.push(format!("ir {MODEL} --stage plan --engine unfused"));
+    calls.push(format!("ir {MODEL} --after {}", PASSES[0].name));
+    calls.extend(["explain", "check"].map(|command| format!("{command} {MODEL}")));
+    for call in calls {
+        let plain = words(&call);
+        assert_eq!(succeeds(&words(&format!("{call} --verify"))), succeeds(&plain), "{call}");
+    }
+}
+
 #[test]
 fn without_an_output_to_write_the_result_is_shown() {
     let ended = words(&format!("run {MODEL} --data {DATA}"));

@@ -19,10 +19,12 @@ pub struct Options {
     pub node_limit: usize,
     /// Rounds of saturation.
     pub iteration_limit: usize,
+    /// Whether the graph is verified after each pass in a release build too. A fault is one of the compiler, which panics.
+    pub verify: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40 }
+        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40, verify: false }
     }
 }

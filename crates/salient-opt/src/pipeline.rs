@@ -97,7 +97,7 @@ impl Pipeline<'_> {
         }
         let together = |inner: &Graph, outer: &Graph| join::join(graph, chain, &parts, inner, outer);
         let joined = together(&inner.optimised.graph, &outer.optimised.graph)?;
-        check("that joins blocks", graph, &joined.graph);
+        check("that joins blocks", graph, &joined.graph, self.options.verify);
         let whole = |inner: &Vec<Graph>, outer: &Vec<Graph>| match (inner.as_slice(), outer.as_slice()) {
             ([inner], [outer]) => Some(vec![together(inner, outer)?.graph]),
             _ => None,
@@ -170,14 +170,14 @@ impl State {
                 rewritten.graph
             }
         };
-        check(pass.name, &self.graph, &after);
+        check(pass.name, &self.graph, &after, cx.options.verify);
         self.graph = after;
     }
 }
 
-/// What must be true of the graph after a pass; looked at in debug builds.
-fn check(pass: &str, before: &Graph, after: &Graph) {
-    if cfg!(debug_assertions) {
+/// What must be true of the graph after a pass; looked at in debug builds, and in every build where it is asked for.
+fn check(pass: &str, before: &Graph, after: &Graph, asked_for: bool) {
+    if asked_for || cfg!(debug_assertions) {
         let faults = verify::verify(after);
         assert!(faults.is_empty(), "after the pass {pass}: {}", faults.join("\n"));
         let ports = |g: &Graph| {
@@ -201,4 +201,26 @@ pub(crate) fn alone(pass: &Pass, graph: &Graph, options: &Options) -> Graph {
     };
     let made = made_with(&reads);
     if demanded::are_kept(graph, &reads, &made) { made } else { made_with(&[]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Builder, DType, Dim};
+
+    fn with_outputs(names: &[&str]) -> Graph {
+        let mut b = Builder::new("sums");
+        let t = b.axis_id("t", &Dim::symbol("T"));
+        let x = b.input("x", &[t], DType::F32, None);
+        names.iter().for_each(|name| b.output(name, &[t], x).unwrap());
+        b.finish()
+    }
+
+    #[test]
+    #[should_panic(expected = "after the pass that forgets")]
+    fn a_pass_that_forgets_an_output_ends_the_compiler() {
+        let both = with_outputs(&["y", "z"]);
+        check("that keeps", &both, &both, true);
+        check("that forgets", &both, &with_outputs(&["y"]), true);
+    }
 }

@@ -25,29 +25,25 @@ pub use tiling::{Knob, TILING, Tiling};
 
 use salient_ir::Graph;
 
-/// As [`schedule`], and says what is wrong with the plan or with the program, wherever it runs; of the addresses those that
-/// are known to lie outside for some sizes.
+/// The program of a graph.
+pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
+    program_of(&plan(g, options), false)
+}
+
+/// The program of a plan. In debug builds, and with `verify` in every build, the plan and the program are verified wherever
+/// they run; with `verify` so are the addresses: one that is shown to lie outside is a fault.
 ///
 /// # Panics
 /// If something is wrong with them: the compiler has made it so.
-pub fn verified(g: &Graph, options: Options<'_>) -> Program {
-    let plan = plan(g, options);
-    let program = emit(&plan);
-    let found = [verify::plan::verify(&plan), verify::program::verify(&program)].into_iter().flatten();
-    let mut faults: Vec<String> = found.map(|fault| fault.to_string()).collect();
-    if faults.is_empty() {
-        let addresses = verify::bounds::bounds(&program, g.requirements()).undecided;
-        faults.extend(addresses.iter().filter(|a| a.outside.is_some()).map(ToString::to_string));
+pub fn program_of(plan: &Plan<'_>, verify: bool) -> Program {
+    let looked_at = verify || cfg!(debug_assertions);
+    if looked_at {
+        verify::assert_plan(plan);
     }
-    assert!(faults.is_empty(), "the program of `{}` is wrong:\n{}", g.name(), faults.join("\n"));
-    program
-}
-
-/// The program of a graph.
-pub fn schedule(g: &Graph, options: Options<'_>) -> Program {
-    let plan = plan(g, options);
-    debug_assert_eq!(verify::plan::verify(&plan), [], "a plan has faults");
-    let program = emit(&plan);
-    debug_assert_eq!(verify::program::verify(&program), [], "a program has faults");
+    let program = emit(plan);
+    if looked_at {
+        let requirements = plan.graph.requirements();
+        verify::assert_program(plan.graph.name(), &program, verify.then_some(requirements));
+    }
     program
 }

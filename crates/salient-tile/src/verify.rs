@@ -1,8 +1,7 @@
-//! What must hold of every plan and of every loop program, whatever made them: checked in debug builds after each is made, and
-//! in tests of deliberately wrong ones.
+//! What must hold of every plan and of every loop program, whatever made them; tests make wrong ones deliberately.
 //!
-//! Plans and statements are looked at in debug builds after each is made; addresses ([`bounds`]) where it is asked for, and
-//! in tests of all examples. That every element of a result is written, and by one item, the interpreter of loop programs
+//! Plans and statements are looked at in debug builds after each is made, and under `--verify`; addresses ([`bounds`]) under
+//! `--verify`, where one that is shown to lie outside is a fault, and in tests of all examples. That every element of a result is written, and by one item, the interpreter of loop programs
 //! checks as it runs.
 
 pub mod bounds;
@@ -19,6 +18,34 @@ mod scope;
 #[cfg(test)]
 mod tests;
 pub mod unfused;
+
+use crate::plan::Plan;
+use crate::program::kernel::Program;
+use salient_ir::Requirement;
+
+/// Ends the compiler if it has made a plan with faults.
+///
+/// # Panics
+/// If the plan has some; each is named.
+pub fn assert_plan(plan: &Plan<'_>) {
+    let faults: Vec<String> = plan::verify(plan).iter().map(ToString::to_string).collect();
+    assert!(faults.is_empty(), "the plan of `{}` is wrong:\n{}", plan.graph.name(), faults.join("\n"));
+}
+
+/// Ends the compiler if it has made a program with faults; where the requirements of the model are given, also if one of its
+/// addresses is shown to lie outside for some dimensions.
+///
+/// # Panics
+/// If the program of this name has some; each is named.
+pub fn assert_program(name: &str, program: &Program, requirements: Option<&[Requirement]>) {
+    let mut faults: Vec<String> = program::verify(program).iter().map(ToString::to_string).collect();
+    // Addresses are walked only where everything that they name is there.
+    if let (Some(requirements), true) = (requirements, faults.is_empty()) {
+        let addresses = bounds::bounds(program, requirements).undecided;
+        faults.extend(addresses.iter().filter(|a| a.outside.is_some()).map(ToString::to_string));
+    }
+    assert!(faults.is_empty(), "the program of `{name}` is wrong:\n{}", faults.join("\n"));
+}
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ pub(crate) struct Compile {
     /// Fail, with the reason, if attention is not fused
     #[arg(long)]
     pub(crate) require_fused: bool,
-    /// Verify what the compiler makes, as builds for tests do; a fault is a mistake in the compiler, and ends it
+    /// Verify the graph after each pass, the plan, the kernels and their addresses; a fault is a mistake in the compiler, and ends it
     #[arg(long)]
     verify: bool,
     /// What `salient tune` found, or `default` for none; if not given $SALIENT_TUNING, then the user's own file

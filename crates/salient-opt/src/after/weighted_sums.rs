@@ -217,7 +217,7 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
             let masks = sum.masks.iter().map(|mask| new[mask.index()]);
             let mask = masks.reduce(|x, y| b.map(MapOp::And, &[x, y]).expect("truths"));
             let masked = mask.map(|mask| {
-                let zero = b.constant(Const::f32(op.info().masked));
+                let zero = b.constant(Const::f32(op.info().masked()));
                 b.map(MapOp::Select, &[mask, weights, zero]).expect("a choice of numbers")
             });
             b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers")

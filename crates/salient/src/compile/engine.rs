@@ -69,9 +69,9 @@ pub(crate) struct Arguments<'c> {
 }
 
 impl Code {
-    /// Makes code of a plan.
-    pub(crate) fn of_plan(read: &ReadPlan, options: &Options) -> Result<Code, Error> {
-        let (compiled, integers) = code_of_plan(read, options)?;
+    /// Makes code of a plan; adds how long each step took.
+    pub(crate) fn of_plan(read: &ReadPlan, options: &Options, timings: &mut Timings) -> Result<Code, Error> {
+        let (compiled, integers) = code_of_plan(read, options, timings)?;
         Ok(Code::Native(Box::new(compiled), threads(options), integers.map(Box::new)))
     }
 

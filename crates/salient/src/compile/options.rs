@@ -23,8 +23,8 @@ pub struct Options {
     pub fp: Fp,
     /// Whether a sum of weighted values that does not become one pass over the keys is an error.
     pub require_fused: bool,
-    /// Whether the plan, the kernels and their addresses are verified in a release build too. A fault is one of the compiler,
-    /// which panics.
+    /// Whether the graph after each pass, the plan and the kernels are verified in a release build too, and in any build that
+    /// no address of a kernel is shown to lie outside. A fault is one of the compiler, which panics.
     pub verify: bool,
     /// Which vectors of the processor compiled code uses.
     pub isa: IsaChoice,

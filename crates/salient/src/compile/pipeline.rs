@@ -17,7 +17,7 @@ use salient_opt::{Fp, Named, Optimised, Pass};
 use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::plan::text::summary::Summary;
 use salient_tile::verify::unfused::{self, Unfused};
-use salient_tile::{Plan, Program, Tiling, memory, plan};
+use salient_tile::{Plan, Program, Tiling, memory, plan, program_of};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,12 @@ pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
 
 /// Graph to fused graph, with the report of how it came about.
 pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
-    salient_opt::optimise(graph, &salient_opt::Options { fp: options.fp, ..Default::default() })
+    salient_opt::optimise(graph, &of_optimiser(options))
+}
+
+/// The options of the optimiser that follow from those of the user.
+fn of_optimiser(options: &Options) -> salient_opt::Options {
+    salient_opt::Options { fp: options.fp, verify: options.verify, ..Default::default() }
 }
 
 /// Graph to fused graph; an engine that does not rewrite keeps it as written.
@@ -69,8 +74,7 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
 
 /// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::chains`].
 pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Program {
-    let make = if options.verify { salient_tile::verified } else { salient_tile::schedule };
-    planned(fused, chains, options, |options| make(fused, options))
+    planned(fused, chains, options, |plan| program_of(plan, options.verify))
 }
 
 /// The plan as text; norms and activations have the names that the optimiser found.
@@ -90,30 +94,45 @@ fn of_plan<T>(
         Engine::Jit => {
             let Optimised { graph, chains, report } =
                 timings.time(Step::Optimise, || optimise(graph, options));
-            let said = || planned(&graph, &chains, options, |o| say(&plan(&graph, o), &report.named));
-            timings.time(Step::Schedule, said)
+            timings.time(Step::Schedule, || shown(&graph, &chains, options, |plan| say(plan, &report.named)))
         }
-        Engine::Unfused | Engine::Oracle => timings
-            .time(Step::Schedule, || planned(graph, &[], options, |options| say(&plan(graph, options), &[]))),
+        Engine::Unfused | Engine::Oracle => {
+            timings.time(Step::Schedule, || shown(graph, &[], options, |plan| say(plan, &[])))
+        }
     }
 }
 
 /// The plan of a fused graph in numbers.
 pub(crate) fn summary_of(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Vec<Summary> {
-    planned(fused, chains, options, |options| plan(fused, options).summary())
+    shown(fused, chains, options, |plan| plan.summary())
 }
 
 /// What the plan of a fused graph does that a fused attention does not do.
 pub(crate) fn unfused_in(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Vec<Unfused> {
-    planned(fused, chains, options, |options| unfused::unfused(&plan(fused, options)))
+    shown(fused, chains, options, unfused::unfused)
 }
 
-/// What is made of a graph with the options of the scheduler that follow from those of the user.
+/// What is told of a plan of which no program is made; it is verified where that is asked for.
+fn shown<T>(
+    fused: &Graph,
+    chains: &[Vec<Vec<NodeId>>],
+    options: &Options,
+    tell: impl FnOnce(&Plan<'_>) -> T,
+) -> T {
+    planned(fused, chains, options, |plan| {
+        if options.verify || cfg!(debug_assertions) {
+            salient_tile::verify::assert_plan(plan);
+        }
+        tell(plan)
+    })
+}
+
+/// What is made of the plan of a graph, by the options of the planner that follow from those of the user.
 fn planned<T>(
     fused: &Graph,
     chains: &[Vec<Vec<NodeId>>],
     options: &Options,
-    make: impl FnOnce(salient_tile::Options<'_>) -> T,
+    make: impl FnOnce(&Plan<'_>) -> T,
 ) -> T {
     let fuse = match options.engine {
         Engine::Jit => true,
@@ -126,7 +145,7 @@ fn planned<T>(
         Engine::Unfused | Engine::Oracle => BTreeMap::new(),
     };
     let keeps_order = !fuse || options.fp == Fp::Strict;
-    make(salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains })
+    make(&plan(fused, salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains }))
 }
 
 /// Sizes of tiles: those of the vectors that the options ask for, where this machine has them.
@@ -196,8 +215,7 @@ pub fn print_after(
     timings: &mut Timings,
 ) -> Result<String, Error> {
     let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
-    let options = salient_opt::Options { fp: options.fp, ..Default::default() };
-    let steps = timings.time(Step::Optimise, || salient_opt::trace(&graph, &options));
+    let steps = timings.time(Step::Optimise, || salient_opt::trace(&graph, &of_optimiser(options)));
     let after = steps.into_iter().find(|(known, _)| known.name == pass.name);
     let (_, graphs) = after.expect("a pass of the table");
     Ok(graphs.iter().map(|graph| format!("{}\n", text::print(graph).trim_end())).collect())
@@ -245,10 +263,11 @@ pub(crate) fn code(
 pub(crate) fn code_of_plan(
     read: &ReadPlan,
     options: &Options,
+    timings: &mut Timings,
 ) -> Result<(Compiled, Option<Integers>), Error> {
     integers_fit(read.graph())?;
-    let program = salient_tile::emit(&read.plan());
-    Ok((emit(program, options)?, Integers::new(read.graph())))
+    let program = timings.time(Step::Schedule, || program_of(&read.plan(), options.verify));
+    Ok((timings.time(Step::Emit, || emit(program, options))?, Integers::new(read.graph())))
 }
 
 static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);

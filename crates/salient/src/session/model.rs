@@ -78,9 +78,7 @@ impl Model {
     /// # Errors
     /// [`Error::Code`] if a dimension has the name of an index, or if no code can be made for it on this machine.
     pub fn from_graph(graph: Graph, options: &Options) -> Result<Model, Error> {
-        if let Some(why) = salient_ir::verify::misnamed(&graph).next() {
-            return Err(Error::Code(why));
-        }
+        named_apart(&graph)?;
         Model::timed(graph, options, Timings::default())
     }
 
@@ -89,12 +87,10 @@ impl Model {
     /// # Errors
     /// As [`Model::from_graph`].
     pub fn from_plan(plan: &ReadPlan, options: &Options) -> Result<Model, Error> {
-        let graph = plan.graph().clone();
-        if let Some(why) = salient_ir::verify::misnamed(&graph).next() {
-            return Err(Error::Code(why));
-        }
-        let code = Code::of_plan(plan, options)?;
-        Ok(Model { graph, code, warnings: None, timings: Timings::default() })
+        named_apart(plan.graph())?;
+        let mut timings = Timings::default();
+        let code = Code::of_plan(plan, options, &mut timings)?;
+        Ok(Model { graph: plan.graph().clone(), code, warnings: None, timings })
     }
 
     fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {
@@ -120,4 +116,9 @@ impl Model {
     pub(crate) fn code(&self) -> &Code {
         &self.code
     }
+}
+
+/// Refuses a graph in which a dimension has the name of an index: compiled code tells them apart by their names.
+fn named_apart(graph: &Graph) -> Result<(), Error> {
+    salient_ir::verify::misnamed(graph).next().map_or(Ok(()), |why| Err(Error::Code(why)))
 }

@@ -3,6 +3,7 @@
 use super::{attention, axis, layer, rows};
 use crate::dims::{n, var};
 use crate::program::kernel::{Arg, Base, Int, Kernel, Program, Role, Stmt};
+use crate::verify::assert_program;
 use crate::verify::bounds::bounds;
 use crate::{Options, Tiling, schedule};
 use salient_ir::{Builder, DType, Dim, Graph, Name};
@@ -184,6 +185,17 @@ fn a_block_of_rows_that_does_not_end_at_the_edge() {
 #[test]
 fn an_item_too_many() {
     wrong(&rows(), AFTER, |program| plus(&mut kernel("most")(program).items, 1));
+}
+
+/// Its statements have no fault: only where addresses are looked at does it end the compiler.
+#[test]
+#[should_panic(expected = "ends after the last element at")]
+fn an_address_outside_ends_the_compiler_where_addresses_are_looked_at() {
+    let mut program = schedule(&rows(), tiled());
+    assert_program("rows", &program, Some(&[]));
+    plus(&mut kernel("most")(&mut program).items, 1);
+    assert_program("rows", &program, None);
+    assert_program("rows", &program, Some(&[]));
 }
 
 #[test]
