@@ -7,6 +7,29 @@ use salient::DType;
 use salient_tests::data::Values;
 use salient_tests::ruling::{call, gives, numbers, refused, ways};
 
+// ---- dimensions of zero
+
+/// The sum of the exponentials and of exp(1 / K) is infinite for K = 0, and every share of it zero.
+#[test]
+fn what_a_dimension_of_zero_divides_may_be_nan() {
+    let program = "model m(s: f32[T, S], k: f32[K]) -> (y: f32[T, S]) {
+        return exp(s) / (sum(exp(s)) + exp(1.0 / K))[.., _]
+    }";
+    gives(program, &[SCORES, ("k", "[0]")], "[[0.211941558, 0.576116885], [0.211941558, 0.576116885]]");
+    for (way, y) in numbers(program, &[SCORES, ("k", "[]")]) {
+        let taken = way != "unfused" && way != "strict";
+        assert!(y.iter().all(|y| *y == 0.0 || taken && y.is_nan()), "{way}: {y:?}");
+    }
+    let program = "model m(r: f32[T, S], v: f32[F, S]) -> (y: f32[T, F]) {
+        let y[t, f] = sum[s](r[t, s] * v[f, s] / S)
+        return y
+    }";
+    for (way, y) in numbers(program, &[("r", "[[], []]"), ("v", "[[], []]")]) {
+        let taken = way != "unfused" && way != "strict";
+        assert!(y.iter().all(|y| *y == 0.0 || taken && y.is_nan()), "{way}: {y:?}");
+    }
+}
+
 // ---- -inf in data
 
 /// Scores of two keys, for two queries.

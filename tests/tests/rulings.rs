@@ -196,6 +196,67 @@ fn over_an_empty_axis() {
     gives("model m(x: f32[T, S]) -> (y: f32[T]) { return logsumexp(x) }", &[x], "[-inf, -inf]");
 }
 
+/// Each factor is infinite or NaN where there is nothing to go over, and so would be its product with a sum.
+#[test]
+fn a_sum_of_no_terms_is_zero_whatever_its_factors() {
+    let inputs = [("r", "[[], []]"), ("v", "[[], []]"), ("g", "[1, 1]")];
+    let program = |factor: &str, term: &str| {
+        format!(
+            "model m(r: f32[T, S], v: f32[F, S], g: f32[T]) -> (y: f32[T, F]) {{
+                 let c = {factor}
+                 let y[t, f] = sum[s]({term})
+                 return y
+             }}"
+        )
+    };
+    for factor in [
+        "max(r)",
+        "0 - min(r)",
+        "g / sum(r * r)",
+        "g / sum(exp(r))",
+        "log(sum(exp(r)))",
+        "g / sqrt(sum(r * r) / S + 0.5)",
+        "g / max(r)",
+        "g * sqrt(max(r)) + 1",
+    ] {
+        for term in
+            ["r[t, s] * v[f, s] * c[t]", "r[t, s] * c[t] * r[t, s] * v[f, s]", "v[f, s] * r[t, s] / c[t]"]
+        {
+            gives(&program(factor, term), &inputs, "[[0, 0], [0, 0]]");
+        }
+    }
+}
+
+#[test]
+fn a_sum_over_one_of_several_axes_is_zero_where_it_has_no_terms() {
+    let program = "model m(r: f32[T, S], k: f32[T, U], v: f32[F, S, U]) -> (y: f32[T, F]) {
+        let peak = max(r)
+        let least = min(k)
+        let y[t, f] = sum[s](sum[u](r[t, s] * v[f, s, u] * k[t, u]) * peak[t]) * least[t]
+        let z[t, f] = sum[s](sum[u](r[t, s] * v[f, s, u] * peak[t] * least[t]))
+        return y + z
+    }";
+    let inputs = [("r", "[[], []]"), ("k", "[[1, 2], [3, 4]]"), ("v", "[[], []]")];
+    let ways = ways(program);
+    let mut call = call(&ways, &inputs[..2]);
+    call.inputs.insert("v", Array::zeros(DType::F32, vec![2, 0, 2]).expect("small")).expect("named once");
+    for (way, outputs) in ways.outputs(&call).unwrap_or_else(|e| panic!("{e}")) {
+        assert_eq!(outputs.get("y").expect("the output").to_f64_vec(), [0.0; 4], "{way}");
+    }
+}
+
+/// What is added to scores of an axis that has positions masks them all where it is the greatest of nothing.
+#[test]
+fn a_maximum_over_no_positions_masks_what_it_is_added_to() {
+    gives(
+        "model m(s: f32[T, S], x: f32[T, K]) -> (y: f32[T, S]) {
+             return softmax(s + max(x)[.., _])
+         }",
+        &[("s", "[[1, 2], [3, 4]]"), ("x", "[[], []]")],
+        "[[0, 0], [0, 0]]",
+    );
+}
+
 #[test]
 fn attention_over_no_keys_is_zeros() {
     let ways = ways(

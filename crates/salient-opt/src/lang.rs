@@ -51,6 +51,17 @@ impl Term {
     pub fn new(tag: Tag, children: &[Id]) -> Term {
         Term { tag, children: SmallVec::from_slice(children) }
     }
+
+    /// Whether it reads a child at the positions of its axis and combines what it reads there: where there are none, it does
+    /// not read it. A sink is read once.
+    pub(crate) fn combines(&self, child: usize) -> bool {
+        match self.tag {
+            Tag::Reduce(_) => true,
+            Tag::Fused(op) => op.info().reduces && !(op.info().sink && child + 1 == self.children.len()),
+            Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) => false,
+            Tag::Iota | Tag::Map(_) | Tag::At | Tag::Concat | Tag::CumSum => false,
+        }
+    }
 }
 
 impl Language for Term {

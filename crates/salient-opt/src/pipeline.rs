@@ -77,14 +77,21 @@ impl Pipeline<'_> {
     fn once(&self, graph: &Graph, border: &Border, chain: &repeat::Chain) -> Option<Outcome> {
         let parts = split::split(graph, chain)?;
         let carried = Tie { input: 0, output: 0 };
-        let block = |unsure| self.whole(&parts.block, &Border { unsure, tied: vec![carried] });
+        let of_block = |inputs| parts.inputs_of(graph, chain, inputs);
+        let computed = &parts.computed() | &of_block(&border.computed);
+        let block = |unsure| {
+            let border = Border { unsure, computed: computed.clone(), tied: vec![carried] };
+            self.whole(&parts.block, &border)
+        };
         let around = |given: bool| {
-            let mut unsure = border.unsure.clone();
-            unsure.extend((!given).then_some(parts.ends().input));
-            self.parts(&parts.around, &Border { unsure, tied: parts.tied(&border.tied) })
+            let (mut unsure, mut computed) = (border.unsure.clone(), border.computed.clone());
+            let last = parts.ends().input;
+            unsure.extend((!given).then_some(last));
+            computed.insert(last);
+            self.parts(&parts.around, &Border { unsure, computed, tied: parts.tied(&border.tied) })
         };
         // What a block gives is finite if what it reads is, and the first reads what is: then all of them do.
-        let before = parts.unsure(graph, chain, &border.unsure);
+        let before = of_block(&border.unsure);
         let mut inner = block(before.clone());
         let assumed = inner.finite[0];
         let mut outer = around(assumed);
@@ -160,7 +167,7 @@ impl State {
         let after = match pass.step {
             Step::Before(make) => make(&self.graph, border),
             Step::Search => {
-                let (graph, searched) = search(&self.graph, cx.rules, cx.options, &border.unsure, reads);
+                let (graph, searched) = search(&self.graph, cx.rules, cx.options, border, reads);
                 self.searched = Some(searched);
                 graph
             }

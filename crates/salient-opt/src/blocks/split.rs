@@ -138,26 +138,33 @@ fn around(
 }
 
 impl Parts {
-    /// Whether the chain keeps to finite values: the outputs of `around` that go in, by `finite`, and what a block gives.
-    /// The inputs of the block of which that is not known.
+    /// The inputs of the block that may hold what is not finite, by which outputs of `around` are finite and whether a block
+    /// gives what is.
     pub(crate) fn unsure_values(&self, finite: &[bool], given: bool) -> BTreeSet<usize> {
-        let known = |source: &Source| match source {
-            Source::Carry => given && finite[self.first],
-            Source::Outside(output) => finite[*output],
-            Source::Shared(_) | Source::Own(_) => true,
-        };
-        self.inputs.iter().enumerate().filter(|(_, s)| !known(s)).map(|(n, _)| n).collect()
+        self.inputs_that(|source| match source {
+            Source::Carry => !given || !finite[self.first],
+            Source::Outside(output) => !finite[*output],
+            Source::Shared(_) | Source::Own(_) => false,
+        })
     }
 
-    /// The inputs of the block that may hold what is not finite where these inputs of the model may.
-    pub(crate) fn unsure(&self, g: &Graph, chain: &Chain, inputs: &BTreeSet<usize>) -> BTreeSet<usize> {
-        let is_unsure = |id: NodeId| matches!(g.op(id), Op::Input(n) if inputs.contains(n));
-        let is_one = |source: &Source| match source {
+    /// The inputs of the block that are these inputs of the model, in some block.
+    pub(crate) fn inputs_of(&self, g: &Graph, chain: &Chain, inputs: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let is_input = |id: NodeId| matches!(g.op(id), Op::Input(n) if inputs.contains(n));
+        self.inputs_that(|source| match source {
             Source::Carry | Source::Outside(_) => false,
-            Source::Shared(id) => is_unsure(*id),
-            Source::Own(at) => chain.blocks.iter().any(|nodes| is_unsure(nodes[*at])),
-        };
-        self.inputs.iter().enumerate().filter(|(_, s)| is_one(s)).map(|(n, _)| n).collect()
+            Source::Shared(id) => is_input(*id),
+            Source::Own(at) => chain.blocks.iter().any(|nodes| is_input(nodes[*at])),
+        })
+    }
+
+    /// The inputs of the block that are computed: by the block before, or outside.
+    pub(crate) fn computed(&self) -> BTreeSet<usize> {
+        self.inputs_that(|source| matches!(source, Source::Carry | Source::Outside(_)))
+    }
+
+    fn inputs_that(&self, is: impl Fn(&Source) -> bool) -> BTreeSet<usize> {
+        self.inputs.iter().enumerate().filter(|(_, source)| is(source)).map(|(n, _)| n).collect()
     }
 
     /// Whether each output of the model is finite, by the outputs of the block and of `around`.

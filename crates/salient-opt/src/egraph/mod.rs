@@ -12,6 +12,7 @@ mod raise;
 pub(crate) mod saturate;
 
 use crate::facts::{Classes, Known, Property};
+use crate::graph::border::Border;
 use crate::graph::demanded::DemandedRead;
 use crate::options::Options;
 use crate::rules::Rule;
@@ -19,7 +20,7 @@ use egg::Id;
 use raise::Raised;
 use salient_ir::{DType, Graph, NodeId};
 use saturate::Stop;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// What the e-graph knows of the graph that was extracted from it.
 pub(crate) struct Searched {
@@ -40,16 +41,17 @@ const SMALLEST_LIMIT: usize = 2_000;
 /// E-nodes for each node of the graph above that. Models of all kinds saturate at two to four.
 const GROWTH: usize = 30;
 
-/// The cheapest equal graph that the rules and the limits reach. `unsure` are the inputs that may hold what is not finite,
-/// `demanded` the reads that are made in any case. With it comes what the e-graph knows.
+/// The cheapest equal graph that the rules and the limits reach. `border` says what is known of its inputs, `demanded` are the
+/// reads that are made in any case. With it comes what the e-graph knows.
 pub(crate) fn search(
     source: &Graph,
     rules: &[Rule],
     options: &Options,
-    unsure: &BTreeSet<usize>,
+    border: &Border,
     demanded: &[DemandedRead],
 ) -> (Graph, Searched) {
-    let known = Known { fp: options.fp, unsure: unsure.clone(), ..Known::of(source) };
+    let (unsure, computed) = (border.unsure.clone(), border.computed.clone());
+    let known = Known { fp: options.fp, unsure, computed, ..Known::of(source) };
     let mut classes = Classes::new(known);
     let ids = normalise::insert(source, &mut classes, options.fp, demanded);
     let roots: Vec<Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
@@ -65,7 +67,7 @@ impl Searched {
     pub(crate) fn finite(&self) -> Vec<bool> {
         let finite = |root: &Id| {
             let facts = &self.classes[*root].data;
-            facts.dtype != DType::F32 || facts.has(Property::Finite)
+            facts.dtype != DType::F32 || facts.has(Property::Finite).is_some()
         };
         self.roots.iter().map(finite).collect()
     }

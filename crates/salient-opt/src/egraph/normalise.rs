@@ -215,7 +215,8 @@ impl Normaliser<'_> {
         // The root of a negative number is NaN either way, that of -0 differs in its sign only, and of -inf the power is a
         // number.
         let data = &self.classes[args[0]].data;
-        let rooted = data.has(Property::NonNegative) || data.has(Property::Unmasked);
+        let rooted = data.has(Property::NonNegative) | data.has(Property::Unmasked);
+        let rooted = self.classes.analysis.is_shown(rooted, data.axes.as_slice());
         let root = |n: &mut Self| n.add(Tag::Map(MapOp::Sqrt), &args[..1]);
         match exponent {
             Some(1.0) => args[0],
@@ -349,8 +350,9 @@ impl Normaliser<'_> {
         let below = is_zero(more) && less == no && is_zero(yes);
         let found = if above { (yes, no) } else { (no, yes) };
         // Of NaN the choice is zero and the greater is NaN; of -0 it is either zero.
-        let number = self.classes[found.0].data.has(Property::Number) && self.fp == Fp::Default;
-        ((above || below) && number).then_some(found)
+        let data = &self.classes[found.0].data;
+        let number = self.classes.analysis.is_shown(data.has(Property::Number), data.axes.as_slice());
+        ((above || below) && number && self.fp == Fp::Default).then_some(found)
     }
 
     /// `if z == 0 then 1 else z`: the idiom that guards a division keeps its form.
@@ -360,6 +362,6 @@ impl Normaliser<'_> {
         term.tag == Tag::Map(MapOp::Eq)
             && term.children[0] == no
             && one
-            && !self.classes[no].data.has(Property::Unit)
+            && !self.classes[no].data.has(Property::Unit).is_some()
     }
 }

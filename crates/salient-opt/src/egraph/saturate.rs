@@ -99,7 +99,7 @@ fn search(classes: &Classes, rule: &Rule) -> Vec<Match> {
 /// One match of one rule.
 fn apply(classes: &mut Classes, n: usize, rule: &Rule, found: Match) {
     let Match { class, subst, left, inside } = found;
-    if let Some(guard) = rule.refused_by(classes, &subst) {
+    if let Some(guard) = rule.refused_by(classes, class, &subst) {
         classes.analysis.refused.insert(Refusal { rule: n, guard, class });
         return;
     }

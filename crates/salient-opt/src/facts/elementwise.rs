@@ -1,9 +1,9 @@
 //! The facts about elementwise operators: literals are folded, the rest goes by the type of the result.
 
 use super::affine::Affine;
-use super::float::{float, is_factor};
+use super::float::{float, is_factor, regular};
 use super::witness::{Position, Witnesses};
-use super::{Classes, Facts, Properties, Property, integers};
+use super::{Classes, Facts, Proof, Properties, Property, integers};
 use crate::options::Fp;
 use egg::Id;
 use salient_ir::{AxisSet, Const, DType, Dim, MapOp, Typing};
@@ -22,6 +22,8 @@ pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> F
     let axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
     let mut f = Facts::new(dtype, axes);
     f.constant = fold(op, dtype, args);
+    f.filled = args.iter().fold(Proof::ALWAYS, |all, x| all & x.filled);
+    f.regular = regular(op, args);
     match dtype {
         DType::F32 => {
             let floats = float(op, args, known);
@@ -32,15 +34,16 @@ pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> F
                 ..f
             };
             let square = op == MapOp::Mul && egraph.find(ids[0]) == egraph.find(ids[1]);
-            f.properties =
-                f.properties.with_if(square && args[0].has(Property::Score), Property::NonNegative);
+            f.properties = f
+                .properties
+                .with_if(Proof::from(square) & args[0].has(Property::Score), Property::NonNegative);
             f.properties = f.properties.with_if(is_number(op, args, f.properties), Property::Number);
             if known.fp == Fp::Strict && !op.info().exact {
                 // It may overflow and underflow: what is at least zero stays so.
                 f.properties = f.properties.and(Properties::of(&[Property::NonNegative]));
                 (f.finite_at, f.positive_at) = (Witnesses::nowhere(), Witnesses::nowhere());
             }
-            f.given = matches!(op, MapOp::Select) && args[1..].iter().all(|a| is_factor(a));
+            f.given = matches!(op, MapOp::Select) && args[1..].iter().all(|a| is_factor(a) == Proof::ALWAYS);
         }
         DType::I32 | DType::I64 => {
             f.affine = integers::affine(op, args);
@@ -48,9 +51,9 @@ pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> F
         }
         DType::Bool => {
             truth(egraph, op, args, ids, &mut f);
-            let always = f.true_at == Witnesses::Everywhere;
-            if always || f.false_at == Witnesses::Everywhere {
-                f.constant = Some(Const::Bool(always));
+            let is = |at: &Witnesses| at.everywhere() == Proof::ALWAYS;
+            if is(&f.true_at) || is(&f.false_at) {
+                f.constant = Some(Const::Bool(is(&f.true_at)));
             }
         }
         DType::F16 | DType::BF16 => unreachable!("storage types are widened where they are read"),
@@ -132,21 +135,18 @@ fn equal_where_renamed(egraph: &Classes, args: &[&Facts], ids: &[Id]) -> Witness
             && egraph.find(base) == egraph.find(ids[m])
             && args[n].dtype != DType::F32
         {
-            let both = [(from, Position::Along(to)), (to, Position::Along(from))];
-            let mut at = Witnesses::At(both.into_iter().collect());
-            if let Witnesses::At(list) = &mut at {
-                list.sort();
-            }
-            out = out.or(&at);
+            out = out.or(&Witnesses::at([(from, Position::Along(to)), (to, Position::Along(from))]));
         }
     }
     out
 }
 
-/// Whether a value with these properties is NaN only where a factor is.
-fn is_number(op: MapOp, args: &[&Facts], known: Properties) -> bool {
-    let number = |a: &&Facts| a.dtype != DType::F32 || a.has(Property::Number);
-    let product = op == MapOp::Mul && args.iter().all(|a| a.constant.is_none() && (a.given || number(a)));
+/// Where a value with these properties is NaN only where a factor is.
+fn is_number(op: MapOp, args: &[&Facts], known: Properties) -> Proof {
+    let number = |a: &Facts| Proof::from(a.dtype != DType::F32) | a.has(Property::Number);
+    let all = |of: &dyn Fn(&Facts) -> Proof| args.iter().fold(Proof::ALWAYS, |all, a| all & of(a));
+    let factor = |a: &Facts| Proof::from(a.constant.is_none()) & (Proof::from(a.given) | number(a));
+    let product = Proof::from(op == MapOp::Mul) & all(&factor);
     // What is not known to be finite or -inf may be NaN by itself.
-    known.has(Property::Score) && (product || args.iter().all(number))
+    known.has(Property::Score) & (product | all(&number))
 }

@@ -5,7 +5,7 @@ use super::elementwise::map;
 use super::float::is_factor;
 use super::reductions::{fused, reduce};
 use super::witness::Witnesses;
-use super::{Classes, Facts, Known, OpenReads, Properties, Property};
+use super::{Classes, Facts, Known, OpenReads, Proof, Properties, Property};
 use crate::lang::{Tag, Term};
 use crate::options::Fp;
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, MapOp};
@@ -89,6 +89,7 @@ fn by_operator(egraph: &Classes, term: &Term) -> Facts {
         Tag::Extent(n) => Facts {
             affine: Some(Affine::dim(known.dims[n as usize].clone())),
             bounds: Some((known.dims[n as usize].clone(), known.dims[n as usize].clone())),
+            filled: known.counted(&known.dims[n as usize]),
             ..Facts::new(DType::I64, scalar())
         },
         Tag::Iota => {
@@ -103,7 +104,7 @@ fn by_operator(egraph: &Classes, term: &Term) -> Facts {
             let args: Vec<&Facts> = (0..term.children.len()).map(child).collect();
             map(egraph, op, &args, &term.children)
         }
-        Tag::Reduce(op) => reduce(known.fp, op, axis(0), child(1)),
+        Tag::Reduce(op) => reduce(known, op, axis(0), child(1)),
         Tag::At => at(term, axis(0), child(1), child(2)),
         Tag::Concat => concat(term, &child),
         Tag::CumSum => {
@@ -115,11 +116,11 @@ fn by_operator(egraph: &Classes, term: &Term) -> Facts {
                 Fp::Strict => Properties::of(&[Property::NonNegative]),
             };
             let properties = x.properties.and(kept);
-            Facts { properties, ..Facts::new(x.dtype, axes) }
+            Facts { properties, filled: x.filled, regular: x.regular, ..Facts::new(x.dtype, axes) }
         }
         Tag::Fused(op) => {
             let args: Vec<&Facts> = (1..term.children.len()).map(child).collect();
-            fused(op, axis(0), &args)
+            fused(known, op, axis(0), &args)
         }
     }
 }
@@ -128,7 +129,8 @@ fn stored(known: &Known, port: usize) -> Facts {
     let (dtype, axes) = known.ports[port].clone();
     let assumed = known.fp == Fp::Default && !known.unsure.contains(&port);
     let properties = Properties::default().with_if(assumed && dtype == DType::F32, Property::Finite);
-    Facts { properties, given: true, ..Facts::new(dtype, axes) }
+    let elsewhere = if known.computed.contains(&port) { known.all_filled() } else { Proof::ALWAYS };
+    Facts { properties, filled: elsewhere, regular: elsewhere, given: true, ..Facts::new(dtype, axes) }
 }
 
 pub(super) fn literal(c: Const) -> Facts {
@@ -163,10 +165,11 @@ fn at(term: &Term, axis: AxisId, x: &Facts, index: &Facts) -> Facts {
     axes.remove(axis);
     let mut f = Facts::new(x.dtype, axes.union(&index.axes));
     f.properties = x.properties;
+    (f.filled, f.regular) = (x.filled & index.filled, x.regular);
     f.constant = x.constant;
     f.bounds = x.bounds.clone();
     f.given = x.given;
-    let everywhere = |w: &Witnesses| Witnesses::everywhere_if(*w == Witnesses::Everywhere);
+    let everywhere = |w: &Witnesses| Witnesses::everywhere_if(w.everywhere());
     f.true_at = everywhere(&x.true_at);
     f.false_at = everywhere(&x.false_at);
     if let Some(index) = &index.affine {
@@ -183,7 +186,7 @@ fn concat<'a>(term: &Term, child: &impl Fn(usize) -> &'a Facts) -> Facts {
     let axis = axis_of(child(0));
     let mut axes: AxisSet = [axis].into_iter().collect();
     let mut properties = child(1 + count).properties;
-    let mut given = true;
+    let (mut filled, mut regular, mut given) = (Proof::ALWAYS, Proof::ALWAYS, true);
     for n in 0..count {
         let part = axis_of(child(1 + n));
         let x = child(1 + count + n);
@@ -191,7 +194,8 @@ fn concat<'a>(term: &Term, child: &impl Fn(usize) -> &'a Facts) -> Facts {
         free.remove(part);
         axes = axes.union(&free);
         properties = properties.and(x.properties);
-        given &= is_factor(x);
+        (filled, regular) = (filled & x.filled, regular & x.regular);
+        given &= is_factor(x) == Proof::ALWAYS;
     }
-    Facts { properties, given, ..Facts::new(child(1 + count).dtype, axes) }
+    Facts { properties, filled, regular, given, ..Facts::new(child(1 + count).dtype, axes) }
 }

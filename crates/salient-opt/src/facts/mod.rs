@@ -1,9 +1,8 @@
 //! The analysis: what is known of every class of the e-graph.
 //!
 //! Facts hold under the contract of the default mode (the head of `docs/semantics.md`): the factors of products are finite,
-//! overflow and underflow are ignored. An axis along which something runs has positions; any other dimension may be zero.
-//! Facts only grow: when two terms turn out equal, what is
-//! known of either is known. Nothing is concluded from the shape of child terms, only from the facts about them.
+//! overflow and underflow are ignored. Any dimension may be zero, and a fact that takes an axis to have positions says so
+//! ([`Proof`]). Facts only grow: when two terms turn out equal, what is known of either is known. Nothing is concluded from the shape of child terms, only from the facts about them.
 //!
 //! An input is taken to be [`Finite`](Property::Finite), which lets a rule mend what NaN or an infinity would spoil, but
 //! never to be [`Unmasked`](Property::Unmasked): a rule that would be wrong for -inf, where what is written is a number,
@@ -15,6 +14,7 @@ mod elementwise;
 mod float;
 mod infer;
 pub(crate) mod integers;
+mod proof;
 mod properties;
 mod reads;
 mod reductions;
@@ -24,10 +24,12 @@ use crate::lang::{Tag, Term};
 use crate::options::Fp;
 use affine::{Affine, Assumptions};
 use egg::{Analysis, DidMerge, EGraph, Id};
+use proof::OpenExtents;
 use salient_ir::{AxisId, AxisSet, Const, DType, Dim, Graph, Name, Relation};
 use std::collections::{BTreeSet, HashSet};
 use witness::{Position, Witnesses};
 
+pub(crate) use proof::Proof;
 pub(crate) use properties::Properties;
 pub use properties::Property;
 pub(crate) use reads::OpenReads;
@@ -55,6 +57,11 @@ pub struct Facts {
     pub given: bool,
     /// Of an f32.
     pub properties: Properties,
+    /// Where it is what it is if every axis has positions: no reduction inside of it goes over none.
+    pub filled: Proof,
+    /// Where it is a number if data are such that it is one when every axis has positions: in other calls a reduction over no
+    /// positions may make it infinite or NaN.
+    pub regular: Proof,
     /// Where a truth value is true.
     pub true_at: Witnesses,
     /// Where a truth value is false.
@@ -84,6 +91,8 @@ impl Facts {
             unconditional_reads: OpenReads::default(),
             given: false,
             properties: Properties::default(),
+            filled: Proof::ALWAYS,
+            regular: Proof::ALWAYS,
             true_at: Witnesses::nowhere(),
             false_at: Witnesses::nowhere(),
             finite_at: Witnesses::nowhere(),
@@ -99,19 +108,16 @@ impl Facts {
         self.open_reads == OpenReads::default()
     }
 
-    /// Whether a property is known of every element.
-    pub fn has(&self, property: Property) -> bool {
+    /// Where a property is known of every element.
+    pub fn has(&self, property: Property) -> Proof {
         self.properties.has(property)
     }
 
     /// Facts that follow from each other are made to agree.
     fn close(mut self) -> Facts {
-        if self.has(Property::Finite) && self.has(Property::Unmasked) {
-            self.finite_at = Witnesses::Everywhere;
-        }
-        if self.has(Property::Positive) {
-            self.positive_at = Witnesses::Everywhere;
-        }
+        let finite = self.has(Property::Finite) & self.has(Property::Unmasked);
+        self.finite_at = self.finite_at.or(&Witnesses::everywhere_if(finite));
+        self.positive_at = self.positive_at.or(&Witnesses::everywhere_if(self.has(Property::Positive)));
         self
     }
 }
@@ -143,6 +149,8 @@ pub struct Refusal {
 pub struct Known {
     /// The extent of each axis.
     pub extents: Vec<Dim>,
+    /// Those of them that may be zero.
+    pub(crate) open: OpenExtents,
     /// Type and axes of inputs, then of parameters.
     pub ports: Vec<(DType, AxisSet)>,
     /// Number of inputs.
@@ -151,6 +159,8 @@ pub struct Known {
     pub fp: Fp,
     /// Inputs that may hold what is not finite: values computed elsewhere.
     pub unsure: BTreeSet<usize>,
+    /// Inputs that are computed elsewhere.
+    pub computed: BTreeSet<usize>,
     /// The symbols in the extent of the second axis from the end of an input, which counts rows.
     pub rows: BTreeSet<Name>,
     /// The dimensions that occur as values.
@@ -181,14 +191,16 @@ impl Known {
             .collect();
         let counts_rows = |p: &salient_ir::Port| p.axes.iter().rev().nth(1).copied();
         let rows = g.inputs().iter().filter_map(counts_rows).flat_map(|axis| g.extent(axis).symbols());
-        Known {
+        let mut known = Known {
             extents: g.axes().map(|(_, a)| a.extent.clone()).collect(),
             ports: g.inputs().iter().chain(g.params()).map(port).collect(),
             inputs: g.inputs().len(),
             rows: rows.collect(),
             assumptions: Assumptions { required },
             ..Known::default()
-        }
+        };
+        known.open = OpenExtents::of(&known);
+        known
     }
 
     /// The position of a dimension in the list of those that occur.
@@ -241,12 +253,12 @@ impl Known {
         let filled = || value.terms.iter().map(|(a, _)| self.extent(*a));
         let proved = |v: &Affine| self.assumptions.never_negative(v, filled(), |a| self.extent(a));
         if proved(value) {
-            return Witnesses::Everywhere;
+            return Witnesses::everywhere_if(true);
         }
         let mut found = Witnesses::nowhere();
         for (axis, position, at) in self.candidates(value) {
             if value.substitute(axis, &at).is_some_and(|v| proved(&v)) {
-                found = found.or(&Witnesses::At([(axis, position)].into_iter().collect()));
+                found = found.or(&Witnesses::at([(axis, position)]));
             }
         }
         found
@@ -309,17 +321,20 @@ impl Analysis<Term> for Known {
         let properties = a.properties.or(b.properties);
         note(properties != a.properties, properties != b.properties);
         a.properties = properties;
+        for (ours, theirs) in [(&mut a.filled, b.filled), (&mut a.regular, b.regular)] {
+            let both = *ours | theirs;
+            note(both != *ours, both != theirs);
+            *ours = both;
+        }
         for (ours, theirs) in [
             (&mut a.true_at, &b.true_at),
             (&mut a.false_at, &b.false_at),
             (&mut a.finite_at, &b.finite_at),
             (&mut a.positive_at, &b.positive_at),
         ] {
-            let (more, less) = (theirs.adds_to(ours), ours.adds_to(theirs));
-            note(more, less);
-            if more {
-                *ours = ours.or(theirs);
-            }
+            let both = ours.or(theirs);
+            note(both != *ours, both != *theirs);
+            *ours = both;
         }
         note(a.constant.is_none() && b.constant.is_some(), a.constant.is_some() && b.constant.is_none());
         a.constant = a.constant.or(b.constant);

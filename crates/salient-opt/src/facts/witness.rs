@@ -3,6 +3,8 @@
 //! "Each row keeps a key" is not closed under `and`: two masks may each keep a key and together none. A common witness
 //! is: `j <= i` and `i - j < W` both hold at `j = i`.
 
+use super::Known;
+use super::proof::Proof;
 use salient_ir::AxisId;
 use smallvec::SmallVec;
 
@@ -19,83 +21,128 @@ pub enum Position {
     FromEnd(AxisId),
 }
 
-/// Where something is known to hold.
+/// Where something is known to hold, and in which calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Witnesses {
+    places: Places,
+    /// In which calls; in all of them if there is no place.
+    proof: Proof,
+}
+
+/// Where something holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Witnesses {
+pub(crate) enum Places {
     /// Everywhere.
     Everywhere,
     /// At these positions of these axes, whatever the other indices are; sorted. Nothing is known if empty.
     At(SmallVec<[(AxisId, Position); 2]>),
 }
 
-impl Default for Witnesses {
-    fn default() -> Witnesses {
-        Witnesses::nowhere()
+impl Default for Places {
+    fn default() -> Places {
+        Places::At(SmallVec::new())
     }
 }
 
 impl Witnesses {
     /// Nothing is known.
     pub fn nowhere() -> Witnesses {
-        Witnesses::At(SmallVec::new())
+        Witnesses::default()
     }
 
-    /// Everywhere if `known`, else nothing is known.
-    pub fn everywhere_if(known: bool) -> Witnesses {
-        if known { Witnesses::Everywhere } else { Witnesses::nowhere() }
+    /// Everywhere, where that is known.
+    pub fn everywhere_if(known: impl Into<Proof>) -> Witnesses {
+        let proof = known.into();
+        if proof.is_some() { Witnesses { places: Places::Everywhere, proof } } else { Witnesses::nowhere() }
     }
 
-    /// Whether every row along the axis has such a position.
-    pub fn any_along(&self, axis: AxisId) -> bool {
-        match self {
-            Witnesses::Everywhere => true,
-            Witnesses::At(list) => list.iter().any(|(a, _)| *a == axis),
+    /// At these positions.
+    pub fn at(positions: impl IntoIterator<Item = (AxisId, Position)>) -> Witnesses {
+        let mut positions: SmallVec<_> = positions.into_iter().collect();
+        positions.sort();
+        positions.dedup();
+        Witnesses { places: Places::At(positions), proof: Proof::ALWAYS }
+    }
+
+    /// The places.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Where it is known to hold everywhere.
+    pub fn everywhere(&self) -> Proof {
+        if self.places == Places::Everywhere { self.proof } else { Proof::NONE }
+    }
+
+    /// Where it is known that every row along the axis has such a position.
+    pub fn any_along(&self, known: &Known, axis: AxisId) -> Proof {
+        let one = |position: &Position| match position {
+            Position::First | Position::Last => known.filled(axis),
+            // The row has a position of that axis, so this one has one too.
+            Position::Along(_) | Position::FromEnd(_) => Proof::ALWAYS,
+        };
+        let found = match &self.places {
+            Places::Everywhere => known.filled(axis),
+            Places::At(list) => {
+                let along = list.iter().filter(|(a, _)| *a == axis);
+                along.fold(Proof::NONE, |proof, (_, position)| proof | one(position))
+            }
+        };
+        found & self.proof
+    }
+
+    /// The same, where this is known too.
+    #[must_use]
+    pub fn only(&self, known: Proof) -> Witnesses {
+        let proof = self.proof & known;
+        if !proof.is_some() || self.is_nowhere() {
+            return Witnesses::nowhere();
         }
+        Witnesses { places: self.places.clone(), proof }
+    }
+
+    fn is_nowhere(&self) -> bool {
+        matches!(&self.places, Places::At(list) if list.is_empty())
     }
 
     /// Where both hold.
+    #[must_use]
     pub fn and(&self, other: &Witnesses) -> Witnesses {
-        match (self, other) {
-            (Witnesses::Everywhere, x) | (x, Witnesses::Everywhere) => x.clone(),
-            (Witnesses::At(a), Witnesses::At(b)) => {
-                Witnesses::At(a.iter().copied().filter(|w| b.contains(w)).collect())
+        match (&self.places, &other.places) {
+            (Places::Everywhere, _) => other.only(self.proof),
+            (_, Places::Everywhere) => self.only(other.proof),
+            (Places::At(a), Places::At(b)) => {
+                let places = Places::At(a.iter().copied().filter(|w| b.contains(w)).collect());
+                Witnesses { places, proof: self.proof }.only(other.proof)
             }
         }
     }
 
     /// Where one holds.
+    #[must_use]
     pub fn or(&self, other: &Witnesses) -> Witnesses {
-        match (self, other) {
-            (Witnesses::Everywhere, _) | (_, Witnesses::Everywhere) => Witnesses::Everywhere,
-            (Witnesses::At(a), Witnesses::At(b)) => {
-                let mut all: SmallVec<_> = a.iter().chain(b).copied().collect();
-                all.sort();
-                all.dedup();
-                Witnesses::At(all)
+        let proof = match (&self.places, &other.places) {
+            (Places::Everywhere, Places::Everywhere) => self.proof | other.proof,
+            (Places::Everywhere, _) => return self.clone(),
+            (_, Places::Everywhere) => return other.clone(),
+            (Places::At(a), Places::At(b)) => {
+                let all = Witnesses::at(a.iter().chain(b).copied());
+                return all.only(self.proof & other.proof);
             }
-        }
+        };
+        Witnesses { places: Places::Everywhere, proof }
     }
 
     /// What is left once the axis is gone from the expression: no position along it, none that mentions it.
+    #[must_use]
     pub fn without(&self, axis: AxisId) -> Witnesses {
-        match self {
-            Witnesses::Everywhere => Witnesses::Everywhere,
-            Witnesses::At(list) => {
-                let mentions = |p: &Position| match p {
-                    Position::First | Position::Last => false,
-                    Position::Along(a) | Position::FromEnd(a) => *a == axis,
-                };
-                Witnesses::At(list.iter().copied().filter(|(a, p)| *a != axis && !mentions(p)).collect())
-            }
-        }
-    }
-
-    /// Whether it says more than `other` does: for merging what is known of one value by two ways.
-    pub fn adds_to(&self, other: &Witnesses) -> bool {
-        match (self, other) {
-            (_, Witnesses::Everywhere) => false,
-            (Witnesses::Everywhere, Witnesses::At(_)) => true,
-            (Witnesses::At(a), Witnesses::At(b)) => a.iter().any(|w| !b.contains(w)),
-        }
+        let Places::At(list) = &self.places else { return self.clone() };
+        let mentions = |p: &Position| match p {
+            Position::First | Position::Last => false,
+            Position::Along(a) | Position::FromEnd(a) => *a == axis,
+        };
+        let left = list.iter().copied().filter(|(a, p)| *a != axis && !mentions(p));
+        Witnesses { places: Places::At(left.collect()), proof: Proof::ALWAYS }.only(self.proof)
     }
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Border {
     /// Inputs that may hold what is not finite: values computed elsewhere.
     pub(crate) unsure: BTreeSet<usize>,
+    /// Inputs that are computed elsewhere, where an axis without positions may have made them infinite.
+    pub(crate) computed: BTreeSet<usize>,
     /// Inputs and outputs whose axes are of one kind.
     pub(crate) tied: Vec<Tie>,
 }

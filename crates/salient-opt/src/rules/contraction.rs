@@ -20,6 +20,8 @@ pub(super) const ROWS: &[Row] = &[Row {
         Guard::Along("?v", "@j"),
         Guard::TotalOrFilled("?q", "@j"),
         Guard::TotalOrFilled("?v", "@e"),
+        Guard::NumberWithout("?q", "@j"),
+        Guard::NumberWithout("?v", "@e"),
         Guard::Data("?q"),
         Guard::Data("?k"),
         Guard::Data("?v"),

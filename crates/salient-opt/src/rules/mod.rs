@@ -14,10 +14,11 @@ mod sums;
 
 use crate::facts::Classes;
 use crate::facts::witness::Witnesses;
-use crate::facts::{Facts, Known, Property};
+use crate::facts::{Facts, Known, Proof, Property};
 use crate::lang::{self, Term};
-use egg::{Pattern, Subst, Var};
-use salient_ir::{Const, DType};
+use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
+use salient_ir::{AxisId, Const, DType};
+use smallvec::SmallVec;
 
 /// Every family, in the order in which their rules are tried.
 pub const FAMILIES: &[(&str, &[Row])] = &[
@@ -112,6 +113,9 @@ pub enum Guard {
     Total(&'static str),
     /// As [`Guard::Total`], or the axis is not empty: what one side computes only where the axis has positions must be so.
     TotalOrFilled(&'static str, &'static str),
+    /// Where the axis has no positions the value is a number all the same: it is no maximum over that axis and not divided by
+    /// a sum over it. What the right side multiplies there and the left one does not must be so.
+    NumberWithout(&'static str, &'static str),
     /// Every read inside of the value of which an index may leave its axis is made wherever the other one is read, which
     /// stays: a call that the left side refuses is refused without the value too.
     Covered(&'static str, &'static str),
@@ -141,7 +145,7 @@ impl Guard {
         match self {
             Guard::Within(x, y) | Guard::Covered(x, y) => (x, Some(y)),
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::TotalOrFilled(x, a) => (x, Some(a)),
-            Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => (x, Some(a)),
+            Guard::NumberWithout(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => (x, Some(a)),
             Guard::Scalar(x)
             | Guard::Tensor(x)
             | Guard::Data(x)
@@ -155,10 +159,12 @@ impl Guard {
         }
     }
 
-    /// Whether it is known to hold of values with these facts: the variable it is about, and the other one it names.
-    fn holds(self, known: &Known, x: &Facts, other: Option<&Facts>) -> bool {
+    /// Whether it is known to hold of values with these facts, the variable it is about and the other one it names, wherever
+    /// the axes `filled` have positions.
+    fn holds(self, known: &Known, x: &Facts, other: Option<&Facts>, filled: &[AxisId]) -> bool {
         let axis = other.and_then(|o| o.axis);
-        let along = |w: &Witnesses| axis.is_some_and(|a| w.any_along(a));
+        let along = |w: &Witnesses| axis.map_or(Proof::NONE, |a| w.any_along(known, a));
+        let shown = |proof: Proof| known.is_shown(proof, filled);
         match self {
             Guard::Free(..) => axis.is_some_and(|a| !x.axes.contains(a)),
             Guard::Along(..) => axis.is_some_and(|a| x.axes.contains(a)),
@@ -168,12 +174,15 @@ impl Guard {
             Guard::Data(_) => x.is_data,
             Guard::Total(_) => x.is_total(),
             Guard::TotalOrFilled(..) => x.is_total() || axis.is_some_and(|a| known.is_filled(a)),
+            Guard::NumberWithout(..) => {
+                axis.is_some_and(|a| known.is_filled(a) || known.is_number_without(x, a, filled))
+            }
             Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.unconditional_reads)),
             Guard::Unread(_) => true,
             Guard::Factor(_) => x.constant.is_none_or(|c| c.value().is_finite()),
-            Guard::Is(_, property) => x.has(property),
-            Guard::KeepsKey(..) => x.has(Property::Score) && along(&x.finite_at),
-            Guard::LetsThrough(..) => along(&x.true_at),
+            Guard::Is(_, property) => shown(x.has(property)),
+            Guard::KeepsKey(..) => shown(x.has(Property::Score) & along(&x.finite_at)),
+            Guard::LetsThrough(..) => shown(along(&x.true_at)),
             Guard::One(_) => x.axis.is_some_and(|a| known.extents[a.index()].as_constant() == Some(1)),
             Guard::Filled(_) => x.axis.is_some_and(|a| known.is_filled(a)),
             Guard::Sentinel(_) => match x.constant {
@@ -188,6 +197,7 @@ impl Guard {
         match self {
             Guard::Is(..) | Guard::KeepsKey(..) | Guard::LetsThrough(..) => true,
             Guard::Total(_) | Guard::TotalOrFilled(..) | Guard::Covered(..) | Guard::Filled(_) => true,
+            Guard::NumberWithout(..) => true,
             Guard::Free(..)
             | Guard::Along(..)
             | Guard::Within(..)
@@ -214,6 +224,7 @@ impl Guard {
             Guard::TotalOrFilled(x, a) => {
                 format!("every index inside of {x} stays within its axis, or {a} is not empty")
             }
+            Guard::NumberWithout(x, a) => format!("{x} is a number where {a} is empty, or {a} is not empty"),
             Guard::Covered(x, y) => {
                 format!("every read inside of {x} that may leave its axis is made wherever {y} is read")
             }
@@ -244,8 +255,8 @@ pub struct Rule {
     pub left: Pattern<Term>,
     /// The right side.
     pub right: Pattern<Term>,
-    /// The variables of each guard.
-    guards: Vec<(Guard, Var, Option<Var>)>,
+    /// The variables of each guard, and the axes along which both sides run wherever they read the first.
+    guards: Vec<(Guard, Var, Option<Var>, Vec<Var>)>,
 }
 
 impl Rule {
@@ -265,18 +276,51 @@ impl Rule {
         }
         let guards = row.when.iter().map(|guard| {
             let (x, other) = guard.names();
-            (*guard, check(lang::variable(x)), other.map(|y| check(lang::variable(y))))
+            let x = check(lang::variable(x));
+            let mut around = Vec::new();
+            for side in [&left, &right] {
+                bound_around(&side.ast, Id::from(side.ast.len() - 1), x, &mut Vec::new(), &mut around);
+            }
+            let first = around.first().cloned().unwrap_or_default();
+            let along = first.into_iter().filter(|axis| around.iter().all(|axes| axes.contains(axis)));
+            (*guard, x, other.map(|y| check(lang::variable(y))), along.collect())
         });
         let guards = guards.collect();
         Rule { row: *row, left, right, guards }
     }
 
-    /// The position of the first guard that does not know that it holds for the match.
-    pub fn refused_by(&self, classes: &Classes, subst: &Subst) -> Option<usize> {
+    /// The position of the first guard that does not know that it holds for the match, of which `root` is the left side. What
+    /// is asked of a value has to hold where the sides read it: there the axes of the match and those that both sides bind
+    /// around it have positions.
+    pub fn refused_by(&self, classes: &Classes, root: Id, subst: &Subst) -> Option<usize> {
         let facts = |var: Var| &classes[subst[var]].data;
-        self.guards
-            .iter()
-            .position(|(guard, x, other)| !guard.holds(&classes.analysis, facts(*x), other.map(facts)))
+        let own = classes[root].data.axes.as_slice();
+        self.guards.iter().position(|(guard, x, other, along)| {
+            let bound = along.iter().filter_map(|axis| facts(*axis).axis);
+            let filled: SmallVec<[AxisId; 8]> = own.iter().copied().chain(bound).collect();
+            !guard.holds(&classes.analysis, facts(*x), other.map(facts), &filled)
+        })
+    }
+}
+
+/// The variable of the axis along which a term of a side runs.
+pub(crate) fn axis_of(ast: &PatternAst<Term>, term: &Term) -> Var {
+    let ENodeOrVar::Var(axis) = ast[term.children[0]] else { panic!("an axis is a variable") };
+    axis
+}
+
+/// Adds for each place where a part of a side reads a variable the axes that are bound around it.
+fn bound_around(ast: &PatternAst<Term>, part: Id, var: Var, bound: &mut Vec<Var>, found: &mut Vec<Vec<Var>>) {
+    match &ast[part] {
+        ENodeOrVar::Var(read) => found.extend((*read == var).then(|| bound.clone())),
+        ENodeOrVar::ENode(term) => {
+            for (n, child) in term.children.iter().enumerate() {
+                let outside = bound.len();
+                bound.extend(term.combines(n).then(|| axis_of(ast, term)));
+                bound_around(ast, *child, var, bound, found);
+                bound.truncate(outside);
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! outside its axis inside of the operand, that the other accepts: the rule has to say why no call is.
 
 use crate::lang::{Tag, Term, variable};
-use crate::rules::{Guard, Row, Rule, rows};
+use crate::rules::{Guard, Row, Rule, axis_of, rows};
 use egg::{ENodeOrVar, Id, PatternAst, Var};
 use salient_ir::{Const, MapOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,16 +85,11 @@ impl Reads {
             }
             ENodeOrVar::ENode(term) => {
                 // What sums over an axis without positions reads nothing.
-                let binds = matches!(term.tag, Tag::Reduce(_))
-                    || matches!(term.tag, Tag::Fused(op) if op.info().reduces);
-                let mut inside = path.clone();
-                if binds {
-                    let ENodeOrVar::Var(axis) = ast[term.children[0]] else {
-                        panic!("an axis is a variable")
-                    };
-                    inside.insert(some(axis), true);
+                for (n, child) in term.children.iter().enumerate() {
+                    let mut inside = path.clone();
+                    inside.extend(term.combines(n).then(|| (some(axis_of(ast, term)), true)));
+                    self.read(ast, *child, &inside);
                 }
-                term.children.iter().for_each(|child| self.read(ast, *child, &inside));
             }
         }
     }
@@ -148,6 +143,7 @@ fn unexplained(row: &Row) -> Vec<String> {
                 | Guard::Is(..)
                 | Guard::KeepsKey(..) => false,
                 Guard::LetsThrough(..) | Guard::One(_) | Guard::Filled(_) => false,
+                Guard::NumberWithout(..) => false,
             };
             why && variable(guard.names().0) == var
         };

@@ -22,7 +22,7 @@ fn has_magnitudes(form: Form) -> bool {
     match form {
         Form::Plain | Form::Masked | Form::Causal | Form::Positive | Form::NonNegative => true,
         Form::Literal(_) | Form::Always(_) | Form::Index => true,
-        Form::Wild | Form::Infinite | Form::Open | Form::Outside | Form::Within => false,
+        Form::Wild | Form::Infinite | Form::Open | Form::Outside | Form::Within | Form::Over(..) => false,
     }
 }
 
@@ -56,7 +56,7 @@ fn sizes(row: &Row, graph: &Graph, turn: usize) -> Vec<(f64, f64)> {
 /// Values of the given sizes for every input; exponents are between -1 and 1.
 fn sized(graph: &Graph, sizes: &[(f64, f64)], seed: u64) -> BTreeMap<String, Array> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut inputs = hostile(graph, 0, false);
+    let mut inputs = hostile(graph, &dims(), 0, false);
     for (port, (times, plus)) in graph.inputs().iter().zip(sizes) {
         let array = inputs.get_mut(&*port.name).expect("every input has values");
         if array.dtype() == DType::F32 {

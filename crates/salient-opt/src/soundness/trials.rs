@@ -4,23 +4,23 @@ use crate::lang::{Tag, Term};
 use crate::rules::{Guard, Holds, Row, Rule, declared};
 use egg::{ENodeOrVar, PatternAst};
 use salient_ir::array::Array;
-use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The axes that rules name, each with its extent as a dimension (none for one position) and one more or not. `i` and `j`
-/// have one extent, so that a causal mask between them makes sense; `c` is `j` with `u` behind it.
+/// The axes that rules name, each with its extent as a dimension (none for one position) and one more or not; `c` is `j` with
+/// `u` behind it.
 const AXES: &[(&str, Option<&str>, i64)] = &[
     ("i", Some("N"), 0),
-    ("j", Some("N"), 0),
+    ("j", Some("S"), 0),
     ("e", Some("E"), 0),
     ("f", Some("F"), 0),
     ("k", Some("K"), 0),
     ("u", None, 1),
-    ("c", Some("N"), 1),
+    ("c", Some("S"), 1),
 ];
 
-/// The values of those dimensions.
-const SIZES: &[(&str, i64)] = &[("N", 3), ("E", 2), ("F", 2), ("K", 4)];
+/// The values of those dimensions. `i` and `j` are equally long, so that a causal mask between them makes sense.
+const SIZES: &[(&str, i64)] = &[("N", 3), ("S", 3), ("E", 2), ("F", 2), ("K", 4)];
 
 /// The extent of an axis that rules name.
 fn extent((_, symbol, more): &(&str, Option<&str>, i64)) -> Dim {
@@ -58,6 +58,21 @@ pub(super) enum Form {
     Outside,
     /// True where such views stay within their axes.
     Within,
+    /// What an axis without positions makes infinite or false.
+    Over(Along, &'static str),
+}
+
+/// What runs along an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Along {
+    /// The greatest of an input: -inf where the axis has no positions.
+    Greatest,
+    /// One over the sum of an input.
+    OverSum,
+    /// One over the number of positions.
+    OverExtent,
+    /// True if there is a position.
+    IsFilled,
 }
 
 const FLOATS: &[Form] = &[
@@ -79,14 +94,31 @@ const OPEN_FLOATS: &[Form] = &[Form::Plain, Form::Open, Form::Outside, Form::Lit
 const OPEN_BOOLS: &[Form] = &[Form::Plain, Form::Outside, Form::Within];
 const BOOLS: &[Form] = &[Form::Plain, Form::Causal, Form::Always(true), Form::Always(false)];
 
-fn forms(dtype: DType, row: &Row, open: bool) -> Vec<Form> {
-    let list = match dtype {
-        DType::F32 if open => OPEN_FLOATS,
-        DType::Bool if open => OPEN_BOOLS,
-        DType::F32 => FLOATS,
-        DType::Bool => BOOLS,
-        DType::I64 | DType::I32 => &[Form::Index],
-        DType::F16 | DType::BF16 => &[],
+/// What variables are tried as beside one that an axis without positions makes infinite.
+const BESIDE_FLOATS: &[Form] = &[Form::Plain, Form::Positive, Form::Literal(-2e4)];
+const BESIDE_BOOLS: &[Form] = &[Form::Plain, Form::Causal];
+
+/// What a row is tried for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Everything that a type admits.
+    Any,
+    /// Masked and missing operands.
+    Open,
+    /// Operands that axes without positions make infinite.
+    Empty,
+}
+
+fn forms(dtype: DType, row: &Row, purpose: Purpose) -> Vec<Form> {
+    let list = match (dtype, purpose) {
+        (DType::F32, Purpose::Open) => OPEN_FLOATS,
+        (DType::Bool, Purpose::Open) => OPEN_BOOLS,
+        (DType::F32, Purpose::Any) => FLOATS,
+        (DType::Bool, Purpose::Any) => BOOLS,
+        (DType::F32, Purpose::Empty) => BESIDE_FLOATS,
+        (DType::Bool, Purpose::Empty) => BESIDE_BOOLS,
+        (DType::I64 | DType::I32, _) => &[Form::Index],
+        (DType::F16 | DType::BF16, _) => &[],
     };
     let wild = |f: &Form| matches!(f, Form::Wild | Form::Infinite);
     list.iter().copied().filter(|f| row.holds <= Holds::ButSigns || !wild(f)).collect()
@@ -118,19 +150,43 @@ pub(super) fn trials(row: &Row) -> Vec<Trial> {
     let is_open = |trial: &Trial| {
         trial.iter().any(|variable| matches!(variable.form, Form::Open | Form::Outside | Form::Within))
     };
-    let mut all = trials_of(row, false);
-    all.extend(trials_of(row, true).into_iter().filter(is_open));
+    let mut all = trials_of(row, Purpose::Any);
+    all.extend(trials_of(row, Purpose::Open).into_iter().filter(is_open));
+    all.extend(trials_without_positions(row));
     all
 }
 
-fn trials_of(row: &Row, open: bool) -> Vec<Trial> {
+/// Each variable by itself as what an axis without positions makes infinite or false: one of the rule's, or another one.
+fn trials_without_positions(row: &Row) -> Vec<Trial> {
+    let axes: Vec<&str> = axis_variables(row).into_iter().chain(["k"]).collect();
+    let mut out = Vec::new();
+    for trial in combinations_of(row, Purpose::Empty) {
+        for (n, variable) in trial.iter().enumerate().filter(|(_, v)| v.form == Form::Plain) {
+            for axis in axes.iter().filter(|axis| !variable.axes.contains(axis)) {
+                let made: &[Along] = match variable.dtype {
+                    DType::F32 => &[Along::Greatest, Along::OverSum, Along::OverExtent],
+                    DType::Bool => &[Along::IsFilled],
+                    DType::I32 | DType::I64 | DType::F16 | DType::BF16 => &[],
+                };
+                for made in made {
+                    let mut trial = trial.clone();
+                    trial[n].form = Form::Over(*made, axis);
+                    out.push(trial);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn combinations_of(row: &Row, purpose: Purpose) -> Vec<Trial> {
     let mut combinations: Vec<Trial> = vec![vec![]];
     for (name, text) in row.vars {
         let (dtype, axes) = declared(text);
         let mut next = Vec::new();
         for trial in &combinations {
             let factor = row.when.contains(&Guard::Factor(name));
-            for form in forms(dtype, row, open).into_iter().filter(|f| !factor || *f != Form::Open) {
+            for form in forms(dtype, row, purpose).into_iter().filter(|f| !factor || *f != Form::Open) {
                 let mut trial = trial.clone();
                 trial.push(Variable { name, dtype, form, axes: axes.clone() });
                 next.push(trial);
@@ -138,6 +194,11 @@ fn trials_of(row: &Row, open: bool) -> Vec<Trial> {
         }
         combinations = next;
     }
+    combinations
+}
+
+fn trials_of(row: &Row, purpose: Purpose) -> Vec<Trial> {
+    let combinations = combinations_of(row, purpose);
     let mut out = combinations.clone();
     for (n, (_, text)) in row.vars.iter().enumerate() {
         let (_, axes) = declared(text);
@@ -156,6 +217,24 @@ fn trials_of(row: &Row, open: bool) -> Vec<Trial> {
         }
     }
     out
+}
+
+/// Whether the operands are such at sizes of which one is zero that the sides must agree: factors are numbers, and what is
+/// made of a dimension is so by the contract.
+pub(super) fn keeps_contract(row: &Row, trial: &Trial, sizes: &Bindings) -> bool {
+    trial.iter().all(|variable| {
+        let factor = row.when.contains(&Guard::Factor(variable.name));
+        match variable.form {
+            Form::Masked | Form::Causal | Form::Open | Form::Literal(f32::NEG_INFINITY) => !factor,
+            Form::Over(Along::OverExtent, axis) => {
+                let axis = AXES.iter().find(|known| known.0 == axis).expect("an axis that rules name");
+                extent(axis).eval(sizes) != Ok(0)
+            }
+            Form::Plain | Form::Positive | Form::NonNegative | Form::Wild | Form::Infinite => true,
+            Form::Literal(_) | Form::Always(_) | Form::Index | Form::Outside | Form::Within => true,
+            Form::Over(Along::Greatest | Along::OverSum | Along::IsFilled, _) => true,
+        }
+    })
 }
 
 /// A trial made concrete: the node of each variable.
@@ -230,6 +309,11 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
                 let x = b.input(word, &ids, *dtype, None);
                 b.map(MapOp::Recip, &[x]).ok()?
             }
+            Form::Over(along, axis) => {
+                let all: Vec<AxisId> = ids.iter().copied().chain([axes[axis]]).collect();
+                let x = b.input(&format!("{word}_along"), &all, *dtype, None);
+                over(&mut b, *along, axes[axis], x)?
+            }
             Form::Literal(_) | Form::Always(_) if !own.is_empty() => return None,
             Form::Literal(x) => b.constant(Const::f32(*x)),
             Form::Always(x) => b.constant(Const::Bool(*x)),
@@ -237,6 +321,27 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
         vars.insert(*name, node);
     }
     Some(Instance { b, vars, axes })
+}
+
+/// What runs along an axis, over `x` if it is over a value.
+fn over(b: &mut Builder, along: Along, axis: AxisId, x: NodeId) -> Option<NodeId> {
+    match along {
+        Along::Greatest => b.reduce(ReduceOp::Max, axis, x).ok(),
+        Along::OverSum => {
+            let sum = b.reduce(ReduceOp::Sum, axis, x).ok()?;
+            b.map(MapOp::Recip, &[sum]).ok()
+        }
+        Along::OverExtent => {
+            let extent = extent_of(b, axis);
+            let number = b.map(MapOp::ToF32, &[extent]).ok()?;
+            b.map(MapOp::Recip, &[number]).ok()
+        }
+        Along::IsFilled => {
+            let (at, zero) = (b.iota(axis), b.constant(Const::I64(0)));
+            let inside = b.map(MapOp::Le, &[zero, at]).ok()?;
+            b.reduce(ReduceOp::Any, axis, inside).ok()
+        }
+    }
 }
 
 /// How the names of inputs begin that hold -inf and NaN.
@@ -327,18 +432,23 @@ pub(super) fn dims() -> Bindings {
     SIZES.iter().map(|(symbol, n)| ((*symbol).into(), *n)).collect()
 }
 
+/// The same with each dimension in turn zero.
+pub(super) fn dims_with_a_zero() -> impl Iterator<Item = Bindings> {
+    SIZES.iter().map(|(zero, _)| {
+        SIZES.iter().map(|(symbol, n)| ((*symbol).into(), if symbol == zero { 0 } else { *n })).collect()
+    })
+}
+
 /// Values for every input: the first seed has no special values, later ones have zeros and empty rows.
-pub(super) fn hostile(g: &Graph, seed: u64, huge: bool) -> BTreeMap<String, Array> {
+pub(super) fn hostile(g: &Graph, dims: &Bindings, seed: u64, huge: bool) -> BTreeMap<String, Array> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let dims = dims();
     let mut out = BTreeMap::new();
     for port in g.inputs() {
-        let shape: Vec<usize> =
-            port.axes.iter().map(|a| g.extent(*a).eval(&dims).unwrap() as usize).collect();
+        let shape: Vec<usize> = port.axes.iter().map(|a| g.extent(*a).eval(dims).unwrap() as usize).collect();
         let count: usize = shape.iter().product();
-        let row = shape.last().copied().unwrap_or(1);
+        let row = shape.last().copied().unwrap_or(1).max(1);
         let huge = huge && !port.name.starts_with("log_");
-        let empty_row = rng.usize(0..count.div_ceil(row));
+        let empty_row = rng.usize(0..count.div_ceil(row).max(1));
         let open = port.name.starts_with(OPEN);
         let wild = if seed == 3 { f64::NAN } else { f64::NEG_INFINITY };
         let values: Vec<f64> = (0..count)

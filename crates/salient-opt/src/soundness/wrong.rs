@@ -23,6 +23,20 @@ const V: (&str, &str) = ("?v", "f32[j, f]");
 
 pub(super) const ROWS: &[Row] = &[
     row(
+        "a factor leaves a sum that may have no terms",
+        "(sum @j (mul (mul ?x ?y) ?c))",
+        "(mul (sum @j (mul ?x ?y)) ?c)",
+        &[
+            Guard::Factor("?x"),
+            Guard::Factor("?y"),
+            Guard::Factor("?c"),
+            Guard::Free("?c", "@j"),
+            Guard::TotalOrFilled("?c", "@j"),
+        ],
+        Holds::Refining,
+        &[X, ("?y", "f32[j, f]"), C],
+    ),
+    row(
         "factors what depends on the index",
         "(sum @j (mul ?x ?c))",
         "(mul (sum @j ?x) ?c)",

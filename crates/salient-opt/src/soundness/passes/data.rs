@@ -26,12 +26,14 @@ impl Kind {
         [Kind::Ordinary, Kind::Zeros, Kind::Magnitudes, Kind::Masked, Kind::Outside, Kind::Wild];
 }
 
-/// Lengths of the dimensions: all different; one of everything; an empty one.
-pub(super) const SIZES: [[(&str, i64); 4]; 4] = [
-    [("T", 4), ("D", 2), ("E", 3), ("V", 5)],
-    [("T", 1), ("D", 1), ("E", 1), ("V", 1)],
-    [("T", 0), ("D", 2), ("E", 3), ("V", 5)],
-    [("T", 2), ("D", 0), ("E", 1), ("V", 5)],
+/// Lengths of the dimensions: nearly all different; one of everything; an empty one.
+pub(super) const SIZES: [[(&str, i64); 5]; 6] = [
+    [("T", 4), ("S", 6), ("D", 2), ("E", 3), ("V", 5)],
+    [("T", 1), ("S", 1), ("D", 1), ("E", 1), ("V", 1)],
+    [("T", 0), ("S", 2), ("D", 2), ("E", 3), ("V", 5)],
+    [("T", 2), ("S", 0), ("D", 2), ("E", 3), ("V", 5)],
+    [("T", 2), ("S", 3), ("D", 0), ("E", 1), ("V", 5)],
+    [("T", 2), ("S", 3), ("D", 2), ("E", 0), ("V", 5)],
 ];
 
 /// Inputs and parameters by name.

@@ -25,10 +25,11 @@ struct Draw {
     m: Model,
     rng: fastrand::Rng,
     heads: Heads,
-    /// Positions of queries and of keys, and those of the sequence that they are read from.
+    /// Positions of queries and of keys, and those of the sequence that each is read from.
     i: AxisId,
     j: AxisId,
     t: AxisId,
+    s: AxisId,
     /// Features of the sequence, of a key, of a value.
     d: AxisId,
     e: AxisId,
@@ -37,6 +38,7 @@ struct Draw {
     h: AxisId,
     r: AxisId,
     x: V,
+    y: V,
 }
 
 /// As many heads, or groups, there are, and as many heads in a group.
@@ -46,12 +48,19 @@ impl Draw {
     fn new(seed: u64) -> Draw {
         let m = Model::new();
         let mut rng = fastrand::Rng::with_seed(seed);
-        let [i, j, t] = ["i", "j", "t"].map(|name| m.axis(name, "T"));
+        let [i, t] = ["i", "t"].map(|name| m.axis(name, "T"));
         let (d, e, f) = (m.axis("d", "D"), m.axis("e", "E"), m.axis("f", "E"));
-        let (h, r) = (m.axis("h", "2"), m.axis("r", "2"));
+        let [h, r] = ["h", "r"].map(|name| m.axis_of(name, &Dim::constant(HEADS)));
         let heads = [Heads::One, Heads::Own, Heads::Own, Heads::Groups][rng.usize(0..4)];
         let x = m.input("x", &[t, d]);
-        Draw { m, rng, heads, i, j, t, d, e, f, h, r, x }
+        // Keys are those of the same sequence, or of another one, which may be empty by itself.
+        let (j, s, y) = if rng.usize(0..3) > 0 {
+            (m.axis("j", "T"), t, x.clone())
+        } else {
+            let s = m.axis("s", "S");
+            (m.axis("j", "S"), s, m.input("y", &[s, d]))
+        };
+        Draw { m, rng, heads, i, j, t, s, d, e, f, h, r, x, y }
     }
 
     fn one_of(&mut self, count: u8) -> u8 {
@@ -59,7 +68,11 @@ impl Draw {
     }
 
     fn attention(mut self) -> Graph {
+        let shared = self.s == self.t;
         self.x = self.sequence();
+        if shared {
+            self.y = self.x.clone();
+        }
         let queries = self.queries();
         let keys = self.keys();
         let scores = (&queries * &keys).sum(self.e);
@@ -111,7 +124,8 @@ impl Draw {
     /// The sequence at `along`, projected to heads and `feature`, in one of the ways that sources spell it.
     fn projected(&mut self, name: &str, along: AxisId, feature: AxisId) -> V {
         let (m, d, h) = (self.m.clone(), self.d, self.h);
-        let x = self.x.at(&[(self.t, along)]);
+        let from_keys = along == self.j;
+        let x = if from_keys { self.y.at(&[(self.s, along)]) } else { self.x.at(&[(self.t, along)]) };
         if self.heads == Heads::One {
             return (&x * &m.param(name, &[d, feature])).sum(d);
         }
@@ -145,7 +159,7 @@ impl Draw {
         let name = if self.one_of(6) == 0 && self.heads == Heads::One { "q" } else { "k" };
         if name == "q" {
             let weight = self.m.input("shared", &[self.d, self.e]);
-            return (&self.x.at(&[(self.t, self.j)]) * &weight).sum(self.d);
+            return (&self.y.at(&[(self.s, self.j)]) * &weight).sum(self.d);
         }
         self.projected(name, self.j, self.e)
     }
@@ -233,6 +247,15 @@ impl Draw {
                 let v = m.input("v", &[j, c]);
                 (&w.at_index(self.h, head) * &v).sum(j)
             }
+            // Factors that have no value, or none that is finite, where there are no keys.
+            8 => {
+                let v = self.values();
+                (&(w * &v) * &w.reduce(ReduceOp::Max, j)).sum(j)
+            }
+            9 => {
+                let v = self.values();
+                (&(w * &v) / &(w * w).sum(j)).sum(j)
+            }
             _ => {
                 let v = self.values();
                 (w * &v).sum(j)
@@ -259,7 +282,7 @@ impl Draw {
         match self.one_of(4) {
             // The heads of all groups are one axis.
             0 | 1 if self.heads == Heads::Groups && has.contains(&self.h) && has.contains(&self.r) => {
-                let all = m.axis("all", "4");
+                let all = m.axis_of("all", &Dim::constant(HEADS * HEADS));
                 let part = |op| m.map(op, &[&m.iota(all), &m.int(HEADS)]);
                 let read = context.at_index(self.r, &part(MapOp::Mod));
                 read.at_index(self.h, &part(MapOp::IntDiv))

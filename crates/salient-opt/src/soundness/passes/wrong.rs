@@ -3,13 +3,13 @@
 
 use super::Trial;
 use crate::egraph::{saturate, search};
+use crate::graph::border::Border;
 use crate::graph::rewrite::rewrite;
 use crate::options::{Fp, Options};
 use crate::passes::Pass;
 use crate::pipeline::alone;
 use crate::rules::{Rule, rows};
 use salient_ir::{AxisId, Builder, Const, FusedOp, Graph, MapOp, NodeId, Op, text};
-use std::collections::BTreeSet;
 
 /// What a wrong version makes of a node of the right result, over what the nodes before have become.
 type Damage = fn(&Graph, &mut Builder, &[NodeId], NodeId) -> Option<NodeId>;
@@ -81,7 +81,7 @@ fn parameters_taken_for_each_other_are_caught_when_sharing() {
 fn with_rule(name: &str) {
     let wrong = super::super::wrong::ROWS.iter().find(|row| row.name == name).expect("a wrong rule");
     let rules: Vec<Rule> = saturate::rule_set(rows().chain([wrong]), Fp::Default);
-    is_caught("saturate", |_, g| search(g, &rules, &Options::default(), &BTreeSet::new(), &[]).0);
+    is_caught("saturate", |_, g| search(g, &rules, &Options::default(), &Border::default(), &[]).0);
 }
 
 #[test]
@@ -92,6 +92,11 @@ fn the_e_graph_with_scores_that_lose_what_is_added_is_caught() {
 #[test]
 fn the_e_graph_with_scores_that_are_scaled_is_caught() {
     with_rule("scales the scores of a softmax");
+}
+
+#[test]
+fn the_e_graph_with_factors_of_sums_without_terms_is_caught() {
+    with_rule("a factor leaves a sum that may have no terms");
 }
 
 #[test]
