@@ -61,7 +61,7 @@ pub fn emit(plan: &Plan<'_>) -> Program {
     let kernels = plan.order.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect();
     Program {
         name: g.name().clone(),
-        symbols: plan.symbols(),
+        dimensions: plan.dimensions(),
         buffers: plan.buffers.clone(),
         kernels,
         copies,

@@ -253,17 +253,17 @@ impl Plan<'_> {
 
 impl Plan<'_> {
     /// The dimensions that are run-time values, by name.
-    pub(crate) fn symbols(&self) -> Vec<Name> {
+    pub(crate) fn dimensions(&self) -> Vec<Name> {
         let g = &*self.graph;
         let mut axes = AxisSet::new();
-        let mut out: BTreeSet<Name> = g.symbols().into_iter().collect();
+        let mut out: BTreeSet<Name> = g.dimensions();
         for id in g.ids() {
             axes = axes.union(&g.node(id).axes).union(&g.op(id).axes().into_iter().collect());
             if let Op::Extent(dim) = g.op(id) {
-                out.extend(dim.symbols());
+                out.extend(dim.dimensions());
             }
         }
-        out.extend(axes.iter().flat_map(|a| g.extent(a).symbols()));
+        out.extend(axes.iter().flat_map(|a| g.extent(a).dimensions()));
         out.into_iter().collect()
     }
 
@@ -278,7 +278,7 @@ impl Plan<'_> {
             KernelUsage { touches: touches.into_iter().collect(), scratch: scratch.into() }
         };
         let kernels = self.order.iter().map(of).collect();
-        Usage { symbols: self.symbols(), buffers: &self.buffers, kernels, loads: self.loads }
+        Usage { dimensions: self.dimensions(), buffers: &self.buffers, kernels, loads: self.loads }
     }
 }
 

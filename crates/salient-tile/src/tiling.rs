@@ -3,8 +3,7 @@
 //! Nothing depends on them but time: any sizes within the ranges give a correct program. Which values suit a machine is
 //! not decided here, beyond the defaults.
 
-use crate::dims::{n, var};
-use crate::program::kernel::LANES;
+use crate::dims::{LANES, n, var};
 use salient_ir::Dim;
 use salient_vector::tile::Shape;
 
@@ -66,7 +65,7 @@ impl Tiling {
 
     /// Columns of a panel, in terms of the target's lanes.
     pub(crate) fn panel_width(&self) -> Dim {
-        &n(self.tile_vectors.max(1)) * &var(LANES)
+        &n(self.tile_vectors.max(1)) * &var(&LANES)
     }
 
     /// Columns of a GEMM that one item computes: whole panels.

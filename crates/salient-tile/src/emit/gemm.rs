@@ -4,19 +4,19 @@
 //! what at every call is not decided here: see `plan`.
 
 use crate::coded::body_coding;
-use crate::dims::{ceil_div, n, row_major, var};
+use crate::dims::{LANE, LANES, ROW, ceil_div, n, row_major, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::Gemm;
 use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, rows_of};
 use crate::plan::layouts::panels::Edge;
 use crate::plan::layouts::stored;
 use crate::plan::scratch::{FEW_CODED_ROWS, Slot};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
-use salient_ir::Dim;
 use salient_ir::quantised::{BLOCK, Coding};
+use salient_ir::{Dim, Symbol};
 use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
@@ -128,7 +128,7 @@ fn ask_ahead(
     m: &mut Maker<'_, '_>,
     shape: Shape,
     most: usize,
-    row: &str,
+    row: &Symbol,
     o: &Operands<'_>,
     ahead: Ahead<'_>,
     block: &mut Vec<Stmt>,
@@ -176,7 +176,7 @@ pub(crate) fn by_width(
         [2, 4].iter().filter(|parts| shape.vectors.is_multiple_of(**parts)).map(|p| shape.vectors / p)
     {
         let narrow = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
-        let most = &n(vectors as i64) * &var(crate::program::kernel::LANES);
+        let most = &n(vectors as i64) * &var(&LANES);
         let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ahead: None, ..*o });
         out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
     }
@@ -339,7 +339,7 @@ fn by_depth(
     edge: Edge,
     whole: &Operands<'_>,
     block: &Block<'_>,
-    (column, width): (&str, &Dim),
+    (column, width): (&Symbol, &Dim),
     stored: Option<(Base, &Dim, &Dim)>,
 ) -> [Stmt; 2] {
     let (tiling, shape) = (m.scope.options.tiling, m.scope.options.tiling.tile());
@@ -397,8 +397,8 @@ fn epilogue(
     let row_name = if row_names.is_empty() { "row".to_owned() } else { row_names.join("_") };
     let row = m.variable(&row_name, &rows_of(g, c));
     numbered(g, &m.scope.ranges, &c.rows, &var(&row), &mut env);
-    env.insert(c.column, Bound::Poly(var(LANE)));
-    m.scope.ranges.insert(LANE, g.extent(c.column));
+    env.insert(c.column, Bound::Poly(var(&LANE)));
+    m.scope.ranges.insert(&LANE, g.extent(c.column));
     let (id, count) = (target.id, to - from);
     let store = crate::emit::map::strip(m, target.node, id, target.buffer, &env, from.clone(), &count);
     m.scope.forget(c.node, before);
@@ -415,15 +415,14 @@ fn stored_rows(
     env: &Env,
     column: &Dim,
 ) -> Option<(Base, Dim, Dim)> {
-    const ROW: &str = "%row";
     let mut ranges = scope.ranges.clone();
-    ranges.insert(ROW, &rows_of(scope.graph, c));
+    ranges.insert(&ROW, &rows_of(scope.graph, c));
     let mut env = env.clone();
-    numbered(scope.graph, &ranges, &c.rows, &var(ROW), &mut env);
+    numbered(scope.graph, &ranges, &c.rows, &var(&ROW), &mut env);
     env.insert(c.column, Bound::Poly(column.clone()));
     let (base, at) = stored(target.id, target.buffer).at(&env)?;
-    let (step, start) = at.linear_in(ROW)?;
-    (!step.mentions(ROW) && !start.mentions(ROW)).then_some((base, start, step))
+    let (step, start) = at.linear_in(&ROW)?;
+    (!step.mentions(&ROW) && !start.mentions(&ROW)).then_some((base, start, step))
 }
 
 /// Asks for the memory into which a tile of results is going to be stored.

@@ -7,7 +7,7 @@ use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
 use crate::plan::scratch::TileWidths;
 use crate::program::kernel::Stmt;
-use salient_ir::{AxisId, Dim};
+use salient_ir::{AxisId, Dim, Symbol};
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct RowTile<'t> {
     /// What every axis stands for: the row a variable, the key the lane.
     pub(crate) env: &'t Env,
     pub(crate) shape: Shape,
-    pub(crate) row: &'t str,
+    pub(crate) row: &'t Symbol,
     /// The row variable's range.
     pub(crate) first: Dim,
     pub(crate) last: Dim,
@@ -55,9 +55,9 @@ impl RowTile<'_> {
 }
 
 /// The index at which the axis stands for the first row.
-pub(crate) fn origin(env: &Env, axis: AxisId, row: &str, first: &Dim) -> Dim {
+pub(crate) fn origin(env: &Env, axis: AxisId, row: &Symbol, first: &Dim) -> Dim {
     match env.get(&axis) {
-        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.into(), first.clone())])),
+        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.clone(), first.clone())])),
         Some(Bound::Loose(_) | Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
     }
 }

@@ -1,10 +1,10 @@
 //! What of a score is computed before its tiles: what no key changes, once for each row.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::Maker;
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::strip::{Strip, Visit};
-use crate::index::{Bound, LANE};
+use crate::index::Bound;
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::Stmt;
@@ -26,8 +26,8 @@ pub(crate) fn compute_invariant(
         let base = m.scratch(Slot::Fixed);
         let mut inner = t.env.clone();
         if let (true, Some(axis)) = (by_row, t.axis()) {
-            m.scope.ranges.insert(LANE, &m.scope.graph.extent(axis).clone());
-            inner.insert(axis, Bound::Poly(var(LANE)));
+            m.scope.ranges.insert(&LANE, &m.scope.graph.extent(axis).clone());
+            inner.insert(axis, Bound::Poly(var(&LANE)));
         }
         let mut b = Builder::new("fixed");
         let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[base]);

@@ -12,7 +12,7 @@ use crate::plan::attention::key_loop::{ValueForm, values_in_place};
 use crate::plan::layouts::panels::Edge;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Stmt};
-use salient_ir::{Dim, NodeId};
+use salient_ir::{Dim, NodeId, Symbol};
 use salient_vector::tile::{Into, Shape, Zeros};
 use salient_vector::{Builder, F32};
 
@@ -104,7 +104,7 @@ impl Values {
         &(panel - &self.whole) * &(&self.keys.row * &self.panel)
     }
 
-    fn for_packed(&self, panel: &str, block: Vec<Stmt>) -> Stmt {
+    fn for_packed(&self, panel: &Symbol, block: Vec<Stmt>) -> Stmt {
         for_loop(panel, self.whole.clone(), self.panels.clone(), n(1), block)
     }
 
@@ -142,7 +142,7 @@ impl Values {
     /// Adds the product of the weights with the values of the tile.
     pub(crate) fn weigh(&self, m: &mut Maker<'_, '_>, zeros: Zeros, to: &Weighted<'_>) -> Vec<Stmt> {
         let mut out = Vec::new();
-        let block = |m: &mut Maker<'_, '_>, panel: &str, source: (Base, Dim), row: Option<&Dim>| {
+        let block = |m: &mut Maker<'_, '_>, panel: &Symbol, source: (Base, Dim), row: Option<&Dim>| {
             let operands = Operands {
                 left: (to.weights, &n(0), &self.keys.row),
                 panel: (source.0, &source.1),
