@@ -33,5 +33,5 @@ pub use options::{Fp, Options};
 pub use passes::{PASSES, Pass};
 pub use pipeline::{Optimised, optimise, optimise_with, trace};
 pub use report::certificate::{Certificate, Miss};
-pub use report::named::{Form, Named};
+pub use report::named::{Named, NamedOp};
 pub use report::{Repeated, Report};

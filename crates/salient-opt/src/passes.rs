@@ -7,6 +7,7 @@ use crate::after::weighted_sums::weighted_sums;
 use crate::before::{axes, batch, heads, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
+use crate::options::Fp;
 use crate::rules::Holds;
 use salient_ir::Graph;
 use std::fmt::Write;
@@ -134,6 +135,11 @@ impl Pass {
     /// The pass of that name.
     pub fn named(name: &str) -> Option<&'static Pass> {
         PASSES.iter().find(|pass| pass.name == name)
+    }
+
+    /// Whether it runs where the caller allows this with floats.
+    pub(crate) fn runs_in(&self, fp: Fp) -> bool {
+        self.strict || fp == Fp::Default
     }
 
     /// Whether it runs before the e-graph.

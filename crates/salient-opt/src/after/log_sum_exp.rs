@@ -6,12 +6,12 @@
 
 use crate::after::scores::{find_scores, readers};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
-use salient_ir::op::Weights as Made;
+use salient_ir::op::Weights;
 use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A softmax, or an attention whose values differ from query to query.
-struct Weights {
+struct WeightedRow {
     key: AxisId,
     score: NodeId,
     value: Option<NodeId>,
@@ -30,9 +30,9 @@ pub(crate) fn by_log_sum_exp(g: &Graph) -> Rewritten {
     rewrite_in_order(g, |b, new, id| Some(build(g, b, new, found.get(&id)?)))
 }
 
-fn found(g: &Graph) -> BTreeMap<NodeId, Weights> {
+fn found(g: &Graph) -> BTreeMap<NodeId, WeightedRow> {
     let data = g.of_inputs();
-    let mut found: BTreeMap<NodeId, Weights> =
+    let mut found: BTreeMap<NodeId, WeightedRow> =
         g.ids().filter_map(|id| Some((id, weights(g, &data, id)?))).collect();
     // Scores that are stored for one reader are stored for all.
     loop {
@@ -53,14 +53,14 @@ fn reduces_scores(g: &Graph, id: NodeId) -> bool {
     matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _))
 }
 
-fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
+fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     let Op::Fused(op, key) = *g.op(id) else { return None };
     let args = g.args(id);
     let info = op.info();
-    if info.sink || !matches!(info.weights, Made::Softmax | Made::ExpNorm) {
+    if info.sink || !matches!(info.weights, Weights::Softmax | Weights::ExpNorm) {
         return None;
     }
-    let (value, zeros) = (info.has_values().then(|| args[1]), info.weights == Made::Softmax);
+    let (value, zeros) = (info.has_values().then(|| args[1]), info.weights == Weights::Softmax);
     let score = args[0];
     let mut inside = BTreeSet::new();
     find_scores(g, data, score, key, &mut inside);
@@ -76,7 +76,7 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
         Some(value) => !shared(value),
         None => readers(g, id).is_some_and(|r| r.iter().all(|id| reduces_scores(g, *id))),
     };
-    (wanted && !inside.is_empty() && !has_sentinel(g, score)).then_some(Weights {
+    (wanted && !inside.is_empty() && !has_sentinel(g, score)).then_some(WeightedRow {
         key,
         score,
         value,
@@ -108,7 +108,7 @@ fn has_sentinel(g: &Graph, score: NodeId) -> bool {
 }
 
 /// The weights, or the sum of values under them.
-fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &Weights) -> NodeId {
+fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
     let score = new[w.score.index()];
     let low = b.constant(Const::f32(f32::NEG_INFINITY));
     let zero = b.constant(Const::f32(0.0));

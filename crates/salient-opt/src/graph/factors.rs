@@ -46,7 +46,7 @@ fn shrinks(g: &Graph, (divides, id): (bool, NodeId)) -> bool {
 
 /// The factors with more axes first, dividing where they divide: `x / r * w`. A half stands where it halves what would
 /// otherwise overflow: `x * 0.5 * (1 + erf(x))`.
-pub(crate) fn in_order(
+pub(crate) fn product_in_order(
     g: &Graph,
     b: &mut Builder,
     new: &[NodeId],

@@ -21,7 +21,7 @@ use salient_ir::{AxisId, Const, DType};
 use smallvec::SmallVec;
 
 /// Every family, in the order in which their rules are tried.
-pub const FAMILIES: &[(&str, &[Row])] = &[
+pub const FAMILIES: &[(&str, &[RuleRow])] = &[
     ("sums", sums::ROWS),
     ("masks", masks::ROWS),
     ("softmax", softmax::ROWS),
@@ -33,13 +33,13 @@ pub const FAMILIES: &[(&str, &[Row])] = &[
 ];
 
 /// Every row of every family.
-pub fn rows() -> impl Iterator<Item = &'static Row> {
+pub fn all_rules() -> impl Iterator<Item = &'static RuleRow> {
     FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
 }
 
 /// A rule: where the left side is found and every guard says yes, the right side equals it.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct RuleRow {
     /// `family/what`.
     pub name: &'static str,
     /// The left side, in the text of `lang::pattern`.
@@ -250,7 +250,7 @@ impl Guard {
 #[derive(Debug)]
 pub struct Rule {
     /// Its row.
-    pub row: Row,
+    pub row: RuleRow,
     /// The left side.
     pub left: Pattern<Term>,
     /// The right side.
@@ -264,7 +264,7 @@ impl Rule {
     ///
     /// # Panics
     /// If a side does not parse, or the right side or a guard has a variable that the left side does not bind.
-    pub fn new(row: &Row) -> Rule {
+    pub fn new(row: &RuleRow) -> Rule {
         let (left, right) = (lang::pattern(row.left), lang::pattern(row.right));
         let bound: Vec<Var> = left.vars();
         let check = |var: Var| {

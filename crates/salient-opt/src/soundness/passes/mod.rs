@@ -16,7 +16,7 @@ use crate::options::{Fp, Options};
 use crate::passes::{PASSES, Pass};
 use crate::pipeline::alone;
 use crate::rules::Holds;
-use data::{Arrays, Kind, SIZES, arrays};
+use data::{Arrays, DataKind, SIZES, arrays};
 use graphs::random_graph;
 use salient_ir::eval::{Data, Oracle};
 use salient_ir::{Bindings, Graph, Op, Output, text};
@@ -26,13 +26,13 @@ use std::cell::LazyCell;
 const GRAPHS: u64 = 400;
 
 /// A pass that is tried, or a wrong version of one.
-struct Trial<'a> {
+struct PassTrial<'a> {
     pass: &'a Pass,
     fp: Fp,
     run: &'a dyn Fn(&Graph) -> Graph,
 }
 
-impl Trial<'_> {
+impl PassTrial<'_> {
     fn options(&self) -> Options {
         Options { fp: self.fp, ..Options::default() }
     }
@@ -75,12 +75,12 @@ impl Trial<'_> {
     }
 
     fn compare(&self, before: &Graph, after: &Graph, seed: u64) -> Result<(), String> {
-        for kind in Kind::ALL {
+        for kind in DataKind::ALL {
             // NaN and infinities in factors may make NaN of what depends on them, in the default mode.
-            if kind == Kind::Wild && self.holds() == Holds::Refining {
+            if kind == DataKind::NotFinite && self.holds() == Holds::Refining {
                 continue;
             }
-            let sizes: &[_] = if kind == Kind::Ordinary { &SIZES } else { &SIZES[..1] };
+            let sizes: &[_] = if kind == DataKind::Ordinary { &SIZES } else { &SIZES[..1] };
             for sizes in sizes {
                 let bindings: Bindings = sizes.iter().map(|(name, n)| ((*name).into(), *n)).collect();
                 let arrays = arrays(before, &bindings, kind, seed);
@@ -155,7 +155,7 @@ fn keeps_values(name: &str) {
     for fp in [Fp::Default, Fp::Strict] {
         if fp == Fp::Default || pass.strict {
             let options = Options { fp, ..Options::default() };
-            let trial = Trial { pass, fp, run: &|g| alone(pass, g, &options) };
+            let trial = PassTrial { pass, fp, run: &|g| alone(pass, g, &options) };
             let changed = trial.outcome().unwrap_or_else(|fault| panic!("{fault}"));
             println!("{name} {fp:?}: {changed}");
             assert!(changed >= 20, "{name}: {changed} of the graphs are changed");

@@ -1,14 +1,14 @@
 //! Deliberately wrong versions of the passes: what a pass made is damaged as a mistake in it would, or it is given what such a
 //! mistake would let it see. Each must be caught.
 
-use super::Trial;
+use super::PassTrial;
 use crate::egraph::{saturate, search};
 use crate::graph::border::Border;
 use crate::graph::rewrite::rewrite;
 use crate::options::{Fp, Options};
 use crate::passes::Pass;
 use crate::pipeline::alone;
-use crate::rules::{Rule, rows};
+use crate::rules::{Rule, all_rules};
 use salient_ir::{AxisId, Builder, Const, FusedOp, Graph, MapOp, NodeId, Op, text};
 
 /// What a wrong version makes of a node of the right result, over what the nodes before have become.
@@ -26,7 +26,7 @@ fn damaged(pass: &Pass, g: &Graph, damage: Damage) -> Graph {
 /// Fails if the wrong version agrees with the graphs that it is given.
 fn is_caught(name: &str, run: impl Fn(&Pass, &Graph) -> Graph) {
     let pass = Pass::named(name).expect("a pass of the table");
-    let outcome = Trial { pass, fp: Fp::Default, run: &|g| run(pass, g) }.outcome();
+    let outcome = PassTrial { pass, fp: Fp::Default, run: &|g| run(pass, g) }.outcome();
     assert!(outcome.is_err(), "accepted, on {outcome:?} graphs that it changes");
 }
 
@@ -80,7 +80,7 @@ fn parameters_taken_for_each_other_are_caught_when_sharing() {
 /// The e-graph with one of the wrong rules among the others.
 fn with_rule(name: &str) {
     let wrong = super::super::wrong::ROWS.iter().find(|row| row.name == name).expect("a wrong rule");
-    let rules: Vec<Rule> = saturate::rule_set(rows().chain([wrong]), Fp::Default);
+    let rules: Vec<Rule> = saturate::rule_set(all_rules().chain([wrong]), Fp::Default);
     is_caught("saturate", |_, g| search(g, &rules, &Options::default(), &Border::default(), &[]).0);
 }
 
