@@ -47,6 +47,14 @@ pub struct Shares {
 }
 
 impl Weights {
+    /// Whether they are made of exponentials.
+    pub fn is_exponential(self) -> bool {
+        match self {
+            Weights::Softmax | Weights::ExpNorm | Weights::LogSumExp => true,
+            Weights::Given | Weights::Share => false,
+        }
+    }
+
     /// The weights of a row: the definition. `round` is what arithmetic does to each of its results.
     pub fn of(self, row: &[f64], round: fn(f64) -> f64) -> Shares {
         let sum = |numbers: &[f64]| numbers.iter().fold(0.0, |sum, x| round(sum + x));

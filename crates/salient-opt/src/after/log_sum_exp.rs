@@ -5,6 +5,7 @@
 //! scores, and no matrix of weights is stored. Weights that are asked for themselves stay: those are stored anyway.
 
 use crate::after::scores::{find_scores, readers};
+use crate::facts::is_sentinel;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::op::Weights;
 use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -85,19 +86,15 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     })
 }
 
-/// Literals of scores from which on a difference to a log-sum-exp has lost the digits that make a weight.
-const LARGE: f64 = 1e4;
-
-/// Whether scores may be a large number that stands for a masked key: of a row in which all are, the log-sum-exp is that number
-/// and nothing else, and the weights would not sum to one.
+/// Whether scores may be a sentinel, or as large a number: of a row in which all are, the log-sum-exp is that number and nothing
+/// else, and the weights would not sum to one.
 fn has_sentinel(g: &Graph, score: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![score]);
     while let Some(id) = stack.pop() {
-        if let Op::Const(Const::F32(bits)) = g.op(id) {
-            let value = f64::from(f32::from_bits(*bits));
-            if value.is_finite() && value.abs() >= LARGE {
-                return true;
-            }
+        if let Op::Const(c @ Const::F32(_)) = g.op(id)
+            && is_sentinel(-c.value().abs())
+        {
+            return true;
         }
         let goes_on = matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat);
         if goes_on && seen.insert(id) {

@@ -3,8 +3,7 @@
 //!
 //! A name changes nothing: there is no operator for these, and the kernels are those of any other expression.
 
-use crate::graph::factors::Factors;
-use crate::report::certificate::described;
+use crate::graph::factors::{Factors, args_of};
 use salient_ir::{AxisId, Const, Graph, MapOp, NodeId, Op, Origin, ReduceOp};
 
 /// A norm or an activation that has a name of its own.
@@ -56,7 +55,8 @@ pub(crate) fn named(g: &Graph) -> Vec<Named> {
     let forms: Vec<Option<NamedOp>> = g.ids().map(|id| form(g, id)).collect();
     let outermost = |id: &NodeId| !g.users(*id).iter().any(|u| forms[u.index()] == forms[id.index()]);
     let found = g.ids().filter(outermost).filter_map(|id| Some((id, forms[id.index()]?)));
-    found.map(|(node, form)| Named { node, form, block: None, origin: described(g, node).1 }).collect()
+    let origin = |node| g.nearest_user(node, |user| user.origin.is_some()).and_then(|user| user.origin);
+    found.map(|(node, form)| Named { node, form, block: None, origin: origin(node) }).collect()
 }
 
 fn form(g: &Graph, id: NodeId) -> Option<NamedOp> {
@@ -67,10 +67,6 @@ fn form(g: &Graph, id: NodeId) -> Option<NamedOp> {
     let norm = || factors.below.iter().find_map(|root| norm(g, &factors.above, *root));
     let gate = || factors.below.iter().find_map(|below| gate(g, &factors.above, *below));
     norm().or_else(gate).or_else(|| gelu_erf(g, id, &factors.above).then_some(NamedOp::GeluErf))
-}
-
-fn args_of(g: &Graph, id: NodeId, op: MapOp) -> Option<Vec<NodeId>> {
-    (g.op(id) == &Op::Map(op)).then(|| g.args(id).to_vec())
 }
 
 fn literal(g: &Graph, id: NodeId) -> Option<f64> {

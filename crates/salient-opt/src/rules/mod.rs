@@ -14,10 +14,10 @@ mod sums;
 
 use crate::facts::Classes;
 use crate::facts::witness::Witnesses;
-use crate::facts::{Facts, Known, Proof, Property};
+use crate::facts::{Facts, Known, Proof, Property, SENTINEL, is_sentinel};
 use crate::lang::{self, Term};
 use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
-use salient_ir::{AxisId, Const, DType};
+use salient_ir::{AxisId, DType};
 use smallvec::SmallVec;
 
 /// Every family, in the order in which their rules are tried.
@@ -135,7 +135,7 @@ pub enum Guard {
     One(&'static str),
     /// The axis is not empty.
     Filled(&'static str),
-    /// A literal at or below -1e4, and finite: a stand-in for -inf.
+    /// A sentinel: a finite literal that stands for -inf.
     Sentinel(&'static str),
 }
 
@@ -185,10 +185,7 @@ impl Guard {
             Guard::LetsThrough(..) => shown(along(&x.true_at)),
             Guard::One(_) => x.axis.is_some_and(|a| known.extents[a.index()].as_constant() == Some(1)),
             Guard::Filled(_) => x.axis.is_some_and(|a| known.is_filled(a)),
-            Guard::Sentinel(_) => match x.constant {
-                Some(c @ Const::F32(_)) => (f64::MIN..=-1e4).contains(&c.value()),
-                Some(Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => false,
-            },
+            Guard::Sentinel(_) => x.dtype == DType::F32 && x.constant.is_some_and(|c| is_sentinel(c.value())),
         }
     }
 
@@ -241,7 +238,7 @@ impl Guard {
             Guard::LetsThrough(m, a) => format!("{m} lets a key through in every row along {a}"),
             Guard::One(a) => format!("{a} has one position"),
             Guard::Filled(a) => format!("{a} is not empty"),
-            Guard::Sentinel(x) => format!("{x} is a finite literal at or below -1e4"),
+            Guard::Sentinel(x) => format!("{x} is a finite literal at or below {SENTINEL:e}"),
         }
     }
 }

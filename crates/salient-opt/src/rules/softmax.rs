@@ -277,6 +277,6 @@ pub(super) const ROWS: &[RuleRow] = &[
         holds: Holds::Rounding,
         kind: Kind::Directed,
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[]")],
-        why: "the same where the stand-in was added",
+        why: "the same where the sentinel was added",
     },
 ];

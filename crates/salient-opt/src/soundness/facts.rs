@@ -58,7 +58,7 @@ fn check_facts(graph: &Graph) {
 fn facts_are_true_of_values() {
     for row in all_rules() {
         for trial in trials(row) {
-            // The exponential of a stand-in for -inf underflows, which facts may ignore.
+            // The exponential of a sentinel underflows, which facts may ignore.
             if trial.iter().any(|variable| variable.form == TrialData::Literal(-2e4)) {
                 continue;
             }

@@ -177,7 +177,7 @@ pub(super) const ROWS: &[RuleRow] = &[
         &[X, C],
     ),
     row(
-        "a finite stand-in is infinity",
+        "a finite sentinel is infinity",
         "(fused.softmax @j (select ?m ?x ?c))",
         "(fused.softmax @j (select ?m ?x -inf))",
         &[Guard::Sentinel("?c"), Guard::Is("?x", Property::Finite)],
@@ -185,7 +185,7 @@ pub(super) const ROWS: &[RuleRow] = &[
         &[M, X, ("?c", "f32[]")],
     ),
     row(
-        "any number is a stand-in for infinity",
+        "any number is a sentinel",
         "(fused.softmax @j (select ?m ?x ?c))",
         "(fused.softmax @j (select ?m ?x -inf))",
         &[Guard::Is("?x", Property::Finite), Guard::LetsThrough("?m", "@j")],
@@ -259,7 +259,7 @@ pub(super) const ROWS: &[RuleRow] = &[
         &[M, X, C],
     ),
     row(
-        "a stand-in beside scores that are -inf is one too",
+        "a sentinel beside scores that are -inf is one too",
         "(fused.softmax @j (select ?m ?x ?c))",
         "(fused.softmax @j (select ?m ?x -inf))",
         &[Guard::Sentinel("?c"), Guard::Is("?x", Property::Finite), Guard::LetsThrough("?m", "@j")],

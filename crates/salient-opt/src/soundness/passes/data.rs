@@ -1,5 +1,6 @@
 //! Data for random graphs: ordinary numbers, and what is hostile.
 
+use crate::facts::is_sentinel;
 use salient_ir::array::Array;
 use salient_ir::{Bindings, DType, Graph, MapOp, Op, Port};
 use std::collections::BTreeMap;
@@ -7,9 +8,9 @@ use std::collections::BTreeMap;
 /// A kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DataKind {
-    /// Numbers around one.
+    /// Numbers around one. With every other kind masks keep nothing of some row.
     Ordinary,
-    /// The same, many of them zeros of either sign; masks that keep nothing of a row.
+    /// The same, many of them zeros of either sign.
     Zeros,
     /// Factors of very different magnitudes, one for each tensor.
     Magnitudes,
@@ -48,13 +49,17 @@ pub(super) struct Arrays {
     pub(super) params: BTreeMap<String, Array>,
 }
 
+/// Whether a graph has a literal that stands for -inf.
+pub(super) fn has_sentinel(g: &Graph) -> bool {
+    g.ids().any(|id| matches!(g.op(id), Op::Const(c) if is_sentinel(c.value())))
+}
+
 /// The powers of ten that tensors are multiplied by. An exponential makes a factor of what rounding is at the scale of a score, and
-/// large negative literals stand for -inf beside scores of some thousands.
+/// sentinels stand for -inf beside scores of some thousands.
 fn reach(g: &Graph) -> i32 {
-    let stands_in = |op: &Op| matches!(op, Op::Const(c) if c.value() <= -1e4 && c.value().is_finite());
     let exponential = |op: &Op| matches!(op, Op::Map(MapOp::Exp) | Op::Fused(..));
-    let has = |is: &dyn Fn(&Op) -> bool| g.ids().any(|id| is(g.op(id)));
-    match (has(&stands_in), has(&exponential)) {
+    let has_exponential = g.ids().any(|id| exponential(g.op(id)));
+    match (has_sentinel(g), has_exponential) {
         (true, _) => 0,
         (false, true) => 2,
         (false, false) => 9,
