@@ -92,7 +92,7 @@ fn minus_infinity_added_to_a_batch_of_scores_masks_the_batch() {
     );
 }
 
-/// A stand-in is a number: where the scores that it stands beside are all -inf, it is what is left.
+/// A sentinel is a number: where the scores that it stands beside are all -inf, it is what is left.
 #[test]
 fn minus_infinity_leaves_the_weight_to_a_finite_sentinel() {
     gives(

@@ -1,6 +1,6 @@
 //! A graph to a cheaper equal graph, by equality saturation. Which kernels the result becomes is not decided here.
 //!
-//! The way of a graph, each step a row of [`PASSES`]:
+//! The way of a graph; the passes of steps 2 to 4 are the rows of [`PASSES`]:
 //!
 //! 1. Chains of equal blocks are found and taken apart (`blocks/`): one block and what surrounds the chain go the way below,
 //!    each by itself, and are put together again.
@@ -33,5 +33,5 @@ pub use options::{Fp, Options};
 pub use passes::{PASSES, Pass};
 pub use pipeline::{Optimised, optimise, optimise_with, trace};
 pub use report::certificate::{Certificate, Miss};
-pub use report::named::{Form, Named};
+pub use report::named::{Named, NamedOp};
 pub use report::{Repeated, Report};

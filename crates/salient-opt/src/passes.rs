@@ -7,6 +7,7 @@ use crate::after::weighted_sums::weighted_sums;
 use crate::before::{axes, batch, heads, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
+use crate::options::Fp;
 use crate::rules::Holds;
 use salient_ir::Graph;
 use std::fmt::Write;
@@ -18,7 +19,7 @@ pub struct Pass {
     pub name: &'static str,
     /// What it is for.
     pub purpose: &'static str,
-    /// An example: what may stand in a graph, …
+    /// An example in outline: what may stand in a graph, …
     pub before: &'static str,
     /// … and what becomes of it.
     pub after: &'static str,
@@ -136,6 +137,11 @@ impl Pass {
         PASSES.iter().find(|pass| pass.name == name)
     }
 
+    /// Whether it runs where the caller allows this with floats.
+    pub(crate) fn runs_in(&self, fp: Fp) -> bool {
+        self.strict || fp == Fp::Default
+    }
+
     /// Whether it runs before the e-graph.
     pub(crate) fn is_before(&self) -> bool {
         matches!(self.step, Step::Before(_))
@@ -147,7 +153,7 @@ pub fn document() -> String {
     let mut out = "# The passes of the optimiser\n\nGenerated from the table in `crates/salient-opt/src/passes.rs`; a test \
                    compares.\n\nA graph goes through them in this order; `salient ir FILE --after PASS` shows it after one. \
                    In what sense the values stay what they were is said as for [rules](rules.md); each pass is tested alone \
-                   for that, on random graphs and hostile data, and deliberately wrong versions of it are caught.\n"
+                   for that, on random graphs and hostile data, and deliberately wrong versions of it are caught. Examples are in outline.\n"
         .to_owned();
     for pass in PASSES {
         let mode = if pass.strict { "" } else { "; not with `--fp strict`" };

@@ -1,13 +1,14 @@
 //! A graph through the passes: one after the other over the table, a chain of equal blocks as one block.
 
-use crate::blocks::{join, repeat, split};
+use crate::blocks::split::{self, Parts};
+use crate::blocks::{join, repeat};
 use crate::egraph::{Searched, saturate, search};
-use crate::graph::border::{Border, Tie};
+use crate::graph::border::Border;
 use crate::graph::demanded::{self, DemandedRead};
-use crate::options::{Fp, Options};
+use crate::options::Options;
 use crate::passes::{PASSES, Pass, Step};
 use crate::report::{Repeated, Report};
-use crate::rules::{Row, Rule};
+use crate::rules::{Rule, RuleRow};
 use salient_ir::{Graph, NodeId, verify};
 
 /// A graph with the report of how it came about.
@@ -28,7 +29,11 @@ pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
 }
 
 /// As [`optimise`], with the given rules only: for tests of single rules and families.
-pub fn optimise_with<'a>(rows: impl Iterator<Item = &'a Row>, graph: &Graph, options: &Options) -> Optimised {
+pub fn optimise_with<'a>(
+    rows: impl Iterator<Item = &'a RuleRow>,
+    graph: &Graph,
+    options: &Options,
+) -> Optimised {
     let rules = saturate::rule_set(rows, options.fp);
     Pipeline { rules: &rules, options, traced: false }.run(graph).optimised
 }
@@ -62,25 +67,24 @@ impl Pipeline<'_> {
     fn run(&self, graph: &Graph) -> Outcome {
         // Passes walk from users to arguments, over views that they put in between as well.
         let room = 2 * graph.depth();
-        salient_ir::stack::with_room(room, || self.parts(graph, &Border::default()))
+        salient_ir::stack::with_room(room, || self.optimise_part(graph, &Border::default()))
             .unwrap_or_else(|e| panic!("no thread could be started: {e}"))
     }
 
     /// Optimises a graph with one block for each chain of equal ones.
-    fn parts(&self, graph: &Graph, border: &Border) -> Outcome {
-        let outlined = repeat::find(graph).and_then(|chain| self.once(graph, border, &chain));
+    fn optimise_part(&self, graph: &Graph, border: &Border) -> Outcome {
+        let outlined = repeat::find(graph).and_then(|chain| self.optimise_chain(graph, border, &chain));
         outlined.unwrap_or_else(|| self.whole(graph, border))
     }
 
     /// Optimises one block of a chain, and what surrounds the chain, where there may be others; `None` if the graph cannot
     /// be taken apart so.
-    fn once(&self, graph: &Graph, border: &Border, chain: &repeat::Chain) -> Option<Outcome> {
-        let parts = split::split(graph, chain)?;
-        let carried = Tie { input: 0, output: 0 };
+    fn optimise_chain(&self, graph: &Graph, border: &Border, chain: &repeat::Chain) -> Option<Outcome> {
+        let parts = split::separate_block(graph, chain)?;
         let of_block = |inputs| parts.inputs_of(graph, chain, inputs);
         let computed = &parts.computed() | &of_block(&border.computed);
         let block = |unsure| {
-            let border = Border { unsure, computed: computed.clone(), tied: vec![carried] };
+            let border = Border { unsure, computed: computed.clone(), tied: vec![Parts::carried()] };
             self.whole(&parts.block, &border)
         };
         let around = |given: bool| {
@@ -88,7 +92,7 @@ impl Pipeline<'_> {
             let last = parts.ends().input;
             unsure.extend((!given).then_some(last));
             computed.insert(last);
-            self.parts(&parts.around, &Border { unsure, computed, tied: parts.tied(&border.tied) })
+            self.optimise_part(&parts.around, &Border { unsure, computed, tied: parts.tied(&border.tied) })
         };
         // What a block gives is finite if what it reads is, and the first reads what is: then all of them do.
         let before = of_block(&border.unsure);
@@ -124,19 +128,15 @@ impl Pipeline<'_> {
     /// Optimises a graph as it stands.
     fn whole(&self, graph: &Graph, border: &Border) -> Outcome {
         let (before, rest) = PASSES.split_at(PASSES.partition_point(Pass::is_before));
-        let mut source = State { graph: graph.clone(), searched: None, trace: Vec::new() };
+        let mut source = Progress { graph: graph.clone(), searched: None, trace: Vec::new() };
         source.go_through(before, self, border, &[]);
-        let reads = demanded::demanded_reads(&source.graph);
-        let from_source = |reads: &[DemandedRead]| {
+        let found = with_kept_reads(&source.graph, |reads| {
             let mut state =
-                State { graph: source.graph.clone(), searched: None, trace: source.trace.clone() };
+                Progress { graph: source.graph.clone(), searched: None, trace: source.trace.clone() };
             state.go_through(rest, self, border, reads);
             state
-        };
-        let found = from_source(&reads);
-        // Where every read of a kind has come to stand under a choice, none of them is demanded.
-        let kept = demanded::are_kept(&source.graph, &reads, &found.graph);
-        let State { graph, searched, trace } = if kept { found } else { from_source(&[]) };
+        });
+        let Progress { graph, searched, trace } = found;
         let searched = searched.expect("the e-graph is one of the passes");
         let (report, finite) = (Report::new(&graph, &searched, self.rules), searched.finite());
         Outcome { optimised: Optimised { graph, report, chains: Vec::new() }, finite, trace }
@@ -144,7 +144,7 @@ impl Pipeline<'_> {
 }
 
 /// A graph on its way through the passes.
-struct State {
+struct Progress {
     graph: Graph,
     /// What the e-graph knows, once it has been there.
     searched: Option<Searched>,
@@ -152,11 +152,11 @@ struct State {
     trace: Vec<Vec<Graph>>,
 }
 
-impl State {
+impl Progress {
     /// Runs these passes one after the other.
     fn go_through(&mut self, passes: &[Pass], cx: &Pipeline<'_>, border: &Border, reads: &[DemandedRead]) {
         for pass in passes {
-            if pass.strict || cx.options.fp == Fp::Default {
+            if pass.runs_in(cx.options.fp) {
                 self.run(pass, cx, border, reads);
             }
             self.trace.extend(cx.traced.then(|| vec![self.graph.clone()]));
@@ -182,6 +182,14 @@ impl State {
     }
 }
 
+/// What is made of a graph by the reads that it demands; by none of them if these are not kept: where every read of a kind has
+/// come to stand under a choice, none of them is demanded.
+fn with_kept_reads(graph: &Graph, make: impl Fn(&[DemandedRead]) -> Progress) -> Progress {
+    let reads = demanded::demanded_reads(graph);
+    let made = make(&reads);
+    if demanded::are_kept(graph, &reads, &made.graph) { made } else { make(&[]) }
+}
+
 /// What must be true of the graph after a pass; looked at in debug builds, and in every build where it is asked for.
 fn check(pass: &str, before: &Graph, after: &Graph, asked_for: bool) {
     if asked_for || cfg!(debug_assertions) {
@@ -200,14 +208,12 @@ fn check(pass: &str, before: &Graph, after: &Graph, asked_for: bool) {
 #[cfg(test)]
 pub(crate) fn alone(pass: &Pass, graph: &Graph, options: &Options) -> Graph {
     let cx = Pipeline { rules: saturate::all_rules(options.fp), options, traced: false };
-    let reads = demanded::demanded_reads(graph);
-    let made_with = |reads: &[DemandedRead]| {
-        let mut state = State { graph: graph.clone(), searched: None, trace: Vec::new() };
+    let made = with_kept_reads(graph, |reads| {
+        let mut state = Progress { graph: graph.clone(), searched: None, trace: Vec::new() };
         state.run(pass, &cx, &Border::default(), reads);
-        state.graph
-    };
-    let made = made_with(&reads);
-    if demanded::are_kept(graph, &reads, &made) { made } else { made_with(&[]) }
+        state
+    });
+    made.graph
 }
 
 #[cfg(test)]

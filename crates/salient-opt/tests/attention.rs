@@ -201,14 +201,14 @@ const CAUSAL: &[Spelling] = &[
         let s = masked(p, &causal(p), &score(p));
         attend(p, p.m.softmax(p.j, &masked(p, &causal(p), &s)))
     }),
-    ("a finite stand-in for infinity", |p| {
+    ("a sentinel for infinity", |p| {
         attend(p, p.m.softmax(p.j, &p.m.select(&causal(p), &score(p), &p.m.num(-1e9))))
     }),
-    ("a finite stand-in, added", |p| {
+    ("a sentinel, added", |p| {
         let bias = &(&p.m.num(1.0) - &causal(p).f32()) * &p.m.num(-1e9);
         attend(p, p.m.softmax(p.j, &(&score(p) + &bias)))
     }),
-    ("a finite stand-in, chosen and added", |p| {
+    ("a sentinel, chosen and added", |p| {
         let bias = p.m.select(&causal(p).not(), &p.m.num(-10000.0), &p.m.num(0.0));
         attend(p, p.m.softmax(p.j, &(&score(p) + &bias)))
     }),

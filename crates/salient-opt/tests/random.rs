@@ -3,8 +3,8 @@
 mod common;
 
 use common::program::random_program;
-use common::random_data;
-use salient_ir::{Bindings, eval};
+use common::{Pair, pairs};
+use salient_ir::Bindings;
 
 #[test]
 fn random_programs_keep_their_values() {
@@ -14,24 +14,16 @@ fn random_programs_keep_their_values() {
         let g = random_program(seed, 4 + (seed as usize % 12));
         let out = salient_opt::optimise(&g, &salient_opt::Options::default()).graph;
         assert_eq!(salient_ir::verify::verify(&out), Vec::<String>::new(), "seed {seed}");
-        let (inputs, params) = random_data(&g, &bindings, seed);
-        let data = eval::Data { inputs: &inputs, params: &params };
-        let expected = eval::eval(&g, &bindings, data).unwrap();
-        let found = eval::eval(&out, &bindings, data).unwrap();
-        for ((name, e), (_, f)) in expected.iter().zip(&found) {
-            let (e, f) = (e.to_f64_vec(), f.to_f64_vec());
-            let scale = e.iter().filter(|x| x.is_finite()).fold(1e-3f64, |m, x| m.max(x.abs()));
-            for (x, y) in e.iter().zip(&f) {
-                // Where the source is NaN or infinite, the contract lets a number stand.
-                if x.is_finite() {
-                    compared += 1;
-                    assert!(
-                        (x - y).abs() <= 1e-5 * scale,
-                        "seed {seed}, {name}: {x} became {y}\n{}\n{}",
-                        salient_ir::text::print(&g),
-                        salient_ir::text::print(&out)
-                    );
-                }
+        // Where the source is NaN or infinite, the contract lets a number stand.
+        for Pair { name, was, is, scale } in pairs(&g, &out, &bindings, seed) {
+            if was.is_finite() {
+                compared += 1;
+                let texts = || [&g, &out].map(salient_ir::text::print).join("\n");
+                assert!(
+                    (was - is).abs() <= 1e-5 * scale,
+                    "seed {seed}, {name}: {was} became {is}\n{}",
+                    texts()
+                );
             }
         }
     }

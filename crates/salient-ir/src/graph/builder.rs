@@ -302,6 +302,11 @@ impl Builder {
 
     /// The finished graph: what no output depends on is dropped.
     pub fn finish(self) -> Graph {
+        self.finish_moved().0
+    }
+
+    /// The finished graph, and the new id of each node that is still there.
+    pub fn finish_moved(self) -> (Graph, Vec<Option<NodeId>>) {
         let old = self.graph;
         let mut live = vec![false; old.len()];
         let inits = old.params.iter().filter_map(|p| p.init).flat_map(|init| match init {
@@ -337,6 +342,6 @@ impl Builder {
                 Init::Uniform(a, b) => (*a, *b) = (moved(*a), moved(*b)),
             }
         }
-        out
+        (out, new_ids)
     }
 }

@@ -47,6 +47,14 @@ pub struct Shares {
 }
 
 impl RowWeights {
+    /// Whether they are made of exponentials.
+    pub fn is_exponential(self) -> bool {
+        match self {
+            RowWeights::Softmax | RowWeights::ExpNorm | RowWeights::LogSumExp => true,
+            RowWeights::Unnormalised | RowWeights::Share => false,
+        }
+    }
+
     /// The weights of a row: the definition. `round` is what arithmetic does to each of its results.
     pub fn of(self, row: &[f64], round: fn(f64) -> f64) -> Shares {
         let sum = |numbers: &[f64]| numbers.iter().fold(0.0, |sum, x| round(sum + x));

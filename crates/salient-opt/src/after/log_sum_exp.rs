@@ -5,13 +5,14 @@
 //! scores, and no matrix of weights is stored. Weights that are asked for themselves stay: those are stored anyway.
 
 use crate::after::scores::{find_scores, readers, reduces_scores};
+use crate::facts::is_sentinel;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
-use salient_ir::op::RowWeights as Made;
+use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A softmax, or an attention whose values differ from query to query.
-struct Weights {
+struct WeightedRow {
     key: AxisId,
     score: NodeId,
     value: Option<NodeId>,
@@ -30,9 +31,9 @@ pub(crate) fn by_log_sum_exp(g: &Graph) -> Rewritten {
     rewrite_in_order(g, |b, new, id| Some(build(g, b, new, found.get(&id)?)))
 }
 
-fn found(g: &Graph) -> BTreeMap<NodeId, Weights> {
+fn found(g: &Graph) -> BTreeMap<NodeId, WeightedRow> {
     let data = g.of_inputs();
-    let mut found: BTreeMap<NodeId, Weights> =
+    let mut found: BTreeMap<NodeId, WeightedRow> =
         g.ids().filter_map(|id| Some((id, weights(g, &data, id)?))).collect();
     // Scores that are stored for one reader are stored for all.
     loop {
@@ -45,14 +46,14 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weights> {
     }
 }
 
-fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
+fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     let Op::Fused(op, key) = *g.op(id) else { return None };
     let args = g.args(id);
     let info = op.info();
-    if info.sink || !matches!(info.weights, Made::Softmax | Made::ExpNorm) {
+    if info.sink || !matches!(info.weights, RowWeights::Softmax | RowWeights::ExpNorm) {
         return None;
     }
-    let (value, zeros) = (info.has_values().then(|| args[1]), info.weights == Made::Softmax);
+    let (value, zeros) = (info.has_values().then(|| args[1]), info.weights == RowWeights::Softmax);
     let score = args[0];
     let mut inside = BTreeSet::new();
     find_scores(g, data, score, key, &mut inside);
@@ -68,7 +69,7 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
         Some(value) => !shared(value),
         None => readers(g, id).is_some_and(|r| r.iter().all(|id| reduces_scores(g, *id))),
     };
-    (wanted && !inside.is_empty() && !has_sentinel(g, score)).then_some(Weights {
+    (wanted && !inside.is_empty() && !has_sentinel(g, score)).then_some(WeightedRow {
         key,
         score,
         value,
@@ -77,19 +78,15 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<Weights> {
     })
 }
 
-/// Literals of scores from which on a difference to a log-sum-exp has lost the digits that make a weight.
-const LARGE: f64 = 1e4;
-
-/// Whether scores may be a large number that stands for a masked key: of a row in which all are, the log-sum-exp is that number
-/// and nothing else, and the weights would not sum to one.
+/// Whether scores may be a sentinel, or as large a number: of a row in which all are, the log-sum-exp is that number and nothing
+/// else, and the weights would not sum to one.
 fn has_sentinel(g: &Graph, score: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![score]);
     while let Some(id) = stack.pop() {
-        if let Op::Const(Const::F32(bits)) = g.op(id) {
-            let value = f64::from(f32::from_bits(*bits));
-            if value.is_finite() && value.abs() >= LARGE {
-                return true;
-            }
+        if let Op::Const(c @ Const::F32(_)) = g.op(id)
+            && is_sentinel(-c.value().abs())
+        {
+            return true;
         }
         let goes_on = matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat);
         if goes_on && seen.insert(id) {
@@ -100,7 +97,7 @@ fn has_sentinel(g: &Graph, score: NodeId) -> bool {
 }
 
 /// The weights, or the sum of values under them.
-fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &Weights) -> NodeId {
+fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
     let score = new[w.score.index()];
     let low = b.constant(Const::f32(f32::NEG_INFINITY));
     let zero = b.constant(Const::f32(0.0));

@@ -4,7 +4,7 @@
 //! become one. What is summed over keeps its two operands: they are a contraction's.
 
 use crate::graph::digest::digests;
-use crate::graph::factors::{Factors, in_order};
+use crate::graph::factors::{Factors, product_in_order};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{DType, Graph, MapOp, NodeId, Op};
 
@@ -25,7 +25,7 @@ pub(crate) fn order_factors(g: &Graph) -> Rewritten {
     rewrite_in_order(g, |b, new, id| {
         let factors = (product(id) && !inner(id) && !is_summed(g, id)).then(|| Factors::of(g, id, &inner))?;
         let several = factors.above.len() + factors.below.len() > 2;
-        several.then(|| in_order(g, b, new, &digests, &factors))
+        several.then(|| product_in_order(g, b, new, &digests, &factors))
     })
 }
 

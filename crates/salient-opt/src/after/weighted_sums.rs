@@ -9,9 +9,9 @@ use crate::after::scores::{depth, find_scores, readers, reduces_scores};
 use crate::facts::Known;
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
-use crate::graph::factors::{Factors, in_order};
+use crate::graph::factors::{Factors, product_in_order};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
-use crate::graph::sizes::nominal_extents;
+use crate::graph::sizes::{nominal_extents, points};
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,12 +26,12 @@ struct Weighted {
     values: Factors,
     /// The products of queries and keys inside the weights.
     scores: Vec<NodeId>,
-    form: Form,
+    form: Replacement,
 }
 
 /// What becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum Replacement {
     /// One pass over the keys.
     Pass(FusedOp),
     /// `q (k v) / (q sum[j](k))`, where the weights are `q k` divided by their sum.
@@ -142,7 +142,7 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     let (made, divided) = (weights.above.clone(), !weights.below.is_empty());
     // What has an axis of its own is a value; without any, whatever else depends on the key.
     let own = |id: &NodeId| !g.node(*id).axes.is_subset(&weighed);
-    let (mut values, others) = split(rest, own);
+    let (mut values, others) = partition(rest, own);
     if values.above.is_empty() {
         return None;
     }
@@ -168,9 +168,11 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     let features = of_values.iter().filter(|a| !weighed.contains(*a)).collect();
     let form = match (averaged, is_product) {
         (false, true) => return None,
-        (false, false) => Form::Pass(FusedOp::WeightedSum),
-        (true, true) if is_cheaper(extents, key, depth(g, scores[0]), &queries, &features) => Form::Products,
-        (true, _) => Form::Pass(FusedOp::WeightedMean),
+        (false, false) => Replacement::Pass(FusedOp::WeightedSum),
+        (true, true) if is_cheaper(extents, key, depth(g, scores[0]), &queries, &features) => {
+            Replacement::Products
+        }
+        (true, _) => Replacement::Pass(FusedOp::WeightedMean),
     };
     Some(Weighted { key, masks, weights, values, scores, form })
 }
@@ -183,7 +185,7 @@ fn is_cheaper(
     queries: &AxisSet,
     features: &AxisSet,
 ) -> bool {
-    let points = |axes: &AxisSet| axes.iter().fold(1u64, |n, a| n.saturating_mul(extents[a.index()]));
+    let points = |axes: &AxisSet| points(extents, axes);
     let depth = depth.map_or(1, |axis| extents[axis.index()]);
     let (wide, rows, keys) = (points(features), points(queries), extents[key.index()]);
     let by_scores = rows.saturating_mul(keys).saturating_mul(depth.saturating_add(wide));
@@ -191,7 +193,7 @@ fn is_cheaper(
 }
 
 /// The factors for which `first` says yes, and the others.
-fn split(factors: Factors, first: impl Fn(&NodeId) -> bool) -> (Factors, Factors) {
+fn partition(factors: Factors, first: impl Fn(&NodeId) -> bool) -> (Factors, Factors) {
     let (above, other_above) = factors.above.into_iter().partition(&first);
     let (below, other_below) = factors.below.into_iter().partition(&first);
     (Factors { above, below }, Factors { above: other_above, below: other_below })
@@ -212,7 +214,7 @@ fn is_private(g: &Graph, id: NodeId) -> bool {
 fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weighted) -> NodeId {
     let values = product(g, b, new, digests, &sum.values);
     match sum.form {
-        Form::Pass(op) => {
+        Replacement::Pass(op) => {
             let weights = product(g, b, new, digests, &sum.weights);
             let masks = sum.masks.iter().map(|mask| new[mask.index()]);
             let mask = masks.reduce(|x, y| b.map(MapOp::And, &[x, y]).expect("truths"));
@@ -222,7 +224,7 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
             });
             b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers")
         }
-        Form::Products => {
+        Replacement::Products => {
             let scores = sum.scores[0];
             let depth = depth(g, scores).expect("scores are products");
             let [x, y] = [0, 1].map(|n| g.args(g.args(scores)[0])[n]);
@@ -245,9 +247,9 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
 /// The product of factors, in one order.
 fn product(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], factors: &Factors) -> NodeId {
     if !factors.above.is_empty() {
-        return in_order(g, b, new, digests, factors);
+        return product_in_order(g, b, new, digests, factors);
     }
     let below = Factors { above: factors.below.clone(), below: vec![] };
-    let below = in_order(g, b, new, digests, &below);
+    let below = product_in_order(g, b, new, digests, &below);
     b.map(MapOp::Recip, &[below]).expect("a number")
 }

@@ -12,7 +12,7 @@ mod ports;
 use crate::graph::border::Tie;
 use crate::graph::index::{self, Bounds};
 use groups::Groups;
-use ports::{Plan, Read};
+use ports::{Read, Survey};
 use salient_ir::{AxisId, AxisSet, Builder, Class, Graph, Init, NodeId, Op, ReduceOp, demand};
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ type Subst = Vec<(AxisId, NodeId)>;
 /// position, whose axes are of one kind: the output of one computation becomes the input of another.
 pub(crate) fn canonicalise(g: &Graph, tied: &[Tie]) -> Graph {
     // A first run finds how inputs are read and which axes occur; the second is built on that.
-    let mut survey = Renamer::new(g, &Plan::default(), tied);
+    let mut survey = Renamer::new(g, &Survey::default(), tied);
     survey.run();
     if survey.simplified {
         // What became a plain index joins axes that were apart.
@@ -56,7 +56,7 @@ struct Renamer<'a> {
 }
 
 impl<'a> Renamer<'a> {
-    fn new(g: &'a Graph, plan: &Plan, tied: &[Tie]) -> Renamer<'a> {
+    fn new(g: &'a Graph, plan: &Survey, tied: &[Tie]) -> Renamer<'a> {
         let mut r = Renamer {
             g,
             b: Builder::new(g.name()),

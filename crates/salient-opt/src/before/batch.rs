@@ -5,7 +5,7 @@
 //! the new axis, which is done once when they are bound. Parts that read different inputs stay apart: data is not copied.
 //! A local pass before the e-graph, where as many parts would be as many classes.
 
-use crate::graph::index::Place;
+use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, Builder, Class, Const, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeSet, HashMap};
@@ -140,7 +140,8 @@ impl Unifier<'_> {
 
     /// Indices that are so many steps apart: each, or each group of as many, as the keys that several heads share.
     fn places(&self, b: &mut Builder, ids: &[NodeId]) -> Option<NodeId> {
-        let places = ids.iter().map(|id| Place::of(self.g, *id)).collect::<Option<Vec<Place>>>()?;
+        let places =
+            ids.iter().map(|id| AffineIndex::of(self.g, *id)).collect::<Option<Vec<AffineIndex>>>()?;
         if places.iter().any(|p| p.terms != places[0].terms) {
             return None;
         }
@@ -159,7 +160,7 @@ impl Unifier<'_> {
 }
 
 /// How many places in a row are the same, and how far the next ones lie behind them.
-fn steps(places: &[Place]) -> Option<(usize, Dim)> {
+fn steps(places: &[AffineIndex]) -> Option<(usize, Dim)> {
     let offset = |n: usize| &places[n].offset;
     let group = (1..places.len()).find(|n| offset(*n) != offset(0))?;
     let step = offset(group) - offset(0);

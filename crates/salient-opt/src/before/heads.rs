@@ -6,7 +6,7 @@
 //! the rest a feature. A local pass before the e-graph, whose rules do not make up axes. What is not a softmax's is left
 //! alone.
 
-use crate::graph::index::Place;
+use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,8 +54,8 @@ fn part_of(g: &Graph, op: MapOp, index: NodeId) -> Option<(AxisId, Dim)> {
         return None;
     }
     let args = g.args(index);
-    let by = Place::of(g, args[1]).filter(|by| by.terms.is_empty())?;
-    let place = Place::of(g, args[0])?;
+    let by = AffineIndex::of(g, args[1]).filter(|by| by.terms.is_empty())?;
+    let place = AffineIndex::of(g, args[0])?;
     let mut terms = place.terms.iter();
     let (axis, times) = terms.next()?;
     let alone = terms.next().is_none() && times.as_constant() == Some(1);

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The same model with each computation that differs from another only in names replaced by a view of the other.
 pub(crate) fn share(g: &Graph) -> Graph {
-    let forms = forms(g);
-    let keeper = keepers(g, &forms);
+    let shapes = shapes(g);
+    let keeper = keepers(g, &shapes);
     if g.ids().all(|id| keeper[id.index()] == id) {
         return g.clone();
     }
     let mut b = Builder::like(g);
     let mut new: Vec<Option<NodeId>> = vec![None; g.len()];
     for out in g.outputs() {
-        let node = rebuild(g, &mut b, &forms, &keeper, &mut new, out.node);
+        let node = rebuild(g, &mut b, &shapes, &keeper, &mut new, out.node);
         b.output(&out.name, &out.axes, node).expect("views have the axes of what they replace");
     }
     b.finish()
@@ -25,32 +25,32 @@ pub(crate) fn share(g: &Graph) -> Graph {
 
 /// For each node the one that is computed in its place. From the outputs down: what only a replaced node needs is not
 /// needed, so that the names inside of what is kept go together.
-fn keepers(g: &Graph, forms: &[Form]) -> Vec<NodeId> {
+fn keepers(g: &Graph, shapes: &[Shape]) -> Vec<NodeId> {
     let mut keeper: Vec<NodeId> = g.ids().collect();
     let mut needed = vec![false; g.len()];
     g.outputs().iter().for_each(|o| needed[o.node.index()] = true);
     let mut levels: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
     for id in g.ids() {
-        levels.entry(forms[id.index()].height).or_default().push(id);
+        levels.entry(shapes[id.index()].height).or_default().push(id);
     }
     for level in levels.into_values().rev() {
         // A view is as high as what it views, and is no member of a class: it is built from that, whatever it becomes.
-        for id in level.iter().rev().filter(|id| forms[id.index()].view) {
+        for id in level.iter().rev().filter(|id| shapes[id.index()].view) {
             if needed[id.index()] {
                 g.args(*id).iter().for_each(|a| needed[a.index()] = true);
             }
         }
         let mut members: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
-        for id in level.into_iter().filter(|id| needed[id.index()] && !forms[id.index()].view) {
+        for id in level.into_iter().filter(|id| needed[id.index()] && !shapes[id.index()].view) {
             // What is cheap is repeated: each is a class of its own.
-            let form = &forms[id.index()];
-            let class = if form.heavy { form.class } else { forms.len() + id.index() };
+            let shape = &shapes[id.index()];
+            let class = if shape.heavy { shape.class } else { shapes.len() + id.index() };
             members.entry(class).or_default().push(id);
         }
         for ids in members.into_values() {
             // The member with the lowest names stays, whatever the order in which the source mentions them.
             let names =
-                |id: &NodeId| forms[id.index()].axes.iter().map(|a| g.axis(*a).clone()).collect::<Vec<_>>();
+                |id: &NodeId| shapes[id.index()].axes.iter().map(|a| g.axis(*a).clone()).collect::<Vec<_>>();
             let kept = *ids.iter().min_by_key(|id| names(id)).expect("a class has members");
             ids.iter().for_each(|id| keeper[id.index()] = kept);
             g.args(kept).iter().for_each(|a| needed[a.index()] = true);
@@ -62,7 +62,7 @@ fn keepers(g: &Graph, forms: &[Form]) -> Vec<NodeId> {
 fn rebuild(
     g: &Graph,
     b: &mut Builder,
-    forms: &[Form],
+    shapes: &[Shape],
     keeper: &[NodeId],
     new: &mut Vec<Option<NodeId>>,
     id: NodeId,
@@ -72,13 +72,13 @@ fn rebuild(
     }
     let kept = keeper[id.index()];
     let node = if kept == id {
-        let args: Vec<NodeId> = g.args(id).iter().map(|a| rebuild(g, b, forms, keeper, new, *a)).collect();
+        let args: Vec<NodeId> = g.args(id).iter().map(|a| rebuild(g, b, shapes, keeper, new, *a)).collect();
         let node = b.add(g.op(id).clone(), &args).expect("views have the types of what they replace");
         b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
         node
     } else {
-        let source = rebuild(g, b, forms, keeper, new, kept);
-        let (from, to) = (&forms[kept.index()].axes, &forms[id.index()].axes);
+        let source = rebuild(g, b, shapes, keeper, new, kept);
+        let (from, to) = (&shapes[kept.index()].axes, &shapes[id.index()].axes);
         let with: Vec<_> = from.iter().zip(to).map(|(f, t)| (*f, b.iota(*t))).collect();
         b.at_all(source, &with).expect("renaming axes keeps types")
     };
@@ -87,7 +87,7 @@ fn rebuild(
 }
 
 /// What a node is up to the names of its free axes.
-struct Form {
+struct Shape {
     /// Equal for two nodes exactly if a renaming of free axes makes them equal.
     class: usize,
     /// The free axes, in an order that corresponds between nodes of a class.
@@ -103,20 +103,20 @@ struct Form {
 /// An argument seen from its user: its class, and for each of its axes the position among the user's, by extent.
 type Seen = (usize, Vec<(usize, Dim)>);
 
-fn forms(g: &Graph) -> Vec<Form> {
+fn shapes(g: &Graph) -> Vec<Shape> {
     let mut classes: HashMap<(Op, Vec<Seen>), usize> = HashMap::new();
-    let mut forms: Vec<Form> = Vec::with_capacity(g.len());
+    let mut shapes: Vec<Shape> = Vec::with_capacity(g.len());
     for id in g.ids() {
         let mut args = g.args(id);
         let op = g.op(id);
-        if let Some(form) = renamed(g, &forms, op, &args) {
-            forms.push(form);
+        if let Some(shape) = renamed(g, &shapes, op, &args) {
+            shapes.push(shape);
             continue;
         }
         if let Op::Map(map) = op
             && map.info().commutative
         {
-            args.sort_by_key(|a| forms[a.index()].class);
+            args.sort_by_key(|a| shapes[a.index()].class);
         }
         // Axes are numbered as they are met, those that the operator itself names first.
         let mut met: Vec<AxisId> = Vec::new();
@@ -130,34 +130,34 @@ fn forms(g: &Graph) -> Vec<Form> {
         let (bare, named) = without_names(g, op);
         let mut seen: Vec<Seen> = vec![(usize::MAX, named.into_iter().map(&mut number).collect())];
         for arg in &args {
-            let form = &forms[arg.index()];
-            seen.push((form.class, form.axes.iter().map(|a| number(*a)).collect()));
+            let shape = &shapes[arg.index()];
+            seen.push((shape.class, shape.axes.iter().map(|a| number(*a)).collect()));
         }
         let count = classes.len();
         let class = *classes.entry((bare, seen)).or_insert(count);
         let free = &g.node(id).axes;
-        let heavy = op.class() == Class::Bind || args.iter().any(|a| forms[a.index()].heavy);
+        let heavy = op.class() == Class::Bind || args.iter().any(|a| shapes[a.index()].heavy);
         // A port's axes are its own: two nodes of one port are one node, and its reads differ only by views.
         let axes = match g.port(id) {
             Some(port) => port.axes.clone(),
             None => met.into_iter().filter(|a| free.contains(*a)).collect(),
         };
-        let height = args.iter().map(|a| forms[a.index()].height + 1).max().unwrap_or(0);
-        forms.push(Form { class, axes, heavy, view: false, height });
+        let height = args.iter().map(|a| shapes[a.index()].height + 1).max().unwrap_or(0);
+        shapes.push(Shape { class, axes, heavy, view: false, height });
     }
-    forms
+    shapes
 }
 
-/// The form of a view that only renames an axis: that of what it views, the axis under its new name.
-fn renamed(g: &Graph, forms: &[Form], op: &Op, args: &[NodeId]) -> Option<Form> {
+/// The shape of a view that only renames an axis: that of what it views, the axis under its new name.
+fn renamed(g: &Graph, shapes: &[Shape], op: &Op, args: &[NodeId]) -> Option<Shape> {
     let Op::At(from) = *op else { return None };
     let Op::Iota(to) = *g.op(args[1]) else { return None };
-    let source = &forms[args[0].index()];
+    let source = &shapes[args[0].index()];
     if !g.is_renamed(from, args[1]) || source.axes.contains(&to) {
         return None;
     }
     let axes = source.axes.iter().map(|a| if *a == from { to } else { *a }).collect();
-    Some(Form { class: source.class, axes, heavy: source.heavy, view: true, height: source.height })
+    Some(Shape { class: source.class, axes, heavy: source.heavy, view: true, height: source.height })
 }
 
 /// The operator with every axis it names replaced by one and the same, and the axes it names.

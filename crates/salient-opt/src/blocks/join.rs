@@ -2,7 +2,6 @@
 
 use crate::blocks::repeat::Chain;
 use crate::blocks::split::{Parts, Source, members};
-use crate::graph::rewrite::{Rewritten, finish};
 use salient_ir::{AxisId, AxisSet, Builder, Graph, Init, Name, NodeId, Op};
 use std::collections::HashMap;
 
@@ -37,7 +36,7 @@ pub(crate) fn join(g: &Graph, chain: &Chain, parts: &Parts, block: &Graph, aroun
 pub(crate) struct Joined {
     pub(crate) graph: Graph,
     /// For each node of the graph where it comes from.
-    pub(crate) origins: Vec<Option<Place>>,
+    pub(crate) origins: Vec<Option<JoinedFrom>>,
     /// The nodes of each block, corresponding ones at the same position.
     pub(crate) blocks: Vec<Vec<NodeId>>,
     /// What the nodes of the surroundings have become.
@@ -62,7 +61,7 @@ fn in_all(blocks: &[Vec<Option<NodeId>>]) -> Vec<Vec<NodeId>> {
 
 /// Where a node of a joined graph comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
+pub(crate) enum JoinedFrom {
     /// A node of the optimised surroundings.
     Around(NodeId),
     /// A node of the optimised block, in the block of that number.
@@ -101,7 +100,7 @@ struct Joiner<'a> {
     /// Inputs and parameters of the model.
     ports: HashMap<Op, NodeId>,
     around_new: HashMap<NodeId, NodeId>,
-    origins: Vec<Option<Place>>,
+    origins: Vec<Option<JoinedFrom>>,
     /// The nodes of each block so far.
     blocks: Vec<Vec<NodeId>>,
 }
@@ -147,7 +146,13 @@ impl Joiner<'_> {
         Some(())
     }
 
-    fn note(&mut self, node: NodeId, place: Place, name: Option<&Name>, from: Option<salient_ir::Origin>) {
+    fn note(
+        &mut self,
+        node: NodeId,
+        place: JoinedFrom,
+        name: Option<&Name>,
+        from: Option<salient_ir::Origin>,
+    ) {
         self.b.describe(node, name, from);
         self.origins.resize(self.b.len(), None);
         self.origins[node.index()].get_or_insert(place);
@@ -183,7 +188,7 @@ impl Joiner<'_> {
                 self.b.add(op, &args).ok()?
             };
             let node = self.around.node(id);
-            self.note(new, Place::Around(id), node.name.as_ref(), node.origin);
+            self.note(new, JoinedFrom::Around(id), node.name.as_ref(), node.origin);
             self.around_new.insert(id, new);
             stack.pop();
         }
@@ -221,7 +226,7 @@ impl Joiner<'_> {
                 self.b.add(op.map_axes(|axis| self.axes[axis.index()]), &args).ok()?
             };
             let described = block.node(id);
-            self.note(node, Place::Block(number, id), described.name.as_ref(), described.origin);
+            self.note(node, JoinedFrom::Block(number, id), described.name.as_ref(), described.origin);
             new.push(node);
         }
         let given = &block.outputs()[0];
@@ -274,9 +279,8 @@ impl Joiner<'_> {
         }
         self.b.states_of(self.g);
         self.origins.resize(self.b.len(), None);
-        let roots: Vec<NodeId> = self.b.outputs().iter().map(|o| o.node).collect();
         let origins = self.origins;
-        let Rewritten { graph, moved } = finish(self.b, &roots);
+        let (graph, moved) = self.b.finish_moved();
         let mut places = vec![None; graph.len()];
         for (old, new) in moved.iter().enumerate() {
             if let Some(new) = new {

@@ -56,7 +56,7 @@ pub(super) fn members(chain: &Chain) -> HashMap<NodeId, (usize, usize)> {
 }
 
 /// Takes a graph apart along a chain; `None` if an output does not allow it.
-pub(crate) fn split(g: &Graph, chain: &Chain) -> Option<Parts> {
+pub(crate) fn separate_block(g: &Graph, chain: &Chain) -> Option<Parts> {
     let member = members(chain);
     let mut exported: BTreeSet<usize> = BTreeSet::new();
     for out in g.outputs() {
@@ -183,6 +183,12 @@ impl Parts {
             Part::Around(output) => Some(Tie { output, ..*tie }),
         };
         of_model.iter().filter_map(moved).chain([self.ends()]).collect()
+    }
+
+    /// The input of the block that stands for what the block before gives, and the output that is what it gives itself: either
+    /// is the first.
+    pub(crate) fn carried() -> Tie {
+        Tie { input: 0, output: 0 }
     }
 
     /// The input of `around` that stands for what the last block gives, and the output that the first reads.

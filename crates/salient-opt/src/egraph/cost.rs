@@ -4,12 +4,13 @@
 //! recomputed is decided after extraction.
 
 use crate::facts::Classes;
+use crate::graph::sizes::points;
 use crate::lang::{Tag, Term};
 use salient_ir::AxisSet;
 
 /// What a term costs by itself, its children being there already. Never zero, so that cost grows from child to parent.
 pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
-    let points = |axes: &AxisSet| axes.iter().fold(1u64, |n, a| n.saturating_mul(extents[a.index()]));
+    let points = |axes: &AxisSet| points(extents, axes);
     let child = |n: usize| &classes[term.children[n]].data;
     let all = || {
         term.children.iter().fold(AxisSet::new(), |axes, c| {

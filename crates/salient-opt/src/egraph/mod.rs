@@ -33,7 +33,7 @@ pub(crate) struct Searched {
     /// Why saturation ended.
     pub(crate) stop: Stop,
     /// Rounds of saturation.
-    pub(crate) rounds: usize,
+    pub(crate) iterations: usize,
 }
 
 /// E-nodes that any graph may grow to.
@@ -56,10 +56,10 @@ pub(crate) fn search(
     let ids = normalise::insert(source, &mut classes, options.fp, demanded);
     let roots: Vec<Id> = source.outputs().iter().map(|o| ids[o.node.index()]).collect();
     let node_limit = options.node_limit.min(SMALLEST_LIMIT + GROWTH * source.len());
-    let (stop, rounds) = saturate::saturate(&mut classes, rules, &Options { node_limit, ..*options });
+    let (stop, iterations) = saturate::saturate(&mut classes, rules, &Options { node_limit, ..*options });
     let choice = extract::extract(&classes, source);
     let Raised { graph, class_of } = raise::raise(source, &classes, &choice, &roots);
-    (graph, Searched { class_of, classes, roots, stop, rounds })
+    (graph, Searched { class_of, classes, roots, stop, iterations })
 }
 
 impl Searched {

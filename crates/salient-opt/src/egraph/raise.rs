@@ -3,7 +3,6 @@
 
 use super::extract::Choice;
 use crate::facts::Classes;
-use crate::graph::rewrite::{Rewritten, finish};
 use crate::lang::Tag;
 use egg::Id;
 use salient_ir::{Builder, Const, Graph, MapOp, NodeId, Op};
@@ -30,7 +29,7 @@ pub(crate) fn raise(g: &Graph, classes: &Classes, choice: &Choice, roots: &[Id])
         }
         t.b.output(&out.name, &out.axes, *node).expect("every axis is listed");
     }
-    let Rewritten { graph, moved } = finish(t.b, &built);
+    let (graph, moved) = t.b.finish_moved();
     let class_of = t.nodes.into_iter().filter_map(|(class, node)| Some((moved[node.index()]?, class)));
     Raised { graph, class_of: class_of.collect() }
 }

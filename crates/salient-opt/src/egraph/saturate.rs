@@ -9,7 +9,7 @@ use crate::facts::{Application, Refusal};
 use crate::lang::{Tag, Term};
 use crate::options::Fp;
 use crate::options::Options;
-use crate::rules::{self, Holds, Kind, Row, Rule};
+use crate::rules::{self, Holds, Kind, Rule, RuleRow};
 use egg::{ENodeOrVar, Id, Language, PatternAst, Searcher, Subst};
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -26,14 +26,14 @@ pub enum Stop {
 }
 
 /// The rules that may be used.
-pub(crate) fn rule_set<'a>(rows: impl Iterator<Item = &'a Row>, fp: Fp) -> Vec<Rule> {
+pub(crate) fn rule_set<'a>(rows: impl Iterator<Item = &'a RuleRow>, fp: Fp) -> Vec<Rule> {
     rows.filter(|row| fp == Fp::Default || row.holds == Holds::Exactly).map(Rule::new).collect()
 }
 
 /// Every rule, parsed once in the life of the process.
 pub(crate) fn all_rules(fp: Fp) -> &'static [Rule] {
-    static DEFAULT: LazyLock<Vec<Rule>> = LazyLock::new(|| rule_set(rules::rows(), Fp::Default));
-    static STRICT: LazyLock<Vec<Rule>> = LazyLock::new(|| rule_set(rules::rows(), Fp::Strict));
+    static DEFAULT: LazyLock<Vec<Rule>> = LazyLock::new(|| rule_set(rules::all_rules(), Fp::Default));
+    static STRICT: LazyLock<Vec<Rule>> = LazyLock::new(|| rule_set(rules::all_rules(), Fp::Strict));
     match fp {
         Fp::Default => &DEFAULT,
         Fp::Strict => &STRICT,

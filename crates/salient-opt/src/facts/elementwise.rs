@@ -117,12 +117,9 @@ fn truth(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id], f: &mut Facts
         }
         MapOp::Select => {
             let [c, a, b] = args else { unreachable!("select takes three arguments") };
-            let arms =
-                |yes: &Witnesses, no: &Witnesses| c.true_at.and(yes).or(&c.false_at.and(no)).or(&yes.and(no));
-            f.true_at = arms(&a.true_at, &b.true_at);
-            f.false_at = arms(&a.false_at, &b.false_at);
+            f.true_at = Witnesses::of_choice(c, &a.true_at, &b.true_at);
+            f.false_at = Witnesses::of_choice(c, &a.false_at, &b.false_at);
         }
-        // Nothing is known of others.
         _ => {}
     }
 }

@@ -27,7 +27,6 @@ pub(super) fn float(op: MapOp, args: &[&Facts], known: &Known) -> Floats {
     let args = Args(args);
     match op {
         MapOp::Neg => negative(&args),
-        MapOp::Floor => floor(&args),
         MapOp::Abs => magnitude(&args),
         MapOp::Recip => reciprocal(&args),
         MapOp::Exp => exponential(&args),
@@ -98,13 +97,8 @@ fn curve(op: MapOp, args: &Args<'_>) -> Floats {
     let properties = Properties::default()
         .with_if(args.has(0, Finite), Finite)
         .with_if(curve.least.is_finite(), Unmasked)
+        .with_if(Proof::from(curve.rises) & args.has(0, Unmasked), Unmasked)
         .with_if(Proof::from(curve.least >= 0.0) & args.has(0, Score), NonNegative);
-    Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
-}
-
-fn floor(args: &Args<'_>) -> Floats {
-    let has = |property| args.has(0, property);
-    let properties = Properties::default().with_if(has(Finite), Finite).with_if(has(Unmasked), Unmasked);
     Floats { properties, finite_at: args.finite_at(), ..Floats::default() }
 }
 
@@ -244,11 +238,10 @@ fn extreme(op: MapOp, args: &Args<'_>) -> Floats {
 
 fn choice(args: &Args<'_>) -> Floats {
     let [c, a, b] = args.0 else { unreachable!("select takes three arguments") };
-    let arms = |yes: &Witnesses, no: &Witnesses| c.true_at.and(yes).or(&c.false_at.and(no)).or(&yes.and(no));
     Floats {
         properties: a.properties.and(b.properties),
-        finite_at: arms(&a.finite_at, &b.finite_at),
-        positive_at: arms(&a.positive_at, &b.positive_at),
+        finite_at: Witnesses::of_choice(c, &a.finite_at, &b.finite_at),
+        positive_at: Witnesses::of_choice(c, &a.positive_at, &b.positive_at),
     }
 }
 

@@ -286,6 +286,14 @@ impl Known {
     }
 }
 
+/// The greatest sentinel: a finite literal at or below it stands for -inf in scores.
+pub(crate) const SENTINEL: f64 = -1e4;
+
+/// Whether a literal is a sentinel.
+pub(crate) fn is_sentinel(literal: f64) -> bool {
+    literal.is_finite() && literal <= SENTINEL
+}
+
 /// An e-graph over our terms, with what is known of each class.
 pub(crate) type Classes = EGraph<Term, Known>;
 

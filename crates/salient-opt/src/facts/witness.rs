@@ -3,8 +3,8 @@
 //! "Each row keeps a key" is not closed under `and`: two masks may each keep a key and together none. A common witness
 //! is: `j <= i` and `i - j < W` both hold at `j = i`.
 
-use super::Known;
 use super::proof::Proof;
+use super::{Facts, Known};
 use salient_ir::AxisId;
 use smallvec::SmallVec;
 
@@ -132,6 +132,12 @@ impl Witnesses {
             }
         };
         Witnesses { places: Places::Everywhere, proof }
+    }
+
+    /// Where a choice has something, by where its condition holds and where each arm has it.
+    #[must_use]
+    pub fn of_choice(condition: &Facts, yes: &Witnesses, no: &Witnesses) -> Witnesses {
+        condition.true_at.and(yes).or(&condition.false_at.and(no)).or(&yes.and(no))
     }
 
     /// What is left once the axis is gone from the expression: no position along it, none that mentions it.

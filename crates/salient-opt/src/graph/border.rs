@@ -1,4 +1,4 @@
-//! How a graph borders on others of which it is a part, as a block of a model is.
+//! What is known of the values that enter and leave a part of a graph that is optimised by itself, such as a block.
 
 use std::collections::BTreeSet;
 

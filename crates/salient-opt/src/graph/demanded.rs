@@ -3,7 +3,7 @@
 //! still made for every element in the end.
 
 use crate::graph::digest::digests;
-use crate::graph::index::{Bounds, Place};
+use crate::graph::index::{AffineIndex, Bounds};
 use salient_ir::{AxisId, AxisSet, Graph, NodeId, Op, demand};
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub(crate) fn open_values(g: &Graph) -> Vec<bool> {
 fn read(g: &Graph, id: NodeId) -> Option<DemandedRead> {
     let Op::At(axis) = *g.op(id) else { return None };
     let (index, axes) = (g.args(id)[1], g.node(id).axes.clone());
-    Place::of(g, index).is_none().then_some(DemandedRead { axis, index, axes })
+    AffineIndex::of(g, index).is_none().then_some(DemandedRead { axis, index, axes })
 }
 
 /// The nodes from which one is made, itself among them.
@@ -85,7 +85,7 @@ fn below(g: &Graph, root: NodeId) -> Vec<bool> {
 
 /// Whether an index takes every position of an axis.
 fn covers(g: &Graph, index: NodeId, axis: AxisId) -> bool {
-    let Some(place) = Place::of(g, index) else { return false };
+    let Some(place) = AffineIndex::of(g, index) else { return false };
     let (extent, one) = (g.extent(axis), |d: &salient_ir::Dim| d.as_constant() == Some(1));
     let from_start = place.offset.as_constant() == Some(0);
     let terms: Vec<(AxisId, &salient_ir::Dim)> = place.terms.iter().map(|(a, times)| (*a, times)).collect();

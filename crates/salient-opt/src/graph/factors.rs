@@ -1,6 +1,6 @@
-//! What a product is made of, whatever its grouping, and a product of given factors.
+//! What values are made of: the arguments of an operator, and the factors of a product, whatever its grouping.
 
-use salient_ir::{Builder, Graph, MapOp, NodeId, Op};
+use salient_ir::{Args, Builder, Graph, MapOp, NodeId, Op};
 
 /// Factors into which a product is taken apart, at most.
 const MOST: usize = 256;
@@ -37,6 +37,11 @@ impl Factors {
     }
 }
 
+/// The arguments of a value, if this operator makes it.
+pub(crate) fn args_of(g: &Graph, id: NodeId, op: MapOp) -> Option<Args> {
+    (*g.op(id) == Op::Map(op)).then(|| g.args(id))
+}
+
 /// Whether a factor is a literal that makes what it stands behind smaller, and not by much.
 fn shrinks(g: &Graph, (divides, id): (bool, NodeId)) -> bool {
     let Op::Const(c) = g.op(id) else { return false };
@@ -46,7 +51,7 @@ fn shrinks(g: &Graph, (divides, id): (bool, NodeId)) -> bool {
 
 /// The factors with more axes first, dividing where they divide: `x / r * w`. A half stands where it halves what would
 /// otherwise overflow: `x * 0.5 * (1 + erf(x))`.
-pub(crate) fn in_order(
+pub(crate) fn product_in_order(
     g: &Graph,
     b: &mut Builder,
     new: &[NodeId],

@@ -13,37 +13,38 @@ const LARGEST: usize = 128;
 
 /// An index: so many times each axis's own, and what does not depend on one.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct AffineIndex {
     /// The factor of each axis's own index; none is zero.
     pub(crate) terms: BTreeMap<AxisId, Dim>,
     /// What does not depend on an axis.
     pub(crate) offset: Dim,
 }
 
-impl Place {
+impl AffineIndex {
     /// A place that is the same everywhere.
-    fn fixed(offset: Dim) -> Place {
-        Place { terms: BTreeMap::new(), offset }
+    fn fixed(offset: Dim) -> AffineIndex {
+        AffineIndex { terms: BTreeMap::new(), offset }
     }
 
     /// The place that an integer expression is, if it is one and no larger than what a source writes.
-    pub(crate) fn of(g: &Graph, id: NodeId) -> Option<Place> {
-        Place::within(g, id, &mut { LARGEST })
+    pub(crate) fn of(g: &Graph, id: NodeId) -> Option<AffineIndex> {
+        AffineIndex::within(g, id, &mut { LARGEST })
     }
 
-    /// As [`Place::of`], where so many operators may still be looked at: an expression that shares its parts is large.
-    fn within(g: &Graph, id: NodeId, looks: &mut usize) -> Option<Place> {
+    /// As [`AffineIndex::of`], where so many operators may still be looked at: an expression that shares its parts is large.
+    fn within(g: &Graph, id: NodeId, looks: &mut usize) -> Option<AffineIndex> {
         *looks = looks.checked_sub(1)?;
         let args = g.args(id);
         match g.op(id) {
             Op::Iota(axis) => {
                 let terms = BTreeMap::from([(*axis, Dim::constant(1))]);
-                Some(Place { terms, offset: Dim::constant(0) })
+                Some(AffineIndex { terms, offset: Dim::constant(0) })
             }
-            Op::Extent(dim) => Some(Place::fixed(dim.clone())),
-            Op::Const(c) if c.dtype().is_int() => Some(Place::fixed(Dim::constant(c.value() as i64))),
+            Op::Extent(dim) => Some(AffineIndex::fixed(dim.clone())),
+            Op::Const(c) if c.dtype().is_int() => Some(AffineIndex::fixed(Dim::constant(c.value() as i64))),
             Op::Map(MapOp::Add) => {
-                let (mut a, c) = (Place::within(g, args[0], looks)?, Place::within(g, args[1], looks)?);
+                let (mut a, c) =
+                    (AffineIndex::within(g, args[0], looks)?, AffineIndex::within(g, args[1], looks)?);
                 for (axis, times) in c.terms {
                     let term = a.terms.entry(axis).or_insert_with(|| Dim::constant(0));
                     *term = &*term + &times;
@@ -53,14 +54,15 @@ impl Place {
                 Some(a)
             }
             Op::Map(MapOp::Mul) => {
-                let (a, c) = (Place::within(g, args[0], looks)?, Place::within(g, args[1], looks)?);
+                let (a, c) =
+                    (AffineIndex::within(g, args[0], looks)?, AffineIndex::within(g, args[1], looks)?);
                 let (index, by) = if c.terms.is_empty() { (a, c.offset) } else { (c, a.offset.clone()) };
                 // A product of two indices is no place.
                 let alone = args.iter().any(|x| g.node(*x).axes.is_empty());
                 let times = |(axis, times): (AxisId, Dim)| (axis, &times * &by);
                 let terms: BTreeMap<AxisId, Dim> = index.terms.into_iter().map(times).collect();
                 let zero = by.as_constant() == Some(0);
-                alone.then(|| Place {
+                alone.then(|| AffineIndex {
                     terms: if zero { BTreeMap::new() } else { terms },
                     offset: &index.offset * &by,
                 })
@@ -94,9 +96,9 @@ impl Place {
     }
 
     /// `(q, r)` with `self = q * by + r` where it is proved that `0 <= r < by` everywhere.
-    fn divided(&self, g: &Graph, by: &Dim) -> Option<(Place, Place)> {
+    fn divided(&self, g: &Graph, by: &Dim) -> Option<(AffineIndex, AffineIndex)> {
         let (offset, left) = self.offset.split_multiple(by);
-        let (mut quotient, mut rest) = (Place::fixed(offset), Place::fixed(left.clone()));
+        let (mut quotient, mut rest) = (AffineIndex::fixed(offset), AffineIndex::fixed(left.clone()));
         let mut most = left;
         for (axis, times) in &self.terms {
             let (times, left) = times.split_multiple(by);
@@ -181,8 +183,8 @@ pub(crate) fn simpler(b: &mut Builder, op: MapOp, args: &[NodeId]) -> Option<Nod
     }
     match op {
         MapOp::IntDiv | MapOp::Mod => {
-            let by = Place::of(b, args[1]).filter(|by| by.terms.is_empty())?.offset;
-            let (quotient, rest) = Place::of(b, args[0])?.divided(b, &by)?;
+            let by = AffineIndex::of(b, args[1]).filter(|by| by.terms.is_empty())?.offset;
+            let (quotient, rest) = AffineIndex::of(b, args[0])?.divided(b, &by)?;
             let place = if op == MapOp::IntDiv { quotient } else { rest };
             Some(place.add_to(b, None))
         }

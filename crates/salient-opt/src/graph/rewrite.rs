@@ -1,6 +1,6 @@
 //! Passes over a graph that put something else in the place of some nodes and copy the rest.
 
-use salient_ir::{Builder, Graph, Init, NodeId};
+use salient_ir::{Builder, Graph, NodeId};
 
 /// A graph that a pass made of another.
 #[derive(Clone, Debug)]
@@ -31,13 +31,12 @@ pub(crate) fn rewrite(
         b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);
         new.push(node);
     }
-    let roots: Vec<NodeId> = g.outputs().iter().map(|out| new[out.node.index()]).collect();
-    for (out, node) in g.outputs().iter().zip(&roots) {
-        b.output(&out.name, &out.axes, *node).expect("axes are as before");
+    for out in g.outputs() {
+        b.output(&out.name, &out.axes, new[out.node.index()]).expect("axes are as before");
     }
-    let finished = finish(b, &roots);
-    let moved = new.into_iter().map(|id| finished.moved[id.index()]).collect();
-    Rewritten { graph: finished.graph, moved }
+    let (graph, finished) = b.finish_moved();
+    let moved = new.into_iter().map(|id| finished[id.index()]).collect();
+    Rewritten { graph, moved }
 }
 
 /// As [`rewrite`], with the nodes in the order in which the outputs come to need them.
@@ -74,39 +73,13 @@ fn in_order_of_use(g: &Graph) -> Rewritten {
         let node = new[out.node.index()].expect("just built");
         b.output(&out.name, &out.axes, node).expect("axes are as before");
     }
-    let roots: Vec<NodeId> = b.outputs().iter().map(|o| o.node).collect();
-    let finished = finish(b, &roots);
-    let moved = new.into_iter().map(|id| finished.moved[id?.index()]).collect();
-    Rewritten { graph: finished.graph, moved }
+    let (graph, finished) = b.finish_moved();
+    let moved = new.into_iter().map(|id| finished[id?.index()]).collect();
+    Rewritten { graph, moved }
 }
 
 /// The same operator over what its arguments have become.
 pub(crate) fn copy(g: &Graph, b: &mut Builder, id: NodeId, now: impl Fn(NodeId) -> NodeId) -> NodeId {
     let args: Vec<NodeId> = g.args(id).into_iter().map(now).collect();
     b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
-}
-
-/// The finished graph, and the new id of each node of the builder: what no output needs is dropped.
-pub(crate) fn finish(b: Builder, roots: &[NodeId]) -> Rewritten {
-    let live = live(&b, roots);
-    let graph = b.finish();
-    let mut ids = graph.ids();
-    let moved = live.iter().map(|live| if *live { ids.next() } else { None }).collect();
-    Rewritten { graph, moved }
-}
-
-fn live(g: &Graph, roots: &[NodeId]) -> Vec<bool> {
-    let mut live = vec![false; g.len()];
-    let inits = g.params().iter().filter_map(|p| p.init).flat_map(|init| match init {
-        Init::Zeros | Init::Ones => vec![],
-        Init::Normal(s) => vec![s],
-        Init::Uniform(a, b) => vec![a, b],
-    });
-    inits.chain(roots.iter().copied()).for_each(|r| live[r.index()] = true);
-    for id in g.ids().rev() {
-        if live[id.index()] {
-            g.args(id).iter().for_each(|a| live[a.index()] = true);
-        }
-    }
-    live
 }

@@ -2,7 +2,7 @@
 //! size.
 
 use crate::facts::Known;
-use salient_ir::{Bindings, Dim, Name};
+use salient_ir::{AxisSet, Bindings, Dim, Name};
 
 /// The size at which an unknown dimension is counted.
 const NOMINAL: i64 = 128;
@@ -18,4 +18,9 @@ pub(crate) fn nominal_extents(known: &Known) -> Vec<u64> {
         dim.eval(&bindings).unwrap_or(NOMINAL / 8).max(1).unsigned_abs()
     };
     known.extents.iter().map(size).collect()
+}
+
+/// The number of positions that axes have together.
+pub(crate) fn points(extents: &[u64], axes: &AxisSet) -> u64 {
+    axes.iter().fold(1, |n, axis| n.saturating_mul(extents[axis.index()]))
 }

@@ -157,7 +157,7 @@ impl<'a> Record<'a> {
 }
 
 /// The source's name and place for a node, or else for the nearest user that has them.
-pub(crate) fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
+fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>) {
     let found = g.nearest_user(id, |node| node.name.is_some() || node.origin.is_some());
     found.map_or((None, None), |node| (node.name.clone(), node.origin))
 }
@@ -165,8 +165,11 @@ pub(crate) fn described(g: &Graph, id: NodeId) -> (Option<Name>, Option<Origin>)
 /// Whether it is a sum over `axis` of a product in which an exponential that depends on the axis is a factor.
 fn is_weighted_sum(g: &Graph, id: NodeId, axis: AxisId) -> bool {
     let product = g.args(id)[0];
-    let weight = |n: &NodeId| {
-        matches!(g.op(*n), Op::Map(MapOp::Exp) | Op::Fused(FusedOp::Softmax | FusedOp::ExpNorm, _))
+    let weight = |n: &NodeId| match *g.op(*n) {
+        Op::Map(op) => op == MapOp::Exp,
+        Op::Fused(op, _) => op.info().weights.is_exponential() && !op.info().reduces,
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
     };
     matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) && weights(g, id, axis).iter().any(weight)
 }

@@ -4,7 +4,7 @@
 pub(crate) mod certificate;
 pub(crate) mod named;
 
-use crate::blocks::join::{Joined, Place};
+use crate::blocks::join::{Joined, JoinedFrom};
 use crate::egraph::{Searched, saturate::Stop};
 use crate::rules::{self, Rule};
 use certificate::{Certificate, Miss, certify};
@@ -54,7 +54,7 @@ impl Report {
         let used = rules.iter().zip(counts).filter(|(_, n)| *n > 0);
         Report {
             rules: used.map(|(rule, n)| (rule.row.name, n)).collect(),
-            iterations: searched.rounds,
+            iterations: searched.iterations,
             nodes: classes.total_size(),
             classes: classes.number_of_classes(),
             stop: searched.stop,
@@ -74,13 +74,13 @@ impl Report {
                 None => rules.push((name, *n)),
             }
         }
-        let order: Vec<&str> = rules::rows().map(|row| row.name).collect();
+        let order: Vec<&str> = rules::all_rules().map(|row| row.name).collect();
         rules.sort_by_key(|(name, _)| order.iter().position(|known| known == name));
         let (mut certificates, mut misses, mut named) = (Vec::new(), Vec::new(), Vec::new());
         for (at, origin) in joined.graph.ids().zip(&joined.origins) {
             let (report, node, number) = match origin {
-                Some(Place::Around(id)) => (around, *id, None),
-                Some(Place::Block(number, id)) => (block, *id, Some(*number)),
+                Some(JoinedFrom::Around(id)) => (around, *id, None),
+                Some(JoinedFrom::Block(number, id)) => (block, *id, Some(*number)),
                 None => continue,
             };
             let certificate = report.certificates.iter().find(|c| c.node == node);

@@ -3,13 +3,12 @@
 //!
 //! A name changes nothing: there is no operator for these, and the kernels are those of any other expression.
 
-use crate::graph::factors::Factors;
-use crate::report::certificate::described;
+use crate::graph::factors::{Factors, args_of};
 use salient_ir::{AxisId, Const, Graph, MapOp, NodeId, Op, Origin, ReduceOp};
 
 /// A norm or an activation that has a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum NamedOp {
     /// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps), with a weight or without.
     LayerNorm,
     /// x / sqrt(mean(x^2) + eps), with a weight or without.
@@ -24,16 +23,16 @@ pub enum Form {
     SwiGlu,
 }
 
-impl Form {
+impl NamedOp {
     /// The library's name for it.
     pub fn name(self) -> &'static str {
         match self {
-            Form::LayerNorm => "layer_norm",
-            Form::RmsNorm => "rms_norm",
-            Form::GeluErf => "gelu_erf",
-            Form::GeluTanh => "gelu_tanh",
-            Form::Silu => "silu",
-            Form::SwiGlu => "swiglu",
+            NamedOp::LayerNorm => "layer_norm",
+            NamedOp::RmsNorm => "rms_norm",
+            NamedOp::GeluErf => "gelu_erf",
+            NamedOp::GeluTanh => "gelu_tanh",
+            NamedOp::Silu => "silu",
+            NamedOp::SwiGlu => "swiglu",
         }
     }
 }
@@ -44,7 +43,7 @@ pub struct Named {
     /// The node in the optimised graph.
     pub node: NodeId,
     /// What it is.
-    pub form: Form,
+    pub form: NamedOp,
     /// The block of a chain of equal blocks that it is in.
     pub block: Option<usize>,
     /// Where its value was written.
@@ -53,24 +52,21 @@ pub struct Named {
 
 /// Every norm and activation of the graph, each at its outermost product.
 pub(crate) fn named(g: &Graph) -> Vec<Named> {
-    let forms: Vec<Option<Form>> = g.ids().map(|id| form(g, id)).collect();
+    let forms: Vec<Option<NamedOp>> = g.ids().map(|id| form(g, id)).collect();
     let outermost = |id: &NodeId| !g.users(*id).iter().any(|u| forms[u.index()] == forms[id.index()]);
     let found = g.ids().filter(outermost).filter_map(|id| Some((id, forms[id.index()]?)));
-    found.map(|(node, form)| Named { node, form, block: None, origin: described(g, node).1 }).collect()
+    let origin = |node| g.nearest_user(node, |user| user.origin.is_some()).and_then(|user| user.origin);
+    found.map(|(node, form)| Named { node, form, block: None, origin: origin(node) }).collect()
 }
 
-fn form(g: &Graph, id: NodeId) -> Option<Form> {
+fn form(g: &Graph, id: NodeId) -> Option<NamedOp> {
     if !matches!(g.op(id), Op::Map(MapOp::Mul | MapOp::Div)) {
         return None;
     }
     let factors = Factors::of(g, id, &|_| true);
     let norm = || factors.below.iter().find_map(|root| norm(g, &factors.above, *root));
     let gate = || factors.below.iter().find_map(|below| gate(g, &factors.above, *below));
-    norm().or_else(gate).or_else(|| gelu_erf(g, id, &factors.above).then_some(Form::GeluErf))
-}
-
-fn args_of(g: &Graph, id: NodeId, op: MapOp) -> Option<Vec<NodeId>> {
-    (g.op(id) == &Op::Map(op)).then(|| g.args(id).to_vec())
+    norm().or_else(gate).or_else(|| gelu_erf(g, id, &factors.above).then_some(NamedOp::GeluErf))
 }
 
 fn literal(g: &Graph, id: NodeId) -> Option<f64> {
@@ -103,7 +99,7 @@ fn mean(g: &Graph, id: NodeId) -> Option<(AxisId, NodeId)> {
 }
 
 /// A factor over the root of the mean of its square.
-fn norm(g: &Graph, above: &[NodeId], root: NodeId) -> Option<Form> {
+fn norm(g: &Graph, above: &[NodeId], root: NodeId) -> Option<NamedOp> {
     let sum = args_of(g, args_of(g, root, MapOp::Sqrt)?.first().copied()?, MapOp::Add)?;
     let at = sum.iter().position(|a| g.node(*a).axes.is_empty())?;
     let (axis, square) = mean(g, sum[1 - at])?;
@@ -115,17 +111,17 @@ fn norm(g: &Graph, above: &[NodeId], root: NodeId) -> Option<Form> {
     // A difference from the mean along the same axis.
     let centred = args_of(g, x, MapOp::Sub)
         .is_some_and(|args| mean(g, args[1]).is_some_and(|(along, of)| along == axis && of == args[0]));
-    Some(if centred { Form::LayerNorm } else { Form::RmsNorm })
+    Some(if centred { NamedOp::LayerNorm } else { NamedOp::RmsNorm })
 }
 
 /// A factor over one plus an exponential of it.
-fn gate(g: &Graph, above: &[NodeId], below: NodeId) -> Option<Form> {
+fn gate(g: &Graph, above: &[NodeId], below: NodeId) -> Option<NamedOp> {
     let exponent = args_of(g, plus(g, below, 1.0)?, MapOp::Exp)?[0];
     if let Some(x) = args_of(g, exponent, MapOp::Neg) {
         let value = above.iter().position(|f| *f == x[0])?;
         let mut others =
             above.iter().enumerate().filter(|(n, f)| *n != value && !g.node(**f).axes.is_empty());
-        return Some(if others.next().is_some() { Form::SwiGlu } else { Form::Silu });
+        return Some(if others.next().is_some() { NamedOp::SwiGlu } else { NamedOp::Silu });
     }
     // sqrt(2 / pi) x (1 + 0.044715 x^2), twice and negative.
     let factors = Factors::of(g, exponent, &|_| true);
@@ -136,7 +132,7 @@ fn gate(g: &Graph, above: &[NodeId], below: NodeId) -> Option<Form> {
     let squared = cubic.iter().filter(|f| **f == x).count() == 2;
     let third = cubic.iter().find_map(|f| literal(g, *f))?;
     let root = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-    (squared && near(scale, -2.0 * root) && near(third, 0.044_715)).then_some(Form::GeluTanh)
+    (squared && near(scale, -2.0 * root) && near(third, 0.044_715)).then_some(NamedOp::GeluTanh)
 }
 
 /// Whether every reader of a value sums products of it and takes half of the sum.

@@ -5,12 +5,12 @@
 //! `E[x^2] - E[x]^2` is no variance here and stays what it is. What the result is called is
 //! [`named`](crate::named)'s business.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "activations/halved-sum",
         left: "(add (mul ?x ?c) ?c)",
         right: "(mul (add ?x 1) ?c)",
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[]")],
         why: "x c + c = (x + 1) c: 0.5 + 0.5 erf(x)",
     },
-    Row {
+    RuleRow {
         name: "activations/value-and-part",
         left: "(add (mul ?y ?x) ?x)",
         right: "(mul (add ?y 1) ?x)",
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i, j]")],
         why: "x + y x = (y + 1) x",
     },
-    Row {
+    RuleRow {
         name: "activations/value-and-scaled-part",
         left: "(add (mul (mul ?y ?x) ?c) ?x)",
         right: "(mul (add (mul ?y ?c) 1) ?x)",
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i, j]"), ("?c", "f32[]")],
         why: "x + c y x = (c y + 1) x: the cubic inside of a GELU",
     },
-    Row {
+    RuleRow {
         name: "activations/scaled-value-and-part",
         left: "(add (mul (mul ?y ?x) ?c) (mul ?x ?d))",
         right: "(mul (mul (add (mul ?y (mul ?c (recip ?d))) 1) ?x) ?d)",
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i, j]"), ("?c", "f32[]"), ("?d", "f32[]")],
         why: "d x + c y x = d (c / d y + 1) x: the same with the outer factor multiplied out",
     },
-    Row {
+    RuleRow {
         name: "activations/common-factor",
         left: "(add (mul ?x ?r) (mul (mul ?m ?r) -1))",
         right: "(mul (add ?x (mul ?m -1)) ?r)",
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?m", "f32[i]"), ("?r", "f32[i]")],
         why: "x r - m r = (x - m) r",
     },
-    Row {
+    RuleRow {
         name: "activations/square-of-difference",
         left: "(mul (add ?x (mul ?y -1)) (add ?x (mul ?y -1)))",
         right: "(mul (add ?y (mul ?x -1)) (add ?y (mul ?x -1)))",
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i]")],
         why: "(x - y)^2 = (y - x)^2",
     },
-    Row {
+    RuleRow {
         name: "activations/root-of-reciprocal",
         left: "(sqrt (recip ?x))",
         right: "(recip (sqrt ?x))",
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i]")],
         why: "sqrt(1 / x) = 1 / sqrt(x)",
     },
-    Row {
+    RuleRow {
         name: "activations/sigmoid-by-tanh",
         left: "(add (tanh ?x) 1)",
         right: "(mul (recip (add (exp (mul ?x -2)) 1)) 2)",
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "tanh(x) + 1 = 2 / (1 + exp(-2 x))",
     },
-    Row {
+    RuleRow {
         name: "activations/sigmoid-by-exponentials",
         left: "(mul (exp ?x) (recip (add (exp ?x) 1)))",
         right: "(recip (add (exp (mul ?x -1)) 1))",
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "exp(x) / (exp(x) + 1) = 1 / (1 + exp(-x))",
     },
-    Row {
+    RuleRow {
         name: "activations/gate-by-exponentials",
         left: "(mul (mul ?y (exp ?x)) (recip (add (exp ?x) 1)))",
         right: "(mul ?y (recip (add (exp (mul ?x -1)) 1)))",
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?y", "f32[i, j]"), ("?x", "f32[i, j]")],
         why: "the same as a factor",
     },
-    Row {
+    RuleRow {
         name: "activations/complement",
         left: "(add (mul (recip (add (exp ?x) 1)) -1) 1)",
         right: "(recip (add (exp (mul ?x -1)) 1))",

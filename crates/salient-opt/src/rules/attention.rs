@@ -3,12 +3,12 @@
 //! The score and the value are any expressions; what is elementwise between the score's own sum and the softmax goes
 //! along as part of the score.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "attention/attend",
         left: "(sum @j (mul (fused.softmax @j ?s) ?v))",
         right: "(fused.attend @j ?s ?v)",
@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]")],
         why: "sum_j softmax_j(s) v, by definition; a masked key contributes nothing, even if its value is NaN",
     },
-    Row {
+    RuleRow {
         name: "attention/exp-attend",
         left: "(sum @j (mul (fused.exp_norm @j ?s) ?v))",
         right: "(fused.exp_attend @j ?s ?v)",
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]")],
         why: "the same for a softmax written by hand",
     },
-    Row {
+    RuleRow {
         name: "attention/row-keeps-a-key",
         left: "(fused.exp_attend @j ?s ?v)",
         right: "(fused.attend @j ?s ?v)",
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]")],
         why: "the two differ only in rows without a key",
     },
-    Row {
+    RuleRow {
         name: "attention/deferred-normalisation",
         left: "(mul (sum @j (mul ?x ?v)) (recip (sum @j ?x)))",
         right: "(sum @j (mul (fused.norm @j ?x) ?v))",
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?v", "f32[j, f]")],
         why: "dividing each weight by the sum of the weights is dividing the result",
     },
-    Row {
+    RuleRow {
         name: "attention/weighted-values",
         left: "(sum @j (mul (mul (fused.softmax @j ?s) ?y) ?v))",
         right: "(fused.attend @j ?s (mul ?y ?v))",
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?y", "f32[j]"), ("?v", "f32[j, f]")],
         why: "a further factor of the weights belongs to the values",
     },
-    Row {
+    RuleRow {
         name: "attention/two-softmaxes",
         left: "(sum @j (mul (add (fused.softmax @j ?s) ?y) ?v))",
         right: "(add (fused.attend @j ?s ?v) (sum @j (mul ?y ?v)))",

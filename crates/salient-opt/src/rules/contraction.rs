@@ -3,11 +3,11 @@
 //! Only products of three values that depend on inputs: the order of a product with a parameter is the source's, since
 //! its size against a batch's is not known here. Products that share an operand and sums over several axes are merged after extraction, where use counts are known.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[Row {
+pub(super) const ROWS: &[RuleRow] = &[RuleRow {
     name: "contraction/reassociate",
     left: "(sum @j (mul (sum @e (mul ?q ?k)) ?v))",
     right: "(sum @e (mul ?q (sum @j (mul ?k ?v))))",

@@ -5,12 +5,12 @@
 //! A masked key contributes nothing, so a product with a mask becomes a selection; the inverse is not sound for values
 //! that may be NaN. The order of scale, soft cap, bias and mask is the source's: only what maps -inf to -inf moves.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "masks/product",
         left: "(mul ?x (select ?m 1 0))",
         right: "(select ?m ?x 0)",
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?m", "bool[i, j]")],
         why: "x m = x where m, else 0",
     },
-    Row {
+    RuleRow {
         name: "masks/additive",
         left: "(add ?x (select ?m 0 -inf))",
         right: "(select ?m ?x -inf)",
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?m", "bool[i, j]")],
         why: "x + 0 = x and x + -inf = -inf",
     },
-    Row {
+    RuleRow {
         name: "masks/additive-sentinel",
         left: "(add ?x (select ?m 0 ?c))",
         right: "(select ?m ?x (add ?x ?c))",
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?m", "bool[i, j]"), ("?c", "f32[]")],
         why: "a sum with a choice is a choice of sums",
     },
-    Row {
+    RuleRow {
         name: "masks/nested",
         left: "(select ?a (select ?b ?x ?y) ?y)",
         right: "(select (and ?a ?b) ?x ?y)",
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?a", "bool[i, j]"), ("?b", "bool[i, j]"), ("?x", "f32[i, j]"), ("?y", "f32[j]")],
         why: "x where both masks hold; the second is looked at everywhere then",
     },
-    Row {
+    RuleRow {
         name: "masks/always",
         left: "(select true ?x ?y)",
         right: "?x",
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i, j]")],
         why: "a mask that lets all through",
     },
-    Row {
+    RuleRow {
         name: "masks/never",
         left: "(select false ?x ?y)",
         right: "?y",
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i, j]")],
         why: "a mask that lets nothing through",
     },
-    Row {
+    RuleRow {
         name: "masks/scale-past-mask",
         left: "(mul (select ?m ?x -inf) ?c)",
         right: "(select ?m (mul ?x ?c) -inf)",
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "-inf c = -inf for c > 0",
     },
-    Row {
+    RuleRow {
         name: "masks/bias-past-mask",
         left: "(add (select ?m ?x -inf) ?b)",
         right: "(select ?m (add ?x ?b) -inf)",
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?b", "f32[j]")],
         why: "-inf + b = -inf for b below +inf",
     },
-    Row {
+    RuleRow {
         name: "masks/factor-past-mask",
         left: "(mul (select ?m ?x 0) ?c)",
         right: "(select ?m (mul ?x ?c) 0)",
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "0 c = 0 for finite c",
     },
-    Row {
+    RuleRow {
         name: "masks/exp",
         left: "(select ?m (exp ?s) 0)",
         right: "(exp (select ?m ?s -inf))",
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?s", "f32[i, j]")],
         why: "exp(-inf) = 0",
     },
-    Row {
+    RuleRow {
         name: "masks/positive-part",
         left: "(max (select ?m ?x -inf) 0)",
         right: "(select ?m (max ?x 0) 0)",
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]")],
         why: "max(-inf, 0) = 0",
     },
-    Row {
+    RuleRow {
         name: "masks/sigmoid",
         left: "(recip (add (exp (mul (select ?m ?x -inf) -1)) 1))",
         right: "(select ?m (recip (add (exp (mul ?x -1)) 1)) 0)",

@@ -14,14 +14,14 @@ mod sums;
 
 use crate::facts::Classes;
 use crate::facts::witness::Witnesses;
-use crate::facts::{Facts, Known, Proof, Property};
+use crate::facts::{Facts, Known, Proof, Property, SENTINEL, is_sentinel};
 use crate::lang::{self, Term};
 use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
-use salient_ir::{AxisId, Const, DType};
+use salient_ir::{AxisId, DType};
 use smallvec::SmallVec;
 
 /// Every family, in the order in which their rules are tried.
-pub const FAMILIES: &[(&str, &[Row])] = &[
+pub const FAMILIES: &[(&str, &[RuleRow])] = &[
     ("sums", sums::ROWS),
     ("masks", masks::ROWS),
     ("softmax", softmax::ROWS),
@@ -33,13 +33,13 @@ pub const FAMILIES: &[(&str, &[Row])] = &[
 ];
 
 /// Every row of every family.
-pub fn rows() -> impl Iterator<Item = &'static Row> {
+pub fn all_rules() -> impl Iterator<Item = &'static RuleRow> {
     FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
 }
 
 /// A rule: where the left side is found and every guard says yes, the right side equals it.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct RuleRow {
     /// `family/what`.
     pub name: &'static str,
     /// The left side, in the text of `lang::pattern`.
@@ -135,7 +135,7 @@ pub enum Guard {
     One(&'static str),
     /// The axis is not empty.
     Filled(&'static str),
-    /// A literal at or below -1e4, and finite: a stand-in for -inf.
+    /// A sentinel: a finite literal that stands for -inf.
     Sentinel(&'static str),
 }
 
@@ -185,10 +185,7 @@ impl Guard {
             Guard::LetsThrough(..) => shown(along(&x.true_at)),
             Guard::One(_) => x.axis.is_some_and(|a| known.extents[a.index()].as_constant() == Some(1)),
             Guard::Filled(_) => x.axis.is_some_and(|a| known.is_filled(a)),
-            Guard::Sentinel(_) => match x.constant {
-                Some(c @ Const::F32(_)) => (f64::MIN..=-1e4).contains(&c.value()),
-                Some(Const::I32(_) | Const::I64(_) | Const::Bool(_)) | None => false,
-            },
+            Guard::Sentinel(_) => x.dtype == DType::F32 && x.constant.is_some_and(|c| is_sentinel(c.value())),
         }
     }
 
@@ -241,7 +238,7 @@ impl Guard {
             Guard::LetsThrough(m, a) => format!("{m} lets a key through in every row along {a}"),
             Guard::One(a) => format!("{a} has one position"),
             Guard::Filled(a) => format!("{a} is not empty"),
-            Guard::Sentinel(x) => format!("{x} is a finite literal at or below -1e4"),
+            Guard::Sentinel(x) => format!("{x} is a finite literal at or below {SENTINEL:e}"),
         }
     }
 }
@@ -250,7 +247,7 @@ impl Guard {
 #[derive(Debug)]
 pub struct Rule {
     /// Its row.
-    pub row: Row,
+    pub row: RuleRow,
     /// The left side.
     pub left: Pattern<Term>,
     /// The right side.
@@ -264,7 +261,7 @@ impl Rule {
     ///
     /// # Panics
     /// If a side does not parse, or the right side or a guard has a variable that the left side does not bind.
-    pub fn new(row: &Row) -> Rule {
+    pub fn new(row: &RuleRow) -> Rule {
         let (left, right) = (lang::pattern(row.left), lang::pattern(row.right));
         let bound: Vec<Var> = left.vars();
         let check = |var: Var| {

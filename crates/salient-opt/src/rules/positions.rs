@@ -5,7 +5,7 @@
 //! nothing says which axis it would be. The weights and the attention have a row each: the score of an attention that was
 //! formed first would stay the cheaper one.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 const SLOPE: &[Guard] = &[
@@ -47,8 +47,8 @@ macro_rules! by_distance {
 }
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "positions/weights",
         left: by_key!("softmax", "(le (iota @j) (iota @i))", ""),
         right: by_distance!("softmax", "(le (iota @j) (iota @i))", "(iota @i)", ""),
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "a row's softmax does not change by c i: c j becomes -c (i - j)",
     },
-    Row {
+    RuleRow {
         name: "positions/attention",
         left: by_key!("attend", "(le (iota @j) (iota @i))", " ?v"),
         right: by_distance!("attend", "(le (iota @j) (iota @i))", "(iota @i)", " ?v"),
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[i]"), ("?v", "f32[j, f]")],
         why: "the same inside of an attention",
     },
-    Row {
+    RuleRow {
         name: "positions/weights-from-offset",
         left: by_key!("softmax", "(le (iota @j) (add (iota @i) ?n))", ""),
         right: by_distance!("softmax", "(le (iota @j) (add (iota @i) ?n))", "(add (iota @i) ?n)", ""),
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[i]"), ("?n", "i64[]")],
         why: "the same where the queries lie behind earlier keys",
     },
-    Row {
+    RuleRow {
         name: "positions/attention-from-offset",
         left: by_key!("attend", "(le (iota @j) (add (iota @i) ?n))", " ?v"),
         right: by_distance!("attend", "(le (iota @j) (add (iota @i) ?n))", "(add (iota @i) ?n)", " ?v"),

@@ -3,7 +3,7 @@
 //! A sink is a score without a value: a column of the softmax that no value is read for, a term added to a denominator,
 //! or a gate on the context. All become `sink_softmax(j, s, r)`, in which the row begins at `r` instead of at -inf.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 const SCORES: &[Guard] = &[
@@ -25,8 +25,8 @@ const COLUMN: &[Guard] = &[
 ];
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "sinks/softmax",
         left: "(mul (exp ?s) (recip (add (sum @j (exp ?s)) (exp ?r))))",
         right: "(fused.sink_softmax @j ?s ?r)",
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
         why: "exp(s) / (sum_j exp(s) + exp(r)), by definition",
     },
-    Row {
+    RuleRow {
         name: "sinks/softmax-plus-one",
         left: "(mul (exp ?s) (recip (add (sum @j (exp ?s)) 1)))",
         right: "(fused.sink_softmax @j ?s 0)",
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "the same with r = 0: exp(0) = 1",
     },
-    Row {
+    RuleRow {
         name: "sinks/shift",
         left: "(fused.sink_softmax @j (add ?s ?c) (add ?r ?c))",
         right: "(fused.sink_softmax @j ?s ?r)",
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]"), ("?c", "f32[i]")],
         why: "a finite shift of the row and of the sink cancels",
     },
-    Row {
+    RuleRow {
         name: "sinks/masked-shift",
         left: "(fused.sink_softmax @j (select ?m (add ?x ?c) -inf) (add ?r ?c))",
         right: "(fused.sink_softmax @j (select ?m ?x -inf) ?r)",
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?r", "f32[i]"), ("?c", "f32[i]")],
         why: "the same under a mask",
     },
-    Row {
+    RuleRow {
         name: "sinks/shift-from-zero",
         left: "(fused.sink_softmax @j (add ?s ?c) ?c)",
         right: "(fused.sink_softmax @j ?s 0)",
@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]")],
         why: "the same for a sink of zero",
     },
-    Row {
+    RuleRow {
         name: "sinks/column",
         left: "(at @c (fused.softmax @c (concat @c @j @u ?s ?r)) (iota @j))",
         right: "(fused.sink_softmax @j ?s ?r)",
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
         why: "a last column of the softmax that is not read is a sink",
     },
-    Row {
+    RuleRow {
         name: "sinks/first-column",
         left: "(at @c (fused.softmax @c (concat @c @u @j ?r ?s)) (add (iota @j) 1i))",
         right: "(fused.sink_softmax @j ?s ?r)",
@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
         why: "the same for a first column",
     },
-    Row {
+    RuleRow {
         name: "sinks/gate",
         left: "(mul (fused.softmax @j ?s) (recip (add (exp (add ?r (mul (fused.log_sum_exp @j ?s) -1))) 1)))",
         right: "(fused.sink_softmax @j ?s ?r)",
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
         why: "softmax(s) sigmoid(lse(s) - r) = exp(s) / (exp(lse(s)) + exp(r))",
     },
-    Row {
+    RuleRow {
         name: "sinks/gated-context",
         left: "(mul (fused.attend @j ?s ?v) (recip (add (exp (add ?r (mul (fused.log_sum_exp @j ?s) -1))) 1)))",
         right: "(fused.sink_attend @j ?s ?v ?r)",
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]"), ("?r", "f32[i]")],
         why: "the same with the gate on the context",
     },
-    Row {
+    RuleRow {
         name: "sinks/deferred-normalisation",
         left: "(mul (sum @j (mul (exp ?s) ?v)) (recip (add (sum @j (exp ?s)) (exp ?r))))",
         right: "(sum @j (mul (fused.sink_softmax @j ?s ?r) ?v))",
@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]"), ("?r", "f32[i]")],
         why: "dividing each weight is dividing the result",
     },
-    Row {
+    RuleRow {
         name: "sinks/deferred-plus-one",
         left: "(mul (sum @j (mul (exp ?s) ?v)) (recip (add (sum @j (exp ?s)) 1)))",
         right: "(sum @j (mul (fused.sink_softmax @j ?s 0) ?v))",
@@ -166,7 +166,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]")],
         why: "the same with r = 0",
     },
-    Row {
+    RuleRow {
         name: "sinks/attend",
         left: "(sum @j (mul (fused.sink_softmax @j ?s ?r) ?v))",
         right: "(fused.sink_attend @j ?s ?v ?r)",
@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?v", "f32[j, f]"), ("?r", "f32[i]")],
         why: "one pass over the keys, by definition; a masked key contributes nothing, even if its value is NaN",
     },
-    Row {
+    RuleRow {
         name: "sinks/weighted-values",
         left: "(sum @j (mul (mul (fused.sink_softmax @j ?s ?r) ?y) ?v))",
         right: "(fused.sink_attend @j ?s (mul ?y ?v) ?r)",
@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?y", "f32[j]"), ("?v", "f32[j, f]"), ("?r", "f32[i]")],
         why: "a further factor of the weights belongs to the values",
     },
-    Row {
+    RuleRow {
         name: "sinks/log-sum-exp",
         left: "(log (sum @j (exp ?s)))",
         right: "(fused.log_sum_exp @j ?s)",
@@ -209,7 +209,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "by definition; finite where the exponentials written out leave the range of floats",
     },
-    Row {
+    RuleRow {
         name: "sinks/log-sum-exp-library",
         left: "(add (log (sum @j (exp (add ?s (mul (select (ne (max @j ?s) -inf) (max @j ?s) 0) -1))))) \
                 (select (ne (max @j ?s) -inf) (max @j ?s) 0))",
@@ -222,7 +222,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     // The other way round, a log-sum-exp of shifted scores without its shift, digits would be lost: that of scores near
     // zero is exact, and the shift is what makes them so.
-    Row {
+    RuleRow {
         name: "sinks/log-sum-exp-shifted-back",
         left: "(add (fused.log_sum_exp @j (add ?s (mul ?c -1))) ?c)",
         right: "(fused.log_sum_exp @j ?s)",
@@ -239,7 +239,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]")],
         why: "a shift of the row that is taken back: the operator shifts by itself",
     },
-    Row {
+    RuleRow {
         name: "sinks/log-sum-exp-masked-shifted-back",
         left: "(add (fused.log_sum_exp @j (select ?m (add ?x (mul ?c -1)) -inf)) ?c)",
         right: "(fused.log_sum_exp @j (select ?m ?x -inf))",
@@ -255,7 +255,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "the same under a mask",
     },
-    Row {
+    RuleRow {
         name: "sinks/exp-of-log-sum-exp",
         left: "(exp (fused.log_sum_exp @j ?s))",
         right: "(sum @j (exp ?s))",
@@ -266,7 +266,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "the denominator itself",
     },
-    Row {
+    RuleRow {
         name: "sinks/softmax-by-log-sum-exp",
         left: "(exp (add ?s (mul (fused.log_sum_exp @j ?s) -1)))",
         right: "(fused.exp_norm @j ?s)",

@@ -4,12 +4,12 @@
 //! `softmax`, which is zero there. The two meet only where every row provably keeps a key. Nothing here makes an
 //! exponential that the source did not shift appear outside of a fused operator.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "softmax/norm",
         left: "(mul ?x (recip (sum @j ?x)))",
         right: "(fused.norm @j ?x)",
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "x / sum_j x, by definition",
     },
-    Row {
+    RuleRow {
         name: "softmax/norm-scale",
         left: "(fused.norm @j (mul ?x ?c))",
         right: "(fused.norm @j ?x)",
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "a positive factor of the whole row cancels",
     },
-    Row {
+    RuleRow {
         name: "softmax/norm-masked-scale",
         left: "(fused.norm @j (select ?m (mul ?x ?c) 0))",
         right: "(fused.norm @j (select ?m ?x 0))",
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "the same under a mask",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-norm",
         left: "(fused.norm @j (exp ?s))",
         right: "(fused.exp_norm @j ?s)",
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "exp(s) / sum_j exp(s), by definition; finite where the exponentials written out leave the range of floats",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-of-log",
         left: "(exp (add ?s (mul (log ?z) -1)))",
         right: "(mul (exp ?s) (recip ?z))",
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?z", "f32[i]")],
         why: "exp(s - log z) = exp(s) / z",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-of-guarded-log",
         left: "(exp (add ?s (mul (select (ne ?z 0) (log ?z) 0) -1)))",
         right: "(mul (exp ?s) (recip (select (eq ?z 0) 1 ?z)))",
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?z", "f32[i]")],
         why: "the same as the library's log_softmax writes it, with zeros for a row without a key",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-norm-shifted-by-maximum",
         left: "(fused.norm @j (exp (add ?s (mul (max @j ?s) -1))))",
         right: "(fused.exp_norm @j ?s)",
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "the maximum cancels; where all is -inf both sides are NaN",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-norm-shifted-under-mask",
         left: "(fused.norm @j (exp (select ?m (add ?x (mul (max @j (select ?m ?x -inf)) -1)) -inf)))",
         right: "(fused.exp_norm @j (select ?m ?x -inf))",
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]")],
         why: "the same with the mask outside of the shift",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-norm-shift",
         left: "(fused.exp_norm @j (add ?s ?c))",
         right: "(fused.exp_norm @j ?s)",
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]")],
         why: "a finite shift of the whole row cancels",
     },
-    Row {
+    RuleRow {
         name: "softmax/exp-norm-masked-shift",
         left: "(fused.exp_norm @j (select ?m (add ?x ?c) -inf))",
         right: "(fused.exp_norm @j (select ?m ?x -inf))",
@@ -137,7 +137,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "the same under a mask",
     },
-    Row {
+    RuleRow {
         name: "softmax/shift",
         left: "(fused.softmax @j (add ?s ?c))",
         right: "(fused.softmax @j ?s)",
@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]")],
         why: "a finite shift of the whole row cancels",
     },
-    Row {
+    RuleRow {
         name: "softmax/masked-shift",
         left: "(fused.softmax @j (select ?m (add ?x ?c) -inf))",
         right: "(fused.softmax @j (select ?m ?x -inf))",
@@ -169,7 +169,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "the same under a mask",
     },
-    Row {
+    RuleRow {
         name: "softmax/library",
         left: "(mul (exp (add ?s (mul (select (ne (max @j ?s) -inf) (max @j ?s) 0) -1))) \
                 (recip (select (eq (sum @j (exp (add ?s (mul (select (ne (max @j ?s) -inf) (max @j ?s) 0) -1)))) 0) 1 \
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "the language's own softmax: shifted by the maximum, zeros where every key is masked",
     },
-    Row {
+    RuleRow {
         name: "softmax/row-keeps-a-key",
         left: "(fused.exp_norm @j ?s)",
         right: "(fused.softmax @j ?s)",
@@ -191,7 +191,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "the two differ only in rows without a key",
     },
-    Row {
+    RuleRow {
         name: "softmax/renormalise-after-mask",
         left: "(fused.norm @j (select ?m (fused.softmax @j ?s) 0))",
         right: "(fused.exp_norm @j (select ?m ?s -inf))",
@@ -201,7 +201,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?s", "f32[i, j]")],
         why: "the first sum cancels against the second; a row without a key is 0 / 0 on both sides",
     },
-    Row {
+    RuleRow {
         name: "softmax/renormalise-exp-after-mask",
         left: "(fused.norm @j (select ?m (fused.exp_norm @j ?s) 0))",
         right: "(fused.exp_norm @j (select ?m ?s -inf))",
@@ -211,7 +211,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?s", "f32[i, j]")],
         why: "the same for a softmax written by hand; NaN rows stay NaN",
     },
-    Row {
+    RuleRow {
         name: "softmax/renormalise",
         left: "(fused.norm @j (fused.softmax @j ?s))",
         right: "(fused.exp_norm @j ?s)",
@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, j]")],
         why: "a softmax sums to one; a row without a key is 0 / 0",
     },
-    Row {
+    RuleRow {
         name: "softmax/sums-to-one",
         left: "(sum @c (fused.softmax @c ?s))",
         right: "1",
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?s", "f32[i, c]")],
         why: "weights sum to one where a key is left",
     },
-    Row {
+    RuleRow {
         name: "softmax/norm-sums-to-one",
         left: "(sum @c (fused.norm @c ?x))",
         right: "1",
@@ -246,7 +246,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, c]")],
         why: "what is normalised sums to one",
     },
-    Row {
+    RuleRow {
         name: "softmax/sentinel",
         left: "(fused.softmax @j (select ?m ?x ?c))",
         right: "(fused.softmax @j (select ?m ?x -inf))",
@@ -262,7 +262,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[]")],
         why: "exp(c - max) is zero in floats where a key is left, for scores within some thousands of zero",
     },
-    Row {
+    RuleRow {
         name: "softmax/added-sentinel",
         left: "(fused.softmax @j (select ?m ?x (add ?x ?c)))",
         right: "(fused.softmax @j (select ?m ?x -inf))",
@@ -277,6 +277,6 @@ pub(super) const ROWS: &[Row] = &[
         holds: Holds::Rounding,
         kind: Kind::Directed,
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[]")],
-        why: "the same where the stand-in was added",
+        why: "the same where the sentinel was added",
     },
 ];

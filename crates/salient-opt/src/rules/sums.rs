@@ -2,12 +2,12 @@
 //!
 //! Commutativity only: associativity with it is where e-graphs explode. Grouping is normal by direction instead.
 
-use super::{Guard, Holds, Kind, Row};
+use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
 /// The family.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[RuleRow] = &[
+    RuleRow {
         name: "sums/commute-mul",
         left: "(mul ?x ?y)",
         right: "(mul ?y ?x)",
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[j]")],
         why: "x y = y x",
     },
-    Row {
+    RuleRow {
         name: "sums/commute-add",
         left: "(add ?x ?y)",
         right: "(add ?y ?x)",
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[j]")],
         why: "x + y = y + x",
     },
-    Row {
+    RuleRow {
         name: "sums/factor-of-product",
         left: "(sum @j (mul (mul ?x ?y) ?c))",
         right: "(mul (sum @j (mul ?x ?y)) ?c)",
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[j, f]"), ("?c", "f32[i]")],
         why: "a factor that does not depend on j leaves a sum of products over j; a sum of anything else may overflow without it",
     },
-    Row {
+    RuleRow {
         name: "sums/factor-inner",
         left: "(sum @j (mul (mul ?x ?c) ?y))",
         right: "(mul (sum @j (mul ?x ?y)) ?c)",
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[i, j]"), ("?c", "f32[i]")],
         why: "the same, one product deeper; a factor of one operand alone (the root of a norm) stays with it",
     },
-    Row {
+    RuleRow {
         name: "sums/scalar-outward",
         left: "(mul (mul ?x ?c) ?y)",
         right: "(mul (mul ?x ?y) ?c)",
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[j]"), ("?c", "f32[]")],
         why: "scalars stand outermost in a product",
     },
-    Row {
+    RuleRow {
         name: "sums/scalars-together",
         left: "(mul (mul ?x ?a) ?b)",
         right: "(mul ?x (mul ?a ?b))",
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?a", "f32[]"), ("?b", "f32[]")],
         why: "two scalars are one",
     },
-    Row {
+    RuleRow {
         name: "sums/scalar-out-of-view",
         left: "(at @i (mul ?x ?c) ?n)",
         right: "(mul (at @i ?x ?n) ?c)",
@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[j]"), ("?n", "i64[k]")],
         why: "what does not depend on an index is the same wherever it is read",
     },
-    Row {
+    RuleRow {
         name: "sums/negated-difference",
         left: "(mul (add ?x (mul ?y -1)) -1)",
         right: "(add ?y (mul ?x -1))",
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?y", "f32[j]")],
         why: "-(x - y) = y - x",
     },
-    Row {
+    RuleRow {
         name: "sums/add-back",
         left: "(add (add ?x (mul ?c -1)) ?c)",
         right: "?x",
@@ -135,7 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]"), ("?c", "f32[i]")],
         why: "(x - c) + c = x for finite c",
     },
-    Row {
+    RuleRow {
         name: "sums/one",
         left: "(mul ?x 1)",
         right: "?x",
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "1 x = x",
     },
-    Row {
+    RuleRow {
         name: "sums/zero",
         left: "(add ?x 0)",
         right: "?x",
@@ -155,7 +155,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "x + 0 = x",
     },
-    Row {
+    RuleRow {
         name: "sums/nothing",
         left: "(mul ?x 0)",
         right: "0",
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "0 x = 0 for finite x",
     },
-    Row {
+    RuleRow {
         name: "sums/cancel",
         left: "(mul ?x (recip ?x))",
         right: "1",
@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "x / x = 1 for x > 0",
     },
-    Row {
+    RuleRow {
         name: "sums/square-of-root",
         left: "(mul (sqrt ?x) (sqrt ?x))",
         right: "?x",
@@ -185,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "the square of a root",
     },
-    Row {
+    RuleRow {
         name: "sums/square-of-recip-root",
         left: "(mul (recip (sqrt ?x)) (recip (sqrt ?x)))",
         right: "(recip ?x)",
@@ -195,7 +195,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "the square of one over a root: a scale on queries and on keys",
     },
-    Row {
+    RuleRow {
         name: "sums/recip-recip",
         left: "(recip (recip ?x))",
         right: "?x",
@@ -205,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         vars: &[("?x", "f32[i, j]")],
         why: "1 / (1 / x) = x",
     },
-    Row {
+    RuleRow {
         name: "sums/recip-product",
         left: "(recip (mul ?x ?c))",
         right: "(mul (recip ?x) (recip ?c))",

@@ -1,10 +1,10 @@
 //! What the analysis says must be true: facts of values on hostile data, witnesses of masks at every position.
 
-use super::trials::{Form, OPEN, both_sides, dims, dims_with_a_zero, hostile, instantiate, trials};
+use super::trials::{OPEN, TrialData, both_sides, dims, dims_with_a_zero, hostile, instantiate, trials};
 use crate::egraph::normalise::insert;
 use crate::facts::{Classes, Known, Property};
 use crate::options::Fp;
-use crate::rules::{Rule, rows};
+use crate::rules::{Rule, all_rules};
 use salient_ir::eval::{Data, Oracle};
 use salient_ir::{AxisId, AxisSet, Bindings, Builder, Const, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
@@ -56,10 +56,10 @@ fn check_facts(graph: &Graph) {
 
 #[test]
 fn facts_are_true_of_values() {
-    for row in rows() {
+    for row in all_rules() {
         for trial in trials(row) {
-            // The exponential of a stand-in for -inf underflows, which facts may ignore.
-            if trial.iter().any(|variable| variable.form == Form::Literal(-2e4)) {
+            // The exponential of a sentinel underflows, which facts may ignore.
+            if trial.iter().any(|variable| variable.form == TrialData::Literal(-2e4)) {
                 continue;
             }
             let Some(mut instance) = instantiate(&trial) else { continue };

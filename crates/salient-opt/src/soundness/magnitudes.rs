@@ -2,8 +2,8 @@
 //! the other, and far from zero.
 
 use super::single::Single;
-use super::trials::{Form, Trial, dims, hostile};
-use crate::rules::{Guard, Holds, Row, declared};
+use super::trials::{Trial, TrialData, dims, hostile};
+use crate::rules::{Guard, Holds, RuleRow, declared};
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, Oracle};
 use salient_ir::{DType, Graph};
@@ -11,18 +11,27 @@ use std::collections::BTreeMap;
 
 /// Whether all variables of a trial have numbers of every magnitude, over the axes that they are declared with: accuracy
 /// is compared on those.
-pub(super) fn is_ordinary(row: &Row, trial: &Trial) -> bool {
+pub(super) fn is_ordinary(row: &RuleRow, trial: &Trial) -> bool {
     let declares = |name: &str, own: &[&str]| {
         row.vars.iter().any(|(known, text)| *known == name && declared(text).1 == own)
     };
     trial.iter().all(|variable| has_magnitudes(variable.form) && declares(variable.name, &variable.axes))
 }
 
-fn has_magnitudes(form: Form) -> bool {
+fn has_magnitudes(form: TrialData) -> bool {
     match form {
-        Form::Plain | Form::Masked | Form::Causal | Form::Positive | Form::NonNegative => true,
-        Form::Literal(_) | Form::Always(_) | Form::Index => true,
-        Form::Wild | Form::Infinite | Form::Open | Form::Outside | Form::Within | Form::Over(..) => false,
+        TrialData::Plain
+        | TrialData::Masked
+        | TrialData::Causal
+        | TrialData::Positive
+        | TrialData::NonNegative => true,
+        TrialData::Literal(_) | TrialData::Always(_) | TrialData::Index => true,
+        TrialData::Wild
+        | TrialData::Infinite
+        | TrialData::Open
+        | TrialData::Outside
+        | TrialData::Within
+        | TrialData::Over(..) => false,
     }
 }
 
@@ -44,7 +53,7 @@ const MAGNITUDES: &[(f64, f64)] = &[
 const FACTORS: &[(f64, f64)] = &[(1.0, 0.0), (1e-9, 0.0), (1e9, 0.0), (1.0, 1e6)];
 
 /// What the inputs of a graph are multiplied by and what is added: one list element for each, by the turn.
-fn sizes(row: &Row, graph: &Graph, turn: usize) -> Vec<(f64, f64)> {
+fn sizes(row: &RuleRow, graph: &Graph, turn: usize) -> Vec<(f64, f64)> {
     let bound = row.when.iter().any(|guard| matches!(guard, Guard::Factor(_)));
     let list = if bound { FACTORS } else { MAGNITUDES };
     // At first all are of one size, then each of its own.
@@ -75,13 +84,13 @@ const STEPS: f64 = 16.0;
 const DRAWS: u64 = 3;
 
 /// Both sides in f32, at every size.
-pub(super) fn compare(row: &Row, graph: &Graph) -> Result<(), String> {
+pub(super) fn compare(row: &RuleRow, graph: &Graph) -> Result<(), String> {
     (0..MAGNITUDES.len() * 2).try_for_each(|turn| compare_at(row, graph, turn))
 }
 
 /// Both sides in f32, against f64: the right one must be no worse than the left one is at that size, but for a few steps,
 /// and finite where the left one is. What is true is what either side gives in f64, which may cancel too.
-fn compare_at(row: &Row, graph: &Graph, turn: usize) -> Result<(), String> {
+fn compare_at(row: &RuleRow, graph: &Graph, turn: usize) -> Result<(), String> {
     let (sizes, dims, params) = (sizes(row, graph, turn), dims(), BTreeMap::new());
     let out = &graph.outputs()[0];
     let mut draws = Vec::new();

@@ -17,7 +17,7 @@ use crate::egraph::normalise::insert;
 use crate::facts::{Classes, Known};
 use crate::lang::{Tag, Term, variable};
 use crate::options::Fp;
-use crate::rules::{Holds, Row, Rule, rows};
+use crate::rules::{Holds, Rule, RuleRow, all_rules};
 use egg::{ENodeOrVar, Id, Language, Searcher, Subst, Var};
 use salient_ir::eval::{Data, Oracle};
 use salient_ir::{AxisId, Bindings, Graph};
@@ -37,12 +37,12 @@ fn agrees(holds: Holds, left: f64, right: f64, scale: f64) -> bool {
 }
 
 /// Tries a rule in every way. The error says on what the sides differ; `Ok` is the number of trials that it fired on.
-fn check(row: &Row) -> Result<usize, String> {
+fn check(row: &RuleRow) -> Result<usize, String> {
     check_in(row, true)
 }
 
 /// As [`check`], or in f64 alone and with positions along every axis.
-fn check_in(row: &Row, all: bool) -> Result<usize, String> {
+fn check_in(row: &RuleRow, all: bool) -> Result<usize, String> {
     let rule = Rule::new(row);
     let mut fired = 0;
     for trial in trials(row) {
@@ -106,7 +106,7 @@ fn cells(oracle: &Oracle<'_>, graph: &Graph, dims: &Bindings, output: usize) -> 
     (0..shape.iter().product()).map(cell).collect()
 }
 
-fn compare(row: &Row, holds: Holds, graph: &Graph, dims: &Bindings, seed: u64) -> Result<(), String> {
+fn compare(row: &RuleRow, holds: Holds, graph: &Graph, dims: &Bindings, seed: u64) -> Result<(), String> {
     let (inputs, params) = (hostile(graph, dims, seed, row.holds <= Holds::ButSigns), BTreeMap::new());
     let data = Data { inputs: &inputs, params: &params };
     let oracle = Oracle::new(graph, dims, data).map_err(|e| e.to_string())?;
@@ -149,7 +149,7 @@ fn passes_guards(rule: &Rule, graph: &Graph, axes: &BTreeMap<&'static str, AxisI
 #[test]
 fn every_rule_agrees_with_the_oracle_wherever_its_guards_let_it_through() {
     let mut faults = Vec::new();
-    for row in rows() {
+    for row in all_rules() {
         match check(row) {
             Ok(0) => faults.push(format!("{}: never fires", row.name)),
             Ok(_) => {}
@@ -184,7 +184,7 @@ fn rules_that_lose_digits_or_overflow_are_rejected_in_single_precision_alone() {
 
 #[test]
 fn every_rule_is_found_on_its_own_left_side() {
-    for row in rows() {
+    for row in all_rules() {
         let rule = Rule::new(row);
         // Among the trials is one whose guards hold; on it the search must find the left side.
         let found = trials(row).iter().filter_map(instantiate).any(|mut instance| {

@@ -1,7 +1,7 @@
 //! How a rule is tried: what its variables stand for, the graph of both its sides, and data for that.
 
 use crate::lang::{Tag, Term};
-use crate::rules::{Guard, Holds, Row, Rule, declared};
+use crate::rules::{Guard, Holds, Rule, RuleRow, declared};
 use egg::{ENodeOrVar, PatternAst};
 use salient_ir::array::Array;
 use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -30,7 +30,7 @@ fn extent((_, symbol, more): &(&str, Option<&str>, i64)) -> Dim {
 
 /// What a variable is tried as.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Form {
+pub(super) enum TrialData {
     /// An input with finite values, zeros of both signs and, for exact rules, huge values among them.
     Plain,
     /// As `Plain`, -inf where a mask of data says so: whole rows of it too.
@@ -75,28 +75,30 @@ pub(super) enum Along {
     IsFilled,
 }
 
-const FLOATS: &[Form] = &[
-    Form::Plain,
-    Form::Masked,
-    Form::Causal,
-    Form::Positive,
-    Form::NonNegative,
-    Form::Wild,
-    Form::Infinite,
-    Form::Literal(-2e4),
-    Form::Literal(-2.0),
-    Form::Literal(0.5),
-    Form::Literal(0.0),
-    Form::Literal(f32::NEG_INFINITY),
+const FLOATS: &[TrialData] = &[
+    TrialData::Plain,
+    TrialData::Masked,
+    TrialData::Causal,
+    TrialData::Positive,
+    TrialData::NonNegative,
+    TrialData::Wild,
+    TrialData::Infinite,
+    TrialData::Literal(-2e4),
+    TrialData::Literal(-2.0),
+    TrialData::Literal(0.5),
+    TrialData::Literal(0.0),
+    TrialData::Literal(f32::NEG_INFINITY),
 ];
 /// What variables are tried as together, beside the above: masked and missing operands under each other.
-const OPEN_FLOATS: &[Form] = &[Form::Plain, Form::Open, Form::Outside, Form::Literal(0.0)];
-const OPEN_BOOLS: &[Form] = &[Form::Plain, Form::Outside, Form::Within];
-const BOOLS: &[Form] = &[Form::Plain, Form::Causal, Form::Always(true), Form::Always(false)];
+const OPEN_FLOATS: &[TrialData] =
+    &[TrialData::Plain, TrialData::Open, TrialData::Outside, TrialData::Literal(0.0)];
+const OPEN_BOOLS: &[TrialData] = &[TrialData::Plain, TrialData::Outside, TrialData::Within];
+const BOOLS: &[TrialData] =
+    &[TrialData::Plain, TrialData::Causal, TrialData::Always(true), TrialData::Always(false)];
 
 /// What variables are tried as beside one that an axis without positions makes infinite.
-const BESIDE_FLOATS: &[Form] = &[Form::Plain, Form::Positive, Form::Literal(-2e4)];
-const BESIDE_BOOLS: &[Form] = &[Form::Plain, Form::Causal];
+const BESIDE_FLOATS: &[TrialData] = &[TrialData::Plain, TrialData::Positive, TrialData::Literal(-2e4)];
+const BESIDE_BOOLS: &[TrialData] = &[TrialData::Plain, TrialData::Causal];
 
 /// What a row is tried for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,7 +111,7 @@ enum Purpose {
     Empty,
 }
 
-fn forms(dtype: DType, row: &Row, purpose: Purpose) -> Vec<Form> {
+fn forms(dtype: DType, row: &RuleRow, purpose: Purpose) -> Vec<TrialData> {
     let list = match (dtype, purpose) {
         (DType::F32, Purpose::Open) => OPEN_FLOATS,
         (DType::Bool, Purpose::Open) => OPEN_BOOLS,
@@ -117,10 +119,10 @@ fn forms(dtype: DType, row: &Row, purpose: Purpose) -> Vec<Form> {
         (DType::Bool, Purpose::Any) => BOOLS,
         (DType::F32, Purpose::Empty) => BESIDE_FLOATS,
         (DType::Bool, Purpose::Empty) => BESIDE_BOOLS,
-        (DType::I64 | DType::I32, _) => &[Form::Index],
+        (DType::I64 | DType::I32, _) => &[TrialData::Index],
         (DType::F16 | DType::BF16, _) => &[],
     };
-    let wild = |f: &Form| matches!(f, Form::Wild | Form::Infinite);
+    let wild = |f: &TrialData| matches!(f, TrialData::Wild | TrialData::Infinite);
     list.iter().copied().filter(|f| row.holds <= Holds::ButSigns || !wild(f)).collect()
 }
 
@@ -132,11 +134,11 @@ pub(super) type Trial = Vec<Variable>;
 pub(super) struct Variable {
     pub(super) name: &'static str,
     dtype: DType,
-    pub(super) form: Form,
+    pub(super) form: TrialData,
     pub(super) axes: Vec<&'static str>,
 }
 
-fn axis_variables(row: &Row) -> BTreeSet<&'static str> {
+fn axis_variables(row: &RuleRow) -> BTreeSet<&'static str> {
     let mut out = BTreeSet::new();
     for part in row.left.split('@').skip(1) {
         let end = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
@@ -146,9 +148,11 @@ fn axis_variables(row: &Row) -> BTreeSet<&'static str> {
 }
 
 /// Every combination of forms over the declared axes, and every single variable over other axes.
-pub(super) fn trials(row: &Row) -> Vec<Trial> {
+pub(super) fn trials(row: &RuleRow) -> Vec<Trial> {
     let is_open = |trial: &Trial| {
-        trial.iter().any(|variable| matches!(variable.form, Form::Open | Form::Outside | Form::Within))
+        trial
+            .iter()
+            .any(|variable| matches!(variable.form, TrialData::Open | TrialData::Outside | TrialData::Within))
     };
     let mut all = trials_of(row, Purpose::Any);
     all.extend(trials_of(row, Purpose::Open).into_iter().filter(is_open));
@@ -157,11 +161,11 @@ pub(super) fn trials(row: &Row) -> Vec<Trial> {
 }
 
 /// Each variable by itself as what an axis without positions makes infinite or false: one of the rule's, or another one.
-fn trials_without_positions(row: &Row) -> Vec<Trial> {
+fn trials_without_positions(row: &RuleRow) -> Vec<Trial> {
     let axes: Vec<&str> = axis_variables(row).into_iter().chain(["k"]).collect();
     let mut out = Vec::new();
     for trial in combinations_of(row, Purpose::Empty) {
-        for (n, variable) in trial.iter().enumerate().filter(|(_, v)| v.form == Form::Plain) {
+        for (n, variable) in trial.iter().enumerate().filter(|(_, v)| v.form == TrialData::Plain) {
             for axis in axes.iter().filter(|axis| !variable.axes.contains(axis)) {
                 let made: &[Along] = match variable.dtype {
                     DType::F32 => &[Along::Greatest, Along::OverSum, Along::OverExtent],
@@ -170,7 +174,7 @@ fn trials_without_positions(row: &Row) -> Vec<Trial> {
                 };
                 for made in made {
                     let mut trial = trial.clone();
-                    trial[n].form = Form::Over(*made, axis);
+                    trial[n].form = TrialData::Over(*made, axis);
                     out.push(trial);
                 }
             }
@@ -179,14 +183,14 @@ fn trials_without_positions(row: &Row) -> Vec<Trial> {
     out
 }
 
-fn combinations_of(row: &Row, purpose: Purpose) -> Vec<Trial> {
+fn combinations_of(row: &RuleRow, purpose: Purpose) -> Vec<Trial> {
     let mut combinations: Vec<Trial> = vec![vec![]];
     for (name, text) in row.vars {
         let (dtype, axes) = declared(text);
         let mut next = Vec::new();
         for trial in &combinations {
             let factor = row.when.contains(&Guard::Factor(name));
-            for form in forms(dtype, row, purpose).into_iter().filter(|f| !factor || *f != Form::Open) {
+            for form in forms(dtype, row, purpose).into_iter().filter(|f| !factor || *f != TrialData::Open) {
                 let mut trial = trial.clone();
                 trial.push(Variable { name, dtype, form, axes: axes.clone() });
                 next.push(trial);
@@ -197,7 +201,7 @@ fn combinations_of(row: &Row, purpose: Purpose) -> Vec<Trial> {
     combinations
 }
 
-fn trials_of(row: &Row, purpose: Purpose) -> Vec<Trial> {
+fn trials_of(row: &RuleRow, purpose: Purpose) -> Vec<Trial> {
     let combinations = combinations_of(row, purpose);
     let mut out = combinations.clone();
     for (n, (_, text)) in row.vars.iter().enumerate() {
@@ -221,18 +225,29 @@ fn trials_of(row: &Row, purpose: Purpose) -> Vec<Trial> {
 
 /// Whether the operands are such at sizes of which one is zero that the sides must agree: factors are numbers, and what is
 /// made of a dimension is so by the contract.
-pub(super) fn keeps_contract(row: &Row, trial: &Trial, sizes: &Bindings) -> bool {
+pub(super) fn keeps_contract(row: &RuleRow, trial: &Trial, sizes: &Bindings) -> bool {
     trial.iter().all(|variable| {
         let factor = row.when.contains(&Guard::Factor(variable.name));
         match variable.form {
-            Form::Masked | Form::Causal | Form::Open | Form::Literal(f32::NEG_INFINITY) => !factor,
-            Form::Over(Along::OverExtent, axis) => {
+            TrialData::Masked
+            | TrialData::Causal
+            | TrialData::Open
+            | TrialData::Literal(f32::NEG_INFINITY) => !factor,
+            TrialData::Over(Along::OverExtent, axis) => {
                 let axis = AXES.iter().find(|known| known.0 == axis).expect("an axis that rules name");
                 extent(axis).eval(sizes) != Ok(0)
             }
-            Form::Plain | Form::Positive | Form::NonNegative | Form::Wild | Form::Infinite => true,
-            Form::Literal(_) | Form::Always(_) | Form::Index | Form::Outside | Form::Within => true,
-            Form::Over(Along::Greatest | Along::OverSum | Along::IsFilled, _) => true,
+            TrialData::Plain
+            | TrialData::Positive
+            | TrialData::NonNegative
+            | TrialData::Wild
+            | TrialData::Infinite => true,
+            TrialData::Literal(_)
+            | TrialData::Always(_)
+            | TrialData::Index
+            | TrialData::Outside
+            | TrialData::Within => true,
+            TrialData::Over(Along::Greatest | Along::OverSum | Along::IsFilled, _) => true,
         }
     })
 }
@@ -264,59 +279,59 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
         let log = format!("log_{word}");
         let both = own.contains(&"i") && own.contains(&"j");
         let node = match form {
-            Form::Plain | Form::Index => b.input(word, &ids, *dtype, None),
-            Form::Open => b.input(&format!("{OPEN}{word}"), &ids, *dtype, None),
-            Form::Outside | Form::Within if ids.is_empty() => return None,
-            Form::Outside => {
+            TrialData::Plain | TrialData::Index => b.input(word, &ids, *dtype, None),
+            TrialData::Open => b.input(&format!("{OPEN}{word}"), &ids, *dtype, None),
+            TrialData::Outside | TrialData::Within if ids.is_empty() => return None,
+            TrialData::Outside => {
                 let x = b.input(&log, &ids, *dtype, None);
                 let next = one_further(&mut b, ids[0])?;
                 b.at(x, ids[0], next).ok()?
             }
-            Form::Within => {
+            TrialData::Within => {
                 let (next, length) = (one_further(&mut b, ids[0])?, extent_of(&mut b, ids[0]));
                 b.map(MapOp::Lt, &[next, length]).ok()?
             }
-            Form::Causal if !both => return None,
-            Form::Causal if *dtype == DType::Bool => causal(&mut b)?,
-            Form::Causal => {
+            TrialData::Causal if !both => return None,
+            TrialData::Causal if *dtype == DType::Bool => causal(&mut b)?,
+            TrialData::Causal => {
                 let x = b.input(word, &ids, *dtype, None);
                 let keep = causal(&mut b)?;
                 masked(&mut b, keep, x, f32::NEG_INFINITY)?
             }
-            Form::Masked => {
+            TrialData::Masked => {
                 let x = b.input(word, &ids, *dtype, None);
                 let keep = b.input(&format!("{word}_keep"), &ids, DType::Bool, None);
                 masked(&mut b, keep, x, f32::NEG_INFINITY)?
             }
-            Form::Positive => {
+            TrialData::Positive => {
                 // Of data alone it is not known that they are above -inf.
                 let x = b.input(&log, &ids, *dtype, None);
                 let (x, four) = (b.map(MapOp::Tanh, &[x]).ok()?, b.constant(Const::f32(4.0)));
                 let x = b.map(MapOp::Mul, &[x, four]).ok()?;
                 b.map(MapOp::Exp, &[x]).ok()?
             }
-            Form::NonNegative => {
+            TrialData::NonNegative => {
                 let x = b.input(&log, &ids, *dtype, None);
                 let e = b.map(MapOp::Exp, &[x]).ok()?;
                 let keep = b.input(&format!("{word}_keep"), &ids, DType::Bool, None);
                 masked(&mut b, keep, e, 0.0)?
             }
-            Form::Wild => {
+            TrialData::Wild => {
                 let x = b.input(word, &ids, *dtype, None);
                 b.map(MapOp::Log, &[x]).ok()?
             }
-            Form::Infinite => {
+            TrialData::Infinite => {
                 let x = b.input(word, &ids, *dtype, None);
                 b.map(MapOp::Recip, &[x]).ok()?
             }
-            Form::Over(along, axis) => {
+            TrialData::Over(along, axis) => {
                 let all: Vec<AxisId> = ids.iter().copied().chain([axes[axis]]).collect();
                 let x = b.input(&format!("{word}_along"), &all, *dtype, None);
                 over(&mut b, *along, axes[axis], x)?
             }
-            Form::Literal(_) | Form::Always(_) if !own.is_empty() => return None,
-            Form::Literal(x) => b.constant(Const::f32(*x)),
-            Form::Always(x) => b.constant(Const::Bool(*x)),
+            TrialData::Literal(_) | TrialData::Always(_) if !own.is_empty() => return None,
+            TrialData::Literal(x) => b.constant(Const::f32(*x)),
+            TrialData::Always(x) => b.constant(Const::Bool(*x)),
         };
         vars.insert(*name, node);
     }

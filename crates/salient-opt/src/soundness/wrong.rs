@@ -1,7 +1,7 @@
 //! Deliberately wrong rules: dropped guards, wrong axes, hidden NaNs. The harness must reject every one.
 
 use crate::facts::Property;
-use crate::rules::{Guard, Holds, Kind, Row};
+use crate::rules::{Guard, Holds, Kind, RuleRow};
 
 /// A wrong rule, by what is wrong with it.
 const fn row(
@@ -11,8 +11,8 @@ const fn row(
     when: &'static [Guard],
     holds: Holds,
     vars: &'static [(&'static str, &'static str)],
-) -> Row {
-    Row { name, left, right, when, holds, kind: Kind::Directed, vars, why: "wrong on purpose" }
+) -> RuleRow {
+    RuleRow { name, left, right, when, holds, kind: Kind::Directed, vars, why: "wrong on purpose" }
 }
 
 const X: (&str, &str) = ("?x", "f32[i, j]");
@@ -21,7 +21,7 @@ const M: (&str, &str) = ("?m", "bool[i, j]");
 const C: (&str, &str) = ("?c", "f32[i]");
 const V: (&str, &str) = ("?v", "f32[j, f]");
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[RuleRow] = &[
     row(
         "a factor leaves a sum that may have no terms",
         "(sum @j (mul (mul ?x ?y) ?c))",
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Row] = &[
         &[X, C],
     ),
     row(
-        "a finite stand-in is infinity",
+        "a finite sentinel is infinity",
         "(fused.softmax @j (select ?m ?x ?c))",
         "(fused.softmax @j (select ?m ?x -inf))",
         &[Guard::Sentinel("?c"), Guard::Is("?x", Property::Finite)],
@@ -185,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
         &[M, X, ("?c", "f32[]")],
     ),
     row(
-        "any number is a stand-in for infinity",
+        "any number is a sentinel",
         "(fused.softmax @j (select ?m ?x ?c))",
         "(fused.softmax @j (select ?m ?x -inf))",
         &[Guard::Is("?x", Property::Finite), Guard::LetsThrough("?m", "@j")],
@@ -259,7 +259,7 @@ pub(super) const ROWS: &[Row] = &[
         &[M, X, C],
     ),
     row(
-        "a stand-in beside scores that are -inf is one too",
+        "a sentinel beside scores that are -inf is one too",
         "(fused.softmax @j (select ?m ?x ?c))",
         "(fused.softmax @j (select ?m ?x -inf))",
         &[Guard::Sentinel("?c"), Guard::Is("?x", Property::Finite), Guard::LetsThrough("?m", "@j")],
@@ -317,7 +317,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Equal in real arithmetic: only evaluation in f32 tells them from rules.
-pub(super) const IN_SINGLE: &[Row] = &[
+pub(super) const IN_SINGLE: &[RuleRow] = &[
     row(
         "a variance from the mean of squares",
         "(sum @j (mul (add ?x (mul ?c -1)) (add ?x (mul ?c -1))))",

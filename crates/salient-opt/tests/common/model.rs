@@ -1,10 +1,8 @@
 //! Graphs built by hand, in the notation of the language as far as Rust allows it.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each user takes its part")]
 
-use salient_ir::array::Array;
-use salient_ir::{AxisId, Bindings, Builder, Const, DType, Dim, Graph, MapOp, Name, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Const, DType, Dim, Graph, MapOp, Name, NodeId, Op, ReduceOp};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A builder that values share, so that they can be combined with operators.
@@ -224,26 +222,3 @@ operator!(Add, add, Add);
 operator!(Sub, sub, Sub);
 operator!(Mul, mul, Mul);
 operator!(Div, div, Div);
-
-/// Random data for the inputs and parameters of a graph at the given dimensions.
-pub fn random_data(
-    g: &Graph,
-    bindings: &Bindings,
-    seed: u64,
-) -> (BTreeMap<String, Array>, BTreeMap<String, Array>) {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut fill = |port: &salient_ir::Port| {
-        let shape: Vec<usize> =
-            port.axes.iter().map(|a| g.extent(*a).eval(bindings).unwrap() as usize).collect();
-        let count = shape.iter().product();
-        let values: Vec<f64> = (0..count)
-            .map(|_| match port.dtype {
-                DType::Bool => f64::from(u8::from(rng.bool())),
-                DType::I32 | DType::I64 => f64::from(rng.u8(0..2)),
-                DType::F32 | DType::F16 | DType::BF16 => f64::from(rng.f32() * 4.0 - 2.0),
-            })
-            .collect();
-        (port.name.to_string(), Array::from_f64(port.dtype, shape, &values).unwrap())
-    };
-    (g.inputs().iter().map(&mut fill).collect(), g.params().iter().map(&mut fill).collect())
-}

@@ -4,7 +4,7 @@
 use crate::plan::contraction::sum_of_products;
 use crate::plan::{Anchor, KernelPlan, Plan};
 use crate::program::kernel::Role;
-use salient_ir::{AxisId, Class, Dim, FusedOp, Graph, MapOp, Name, NodeId, Op, Origin};
+use salient_ir::{AxisId, Class, Dim, Graph, MapOp, Name, NodeId, Op, Origin};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that a fused attention does not do.
@@ -173,11 +173,7 @@ fn has_both(g: &Graph, id: NodeId, [queries, keys]: &[Dim; 2]) -> bool {
 fn is_exponential(op: &Op) -> bool {
     match op {
         Op::Map(op) => *op == MapOp::Exp,
-        Op::Fused(op, _) => match op {
-            FusedOp::Softmax | FusedOp::ExpNorm | FusedOp::Attend | FusedOp::ExpAttend => true,
-            FusedOp::LogSumExp | FusedOp::SinkSoftmax | FusedOp::SinkAttend => true,
-            FusedOp::Norm | FusedOp::WeightedSum | FusedOp::WeightedMean => false,
-        },
+        Op::Fused(op, _) => op.info().weights.is_exponential(),
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
         Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
     }

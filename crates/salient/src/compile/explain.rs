@@ -10,7 +10,7 @@ use crate::report::timings::{Step, Timings};
 use salient_front::diag::did_you_mean;
 use salient_front::{Diagnostic, Sources};
 use salient_ir::{Graph, NodeId, Origin, text};
-use salient_opt::rules::{Row, rows};
+use salient_opt::rules::{RuleRow, all_rules};
 use salient_opt::{Optimised, Repeated, Report, Stop};
 use salient_tile::plan::text::summary::Summary;
 use std::fmt::Write;
@@ -259,7 +259,7 @@ fn unproved(out: &mut String, conditions: &[(&'static str, String)]) {
 
 /// A rule with its sense of equality and its mathematics.
 fn by_rule(name: &str) -> String {
-    let row: Option<&Row> = rows().find(|r| r.name == name);
+    let row: Option<&RuleRow> = all_rules().find(|r| r.name == name);
     match row {
         Some(row) => format!("by {name} ({}): {}", row.holds.name(), row.why),
         None => format!("by {name}"),

@@ -5,7 +5,7 @@ use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op, Port};
 
 /// What the first run finds for the second.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct Survey {
     /// Canonical axes in the order in which they are created: (name, extent).
     pub(super) axes: Vec<(String, Dim)>,
     /// Name and rank of the axes over which each port is declared; inputs, then parameters.
@@ -49,7 +49,7 @@ impl Renamer<'_> {
     }
 
     /// Axes in an order that no spelling can change: as the outputs list them, then the ports, then by name.
-    pub(super) fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Survey {
         let mut order: Vec<AxisId> = Vec::new();
         let mut push = |axis: AxisId| {
             if !order.contains(&axis) {
@@ -71,7 +71,7 @@ impl Renamer<'_> {
             read.iter().map(|(axis, rank)| (self.b.axis(*axis).name.to_string(), *rank)).collect()
         };
         let ports = self.reads.iter().map(|read| read.as_ref().map(named)).collect();
-        Plan { axes: axes.collect(), ports }
+        Survey { axes: axes.collect(), ports }
     }
 
     /// An input or a parameter at the given indices.

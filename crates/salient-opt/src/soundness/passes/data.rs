@@ -1,15 +1,16 @@
 //! Data for random graphs: ordinary numbers, and what is hostile.
 
+use crate::facts::is_sentinel;
 use salient_ir::array::Array;
 use salient_ir::{Bindings, DType, Graph, MapOp, Op, Port};
 use std::collections::BTreeMap;
 
 /// A kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Numbers around one.
+pub(super) enum DataKind {
+    /// Numbers around one. With every other kind masks keep nothing of some row.
     Ordinary,
-    /// The same, many of them zeros of either sign; masks that keep nothing of a row.
+    /// The same, many of them zeros of either sign.
     Zeros,
     /// Factors of very different magnitudes, one for each tensor.
     Magnitudes,
@@ -18,12 +19,18 @@ pub(super) enum Kind {
     /// Indices that leave their axis.
     Outside,
     /// NaN and infinities anywhere.
-    Wild,
+    NotFinite,
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 6] =
-        [Kind::Ordinary, Kind::Zeros, Kind::Magnitudes, Kind::Masked, Kind::Outside, Kind::Wild];
+impl DataKind {
+    pub(super) const ALL: [DataKind; 6] = [
+        DataKind::Ordinary,
+        DataKind::Zeros,
+        DataKind::Magnitudes,
+        DataKind::Masked,
+        DataKind::Outside,
+        DataKind::NotFinite,
+    ];
 }
 
 /// Lengths of the dimensions: nearly all different; one of everything; an empty one.
@@ -42,13 +49,17 @@ pub(super) struct Arrays {
     pub(super) params: BTreeMap<String, Array>,
 }
 
+/// Whether a graph has a literal that stands for -inf.
+pub(super) fn has_sentinel(g: &Graph) -> bool {
+    g.ids().any(|id| matches!(g.op(id), Op::Const(c) if is_sentinel(c.value())))
+}
+
 /// The powers of ten that tensors are multiplied by. An exponential makes a factor of what rounding is at the scale of a score, and
-/// large negative literals stand for -inf beside scores of some thousands.
+/// sentinels stand for -inf beside scores of some thousands.
 fn reach(g: &Graph) -> i32 {
-    let stands_in = |op: &Op| matches!(op, Op::Const(c) if c.value() <= -1e4 && c.value().is_finite());
     let exponential = |op: &Op| matches!(op, Op::Map(MapOp::Exp) | Op::Fused(..));
-    let has = |is: &dyn Fn(&Op) -> bool| g.ids().any(|id| is(g.op(id)));
-    match (has(&stands_in), has(&exponential)) {
+    let has_exponential = g.ids().any(|id| exponential(g.op(id)));
+    match (has_sentinel(g), has_exponential) {
         (true, _) => 0,
         (false, true) => 2,
         (false, false) => 9,
@@ -56,9 +67,9 @@ fn reach(g: &Graph) -> i32 {
 }
 
 /// Data of a kind for every port of a graph.
-pub(super) fn arrays(g: &Graph, sizes: &Bindings, kind: Kind, seed: u64) -> Arrays {
+pub(super) fn arrays(g: &Graph, sizes: &Bindings, kind: DataKind, seed: u64) -> Arrays {
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x5a1e);
-    let reach = if kind == Kind::Magnitudes { reach(g) } else { 0 };
+    let reach = if kind == DataKind::Magnitudes { reach(g) } else { 0 };
     let mut fill = |port: &Port| {
         let scale = 10f64.powi(rng.i32(-reach..=reach));
         (port.name.to_string(), array(g, port, sizes, (kind, scale), &mut rng))
@@ -73,7 +84,7 @@ fn array(
     g: &Graph,
     port: &Port,
     sizes: &Bindings,
-    (kind, scale): (Kind, f64),
+    (kind, scale): (DataKind, f64),
     rng: &mut fastrand::Rng,
 ) -> Array {
     let extent = |axis| g.extent(axis).eval(sizes).expect("every dimension has a size") as usize;
@@ -82,18 +93,20 @@ fn array(
     let row = shape.last().copied().unwrap_or(1).max(1);
     let empty_row = rng.usize(0..count / row + 1);
     let mut value = |n: usize| match port.dtype {
-        DType::Bool => f64::from(u8::from(rng.bool() && !(kind != Kind::Ordinary && n / row == empty_row))),
-        DType::I32 | DType::I64 if kind == Kind::Outside && rng.u8(0..4) == 0 => 7.0,
+        DType::Bool => {
+            f64::from(u8::from(rng.bool() && !(kind != DataKind::Ordinary && n / row == empty_row)))
+        }
+        DType::I32 | DType::I64 if kind == DataKind::Outside && rng.u8(0..4) == 0 => 7.0,
         DType::I32 | DType::I64 => (rng.u8(0..5) as i64 % sizes["V"].max(1)) as f64,
         DType::F32 | DType::F16 | DType::BF16 => {
             let x = f64::from(rng.f32() * 4.0 - 2.0) * scale;
-            let masks = kind == Kind::Masked && *port.name == *"bias";
+            let masks = kind == DataKind::Masked && *port.name == *"bias";
             match (kind, rng.u8(0..16)) {
-                (Kind::Zeros | Kind::Wild, 0..3) => 0.0,
-                (Kind::Zeros | Kind::Wild, 3..6) => -0.0,
-                (Kind::Wild, 6) => f64::NAN,
-                (Kind::Wild, 7) => f64::INFINITY,
-                (Kind::Wild, 8) => f64::NEG_INFINITY,
+                (DataKind::Zeros | DataKind::NotFinite, 0..3) => 0.0,
+                (DataKind::Zeros | DataKind::NotFinite, 3..6) => -0.0,
+                (DataKind::NotFinite, 6) => f64::NAN,
+                (DataKind::NotFinite, 7) => f64::INFINITY,
+                (DataKind::NotFinite, 8) => f64::NEG_INFINITY,
                 (_, dice) if masks && (dice < 5 || n / row == empty_row) => f64::NEG_INFINITY,
                 _ => x,
             }

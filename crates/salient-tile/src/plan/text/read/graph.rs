@@ -8,7 +8,7 @@ use crate::plan::text::fold::dims_of;
 use crate::plan::text::{Labels, Parts};
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Builder, DType, Graph, NodeId, Op, Output, Port};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The values of a text as nodes of the graph that the front end gives.
 pub(super) struct Values<'a> {
@@ -120,13 +120,12 @@ impl<'a> Values<'a> {
             b.axis_id(&axis.name, &axis.extent);
         }
         from.requirements().iter().for_each(|r| b.require(r.clone()));
-        let live = self.live();
         let mut new: Vec<Option<NodeId>> = vec![None; from.len()];
         let names = self.names(document);
         // Ports first: their order is that of the text.
         let mut coded = BTreeMap::new();
         self.ports(document, &mut b, &mut new, &mut coded)?;
-        for id in from.ids().filter(|id| live[id.index()]) {
+        for id in from.ids() {
             if new[id.index()].is_none() {
                 let args: Option<Vec<NodeId>> = from.args(id).iter().map(|a| new[a.index()]).collect();
                 let Some(args) = args else { return error(1, "a parameter is not declared") };
@@ -135,10 +134,10 @@ impl<'a> Values<'a> {
             }
         }
         self.results(document, &mut b, &new)?;
-        let graph = b.finish();
-        let mut all = vec![None; graph.len()];
         // What no output reads is not in the graph: positions behind it move up.
-        let kept = moved(&graph, &new, &live);
+        let (graph, moved) = b.finish_moved();
+        let mut all = vec![None; graph.len()];
+        let kept: Vec<Option<NodeId>> = new.iter().map(|id| moved[(*id)?.index()]).collect();
         for id in from.ids() {
             if let Some(id_new) = kept[id.index()] {
                 all[id_new.index()].clone_from(&names[id.index()]);
@@ -166,20 +165,6 @@ impl<'a> Values<'a> {
         let output = |kernel: usize| self.outputs.iter().position(|(_, _, of, _)| *of == kernel);
         let homes = (0..self.kernels.len()).map(output).collect();
         Ok(Found { graph, names: all, stored, homes, parts, labels, coded })
-    }
-
-    /// The nodes that outputs read.
-    fn live(&self) -> Vec<bool> {
-        let mut live = vec![false; self.graph.len()];
-        for (_, _, kernel, _) in &self.outputs {
-            live[self.kernels[*kernel].node.index()] = true;
-        }
-        for id in self.graph.ids().rev() {
-            if live[id.index()] {
-                self.graph.args(id).iter().for_each(|a| live[a.index()] = true);
-            }
-        }
-        live
     }
 
     /// The name of each node.
@@ -286,13 +271,4 @@ fn with_units(b: &mut Builder, ty: &str, axes: &[AxisId]) -> Vec<AxisId> {
     }
     out.extend(rest);
     out
-}
-
-/// Where the nodes of a builder are in what it finished.
-fn moved(graph: &Graph, new: &[Option<NodeId>], live: &[bool]) -> Vec<Option<NodeId>> {
-    // Everything is kept but ports that nobody reads.
-    let kept: Vec<Option<NodeId>> = new.iter().zip(live).map(|(id, live)| id.filter(|_| *live)).collect();
-    let made: BTreeSet<NodeId> = kept.iter().flatten().copied().collect();
-    let place: BTreeMap<NodeId, NodeId> = made.into_iter().zip(graph.ids()).collect();
-    kept.iter().map(|id| id.and_then(|id| place.get(&id).copied())).collect()
 }
