@@ -8,7 +8,7 @@ use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
 use crate::graph::{Graph, Init, NodeId, Output, Port};
-use crate::op::{FusedOp, MapOp, Op, ReduceOp, Weights};
+use crate::op::{FusedOp, MapOp, Op, ReduceOp, RowWeights};
 use crate::stack::with_room;
 use crate::ty::DType;
 use std::cell::RefCell;
@@ -344,14 +344,14 @@ impl<'a> Oracle<'a> {
             row.push(self.value(*args.last().expect("an operator has arguments"), at)?);
         }
         let shares = info.weights.of(&row, |x| x);
-        if info.weights == Weights::LogSumExp {
+        if info.weights == RowWeights::LogSumExp {
             return Ok(shares.shift + shares.divisor.ln());
         }
         let weights: Vec<f64> = shares.numerators.into_iter().map(|x| x / shares.divisor).collect();
         if !info.reduces {
             return Ok(weights[here]);
         }
-        let masked = f64::from(info.masked);
+        let masked = f64::from(info.masked());
         let mut sum = if weights.iter().any(|w| w.is_nan()) { f64::NAN } else { 0.0 };
         let before = at[axis.index()];
         for (k, w) in weights[..x.len()].iter().enumerate().filter(|(k, _)| x[*k] != masked) {

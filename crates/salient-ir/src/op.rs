@@ -16,7 +16,7 @@ pub mod notation;
 pub mod reduce;
 
 pub use curve::Curve;
-pub use fused::{FUSED, FusedInfo, FusedOp, Shares, Weights};
+pub use fused::{FUSED, FusedInfo, FusedOp, RowWeights, Shares};
 pub use map::{MAPS, MapInfo, MapOp};
 pub use notation::{Binding, Notation};
 pub use reduce::{REDUCES, ReduceInfo, ReduceOp};

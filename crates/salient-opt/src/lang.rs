@@ -116,7 +116,7 @@ impl FromOp for Term {
             (ReduceOp::from_name(name).map(Tag::Reduce), 2)
         } else if let Some(name) = op.strip_prefix(FUSED) {
             let fused = FusedOp::from_name(name);
-            (fused.map(Tag::Fused), fused.map_or(0, |op| 1 + op.info().arity))
+            (fused.map(Tag::Fused), fused.map_or(0, |op| 1 + op.info().arity()))
         } else if let Some(map) = MapOp::from_name(op) {
             (Some(Tag::Map(map)), map.info().arity)
         } else {

@@ -18,7 +18,7 @@ pub(crate) fn causal(offset: i64, op: FusedOp) -> Graph {
     let (ii, jj, off) = (m.b.iota(i), m.b.iota(j), m.b.constant(Const::I64(offset)));
     let last = m.map(MapOp::Add, &[ii, off]);
     let keep = m.map(MapOp::Le, &[jj, last]);
-    let low = m.b.constant(Const::f32(op.info().masked));
+    let low = m.b.constant(Const::f32(op.info().masked()));
     let s = m.map(MapOp::Select, &[keep, s, low]);
     let y = m.b.add(Op::Fused(op, j), &[s, v]).unwrap();
     m.done("context", &[h, i, f], y)

@@ -127,7 +127,7 @@ pub(crate) fn result_type(g: &Graph, op: &Op, args: &[NodeId]) -> Result<(DType,
         }
         Op::Fused(fused, axis) => {
             let info = fused.info();
-            arity(info.name, info.arity, args)?;
+            arity(info.name, info.arity(), args)?;
             let found: Vec<DType> = (0..args.len()).map(dtype).collect();
             let element = map_dtype(info.name, Typing::Float, &found)?;
             let free = all_axes();

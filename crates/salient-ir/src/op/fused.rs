@@ -22,9 +22,9 @@ pub enum FusedOp {
 
 /// What a fused operator makes of the row of its first argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
+pub enum RowWeights {
     /// The numbers themselves.
-    Given,
+    Unnormalised,
     /// Of each number its share of their sum.
     Share,
     /// Of each exponential its share of their sum; zeros where every score is -inf.
@@ -46,19 +46,19 @@ pub struct Shares {
     pub shift: f64,
 }
 
-impl Weights {
+impl RowWeights {
     /// The weights of a row: the definition. `round` is what arithmetic does to each of its results.
     pub fn of(self, row: &[f64], round: fn(f64) -> f64) -> Shares {
         let sum = |numbers: &[f64]| numbers.iter().fold(0.0, |sum, x| round(sum + x));
         let greatest = row.iter().copied().fold(f64::NEG_INFINITY, greater);
         let everywhere = |x: f64| Shares { numerators: vec![x; row.len()], divisor: 1.0, shift: greatest };
         match self {
-            Weights::Given => Shares { numerators: row.to_vec(), divisor: 1.0, shift: 0.0 },
-            Weights::Share => Shares { numerators: row.to_vec(), divisor: sum(row), shift: 0.0 },
-            Weights::Softmax if greatest == f64::NEG_INFINITY => everywhere(0.0),
-            Weights::ExpNorm if greatest == f64::NEG_INFINITY => everywhere(f64::NAN),
-            Weights::LogSumExp if greatest == f64::NEG_INFINITY => everywhere(1.0),
-            Weights::Softmax | Weights::ExpNorm | Weights::LogSumExp => {
+            RowWeights::Unnormalised => Shares { numerators: row.to_vec(), divisor: 1.0, shift: 0.0 },
+            RowWeights::Share => Shares { numerators: row.to_vec(), divisor: sum(row), shift: 0.0 },
+            RowWeights::Softmax if greatest == f64::NEG_INFINITY => everywhere(0.0),
+            RowWeights::ExpNorm if greatest == f64::NEG_INFINITY => everywhere(f64::NAN),
+            RowWeights::LogSumExp if greatest == f64::NEG_INFINITY => everywhere(1.0),
+            RowWeights::Softmax | RowWeights::ExpNorm | RowWeights::LogSumExp => {
                 let exponential = |s: &f64| round(round(s - greatest).exp());
                 let numerators: Vec<f64> = row.iter().map(exponential).collect();
                 Shares { divisor: sum(&numerators), numerators, shift: greatest }
@@ -74,19 +74,14 @@ pub struct FusedInfo {
     pub op: FusedOp,
     /// The name in the text form, behind `fused.`.
     pub name: &'static str,
-    /// Number of arguments.
-    pub arity: usize,
     /// Whether the bound axis is gone from the result (as in a sum) or kept (as in a softmax).
     pub reduces: bool,
     /// What it makes of the row of its first argument.
-    pub weights: Weights,
+    pub weights: RowWeights,
     /// Whether its last argument is a further score of the row, of which nothing is made but a share.
     pub sink: bool,
     /// About how many additions it takes for each score.
     pub additions: u64,
-    /// The first argument of a position that is masked: where the operator sums values, such a position adds nothing,
-    /// whatever its value.
-    pub masked: f32,
     /// The definition, with `j` the bound axis.
     pub doc: &'static str,
 }
@@ -96,119 +91,113 @@ pub const FUSED: &[FusedInfo] = &[
     FusedInfo {
         op: FusedOp::Norm,
         name: "norm",
-        arity: 1,
         reduces: false,
-        weights: Weights::Share,
+        weights: RowWeights::Share,
         sink: false,
         additions: 3,
-        masked: 0.0,
         doc: "x / sum[j](x).",
     },
     FusedInfo {
         op: FusedOp::Softmax,
         name: "softmax",
-        arity: 1,
         reduces: false,
-        weights: Weights::Softmax,
+        weights: RowWeights::Softmax,
         sink: false,
         additions: 8,
-        masked: f32::NEG_INFINITY,
         doc: "exp(s) / sum[j](exp(s)), computed from s - max[j](s); zeros where every s is -inf.",
     },
     FusedInfo {
         op: FusedOp::ExpNorm,
         name: "exp_norm",
-        arity: 1,
         reduces: false,
-        weights: Weights::ExpNorm,
+        weights: RowWeights::ExpNorm,
         sink: false,
         additions: 8,
-        masked: f32::NEG_INFINITY,
         doc: "exp(s) / sum[j](exp(s)), computed from s - max[j](s); NaN where every s is -inf.",
     },
     FusedInfo {
         op: FusedOp::Attend,
         name: "attend",
-        arity: 2,
         reduces: true,
-        weights: Weights::Softmax,
+        weights: RowWeights::Softmax,
         sink: false,
         additions: 6,
-        masked: f32::NEG_INFINITY,
         doc: "sum[j](softmax[j](s) * v), in one pass over j; a key of score -inf contributes nothing.",
     },
     FusedInfo {
         op: FusedOp::ExpAttend,
         name: "exp_attend",
-        arity: 2,
         reduces: true,
-        weights: Weights::ExpNorm,
+        weights: RowWeights::ExpNorm,
         sink: false,
         additions: 6,
-        masked: f32::NEG_INFINITY,
         doc: "sum[j](exp_norm[j](s) * v), in one pass over j; NaN where every s is -inf.",
     },
     FusedInfo {
         op: FusedOp::LogSumExp,
         name: "log_sum_exp",
-        arity: 1,
         reduces: true,
-        weights: Weights::LogSumExp,
+        weights: RowWeights::LogSumExp,
         sink: false,
         additions: 6,
-        masked: f32::NEG_INFINITY,
         doc: "log(sum[j](exp(s))), computed from s - max[j](s); -inf where every s is -inf.",
     },
     FusedInfo {
         op: FusedOp::SinkSoftmax,
         name: "sink_softmax",
-        arity: 2,
         reduces: false,
-        weights: Weights::Softmax,
+        weights: RowWeights::Softmax,
         sink: true,
         additions: 8,
-        masked: f32::NEG_INFINITY,
         doc: "exp(s) / (sum[j](exp(s)) + exp(r)), computed from s - max(max[j](s), r); r is finite and does not depend on j.",
     },
     FusedInfo {
         op: FusedOp::SinkAttend,
         name: "sink_attend",
-        arity: 3,
         reduces: true,
-        weights: Weights::Softmax,
+        weights: RowWeights::Softmax,
         sink: true,
         additions: 6,
-        masked: f32::NEG_INFINITY,
         doc: "Of s, v and r: sum[j](sink_softmax[j](s, r) * v), in one pass over j; a key of score -inf contributes nothing.",
     },
     FusedInfo {
         op: FusedOp::WeightedSum,
         name: "weighted_sum",
-        arity: 2,
         reduces: true,
-        weights: Weights::Given,
+        weights: RowWeights::Unnormalised,
         sink: false,
         additions: 1,
-        masked: 0.0,
         doc: "Of w and v: sum[j](w * v), in one pass over j; a key of weight zero contributes nothing.",
     },
     FusedInfo {
         op: FusedOp::WeightedMean,
         name: "weighted_mean",
-        arity: 2,
         reduces: true,
-        weights: Weights::Share,
+        weights: RowWeights::Share,
         sink: false,
         additions: 1,
-        masked: 0.0,
         doc: "Of w and v: sum[j](w * v) / sum[j](w), in one pass over j; a key of weight zero contributes nothing.",
     },
 ];
 
 impl FusedInfo {
+    /// Number of arguments: the row, values if it sums some, and a further score if it has one.
+    pub fn arity(&self) -> usize {
+        1 + usize::from(self.has_values()) + usize::from(self.sink)
+    }
+
+    /// The first argument of a position that is masked: where the operator sums values, such a position adds nothing,
+    /// whatever its value.
+    pub fn masked(&self) -> f32 {
+        match self.weights {
+            RowWeights::Unnormalised | RowWeights::Share => 0.0,
+            RowWeights::Softmax | RowWeights::ExpNorm | RowWeights::LogSumExp => f32::NEG_INFINITY,
+        }
+    }
+
     /// Whether its second argument is values, which are summed under the weights.
     pub fn has_values(&self) -> bool {
-        self.reduces && self.weights != Weights::LogSumExp
+        self.reduces && self.weights != RowWeights::LogSumExp
     }
 }
 
@@ -240,19 +229,11 @@ mod tests {
     fn a_row_without_a_score_has_weights_of_zero_or_nan() {
         let none = [f64::NEG_INFINITY; 2];
         let exactly = |x: f64| x;
-        assert_eq!(Weights::Softmax.of(&none, exactly).numerators, [0.0, 0.0]);
-        assert!(Weights::ExpNorm.of(&none, exactly).numerators[0].is_nan());
-        let large = Weights::Softmax.of(&[1000.0, 1000.0], exactly);
+        assert_eq!(RowWeights::Softmax.of(&none, exactly).numerators, [0.0, 0.0]);
+        assert!(RowWeights::ExpNorm.of(&none, exactly).numerators[0].is_nan());
+        let large = RowWeights::Softmax.of(&[1000.0, 1000.0], exactly);
         assert_eq!((large.numerators, large.divisor), (vec![1.0, 1.0], 2.0));
-        let sum = Weights::LogSumExp.of(&none, exactly);
+        let sum = RowWeights::LogSumExp.of(&none, exactly);
         assert_eq!(sum.shift + sum.divisor.ln(), f64::NEG_INFINITY);
-    }
-
-    #[test]
-    fn arguments_are_scores_values_and_a_sink() {
-        for row in FUSED {
-            assert_eq!(row.arity, 1 + usize::from(row.has_values()) + usize::from(row.sink), "{}", row.name);
-            assert!(row.reduces || !row.has_values(), "{}", row.name);
-        }
     }
 }

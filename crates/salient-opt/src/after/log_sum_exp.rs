@@ -6,7 +6,7 @@
 
 use crate::after::scores::{find_scores, readers};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
-use salient_ir::op::Weights as Made;
+use salient_ir::op::RowWeights as Made;
 use salient_ir::{AxisId, Builder, Class, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 

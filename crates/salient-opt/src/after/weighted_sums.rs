@@ -203,7 +203,7 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
         Form::Pass(op) => {
             let weights = product(g, b, new, digests, &sum.weights);
             let masked = sum.mask.map(|mask| {
-                let zero = b.constant(Const::f32(op.info().masked));
+                let zero = b.constant(Const::f32(op.info().masked()));
                 b.map(MapOp::Select, &[new[mask.index()], weights, zero]).expect("a choice of numbers")
             });
             b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers")

@@ -3,7 +3,7 @@
 use super::witness::Witnesses;
 use super::{Facts, Properties, Property};
 use crate::options::Fp;
-use salient_ir::op::Weights;
+use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, AxisSet, DType, FusedOp, ReduceOp};
 
 /// A reduction along an axis.
@@ -76,12 +76,12 @@ pub(super) fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
     let none = Properties::default();
     // Whether the weights are finite numbers, and whether they are then not negative.
     let (defined, signed) = match info.weights {
-        Weights::Given => (s.has(Finite), s.has(NonNegative)),
-        Weights::Share => (total, true),
-        Weights::Softmax if info.sink => (s.has(Score) && args[args.len() - 1].has(Finite), true),
-        Weights::Softmax => (s.has(Score), true),
-        Weights::ExpNorm => (keeps_a_key, true),
-        Weights::LogSumExp => {
+        RowWeights::Unnormalised => (s.has(Finite), s.has(NonNegative)),
+        RowWeights::Share => (total, true),
+        RowWeights::Softmax if info.sink => (s.has(Score) && args[args.len() - 1].has(Finite), true),
+        RowWeights::Softmax => (s.has(Score), true),
+        RowWeights::ExpNorm => (keeps_a_key, true),
+        RowWeights::LogSumExp => {
             f.properties =
                 none.with_if(s.has(Score), Score).with_if(keeps_a_key, Finite).with_if(keeps_a_key, Unmasked);
             return f;
@@ -97,7 +97,7 @@ pub(super) fn fused(op: FusedOp, axis: AxisId, args: &[&Facts]) -> Facts {
             .with_if(finite, Property::Number);
         return f;
     }
-    let (positive, kept) = if info.weights == Weights::Share {
+    let (positive, kept) = if info.weights == RowWeights::Share {
         (s.has(Finite) && s.has(Positive), total.then_some(&s.positive_at))
     } else {
         let kept = if info.sink { defined } else { keeps_a_key };

@@ -2,7 +2,7 @@
 //! fused operators are computed by their kernels' method: weights are not divided before values are summed under them.
 
 use salient_ir::array::Array;
-use salient_ir::op::Weights;
+use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, Bindings, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeMap;
 
@@ -146,13 +146,13 @@ impl<'g> Single<'g> {
         let mut row = x.clone();
         row.extend(info.sink.then(|| self.value(args[args.len() - 1], at)));
         let shares = info.weights.of(&row, round);
-        if info.weights == Weights::LogSumExp {
+        if info.weights == RowWeights::LogSumExp {
             return round(shares.shift + round(shares.divisor.ln()));
         }
         if !info.reduces {
             return round(shares.numerators[here] / shares.divisor);
         }
-        let masked = f64::from(info.masked);
+        let masked = f64::from(info.masked());
         let values = self.along(args[1], axis, at);
         let of_weights = shares.numerators.iter().zip(&x).zip(values);
         let all = sum(of_weights.filter(|((_, x), _)| **x != masked).map(|((w, _), v)| round(w * v)));

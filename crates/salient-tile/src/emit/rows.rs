@@ -7,7 +7,7 @@ use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{Bound, Env, LANE};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Kernel, Kind};
-use salient_ir::op::Weights;
+use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
 use salient_vector::body::Value;
 use salient_vector::handle::Handle;
@@ -250,14 +250,14 @@ pub(crate) fn normalise(
     let zero = b.f32(0.0);
     let mut beside = None;
     let sum = match op.info().weights {
-        Weights::Share => b.lanes(trip, zero, |b, index, sum| {
+        RowWeights::Share => b.lanes(trip, zero, |b, index, sum| {
             s.enter(index);
             let v = F32::from_value(s.root(b, x, &env));
             let place = s.place(b, &out, &env);
             b.store(place, v);
             b.add(sum, v)
         }),
-        Weights::Softmax | Weights::ExpNorm => {
+        RowWeights::Softmax | RowWeights::ExpNorm => {
             let low = b.f32(f32::NEG_INFINITY);
             let max = b.lanes(trip, low, |b, index, max| {
                 s.enter(index);
@@ -287,7 +287,7 @@ pub(crate) fn normalise(
                 b.add(sum, e)
             })
         }
-        Weights::Given | Weights::LogSumExp => unreachable!("reduces its axis"),
+        RowWeights::Unnormalised | RowWeights::LogSumExp => unreachable!("reduces its axis"),
     };
     s.leave();
     let sum = b.hsum(sum);

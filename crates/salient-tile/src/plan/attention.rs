@@ -15,7 +15,7 @@ use crate::index::{Bound, Env, LANE, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
 use crate::plan::panels::peel;
-use salient_ir::op::Weights;
+use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,13 +74,13 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
                 return None;
             }
             let normaliser = match info.weights {
-                Weights::Given => Normaliser::One,
-                Weights::Share => Normaliser::Sum,
-                Weights::Softmax => softmax(!info.sink),
-                Weights::ExpNorm | Weights::LogSumExp => softmax(false),
+                RowWeights::Unnormalised => Normaliser::One,
+                RowWeights::Share => Normaliser::Sum,
+                RowWeights::Softmax => softmax(!info.sink),
+                RowWeights::ExpNorm | RowWeights::LogSumExp => softmax(false),
             };
             let (value, sink) = (info.has_values().then(|| args[1]), info.sink.then(|| args[args.len() - 1]));
-            (key, normaliser, info.masked, value, sink)
+            (key, normaliser, info.masked(), value, sink)
         }
         Op::Reduce(op, key) if g.node(node).dtype == DType::F32 => {
             let normaliser = match op {

@@ -132,7 +132,7 @@ impl Trial<'_> {
 
 /// Whether a graph has fused operators of which the oracle does not look at values that are masked.
 fn leaves_values_out(g: &Graph) -> bool {
-    let sums_values = |op: &Op| matches!(op, Op::Fused(op, _) if op.info().reduces && op.info().arity > 1);
+    let sums_values = |op: &Op| matches!(op, Op::Fused(op, _) if op.info().reduces && op.info().arity() > 1);
     g.ids().any(|id| sums_values(g.op(id)))
 }
 
