@@ -1,9 +1,9 @@
 //! Every row of the tables of operators runs on every engine, and lists that stand beside the tables say what the tables say.
 //! `SALIENT_WRITE_DOCS=1` writes the lists anew.
 
-use salient_front::Sources;
+use salient_front::{Sources, builtin_names};
 use salient_ir::op::map::functions;
-use salient_ir::op::{Curve, FUSED, REDUCES};
+use salient_ir::op::{Curve, FUSED};
 use salient_tests::case::Case;
 use salient_tests::files::{root, text};
 
@@ -41,9 +41,7 @@ fn the_tour_of_the_language_lists_every_function() {
 
 #[test]
 fn editors_colour_every_function() {
-    let reductions = REDUCES.iter().map(|row| row.name);
-    let others = ["mean", "cumsum", "concat", "where"];
-    let all: Vec<&str> = reductions.chain(others).chain(names()).collect();
+    let all: Vec<&str> = builtin_names().collect();
     let file = "editors/textmate/salient.tmLanguage.json";
     line_lists(file, "support.function.attn", (r"\\b(", ")"), &all.join("|"));
 }
@@ -52,7 +50,7 @@ fn editors_colour_every_function() {
 fn every_function_runs_as_its_row_says() {
     for row in functions() {
         let total = row.curve.as_ref().is_none_or(Curve::is_total);
-        let least = if row.curve.is_some_and(|c| c.from == 0.0) { 0.001 } else { -30.0 };
+        let least = row.curve.map_or(-30.0, |c| c.from.max(-30.0) + 0.001);
         let greatest = if total { 30.0 } else { 10.0 };
         agrees(&format!(
             "//! run: T=70 seed=1\n//! run: T=1 seed=2\n//! input: x = floats({least:?}, {greatest:?})\n\

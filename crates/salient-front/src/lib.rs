@@ -17,6 +17,11 @@ pub use syntax::format::format;
 pub use syntax::parse::parse;
 pub use syntax::{ast, limits};
 
+/// The names of the functions that are operators of the graph; those of the library are written in the language.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    value::Builtin::functions()
+}
+
 /// Compiles a model to a graph: the one of that name, or the only one there is.
 ///
 /// Every file of `sources` takes part. On failure, every mistake that could be told apart.

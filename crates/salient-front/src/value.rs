@@ -4,6 +4,8 @@
 
 use crate::source::Span;
 use crate::syntax::ast::Function;
+use salient_ir::op::map::functions;
+use salient_ir::op::{MAPS, REDUCES};
 use salient_ir::{AxisId, DType, Dim, FusedOp, MapOp, Name, NodeId, ReduceOp};
 
 /// One axis of a tensor value.
@@ -28,7 +30,7 @@ impl Slot {
 /// A node of the graph with an order for its axes. Axes that a list has and the node lacks repeat its value.
 ///
 /// Beside axes with a position there are axes *by name*: the indices that an indexed expression has free. Those whose
-/// label is `None` ride along from a caller: the function at hand does not see them.
+/// label is `None` come from a caller: the function at hand does not see them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     /// The value.
@@ -134,22 +136,20 @@ pub(crate) enum Builtin {
 }
 
 impl Builtin {
+    /// Those that are no row of a table of operators.
+    const OWN: [Builtin; 6] =
+        [Builtin::Mean, Builtin::CumSum, Builtin::Concat, Builtin::Append, Builtin::Where, Builtin::Draw];
+
     /// The builtin of that name.
     pub(crate) fn from_name(name: &str) -> Option<Builtin> {
         if let Some(fused) = name.strip_prefix("fused.") {
             return FusedOp::from_name(fused).map(Builtin::Fused);
         }
-        match (ReduceOp::from_name(name), MapOp::from_name(name), name) {
-            (Some(r), Some(m), _) => Some(Builtin::Extreme(r, m)),
-            (Some(r), None, _) => Some(Builtin::Reduce(r)),
-            (None, Some(m), _) => Some(Builtin::Map(m)),
-            (None, None, "mean") => Some(Builtin::Mean),
-            (None, None, "cumsum") => Some(Builtin::CumSum),
-            (None, None, "concat") => Some(Builtin::Concat),
-            (None, None, "append") => Some(Builtin::Append),
-            (None, None, "where") => Some(Builtin::Where),
-            (None, None, "draw") => Some(Builtin::Draw),
-            (None, None, _) => None,
+        match (ReduceOp::from_name(name), MapOp::from_name(name)) {
+            (Some(r), Some(m)) => Some(Builtin::Extreme(r, m)),
+            (Some(r), None) => Some(Builtin::Reduce(r)),
+            (None, Some(m)) => Some(Builtin::Map(m)),
+            (None, None) => Builtin::OWN.into_iter().find(|own| own.name() == name),
         }
     }
 
@@ -170,9 +170,15 @@ impl Builtin {
 
     /// Every name, for suggestions.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-        let maps = salient_ir::op::MAPS.iter().map(|row| row.name);
-        let reduces = salient_ir::op::REDUCES.iter().map(|row| row.name);
-        maps.chain(reduces).chain(["mean", "cumsum", "concat", "append", "where", "draw"])
+        let maps = MAPS.iter().map(|row| row.name);
+        let reduces = REDUCES.iter().map(|row| row.name);
+        maps.chain(reduces).chain(Builtin::OWN.map(|own| own.name()))
+    }
+
+    /// The names of those that are written as functions: not `add`, which has a sign, nor `f32`, which is a type.
+    pub(crate) fn functions() -> impl Iterator<Item = &'static str> {
+        let reduces = REDUCES.iter().map(|row| row.name);
+        reduces.chain(Builtin::OWN.map(|own| own.name())).chain(functions().map(|row| row.name))
     }
 }
 
@@ -219,7 +225,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value with `f` applied to every tensor in it.
-    pub(crate) fn map_tensors(self, f: &mut (impl FnMut(Tensor) -> Tensor + ?Sized)) -> Value<'a> {
+    pub(crate) fn map_tensors(self, f: &mut impl FnMut(Tensor) -> Tensor) -> Value<'a> {
         match self {
             Value::Tensor(t) => Value::Tensor(f(t)),
             Value::Many(values) => Value::Many(values.into_iter().map(|v| v.map_tensors(f)).collect()),

@@ -210,11 +210,11 @@ impl<'a> Lowerer<'a, '_> {
     ) -> Eval<Value<'a>> {
         let info = op.info();
         let along = self.along(statics, args)?;
-        if along.given.len() != info.arity || along.bound.len() > 1 {
+        if along.given.len() != info.arity() || along.bound.len() > 1 {
             let message = format!(
                 "`fused.{}` takes one axis and {}",
                 info.name,
-                counted(info.arity, "tensor", "tensors")
+                counted(info.arity(), "tensor", "tensors")
             );
             return Err(Diagnostic::error(span, message).into());
         }
@@ -388,7 +388,7 @@ impl<'a> Lowerer<'a, '_> {
         }
         let frame = self.frame_along(f, &axes, &inner, span);
         let results = self.in_frame(frame, None, |l| l.entered_along(f, statics, given, span))?;
-        Ok(one_or_many(results, &mut |t| around(t, &outer, &axes)))
+        Ok(one_or_many(results, |t| around(t, &outer, &axes)))
     }
 
     /// The axis parameters of a function in order, each with the caller's axis: that of the index in brackets, or where there

@@ -301,7 +301,7 @@ impl<'a> Lowerer<'a, '_> {
             let mut all = arguments.iter().flat_map(|t| t.slots());
             all.find(|c| c.axis.is_some() && c.axis == slot.axis).map(|c| c.label.clone())
         };
-        Ok(one_or_many(results, &mut |mut t| {
+        Ok(one_or_many(results, |mut t| {
             for slot in t.named.iter_mut().chain(&mut t.pos) {
                 if let Some(label) = callers(slot) {
                     slot.label = label;
@@ -433,9 +433,9 @@ impl<'a> Lowerer<'a, '_> {
 /// The results of a call as one value, each tensor as it is outside of the function.
 pub(super) fn one_or_many<'a>(
     results: Vec<(Value<'a>, Span)>,
-    outside: &mut dyn FnMut(Tensor) -> Tensor,
+    mut outside: impl FnMut(Tensor) -> Tensor,
 ) -> Value<'a> {
-    let mut values: Vec<Value<'a>> = results.into_iter().map(|(v, _)| v.map_tensors(outside)).collect();
+    let mut values: Vec<Value<'a>> = results.into_iter().map(|(v, _)| v.map_tensors(&mut outside)).collect();
     if values.len() == 1 { values.remove(0) } else { Value::Many(values) }
 }
 
