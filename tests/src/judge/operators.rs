@@ -1,7 +1,7 @@
 //! What each operator may give for arguments that lie in ranges.
 
 use super::range::{Fault, Range, added, corners, growing, sum};
-use salient_ir::op::MapInfo;
+use salient_ir::op::{Curve, MapInfo};
 use salient_ir::{Const, DType, MapOp, ReduceOp};
 
 /// The range of a literal.
@@ -94,12 +94,14 @@ fn power(a: Range, b: Range) -> Range {
     out
 }
 
-fn wave(a: Range, f: fn(f64) -> f64) -> Range {
+/// A function that nowhere rises or falls faster than its argument.
+fn wave(info: &MapInfo, a: Range) -> Range {
+    let curve = curve(info);
     if !a.is_number() || !a.lo.is_finite() || !a.hi.is_finite() {
         return Range::ANY.of(&[a]);
     }
-    let (middle, half) = (f((a.lo + a.hi) / 2.0), (a.hi - a.lo) / 2.0 + 4e-7);
-    let (lo, hi) = ((middle - half).max(-1.0), (middle + half).min(1.0));
+    let (middle, half) = ((info.eval)(&[(a.lo + a.hi) / 2.0]), (a.hi - a.lo) / 2.0 + curve.error);
+    let (lo, hi) = ((middle - half).max(curve.least), (middle + half).min(curve.greatest));
     Range { lo, hi, ..a }
 }
 
@@ -219,8 +221,7 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
         MapOp::Abs => absolute(a),
         MapOp::Sqrt => root(a),
         MapOp::Log => logarithm(a),
-        MapOp::Sin => wave(a, f64::sin),
-        MapOp::Cos => wave(a, f64::cos),
+        MapOp::Sin | MapOp::Cos => wave(op.info(), a),
         MapOp::Recip => quotient(Range::exactly(1.0), a).rounded(),
         MapOp::Not => truth(known(a).map(|x| !x)).of(&[a]),
         MapOp::ToF32 => {
@@ -254,9 +255,15 @@ pub(super) fn map(op: MapOp, args: &[Range], dtype: DType) -> Range {
     }
 }
 
+/// What the row of a function of one number says of it.
+fn curve(info: &MapInfo) -> &Curve {
+    let curve = info.curve.as_ref();
+    curve.unwrap_or_else(|| panic!("`{}` has neither a range here nor a curve", info.name))
+}
+
 /// The range of a function of one number of which no more is known than its row says.
 fn function(info: &MapInfo, a: Range) -> Range {
-    let curve = info.curve.unwrap_or_else(|| panic!("`{}` has neither a range here nor a curve", info.name));
+    let curve = curve(info);
     if !curve.rises {
         return Range::between(curve.least, curve.greatest).of(&[a]);
     }

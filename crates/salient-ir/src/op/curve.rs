@@ -39,7 +39,7 @@ impl Curve {
     /// A root.
     pub(super) const SQRT: Curve = Curve { from: 0.0, least: 0.0, ..Curve::RISING };
 
-    /// Whether it is defined everywhere, and finite for what is.
+    /// Whether it is defined everywhere, and finite for every finite number.
     pub fn is_total(&self) -> bool {
         self.from == f64::NEG_INFINITY && self.finite
     }
