@@ -17,15 +17,13 @@ pub fn read_plan(text: &str, options: &Options) -> Result<ReadPlan, Error> {
     let mut sources = Sources::new();
     sources.add("plan", parsed.program());
     let lowered = salient_front::compile(&sources, None, &Settings::default());
-    let lowered = lowered.map_err(|faults| Error::Plan(first(&parsed, &faults)))?;
+    let lowered = lowered.map_err(|faults| Error::Plan(first(&parsed, &sources, &faults)))?;
     parsed.read(&lowered.graph, tiling(options)).map_err(refused)
 }
 
 /// What the front end has against the expressions, at the line of the plan.
-fn first(parsed: &PlanText, faults: &[Diagnostic]) -> String {
+fn first(parsed: &PlanText, sources: &Sources, faults: &[Diagnostic]) -> String {
     let Some(fault) = faults.first() else { return "the plan has no meaning".to_owned() };
-    let start = fault.primary.as_ref().map_or(0, |(span, _)| span.start as usize);
-    let before = parsed.program().get(..start).unwrap_or("");
-    let line = parsed.line_of(before.bytes().filter(|b| *b == b'\n').count() + 1);
-    format!("line {line} of the plan: {}", fault.message)
+    let of_program = fault.primary.as_ref().map_or(1, |(span, _)| sources.position(*span).1);
+    format!("line {} of the plan: {}", parsed.line_of(of_program), fault.message)
 }
