@@ -1,6 +1,71 @@
-//! How the examples are compiled in tests.
-//!
-//! Knows settings alone; files are found by [`files`](crate::files).
+//! The examples, and how they are compiled in tests.
+
+use crate::files::{files_under, root, sources};
+use crate::sweep;
+use salient::{Options, Sources, models};
+use std::path::PathBuf;
+
+/// A model of an example.
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// Its file, by its path in the project.
+    pub file: String,
+    /// The path of its file below the folder, without the extension.
+    pub stem: String,
+    /// The name of the model.
+    pub model: String,
+    /// The stem, and of a file with several models the name of this one.
+    pub name: String,
+}
+
+impl Example {
+    /// Its file and what that imports.
+    ///
+    /// # Errors
+    /// The rendered diagnostics of a file that does not parse.
+    pub fn sources(&self) -> Result<Sources, String> {
+        sources(&self.file)
+    }
+
+    /// The options that choose it.
+    pub fn options(&self) -> Options {
+        Options { model: Some(self.model.clone()), ..Options::default() }
+    }
+
+    /// The arrays beside its file, if there are some.
+    pub fn data(&self) -> Option<PathBuf> {
+        let file = root().join(&self.file).with_extension("npz");
+        let data = file.parent()?.join("data").join(file.file_name()?);
+        data.exists().then_some(data)
+    }
+}
+
+/// Every model of every example, in the order of their files.
+pub fn examples() -> Vec<Example> {
+    models_under("examples")
+}
+
+/// Every model of every file below a folder of the project, in the order of the files.
+pub fn models_under(folder: &str) -> Vec<Example> {
+    let mut out = Vec::new();
+    for below in files_under(folder, "attn") {
+        let file = format!("{folder}/{below}");
+        let stem = below.strip_suffix(".attn").expect("listed by it");
+        let sources = sources(&file).unwrap_or_else(|e| panic!("{e}"));
+        let names = models(&sources).unwrap_or_else(|e| panic!("{e}"));
+        let alone = names.len() == 1;
+        out.extend(names.into_iter().map(|model| {
+            let name = if alone { stem.to_owned() } else { format!("{stem}/{model}") };
+            Example { file: file.clone(), stem: stem.to_owned(), model, name }
+        }));
+    }
+    out
+}
+
+/// Checks every example: see [`sweep::each`].
+pub fn each(check: impl Fn(&Example) -> Result<(), String> + Sync) {
+    sweep::each_of(&examples(), |example| &example.name, check);
+}
 
 /// The settings with which the models of an example are compiled: published models with one layer, since the others are
 /// the same again. `file` is a path in the project, or below `examples`.

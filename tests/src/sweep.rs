@@ -10,20 +10,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// With the environment variable `ONLY` set, items whose name does not contain it are left out, to work on one of them.
 pub fn each(names: &[String], check: impl Fn(&str) -> Result<(), String> + Sync) {
+    each_of(names, |name| name, |name| check(name));
+}
+
+/// As [`each`], of items that have a name.
+pub fn each_of<T: Sync>(
+    items: &[T],
+    name: impl Fn(&T) -> &str + Sync,
+    check: impl Fn(&T) -> Result<(), String> + Sync,
+) {
     let only = std::env::var("ONLY").unwrap_or_default();
-    let names: Vec<&String> = names.iter().filter(|n| n.contains(&only)).collect();
+    let items: Vec<&T> = items.iter().filter(|item| name(item).contains(&only)).collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(4) {
             scope.spawn(|| {
-                while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = catch_unwind(AssertUnwindSafe(|| check(name))).unwrap_or_else(|panic| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = catch_unwind(AssertUnwindSafe(|| check(item))).unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<String>().map(String::as_str);
                         Err(text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned())
                     });
                     if let Err(why) = result {
-                        failures.lock().expect("no check holds it").push((name.to_string(), why));
+                        failures.lock().expect("no check holds it").push((name(item).to_owned(), why));
                     }
                 }
             });
@@ -32,7 +41,7 @@ pub fn each(names: &[String], check: impl Fn(&str) -> Result<(), String> + Sync)
     let mut failures = failures.into_inner().expect("no check holds it");
     failures.sort();
     let shown: Vec<String> = failures.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    assert!(shown.is_empty(), "{} of {} fail:\n\n{}", shown.len(), names.len(), shown.join("\n\n"));
+    assert!(shown.is_empty(), "{} of {} fail:\n\n{}", shown.len(), items.len(), shown.join("\n\n"));
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Every address of every program that the examples become lies in its buffer or scratch slot, for all sizes; what is not
 //! proved of them is known, by class.
 
-use salient::{Engine, Options, fuse, lower, models};
-use salient_tests::examples::settings;
-use salient_tests::files::{files_under, sources};
-use salient_tests::sweep;
+use salient::{Engine, Options, fuse, lower};
+use salient_tests::examples::{self, settings};
 use salient_tile::Tiling;
 use salient_tile::verify::bounds::{Undecided, bounds};
 use salient_vector::tile::Shape;
@@ -22,10 +20,10 @@ const OPEN: [(&str, &str, usize); 2] = [
 ];
 
 /// What is not proved and belongs to no class; `most` are the numbers of the classes so far.
-fn unknown(file: &str, open: &[Undecided], most: &Mutex<[usize; OPEN.len()]>) -> Vec<String> {
+fn unknown(name: &str, open: &[Undecided], most: &Mutex<[usize; OPEN.len()]>) -> Vec<String> {
     let class = |u: &Undecided| {
         OPEN.iter().position(|(of, call, _)| {
-            u.outside.is_none() && file.starts_with(of) && u.to_string().contains(call)
+            u.outside.is_none() && name.starts_with(of) && u.to_string().contains(call)
         })
     };
     let mut count = [0; OPEN.len()];
@@ -45,30 +43,25 @@ fn unknown(file: &str, open: &[Undecided], most: &Mutex<[usize; OPEN.len()]>) ->
 
 #[test]
 fn every_address_of_the_examples_is_proved_or_of_a_known_class() {
-    let files = files_under("examples", "attn");
     let most = Mutex::new([0; OPEN.len()]);
-    sweep::each(&files, |file| {
-        let sources = sources(&format!("examples/{file}"))?;
-        for model in models(&sources).map_err(|e| e.to_string())? {
-            for (engine, tile) in
-                [(Engine::Jit, TILES[0]), (Engine::Jit, TILES[1]), (Engine::Unfused, TILES[1])]
-            {
-                let options =
-                    Options { model: Some(model.clone()), engine, set: settings(file), ..Options::default() };
-                let lowered = lower(&sources, &options).map_err(|e| e.to_string())?;
-                let graph = fuse(&lowered.graph, &options);
-                let tiling = Tiling::of(tile);
-                let fuse = engine == Engine::Jit;
-                let options = salient_tile::Options { fuse, tiling, ..salient_tile::Options::default() };
-                let program = salient_tile::schedule(&graph, options);
-                let found = bounds(&program, graph.requirements());
-                if found.looked_at == 0 {
-                    return Err(format!("{model} has no addresses"));
-                }
-                let unknown = unknown(file, &found.undecided, &most);
-                if !unknown.is_empty() {
-                    return Err(format!("{model}, {engine}, {tile:?}:\n{}", unknown.join("\n")));
-                }
+    examples::each(|example| {
+        let sources = example.sources()?;
+        for (engine, tile) in [(Engine::Jit, TILES[0]), (Engine::Jit, TILES[1]), (Engine::Unfused, TILES[1])]
+        {
+            let options = Options { engine, set: settings(&example.file), ..example.options() };
+            let lowered = lower(&sources, &options).map_err(|e| e.to_string())?;
+            let graph = fuse(&lowered.graph, &options);
+            let tiling = Tiling::of(tile);
+            let fuse = engine == Engine::Jit;
+            let options = salient_tile::Options { fuse, tiling, ..salient_tile::Options::default() };
+            let program = salient_tile::schedule(&graph, options);
+            let found = bounds(&program, graph.requirements());
+            if found.looked_at == 0 {
+                return Err("it has no addresses".to_owned());
+            }
+            let unknown = unknown(&example.name, &found.undecided, &most);
+            if !unknown.is_empty() {
+                return Err(format!("{engine}, {tile:?}:\n{}", unknown.join("\n")));
             }
         }
         Ok(())

@@ -1,13 +1,11 @@
 //! Every example at odd lengths: compiled code on all vectors and on one, two and three threads, against the interpreter.
 //!
-//! Each file is given some of the lengths that `salient verify --each-length` gives it, another selection a file; lengths
+//! Each example is given some of the lengths that `salient verify --each-length` gives it, another selection each; lengths
 //! of single kernels are the business of `kernels`.
 
 use salient::verify::{Lengths, Trials, verify};
-use salient::{Options, lower, models};
-use salient_tests::examples::small;
-use salient_tests::files::{files_under, sources};
-use salient_tests::sweep;
+use salient::{Options, lower};
+use salient_tests::examples::{self, Example, small};
 
 /// Trials of one model.
 const TRIALS: usize = 6;
@@ -16,8 +14,8 @@ const TRIALS: usize = 6;
 const MOST_WORK: i64 = 4_000_000;
 
 /// What an example is compiled with: published models are small, but for the positions that they know.
-fn set(file: &str) -> Vec<(String, String)> {
-    let name = file.strip_suffix(".attn").expect("listed by it");
+fn set(example: &Example) -> Vec<(String, String)> {
+    let name = &*example.stem;
     let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     if name == "bench/gpt2" {
         return [("V", "50"), ("N", "1100"), ("D", "24"), ("H", "3")].map(pair).to_vec();
@@ -32,19 +30,14 @@ fn set(file: &str) -> Vec<(String, String)> {
 
 #[test]
 fn every_example_agrees_at_odd_lengths() {
-    let files = files_under("examples", "attn");
-    sweep::each(&files, |file| {
-        let sources = sources(&format!("examples/{file}"))?;
-        let seed = files.iter().position(|f| f == file).expect("one of them") as u64;
-        for model in models(&sources).map_err(|e| e.to_string())? {
-            let options = Options { model: Some(model.clone()), set: set(file), ..Options::default() };
-            let graph = lower(&sources, &options).map_err(|e| e.to_string())?.graph;
-            let trials = Trials { count: TRIALS, seed, lengths: Lengths::Each, most_work: MOST_WORK };
-            let verified = verify(&graph, &options, trials, &mut |_| {}).map_err(|e| e.to_string())?;
-            if let Some(finding) = verified.findings.first() {
-                return Err(format!("{model}: {finding:?}"));
-            }
-        }
-        Ok(())
+    let names: Vec<String> = examples::examples().into_iter().map(|example| example.name).collect();
+    examples::each(|example| {
+        let seed = names.iter().position(|name| *name == example.name).expect("one of them") as u64;
+        let options = Options { set: set(example), ..example.options() };
+        let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
+        let trials = Trials { count: TRIALS, seed, lengths: Lengths::Each, most_work: MOST_WORK };
+        let verified = verify(&graph, &options, trials, &mut |_| {}).map_err(|e| e.to_string())?;
+        let finding = verified.findings.first();
+        finding.map_or(Ok(()), |finding| Err(format!("{finding:?}")))
     });
 }

@@ -2,26 +2,14 @@
 
 use salient::{
     Array, Bits, Coding, Engine, Graph, Isa, IsaChoice, Model, Options, Scales, Sources, Stage, Timings,
-    lower, models, print_stage, read_data, read_plan,
+    lower, print_stage, read_data, read_plan,
 };
 use salient_ir::text;
-use salient_tests::examples::settings;
-use salient_tests::files::{files_under, root, sources};
+use salient_tests::examples::{self, settings};
+use salient_tests::files::sources;
 use salient_tests::generate::{self, Data};
 use salient_tests::ways::Call;
 use salient_tests::{snapshot, sweep};
-
-/// Every model of every example: its file, and its name.
-fn examples() -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    for file in files_under("examples", "attn") {
-        let path = format!("examples/{file}");
-        let sources = sources(&path).unwrap_or_else(|e| panic!("{e}"));
-        let names = models(&sources).unwrap_or_else(|e| panic!("{e}"));
-        out.extend(names.into_iter().map(|model| (path.clone(), model)));
-    }
-    out
-}
 
 /// Reads a text back; gives why it does not, or what it reads as.
 fn reads_back(text: &str, options: &Options) -> Result<(), String> {
@@ -32,16 +20,12 @@ fn reads_back(text: &str, options: &Options) -> Result<(), String> {
 
 #[test]
 fn plans_of_examples_read_back() {
-    let all = examples();
-    let names: Vec<String> = all.iter().map(|(file, model)| format!("{file} {model}")).collect();
-    sweep::each(&names, |name| {
-        let (file, model) = name.split_once(' ').expect("made above");
-        let sources = sources(file)?;
+    examples::each(|example| {
+        let sources = example.sources()?;
         let isas = [IsaChoice::Only(Isa::Baseline), IsaChoice::default()];
         for (engine, isa) in [(Engine::Jit, isas[0]), (Engine::Jit, isas[1]), (Engine::Unfused, isas[0])] {
-            for set in [Vec::new(), settings(file)] {
-                let options =
-                    Options { model: Some(model.to_owned()), isa, engine, set, ..Options::default() };
+            for set in [Vec::new(), settings(&example.file)] {
+                let options = Options { isa, engine, set, ..example.options() };
                 let text = print_stage(&sources, Stage::Plan, &options, &mut Timings::default())
                     .map_err(|e| e.to_string())?;
                 reads_back(&text, &options).map_err(|why| format!("{engine:?}: {why}"))?;
@@ -84,27 +68,25 @@ fn runs_alike(graph: &Graph, call: &Call, options: &Options) -> Result<(), Strin
 
 #[test]
 fn plans_that_were_read_compute_the_same_bits() {
-    let all = examples();
-    let data = |file: &str| {
-        let (folder, name) = file.rsplit_once('/').expect("it is in a folder");
-        format!("{folder}/data/{}.npz", name.strip_suffix(".attn").expect("listed by it"))
-    };
-    let all: Vec<_> = all.into_iter().filter(|(file, _)| root().join(data(file)).exists()).collect();
+    let mut all = examples::examples();
+    all.retain(|example| example.data().is_some());
     assert!(all.len() > 20, "examples have data");
-    let names: Vec<String> = all.iter().map(|(file, model)| format!("{file} {model}")).collect();
-    sweep::each(&names, |name| {
-        let (file, model) = name.split_once(' ').expect("made above");
-        let arrays = read_data(root().join(data(file))).map_err(|e| e.to_string())?;
-        let call = Call { inputs: arrays.inputs, params: arrays.params, ..Call::default() };
-        for engine in [Engine::Jit, Engine::Unfused] {
-            let set = settings(file);
-            let options = Options { model: Some(model.to_owned()), engine, set, ..Options::default() };
-            let graph = lower(&sources(file)?, &options).map_err(|e| e.to_string())?.graph;
-            let options = Options { model: None, set: Vec::new(), ..options };
-            runs_alike(&graph, &call, &options)?;
-        }
-        Ok(())
-    });
+    sweep::each_of(
+        &all,
+        |example| &example.name,
+        |example| {
+            let data = example.data().expect("those that have some");
+            let arrays = read_data(data).map_err(|e| e.to_string())?;
+            let call = Call { inputs: arrays.inputs, params: arrays.params, ..Call::default() };
+            for engine in [Engine::Jit, Engine::Unfused] {
+                let options = Options { engine, set: settings(&example.file), ..example.options() };
+                let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
+                let options = Options { model: None, set: Vec::new(), ..options };
+                runs_alike(&graph, &call, &options)?;
+            }
+            Ok(())
+        },
+    );
 }
 
 /// Random programs of which the plan is refused: a view is stored and read by another view, which the front end makes one view

@@ -1,11 +1,11 @@
 //! A dump is a legal program: it reads back as the same graph, and what reads back computes the same.
 
-use salient::{Engine, Graph, Model, Options, Sources, lower, models, optimise, read_data};
+use salient::{Engine, Graph, Model, Options, Sources, lower, optimise, read_data};
 use salient_ir::text::print;
 use salient_tests::agree::all_agree;
 use salient_tests::case::Case;
-use salient_tests::examples::settings;
-use salient_tests::files::{files_under, root, sources, text};
+use salient_tests::examples::{self, Example, models_under, settings};
+use salient_tests::files::{files_under, sources, text};
 use salient_tests::sweep;
 use salient_tests::ways::Call;
 
@@ -19,34 +19,27 @@ fn lowered(sources: &Sources, options: &Options) -> Result<Graph, String> {
     lower(sources, options).map(|l| l.graph).map_err(|e| e.to_string())
 }
 
-/// The models of an example, with the arrays beside it.
-fn example(file: &str) -> Result<Vec<Program>, String> {
-    let sources = sources(file)?;
-    let (folder, name) = file.rsplit_once('/').expect("it is in a folder");
-    let data = format!("{folder}/data/{}.npz", name.strip_suffix(".attn").expect("listed by it"));
+/// A model of a file, with the arrays beside it.
+fn example(example: &Example) -> Result<Program, String> {
+    let options = Options { set: settings(&example.file), ..example.options() };
     let mut calls = Vec::new();
-    if root().join(&data).exists() {
-        let data = read_data(root().join(&data)).map_err(|e| e.to_string())?;
+    if let Some(data) = example.data() {
+        let data = read_data(data).map_err(|e| e.to_string())?;
         calls.push(Call { inputs: data.inputs, params: data.params, ..Call::default() });
     }
-    let names = models(&sources).map_err(|e| e.to_string())?;
-    let programs = names.into_iter().map(|model| {
-        let options = Options { model: Some(model), set: settings(file), ..Options::default() };
-        Ok(Program { graph: lowered(&sources, &options)?, calls: calls.clone() })
-    });
-    programs.collect()
+    Ok(Program { graph: lowered(&example.sources()?, &options)?, calls })
 }
 
 /// The model of a case, with its runs; nothing if it is there to be refused.
-fn case(file: &str) -> Result<Vec<Program>, String> {
+fn case(file: &str) -> Result<Option<Program>, String> {
     let case = Case::parse(&text(file))?;
     if case.error {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let graph = lowered(&sources(file)?, &case.options())?;
     let runs = if case.fails.is_none() { case.runs.as_slice() } else { &[] };
     let calls = runs.iter().map(|run| case.call(&graph, run)).collect::<Result<_, String>>()?;
-    Ok(vec![Program { graph, calls }])
+    Ok(Some(Program { graph, calls }))
 }
 
 /// The graph that a dump reads as.
@@ -81,20 +74,16 @@ fn check(program: &Program) -> Result<(), String> {
     Ok(())
 }
 
-fn each(folder: &str, programs: fn(&str) -> Result<Vec<Program>, String>) {
-    let files = files_under(folder, "attn");
-    assert!(!files.is_empty(), "{folder} holds programs");
-    sweep::each(&files, |file| programs(&format!("{folder}/{file}"))?.iter().try_for_each(check));
-}
-
 #[test]
 fn examples_read_back() {
-    each("examples", example);
+    examples::each(|of| check(&example(of)?));
 }
 
 #[test]
 fn cases_read_back() {
-    each("tests/cases", case);
+    let files = files_under("tests/cases", "attn");
+    assert!(!files.is_empty(), "there are cases");
+    sweep::each(&files, |file| case(&format!("tests/cases/{file}"))?.iter().try_for_each(check));
 }
 
 /// Names that meet: a parameter's path is an input's name, an index's, or a value's; and lengths that come out as one.
@@ -153,6 +142,7 @@ fn ports_of_one_name_and_lengths_of_one_read_back() {
 
 #[test]
 fn spellings_read_back() {
-    let spelling = |file: &str| example(file);
-    each("tests/equivalence", spelling);
+    let all = models_under("tests/equivalence");
+    assert!(!all.is_empty(), "there are spellings");
+    sweep::each_of(&all, |of| &of.name, |of| check(&example(of)?));
 }

@@ -1,11 +1,8 @@
 //! What becomes of each example: its graph, its fused graph and its kernels, to be read in review.
 
-use salient::{
-    Isa, IsaChoice, Options, PASSES, Sources, Stage, Timings, lower, models, print_after, print_stage,
-};
-use salient_tests::examples::{is_published, settings};
-use salient_tests::files::{files_under, sources};
-use salient_tests::{snapshot, sweep};
+use salient::{Isa, IsaChoice, Options, PASSES, Sources, Stage, Timings, lower, print_after, print_stage};
+use salient_tests::examples::{self, Example, is_published, settings};
+use salient_tests::snapshot;
 use std::fmt::Write;
 
 /// Examples of which the loops are shown, one for each kind of kernel: element by element, rows with what is held of them, a
@@ -32,44 +29,16 @@ fn shown(name: &str) -> Vec<Stage> {
     before.iter().copied().chain([Stage::Plan]).chain(loops).collect()
 }
 
-/// Every model of every example: the path of its file without the extension, and its name.
-fn examples() -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    for file in files_under("examples", "attn") {
-        let stem = file.strip_suffix(".attn").expect("listed by it");
-        let sources = sources(&format!("examples/{file}")).unwrap_or_else(|e| panic!("{e}"));
-        let names = models(&sources).unwrap_or_else(|e| panic!("{e}"));
-        match names.as_slice() {
-            [one] => out.push((stem.to_owned(), one.clone())),
-            several => out.extend(several.iter().map(|m| (format!("{stem}/{m}"), m.clone()))),
-        }
-    }
-    out
-}
-
-/// The file of an example.
-fn file_of(name: &str) -> String {
-    let is_of = |file: &String| {
-        let stem = file.strip_suffix(".attn").expect("listed by it");
-        name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))
-    };
-    let file = files_under("examples", "attn").into_iter().find(is_of);
-    format!("examples/{}", file.expect("the file of the name"))
-}
-
 #[test]
 fn examples_become_what_was_reviewed() {
-    let all = examples();
-    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
-    sweep::each(&names, |name| {
-        let (_, model) = all.iter().find(|(n, _)| n == name).expect("a name of the list");
-        let sources = sources(&file_of(name))?;
+    examples::each(|example| {
+        let (name, sources) = (&example.name, example.sources()?);
         for stage in shown(name) {
             // The portable vectors: snapshots must not depend on the machine.
             let isa = IsaChoice::Only(Isa::Baseline);
             // The layers of a model are equal: a plan shows them once.
             let set = if stage == Stage::Plan { Vec::new() } else { settings(name) };
-            let options = Options { model: Some(model.clone()), isa, set, ..Options::default() };
+            let options = Options { isa, set, ..example.options() };
             let text =
                 print_stage(&sources, stage, &options, &mut Timings::default()).map_err(|e| e.to_string())?;
             snapshot::assert("examples", &format!("{name}/{stage}"), &text);
@@ -80,25 +49,25 @@ fn examples_become_what_was_reviewed() {
 
 #[test]
 fn every_snapshot_belongs_to_an_example() {
-    let of = |(name, _): (String, String)| {
+    let of = |example: Example| {
+        let name = example.name;
         shown(&name).into_iter().map(|stage| format!("{name}/{stage}")).collect::<Vec<_>>()
     };
-    let names = examples().into_iter().flat_map(of);
+    let names = examples::examples().into_iter().flat_map(of);
     snapshot::assert_all_referenced("examples", names);
 }
 
 /// A plan is read at once: of most examples within thirty lines, of the largest model within 120.
 #[test]
 fn plans_are_short() {
-    let lengths = |(name, model): (String, String)| {
-        let sources = sources(&file_of(&name)).expect("it is there");
-        let isa = IsaChoice::Only(Isa::Baseline);
-        let options = Options { model: Some(model), isa, ..Options::default() };
+    let lengths = |example: Example| {
+        let sources = example.sources().expect("it is there");
+        let options = Options { isa: IsaChoice::Only(Isa::Baseline), ..example.options() };
         let plan =
             print_stage(&sources, Stage::Plan, &options, &mut Timings::default()).expect("it compiles");
-        (plan.lines().count(), name)
+        (plan.lines().count(), example.name)
     };
-    let mut lengths: Vec<(usize, String)> = examples().into_iter().map(lengths).collect();
+    let mut lengths: Vec<(usize, String)> = examples::examples().into_iter().map(lengths).collect();
     lengths.sort();
     let (median, most) = (&lengths[lengths.len() / 2], &lengths[lengths.len() - 1]);
     assert!(median.0 <= 30 && most.0 <= 120, "median {median:?}, most {most:?}");
@@ -143,13 +112,8 @@ fn a_small_attention_is_shown_after_each_pass() {
 /// Equal blocks are optimised as one; between any two passes what became of it and of the rest fits together.
 #[test]
 fn every_example_is_one_graph_after_each_pass() {
-    let all = examples();
-    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
-    sweep::each(&names, |name| {
-        let (_, model) = all.iter().find(|(n, _)| n == name).expect("a name of the list");
-        let sources = sources(&file_of(name))?;
-        let options = Options { model: Some(model.clone()), ..Options::default() };
-        let graph = lower(&sources, &options).map_err(|e| e.to_string())?.graph;
+    examples::each(|example| {
+        let graph = lower(&example.sources()?, &example.options()).map_err(|e| e.to_string())?.graph;
         for (pass, graphs) in salient_opt::trace(&graph, &salient_opt::Options::default()) {
             if graphs.len() != 1 {
                 return Err(format!("{} graphs after {}", graphs.len(), pass.name));

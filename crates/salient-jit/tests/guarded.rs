@@ -8,9 +8,8 @@ mod guard;
 mod linux {
     use super::guard::{Flush, guarded};
     use salient::verify::{Lengths, Trials, verify};
-    use salient::{Graph, Options, lower, models};
-    use salient_tests::examples::small;
-    use salient_tests::files::{files_under, sources};
+    use salient::{Graph, Options, lower};
+    use salient_tests::examples::{Example, examples, small};
     use salient_tests::generate;
 
     /// Programs at random, and operators of each.
@@ -34,9 +33,9 @@ mod linux {
     }
 
     /// The settings at which the interpreter can follow.
-    fn set(file: &str) -> Vec<(String, String)> {
+    fn set(example: &Example) -> Vec<(String, String)> {
         let pairs = |list: &[(&str, &str)]| list.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
-        match file.strip_suffix(".attn").expect("listed by it") {
+        match &*example.stem {
             "bench/gpt2" => pairs(&[("V", "50"), ("N", "40"), ("D", "24"), ("H", "3")]),
             name => {
                 let sizes = name.strip_prefix("models/").map_or_else(Vec::new, small);
@@ -50,13 +49,12 @@ mod linux {
     /// One test, since the allocator is that of the whole process.
     #[test]
     fn no_program_touches_memory_outside_its_tensors() {
-        for (seed, file) in files_under("examples", "attn").into_iter().enumerate() {
-            let sources = sources(&format!("examples/{file}")).unwrap_or_else(|e| panic!("{file}: {e}"));
-            for model in models(&sources).unwrap_or_else(|e| panic!("{file}: {e}")) {
-                let options = Options { model: Some(model.clone()), set: set(&file), ..Options::default() };
-                let graph = lower(&sources, &options).unwrap_or_else(|e| panic!("{file}: {e}")).graph;
-                agrees(&format!("{file}, {model}"), &graph, &options, seed as u64);
-            }
+        for (seed, example) in examples().into_iter().enumerate() {
+            let name = &example.name;
+            let sources = example.sources().unwrap_or_else(|e| panic!("{name}: {e}"));
+            let options = Options { set: set(&example), ..example.options() };
+            let graph = lower(&sources, &options).unwrap_or_else(|e| panic!("{name}: {e}")).graph;
+            agrees(name, &graph, &options, seed as u64);
         }
         for seed in 0..PROGRAMS {
             let graph = generate::program(seed, STEPS);
