@@ -32,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "source", run: source, seeds: seeds::sources, manner: Manner::Program },
     Target { name: "printed", run: source, seeds: seeds::printed, manner: Manner::Program },
     Target { name: "values", run: values, seeds: seeds::sources, manner: Manner::Program },
+    Target { name: "plan", run: plan, seeds: seeds::plans, manner: Manner::Text },
     Target { name: "npy", run: npy, seeds: seeds::npy, manner: Manner::Bytes },
     Target { name: "npz", run: npz, seeds: seeds::npz, manner: Manner::Bytes },
     Target { name: "safetensors", run: safetensors, seeds: seeds::safetensors, manner: Manner::Bytes },
@@ -168,6 +169,22 @@ pub fn source(bytes: &[u8]) {
         let isa = if (turn / 3).is_multiple_of(2) { IsaChoice::Auto } else { IsaChoice::Only(Isa::Baseline) };
         let options = Options { engine, fp, isa, threads: Some(1), ..Options::default() };
         drop(Model::from_graph(graph, &options));
+    }
+}
+
+/// Any bytes as the text of a plan; one that is read is what is written, and compiles.
+pub fn plan(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let isa = IsaChoice::Only(Isa::Baseline);
+    let options = Options { isa, threads: Some(1), ..Options::default() };
+    match salient::read_plan(&text, &options) {
+        Ok(read) => {
+            assert_eq!(read.print(&read.plan()).trim_end(), text.trim_end(), "it reads back as another plan");
+            if read.graph().len() <= NODES {
+                drop(Model::from_plan(&read, &options));
+            }
+        }
+        Err(e) => assert!(!e.to_string().is_empty(), "a refusal says why"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::files::{files_under, root, text};
 use crate::generate;
-use salient::{Array, Arrays, Options, Tuning};
+use salient::{Array, Arrays, Isa, IsaChoice, Options, Sources, Stage, Timings, Tuning};
 use salient_ir::text::print;
 
 /// The model behind `serve`.
@@ -35,6 +35,26 @@ pub(super) fn printed() -> Vec<Vec<u8>> {
         let graph = generate::program(seed, 4 + seed as usize % 9);
         out.push(print(&salient::optimise(&graph, &Options::default()).graph).into_bytes());
         out.push(print(&graph).into_bytes());
+    }
+    out
+}
+
+/// Plans: of the examples, as their snapshots show them, and of random programs.
+pub(super) fn plans() -> Vec<Vec<u8>> {
+    let mut out = corpus("plan");
+    let folder = "tests/tests/snapshots/examples";
+    for file in files_under(folder, "snap").iter().filter(|file| file.ends_with("__plan.snap")) {
+        let snapshot = text(&format!("{folder}/{file}"));
+        let (_, plan) = snapshot.split_once("\n---\n").expect("a snapshot has a head");
+        out.push(plan.as_bytes().to_vec());
+    }
+    for seed in 0..30 {
+        let mut sources = Sources::new();
+        sources.add("program.attn", &print(&generate::program(seed, 4 + seed as usize % 9)));
+        let isa = IsaChoice::Only(Isa::Baseline);
+        let options = Options { isa, ..Options::default() };
+        let plan = salient::print_stage(&sources, Stage::Plan, &options, &mut Timings::default());
+        out.push(plan.expect("a program that was generated compiles").into_bytes());
     }
     out
 }
