@@ -34,8 +34,7 @@ pub fn emit(body: &Body, target: &Target) -> Function {
         target,
         values: vec![None; body.types.len()],
         bounds: vec![None; body.types.len()],
-        changing: vec![false; body.types.len()],
-        in_loop: false,
+        changing: None,
         strip: None,
         elsewhere: None,
     };
@@ -64,9 +63,8 @@ struct Emit<'a> {
     values: Vec<Option<ir::Value>>,
     /// For a mask made by `first`, its bound: lanes are then told apart without taking the mask to pieces.
     bounds: Vec<Option<ir::Value>>,
-    /// Whether a value may differ between the iterations of the present loop.
-    changing: Vec<bool>,
-    in_loop: bool,
+    /// In a loop, of each value whether it may differ between the iterations.
+    changing: Option<Vec<bool>>,
     strip: Option<Strip>,
     /// Sixteen bytes where inactive lanes may read and write.
     elsewhere: Option<StackSlot>,
@@ -172,7 +170,7 @@ impl Backend for Emit<'_> {
     }
 
     fn where_active(&mut self, _of: Value, new: ir::Value, old: ir::Value) -> ir::Value {
-        let strip = self.strip.expect("within a strip");
+        let strip = self.strip.expect("within the last strip");
         self.select(strip.mask, new, old)
     }
 
@@ -245,26 +243,21 @@ impl Backend for Emit<'_> {
         self.parameters(after, &before)
     }
 
-    /// All; notes which values change in the present loop.
-    fn wants(&mut self, _at: usize, inst: &Inst) -> bool {
-        if let Some(out) = inst.out() {
-            self.changing[out.index()] =
-                self.in_loop && inst.uses().iter().any(|used| self.changing[used.index()]);
-        }
+    fn wants(&mut self, _at: usize, _inst: &Inst) -> bool {
         true
     }
 
-    fn enter_loop(&mut self, code: &Loop) {
-        self.changing.fill(false);
-        self.changing[code.index.index()] = true;
-        for carried in &code.carried {
-            self.changing[carried.param.index()] = true;
-        }
-        self.in_loop = true;
+    /// What is asked for is where memory is read, not what is there.
+    fn varies(_inst: &Inst) -> bool {
+        false
+    }
+
+    fn enter_loop(&mut self, _code: &Loop, changing: Vec<bool>) {
+        self.changing = Some(changing);
     }
 
     fn leave_loop(&mut self) {
-        self.in_loop = false;
+        self.changing = None;
     }
 }
 

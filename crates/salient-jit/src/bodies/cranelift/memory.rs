@@ -255,7 +255,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Whether each lane is active under the mask of a place and the present strip; `None` where it always is.
+    /// Whether each lane is active under the mask of a place and in the last strip; `None` where it always is.
     fn actives(&mut self, mask: Option<salient_vector::Value>) -> [Option<ir::Value>; LANES] {
         std::array::from_fn(|lane| {
             let in_strip = self.strip.filter(|_| lane > 0).map(|strip| self.above(strip.active, lane));
@@ -278,7 +278,7 @@ impl Emit<'_> {
         self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, bound, lane as i64)
     }
 
-    /// The mask of a place within the present strip.
+    /// The mask of a place within the last strip.
     fn mask(&mut self, mask: salient_vector::Value) -> ir::Value {
         let mask = self.get(mask);
         match self.strip {
@@ -309,7 +309,8 @@ impl Emit<'_> {
         if self.body.ty(addr.base) != Ty::Ptr || masked {
             return flags;
         }
-        let bound = !self.in_loop || addr.uses().any(|value| self.changing[value.index()]);
+        let changes = |changing: &Vec<bool>| addr.uses().any(|value| changing[value.index()]);
+        let bound = self.changing.as_ref().is_none_or(changes);
         if bound { flags.with_readonly().with_can_move() } else { flags.with_readonly() }
     }
 }

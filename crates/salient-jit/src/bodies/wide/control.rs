@@ -51,7 +51,7 @@ impl Backend for Lower<'_> {
     }
 
     fn where_active(&mut self, of: Value, new: VReg, old: VReg) -> VReg {
-        let strip = self.strip.expect("within a strip");
+        let strip = self.strip.expect("within the last strip");
         self.select(self.body.ty(of), strip.mask, new, old)
     }
 
@@ -146,8 +146,13 @@ impl Backend for Lower<'_> {
         inst.out().is_none_or(|out| self.used[out.index()] && !self.fixed[out.index()])
     }
 
-    fn enter_loop(&mut self, code: &Loop) {
-        self.compute_fixed(code);
+    /// What memory holds, and what may fail.
+    fn varies(inst: &Inst) -> bool {
+        !matches!(inst, Inst::Const { .. } | Inst::Op { .. } | Inst::Address { .. })
+    }
+
+    fn enter_loop(&mut self, code: &Loop, changing: Vec<bool>) {
+        self.compute_fixed(code, &changing);
     }
 }
 

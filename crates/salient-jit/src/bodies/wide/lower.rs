@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use iced_x86::Code as Opcode;
 use regalloc2::{PReg, VReg};
-use salient_vector::body::{Const, Inst, Loop};
+use salient_vector::body::{Const, Loop};
 use salient_vector::{Body, Ty, Value};
 
 use super::code::{Arg, Base, Code, INT, MASK, Masking, Mem, VECTOR, View};
@@ -173,18 +173,11 @@ impl Lower<'_> {
     }
 
     /// Computes what does not change in the loop and cannot fail.
-    pub(super) fn compute_fixed(&mut self, code: &Loop) {
-        let mut changing = vec![false; self.body.types.len()];
-        changing[code.index.index()] = true;
-        for carried in &code.carried {
-            changing[carried.param.index()] = true;
-        }
+    pub(super) fn compute_fixed(&mut self, code: &Loop, changing: &[bool]) {
         // Nothing dies before the loop.
         self.at.1 = usize::MAX;
         for inst in &code.insts {
             let Some(out) = inst.out() else { continue };
-            let pure = matches!(inst, Inst::Const { .. } | Inst::Op { .. } | Inst::Address { .. });
-            changing[out.index()] = !pure || inst.uses().iter().any(|used| changing[used.index()]);
             if !changing[out.index()] {
                 if self.used[out.index()] {
                     skeleton::instruction(self, inst);
