@@ -8,7 +8,8 @@ use iced_x86::Code as Opcode;
 use iced_x86::Code::*;
 
 use super::code::View::{self, Half, Mask, R32, Whole, Xmm};
-use super::isa::{Encoding, Feature, Features, VectorIsa, Width};
+use super::isa::{Encoding, Features, VectorIsa, Width};
+use crate::target::Feature;
 
 /// What an operand is to its instruction, and how much of a register it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
