@@ -17,7 +17,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use salient_vector::body::{Addr, Const, Inst, Loop};
 use salient_vector::{Body, Elem, Op, Place, Ty, Value};
 
-use super::skeleton::{self, Backend, State, Steps};
+use super::skeleton::{self, Backend, State, Trip};
 use crate::target::Target;
 
 /// Lanes of a vector.
@@ -35,7 +35,7 @@ pub fn emit(body: &Body, target: &Target) -> Function {
         values: vec![None; body.types.len()],
         bounds: vec![None; body.types.len()],
         changing: None,
-        strip: None,
+        last_strip: None,
         elsewhere: None,
     };
     emit.entry();
@@ -48,7 +48,7 @@ pub fn emit(body: &Body, target: &Target) -> Function {
 
 /// The last strip of a loop over lanes: lane 0 is active, and the others are below a bound.
 #[derive(Clone, Copy)]
-struct Strip {
+struct LastStrip {
     /// The number of active lanes, as i64: 1 to 3.
     active: ir::Value,
     /// The same as a mask.
@@ -65,7 +65,7 @@ struct Emit<'a> {
     bounds: Vec<Option<ir::Value>>,
     /// In a loop, of each value whether it may differ between the iterations.
     changing: Option<Vec<bool>>,
-    strip: Option<Strip>,
+    last_strip: Option<LastStrip>,
     /// Sixteen bytes where inactive lanes may read and write.
     elsewhere: Option<StackSlot>,
 }
@@ -170,7 +170,7 @@ impl Backend for Emit<'_> {
     }
 
     fn where_active(&mut self, _of: Value, new: ir::Value, old: ir::Value) -> ir::Value {
-        let strip = self.strip.expect("within the last strip");
+        let strip = self.last_strip.expect("within the last strip");
         self.select(strip.mask, new, old)
     }
 
@@ -197,11 +197,11 @@ impl Backend for Emit<'_> {
 
     fn while_whole(
         &mut self,
-        steps: Steps<ir::Value>,
+        whole: Trip<ir::Value>,
         start: State<ir::Value>,
         step: impl FnOnce(&mut Self, State<ir::Value>) -> State<ir::Value>,
     ) -> State<ir::Value> {
-        let last = self.b.ins().iadd_imm_s(steps.trip, -steps.stride);
+        let last = self.b.ins().iadd_imm_s(whole.trip, -whole.stride);
         let [header, inside, after] = [(); 3].map(|()| self.b.create_block());
         let start = start.all();
         self.jump(header, &start);
@@ -234,9 +234,9 @@ impl Backend for Emit<'_> {
 
         self.b.switch_to_block(inside);
         let mask = self.first(active);
-        self.strip = Some(Strip { active, mask });
+        self.last_strip = Some(LastStrip { active, mask });
         let kept = strip(self, start);
-        self.strip = None;
+        self.last_strip = None;
         self.jump(after, &kept);
 
         self.b.switch_to_block(after);

@@ -38,7 +38,7 @@ pub(super) trait Backend {
     /// Steps of a loop as long as `trip` is not less than the index and a stride; gives the state behind them.
     fn while_whole(
         &mut self,
-        steps: Steps<Self::Value>,
+        whole: Trip<Self::Value>,
         start: State<Self::Value>,
         step: impl FnOnce(&mut Self, State<Self::Value>) -> State<Self::Value>,
     ) -> State<Self::Value>;
@@ -82,7 +82,7 @@ impl<V: Copy> State<V> {
 
 /// How far a loop goes, and how far each time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Steps<V> {
+pub(super) struct Trip<V> {
     pub(super) trip: V,
     pub(super) stride: i64,
 }
@@ -169,7 +169,7 @@ fn whole_steps<B: Backend>(
         LoopKind::Lanes => backend.lanes() as i64,
     };
     let stride = step * i64::from(copies);
-    backend.while_whole(Steps { trip, stride }, start, |backend, at| {
+    backend.while_whole(Trip { trip, stride }, start, |backend, at| {
         let mut carried = at.carried;
         for copy in 0..i64::from(copies) {
             let index = if copy == 0 { at.index } else { backend.plus(at.index, copy * step) };

@@ -6,7 +6,7 @@ use iced_x86::{
 
 use super::code::View;
 use super::isa::{Features, MaskKind, VectorIsa, Width};
-use super::table::{ALL, Role, Row};
+use super::table::{ALL, InstructionRow, OperandRole};
 use crate::target::Feature;
 
 const ISAS: [VectorIsa; 3] = [VectorIsa::AVX2, VectorIsa::AVX512, VectorIsa::AVX512_OF_256];
@@ -26,27 +26,27 @@ fn register(view: View, isa: VectorIsa, number: usize) -> Register {
 }
 
 /// An instruction of the row with an operand for each role; memory for a source where it may be.
-fn instruction(row: &Row, isa: VectorIsa, from_memory: bool) -> Instruction {
+fn instruction(row: &InstructionRow, isa: VectorIsa, from_memory: bool) -> Instruction {
     let mut instruction = Instruction::default();
     instruction.set_code(row.on(isa));
-    let roles = row.roles.iter().filter(|&&role| role != Role::Lanes);
+    let roles = row.roles.iter().filter(|&&role| role != OperandRole::Lanes);
     for (at, &role) in roles.enumerate() {
         let number = at as u32;
         match role {
-            Role::SourceOrMemory(_) if from_memory => memory(&mut instruction, number),
-            Role::Memory | Role::Stored => memory(&mut instruction, number),
-            Role::Destination(view)
-            | Role::Accumulator(view)
-            | Role::Source(view)
-            | Role::SourceOrMemory(view) => {
+            OperandRole::SourceOrMemory(_) if from_memory => memory(&mut instruction, number),
+            OperandRole::Memory | OperandRole::Stored => memory(&mut instruction, number),
+            OperandRole::Destination(view)
+            | OperandRole::Accumulator(view)
+            | OperandRole::Source(view)
+            | OperandRole::SourceOrMemory(view) => {
                 instruction.set_op_kind(number, OpKind::Register);
                 instruction.set_op_register(number, register(view, isa, at));
             }
-            Role::Immediate => {
+            OperandRole::Immediate => {
                 instruction.set_op_kind(number, OpKind::Immediate8);
                 instruction.set_immediate8(1);
             }
-            Role::Lanes => unreachable!("left out"),
+            OperandRole::Lanes => unreachable!("left out"),
         }
     }
     instruction
@@ -58,7 +58,7 @@ fn memory(instruction: &mut Instruction, at: u32) {
 }
 
 /// Rows with each set of instructions that has them.
-fn rows() -> impl Iterator<Item = (&'static Row, VectorIsa)> {
+fn rows() -> impl Iterator<Item = (&'static InstructionRow, VectorIsa)> {
     ISAS.into_iter()
         .flat_map(|isa| ALL.iter().map(move |&row| (row, isa)))
         .filter(|(row, isa)| row.is_on(*isa))
@@ -72,20 +72,21 @@ fn operands_have_the_roles_that_the_table_gives_them() {
             let instruction = instruction(row, isa, from_memory);
             let encoded = Encoder::new(64).encode(&instruction, 0);
             assert!(encoded.is_ok(), "{row:?} for {isa:?}: {encoded:?}");
-            let roles: Vec<Role> = row.roles.iter().copied().filter(|&role| role != Role::Lanes).collect();
+            let roles: Vec<OperandRole> =
+                row.roles.iter().copied().filter(|&role| role != OperandRole::Lanes).collect();
             assert_eq!(instruction.op_count() as usize, roles.len(), "{row:?} for {isa:?}");
             let info = info.info(&instruction);
             for (at, &role) in roles.iter().enumerate() {
                 let access = info.op_access(at as u32);
                 let agrees = match role {
-                    Role::Destination(_) => access == OpAccess::Write,
-                    Role::Accumulator(_) => access == OpAccess::ReadWrite,
-                    Role::Source(_) | Role::Immediate => access == OpAccess::Read,
-                    Role::SourceOrMemory(_) | Role::Memory => {
+                    OperandRole::Destination(_) => access == OpAccess::Write,
+                    OperandRole::Accumulator(_) => access == OpAccess::ReadWrite,
+                    OperandRole::Source(_) | OperandRole::Immediate => access == OpAccess::Read,
+                    OperandRole::SourceOrMemory(_) | OperandRole::Memory => {
                         matches!(access, OpAccess::Read | OpAccess::CondRead)
                     }
-                    Role::Stored => matches!(access, OpAccess::Write | OpAccess::CondWrite),
-                    Role::Lanes => unreachable!("left out"),
+                    OperandRole::Stored => matches!(access, OpAccess::Write | OpAccess::CondWrite),
+                    OperandRole::Lanes => unreachable!("left out"),
                 };
                 assert!(agrees, "{row:?} for {isa:?}: operand {at} is {role:?}, and iced says {access:?}");
             }
@@ -96,12 +97,12 @@ fn operands_have_the_roles_that_the_table_gives_them() {
 #[test]
 fn rows_that_take_a_mask_register_have_one_in_evex() {
     for (row, isa) in rows() {
-        if !row.roles.contains(&Role::Lanes) || isa.masks == MaskKind::Vector {
+        if !row.roles.contains(&OperandRole::Lanes) || isa.masks == MaskKind::Vector {
             continue;
         }
         let mut instruction = instruction(row, isa, false);
         instruction.set_op_mask(Register::K1);
-        instruction.set_zeroing_masking(matches!(row.roles[0], Role::Destination(_)));
+        instruction.set_zeroing_masking(matches!(row.roles[0], OperandRole::Destination(_)));
         let encoded = Encoder::new(64).encode(&instruction, 0);
         assert!(encoded.is_ok(), "{row:?} for {isa:?}: {encoded:?}");
     }
