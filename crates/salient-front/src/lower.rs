@@ -90,7 +90,7 @@ struct Var<'a> {
 
 /// An index in scope.
 #[derive(Clone)]
-struct Bound {
+struct ScopedIndex {
     name: String,
     /// None while nothing says how long it is.
     axis: Option<AxisId>,
@@ -107,7 +107,7 @@ struct Frame<'a> {
     decl: Option<&'a Function>,
     library: bool,
     scopes: Vec<BTreeMap<String, Var<'a>>>,
-    indices: Vec<Bound>,
+    indices: Vec<ScopedIndex>,
     /// The path under which parameters are declared here.
     path: Vec<String>,
     /// Axes of the caller that arguments carry along.

@@ -6,17 +6,22 @@
 mod expressions;
 mod lines;
 mod names;
+mod own_lines;
+mod written;
 
-pub use expressions::{Declared, Expressions, Leaves, Line};
+pub use expressions::{Declared, Expressions, Line};
 pub use names::identifier;
+pub use own_lines::Leaves;
 
 use crate::axis::{AxisId, AxisSet, stored_names};
+use crate::dim::Dim;
 use crate::graph::{Graph, Init, NodeId, Relation, Requirement};
-use crate::op::{Const, MapOp, Op};
+use crate::op::{Binding, Const, MapOp, Op};
 use lines::{Lines, has_line, is_one_view, repeated};
 use names::{Names, axis_names, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use written::{Env, Index, Written, has_sign, is_index};
 
 /// The program text of a graph.
 pub fn print(g: &Graph) -> String {
@@ -57,9 +62,6 @@ fn requirement(r: &Requirement) -> String {
     let message = r.message.as_ref().map(|m| format!(", {m:?}")).unwrap_or_default();
     format!("{relation}{message}")
 }
-
-/// What an axis is replaced by in the use being printed.
-type Env = BTreeMap<AxisId, String>;
 
 struct Printer<'a> {
     g: &'a Graph,
@@ -155,7 +157,7 @@ impl<'a> Printer<'a> {
         for id in &large {
             let Op::Map(map) = self.g.op(*id) else { continue };
             let name = self.names.nodes[id.index()].as_ref().expect("lines are named");
-            let body = self.written_out(*id, *map, &Env::new(), &mut AxisSet::new());
+            let body = self.written_out(*id, *map, &Env::new(), &mut AxisSet::new()).text;
             let _ = writeln!(out, "    let {name} = {body}");
         }
         for (p, name) in g.params().iter().zip(&self.names.params) {
@@ -174,7 +176,7 @@ impl<'a> Printer<'a> {
         for id in lines.filter(|id| self.has_line(*id) && !inits_alone.contains(id) && !large.contains(id)) {
             for (place, arg, part) in repeated(g, id) {
                 let mut seen = AxisSet::new();
-                let body = self.usage(arg, &Env::new(), &mut seen);
+                let body = self.usage(arg, &Env::new(), &mut seen).text;
                 let axes = [&self.order[arg.index()][..], &[part]].concat();
                 let name = &self.names.parts[&(id, place)];
                 let _ = writeln!(out, "    let {name}{} = {body}", self.header(&axes, &seen));
@@ -194,7 +196,7 @@ impl<'a> Printer<'a> {
                 Some(name) => name,
                 None => {
                     let mut seen = AxisSet::new();
-                    let body = self.usage(o.node, &Env::new(), &mut seen);
+                    let body = self.usage(o.node, &Env::new(), &mut seen).text;
                     let name = self.output_name(&o.name);
                     let _ = writeln!(out, "    let {name}{} = {body}", self.output_header(o, &seen));
                     name
@@ -255,11 +257,6 @@ impl<'a> Printer<'a> {
         g.ids().filter(|id| !used[id.index()]).collect()
     }
 
-    /// Whether a value stands where it is used as an expression of indices.
-    fn is_index(&self, id: NodeId) -> bool {
-        !self.has_line(id) && self.lines.of_indices[id.index()]
-    }
-
     fn dims(&self, axes: &[AxisId]) -> String {
         self.g.shape(axes).iter().map(|d| d.to_string()).collect::<Vec<_>>().join(", ")
     }
@@ -308,22 +305,24 @@ impl<'a> Printer<'a> {
     fn expression(&self, id: NodeId, seen: &mut AxisSet) -> String {
         let args = self.g.args(id);
         let env = Env::new();
-        let list = |seen: &mut AxisSet| args.iter().map(|a| self.usage(*a, &env, seen)).collect::<Vec<_>>();
+        let operands = |seen: &mut AxisSet| -> Vec<Written> {
+            args.iter().map(|a| self.usage(*a, &env, seen)).collect()
+        };
+        let list = |seen: &mut AxisSet| {
+            operands(seen).into_iter().map(|operand| operand.text).collect::<Vec<_>>().join(", ")
+        };
         match self.g.op(id) {
-            Op::Map(map) => {
-                let of_indices = args.iter().all(|a| self.is_index(*a));
-                operator(*map, &list(seen), of_indices)
-            }
+            Op::Map(map) => operator(*map, &operands(seen)).text,
             Op::Reduce(op, axis) => {
-                let body = list(seen).join(", ");
+                let body = list(seen);
                 format!("{}[{}]({body})", op.info().name, self.binder(*axis, seen))
             }
             Op::CumSum(axis) => {
-                let body = list(seen).join(", ");
+                let body = list(seen);
                 format!("cumsum[{}]({body})", self.binder(*axis, seen))
             }
             Op::Fused(op, axis) => {
-                let body = list(seen).join(", ");
+                let body = list(seen);
                 format!("fused.{}[{}]({body})", op.info().name, self.binder(*axis, seen))
             }
             Op::Concat(axis, parts) => {
@@ -335,15 +334,15 @@ impl<'a> Printer<'a> {
                         shown.push(self.usage_of_repeated(repeated, *arg, &name, seen));
                         continue;
                     }
-                    let env = Env::from([(*part, name.clone())]);
-                    shown.push(self.usage(*arg, &env, seen));
+                    let env = Env::from([(*part, Index::axis(name.clone()))]);
+                    shown.push(self.usage(*arg, &env, seen).text);
                 }
                 seen.insert(*axis);
                 format!("concat[{name}]({})", shown.join(", "))
             }
-            Op::At(axis) => self.view(id, *axis, &env, seen),
+            Op::At(axis) => self.view(id, *axis, &env, seen).text,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
-                self.usage(id, &env, seen)
+                self.usage(id, &env, seen).text
             }
         }
     }
@@ -362,18 +361,16 @@ impl<'a> Printer<'a> {
     }
 
     /// A view written out in place.
-    fn view(&self, id: NodeId, axis: AxisId, env: &Env, seen: &mut AxisSet) -> String {
+    fn view(&self, id: NodeId, axis: AxisId, env: &Env, seen: &mut AxisSet) -> Written {
         let args = self.g.args(id);
         let mut index = self.index(args[1], env, seen);
         if let Op::Iota(from) = self.g.op(args[1])
             && self.g.extent(*from) != self.g.extent(axis)
-            && !index.starts_with('(')
         {
-            // In parentheses an index is a value: its extent is not the axis's.
-            index = format!("({index})");
+            index = index.made_a_value();
         }
         if let Some(repeated) = self.names.parts.get(&(id, 0)) {
-            return self.usage_of_repeated(repeated, args[0], &index, seen);
+            return Written::atom(self.usage_of_repeated(repeated, args[0], &index.in_brackets(), seen));
         }
         let mut inner = env.clone();
         inner.insert(axis, index);
@@ -388,14 +385,11 @@ impl<'a> Printer<'a> {
     }
 
     /// A node as an operand, with axes replaced as `env` says.
-    fn usage(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> String {
+    fn usage(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> Written {
         match self.g.op(id) {
-            Op::Const(c) => literal(*c),
-            Op::Extent(dim) => match dim.as_symbol() {
-                Some(name) => name.to_string(),
-                None => format!("({dim})"),
-            },
-            Op::Iota(axis) => env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis)),
+            Op::Const(c) => constant(*c),
+            Op::Extent(dim) => dimension(dim),
+            Op::Iota(axis) => self.index_of(*axis, env).written,
             Op::At(axis) if !self.lines.is_view(id) => self.view(id, *axis, env, seen),
             Op::Input(_)
             | Op::Param(_)
@@ -406,74 +400,81 @@ impl<'a> Printer<'a> {
             | Op::CumSum(_)
             | Op::Fused(..) => {
                 let name = self.names.nodes[id.index()].as_ref().expect("lines and ports are named");
-                let axes = &self.order[id.index()];
-                if axes.is_empty() {
-                    return name.clone();
-                }
-                let mut shown = Vec::new();
-                for axis in axes {
-                    shown.push(env.get(axis).cloned().unwrap_or_else(|| {
-                        seen.insert(*axis);
-                        self.axis_name(*axis)
-                    }));
-                }
-                format!("{name}[{}]", shown.join(", "))
+                Written::atom(self.with_axes(name.clone(), id, env, seen))
             }
         }
     }
 
+    /// `name[axes]`, the axes standing for what `env` says.
+    fn with_axes(&self, name: String, id: NodeId, env: &Env, seen: &mut AxisSet) -> String {
+        let axes = &self.order[id.index()];
+        if axes.is_empty() {
+            return name;
+        }
+        let mut shown = Vec::new();
+        for axis in axes {
+            shown.push(env.get(axis).map(Index::in_brackets).unwrap_or_else(|| {
+                seen.insert(*axis);
+                self.axis_name(*axis)
+            }));
+        }
+        format!("{name}[{}]", shown.join(", "))
+    }
+
+    /// What stands for an axis. Unlike an axis of what is read this does not show how long it is.
+    fn index_of(&self, axis: AxisId, env: &Env) -> Index {
+        env.get(&axis).cloned().unwrap_or_else(|| Index::axis(self.axis_name(axis)))
+    }
+
     /// An integer expression in brackets, written out in place.
-    fn index(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> String {
+    fn index(&self, id: NodeId, env: &Env, seen: &mut AxisSet) -> Index {
         if let Op::Iota(axis) = self.g.op(id) {
-            // Unlike a plain use this does not show the axis's extent: another axis is being replaced here.
-            return env.get(axis).cloned().unwrap_or_else(|| self.axis_name(*axis));
+            return self.index_of(*axis, env);
         }
-        let Op::Map(map) = self.g.op(id) else { return self.usage(id, env, seen) };
+        let Op::Map(map) = self.g.op(id) else { return Index::of(self.usage(id, env, seen)) };
         if self.lines.by_name[id.index()] {
-            return self.usage(id, env, seen);
+            return Index::of(self.usage(id, env, seen));
         }
-        self.written_out(id, *map, env, seen)
+        Index::of(self.written_out(id, *map, env, seen))
     }
 
     /// A scalar operator with its arguments written out in place.
-    fn written_out(&self, id: NodeId, map: MapOp, env: &Env, seen: &mut AxisSet) -> String {
+    fn written_out(&self, id: NodeId, map: MapOp, env: &Env, seen: &mut AxisSet) -> Written {
         let args = self.g.args(id);
-        let shown: Vec<_> = args.iter().map(|a| in_parentheses(self.index(*a, env, seen))).collect();
-        // An index that stands for data reads a tensor.
-        let of_indices = args.iter().all(|a| self.lines.of_indices[a.index()])
-            && !shown.iter().any(|arg| arg.contains('['));
-        operator(map, &shown, of_indices)
+        operator(map, &args.iter().map(|a| self.index(*a, env, seen).written).collect::<Vec<_>>())
     }
 
     /// A scalar expression without axes, written out in place.
     fn scalar(&self, id: NodeId) -> String {
-        self.index(id, &Env::new(), &mut AxisSet::new())
+        self.index(id, &Env::new(), &mut AxisSet::new()).written.text
     }
 }
 
-/// An operator with its printed arguments. `/` divides indices; the quotient of other integers goes by its name.
-fn operator(map: MapOp, args: &[String], of_indices: bool) -> String {
-    match (map, map.info().sign(), args) {
-        (MapOp::IntDiv, _, [a, b]) if !of_indices => format!("{}({a}, {b})", map.info().name),
-        (MapOp::Select, _, [c, a, b]) => format!("if {c} then {a} else {b}"),
-        (_, Some(sign), [a]) => format!("{sign}{a}"),
-        (_, Some(sign), [a, b]) => format!("{a} {sign} {b}"),
-        _ => format!("{}({})", map.info().name, args.join(", ")),
+/// A literal as a value.
+fn constant(c: Const) -> Written {
+    let is_zero = c == Const::I64(0);
+    match c {
+        Const::I64(_) | Const::I32(_) => Written { is_zero, ..Written::index(literal(c)) },
+        Const::F32(_) | Const::Bool(_) => Written::atom(literal(c)),
     }
 }
 
-/// The text as an operand: in parentheses if it has an operator outside every bracket.
-fn in_parentheses(text: String) -> String {
-    let mut depth = 0;
-    let compound = text.chars().any(|c| {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            _ => {}
-        }
-        c == ' ' && depth == 0
-    });
-    if compound { format!("({text})") } else { text }
+/// A dimension as a value.
+fn dimension(dim: &Dim) -> Written {
+    Written { is_zero: dim.as_constant() == Some(0), ..Written::index(dim.operand().to_string()) }
+}
+
+/// An operator with its written arguments, each of which is in parentheses if it has operators.
+fn operator(map: MapOp, args: &[Written]) -> Written {
+    let operands: Vec<String> = args.iter().map(Written::as_operand).collect();
+    let sign = map.info().sign().filter(|_| has_sign(map, args));
+    let (text, binding) = match (map, sign, operands.as_slice()) {
+        (MapOp::Select, _, [c, a, b]) => (format!("if {c} then {a} else {b}"), Binding::Choice),
+        (_, Some(sign), [a]) => (format!("{sign}{a}"), map.info().binding()),
+        (_, Some(sign), [a, b]) => (format!("{a} {sign} {b}"), map.info().binding()),
+        _ => (format!("{}({})", map.info().name, operands.join(", ")), Binding::Atom),
+    };
+    Written { text, binding, of_indices: is_index(map, args), is_zero: false }
 }
 
 #[cfg(test)]

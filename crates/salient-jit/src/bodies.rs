@@ -31,6 +31,8 @@ pub enum Emitter {
     Avx2,
     /// 512-bit vectors.
     Avx512,
+    /// 256-bit vectors in the encoding of the wider ones: see [`Target::avx512_of_256`].
+    Avx512Of256,
 }
 
 impl Emitter {
@@ -39,6 +41,7 @@ impl Emitter {
             Emitter::Cranelift => None,
             Emitter::Avx2 => Some(VectorIsa::AVX2),
             Emitter::Avx512 => Some(VectorIsa::AVX512),
+            Emitter::Avx512Of256 => Some(VectorIsa::AVX512_OF_256),
         }
     }
 }
@@ -49,6 +52,7 @@ pub fn emitter(target: &Target) -> Emitter {
     let system_v = target.cranelift().default_call_conv() == CallConv::SystemV;
     match target.isa() {
         Isa::Avx2 if system_v => Emitter::Avx2,
+        Isa::Avx512 if system_v && target.is_halved() => Emitter::Avx512Of256,
         Isa::Avx512 if system_v => Emitter::Avx512,
         Isa::Baseline | Isa::Avx2 | Isa::Avx512 => Emitter::Cranelift,
     }
@@ -123,6 +127,6 @@ pub fn assembly(target: &Target, body: &Body) -> Result<String, EmitError> {
 pub fn text(target: &Target, body: &Body) -> Result<String, EmitError> {
     match emitter(target) {
         Emitter::Cranelift => Ok(cranelift::emit(body, target).display().to_string()),
-        Emitter::Avx2 | Emitter::Avx512 => Ok(body.to_string()),
+        Emitter::Avx2 | Emitter::Avx512 | Emitter::Avx512Of256 => Ok(body.to_string()),
     }
 }

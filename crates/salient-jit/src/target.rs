@@ -34,17 +34,57 @@ impl Isa {
         }
     }
 
+    /// The extensions that it asks for.
+    pub(crate) const fn features(self) -> &'static [Feature] {
+        use Feature::{Avx, Avx2, Avx512Bw, Avx512Dq, Avx512F, Avx512Vl, F16c, Fma};
+        match self {
+            Isa::Baseline => &[],
+            Isa::Avx2 => &[Avx, Avx2, Fma, F16c],
+            Isa::Avx512 => &[Avx, Avx2, Fma, F16c, Avx512F, Avx512Vl, Avx512Dq, Avx512Bw],
+        }
+    }
+
     /// The widest that this processor and its operating system support.
     pub fn detect() -> Isa {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx2") && has!("fma") && has!("f16c") {
-                let wide = has!("avx512f") && has!("avx512vl") && has!("avx512dq") && has!("avx512bw");
-                return if wide { Isa::Avx512 } else { Isa::Avx2 };
-            }
+        let is_there = |isa: &Isa| isa.features().iter().all(|feature| feature.is_there());
+        Isa::ALL.into_iter().rfind(is_there).unwrap_or(Isa::Baseline)
+    }
+}
+
+/// An extension of the instruction set of x86, as CPUID reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Feature {
+    Avx,
+    Avx2,
+    Fma,
+    F16c,
+    Avx512F,
+    Avx512Vl,
+    Avx512Dq,
+    Avx512Bw,
+}
+
+impl Feature {
+    /// Whether this processor and its operating system have it.
+    #[cfg(target_arch = "x86_64")]
+    fn is_there(self) -> bool {
+        use std::arch::is_x86_feature_detected as has;
+        match self {
+            Feature::Avx => has!("avx"),
+            Feature::Avx2 => has!("avx2"),
+            Feature::Fma => has!("fma"),
+            Feature::F16c => has!("f16c"),
+            Feature::Avx512F => has!("avx512f"),
+            Feature::Avx512Vl => has!("avx512vl"),
+            Feature::Avx512Dq => has!("avx512dq"),
+            Feature::Avx512Bw => has!("avx512bw"),
         }
-        Isa::Baseline
+    }
+
+    /// No other processor has one.
+    #[cfg(not(target_arch = "x86_64"))]
+    fn is_there(self) -> bool {
+        false
     }
 }
 
@@ -128,12 +168,16 @@ pub enum TargetError {
 pub struct Target {
     isa: Isa,
     fma: bool,
+    /// Whether vectors have half the width of the instruction set's.
+    halved: bool,
     cranelift: OwnedTargetIsa,
 }
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.cranelift.triple(), self.isa, if self.fma { "" } else { " without fma" })
+        let less = [(self.halved, " of 256 bits"), (!self.fma, " without fma")];
+        let less: String = less.into_iter().filter(|(is, _)| *is).map(|(_, words)| words).collect();
+        write!(f, "{} {}{less}", self.cranelift.triple(), self.isa)
     }
 }
 
@@ -152,6 +196,13 @@ impl Target {
     /// The oldest processor of this machine's architecture: no detected feature is used. For tests of the portable code.
     pub fn oldest() -> Result<Target, TargetError> {
         Target::new(Isa::Baseline, false)
+    }
+
+    /// AVX-512 with vectors of 256 bits, whether or not this processor has it. For tests of the emitter, to which that is one
+    /// more value.
+    #[doc(hidden)]
+    pub fn avx512_of_256() -> Result<Target, TargetError> {
+        Ok(Target { halved: true, ..Target::new(Isa::Avx512, true)? })
     }
 
     fn new(isa: Isa, native: bool) -> Result<Target, TargetError> {
@@ -176,7 +227,7 @@ impl Target {
         };
         // Elsewhere than on x86 fused multiply-add is part of the base.
         let fma = !cfg!(target_arch = "x86_64") || (has("has_fma") && has("has_avx"));
-        Ok(Target { isa, fma, cranelift })
+        Ok(Target { isa, fma, halved: false, cranelift })
     }
 
     /// The vectors to be used.
@@ -187,6 +238,11 @@ impl Target {
     /// Whether `fma` is one instruction that rounds once.
     pub fn fma(&self) -> bool {
         self.fma
+    }
+
+    /// Whether vectors have half the width of the instruction set's.
+    pub(crate) fn is_halved(&self) -> bool {
+        self.halved
     }
 
     /// Cranelift's description.

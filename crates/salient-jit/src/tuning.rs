@@ -64,7 +64,7 @@ impl Tuning {
     pub fn tiling(&self, target: &Target) -> Tiling {
         *self.of(match emitter(target) {
             Emitter::Cranelift => Isa::Baseline,
-            Emitter::Avx2 => Isa::Avx2,
+            Emitter::Avx2 | Emitter::Avx512Of256 => Isa::Avx2,
             Emitter::Avx512 => Isa::Avx512,
         })
     }

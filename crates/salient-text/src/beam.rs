@@ -40,7 +40,7 @@ pub struct Hypothesis {
 
 /// A continuation that the search asks about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
+pub(crate) struct Continuation<'a> {
     /// Its tokens, with what it begins with.
     pub(crate) ids: &'a [u32],
     /// The row of the call before that it continues, by one token; 0 at the first call.
@@ -48,7 +48,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// Logits of what follows each of several continuations, all equally long.
-pub(crate) type Next<'a> = dyn FnMut(&[Row<'_>]) -> Result<Vec<Vec<f32>>, TextError> + 'a;
+pub(crate) type Next<'a> = dyn FnMut(&[Continuation<'_>]) -> Result<Vec<Vec<f32>>, TextError> + 'a;
 
 /// A continuation that is not at its end.
 struct Beam {
@@ -70,7 +70,8 @@ pub(crate) fn search(beams: &Beams, next: &mut Next<'_>) -> Result<Vec<Hypothesi
     let mut finished: Vec<Hypothesis> = Vec::new();
     for length in 1..=beams.max_tokens {
         let score = |sum: f64| sum / (length as f64).powf(beams.length_penalty);
-        let rows: Vec<Row<'_>> = alive.iter().map(|beam| Row { ids: &beam.ids, from: beam.from }).collect();
+        let rows: Vec<Continuation<'_>> =
+            alive.iter().map(|beam| Continuation { ids: &beam.ids, from: beam.from }).collect();
         let logits = next(&rows)?;
         let mut candidates: Vec<(usize, u32, f64)> = Vec::new();
         for (at, (beam, logits)) in alive.iter().zip(&logits).enumerate() {
@@ -136,7 +137,7 @@ mod tests {
     fn found(width: usize, length_penalty: f64, max_tokens: usize) -> Vec<Hypothesis> {
         let beams = Beams { width, length_penalty, max_tokens, start: 3, ends: vec![END] };
         let mut before: Vec<Vec<u32>> = Vec::new();
-        let mut next = |rows: &[Row<'_>]| {
+        let mut next = |rows: &[Continuation<'_>]| {
             for row in rows.iter().filter(|_| !before.is_empty()) {
                 assert_eq!(row.ids[..row.ids.len() - 1], before[row.from], "the row it goes on from");
             }

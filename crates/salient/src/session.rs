@@ -20,7 +20,7 @@ use self::model::Model;
 use self::results::Results;
 use self::sizes::{Lengths, Sizes};
 use self::weights::Weights;
-use crate::compile::engine::{Arguments, Bound, Prepared};
+use crate::compile::engine::{Arguments, BoundParameters, Prepared};
 use crate::report::compare::index_of;
 use crate::report::error::Error;
 use crate::report::fault::{Fault, Side, Tensor};
@@ -71,7 +71,7 @@ pub struct Session<'a> {
     sizes: Sizes,
     /// The dimensions that the caller fixed, but no length of a state.
     set: Bindings,
-    params: Bound<'a>,
+    params: BoundParameters<'a>,
     /// By position of the graph's parameters.
     param_shapes: Vec<Vec<usize>>,
     /// The states in the order of the graph's, after the last step.
@@ -159,7 +159,7 @@ impl<'a> Session<'a> {
             None => array.shape().to_vec(),
         };
         let param_shapes = params.iter().enumerate().map(shape).collect();
-        let params = Bound::new(model.code(), graph, &dimensions, params, &codes)?;
+        let params = BoundParameters::new(model.code(), graph, &dimensions, params, &codes)?;
         Session::at(model, dimensions, set, params, param_shapes)
     }
 
@@ -168,7 +168,7 @@ impl<'a> Session<'a> {
         model: &'a Model,
         dimensions: Bindings,
         set: &Bindings,
-        params: Bound<'a>,
+        params: BoundParameters<'a>,
         param_shapes: Vec<Vec<usize>>,
     ) -> Result<Session<'a>, Error> {
         let graph = model.graph();

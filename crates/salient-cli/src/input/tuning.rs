@@ -18,8 +18,8 @@ pub(crate) fn user_file() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("salient").join("tuning.toml"))
 }
 
-/// The tuning of the file that is asked for. One that was named must be right; one in the user's folder that is not is told
-/// of and left aside, since the work can be done without it.
+/// The tuning of the file that is asked for. One that was named must be right; one in the user's folder that is not is
+/// reported and ignored, since the work can be done without it.
 pub(crate) fn chosen(named: Option<&str>) -> Outcome<Tuning> {
     let variable = std::env::var(VARIABLE).ok().filter(|value| !value.is_empty());
     match named.or(variable.as_deref()) {

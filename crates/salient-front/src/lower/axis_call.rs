@@ -4,7 +4,7 @@
 
 use super::call::{ArgValue, match_parameters, one_or_many};
 use super::uses::Wanted;
-use super::{Bound, Eval, Fail, Frame, Lowerer, typing};
+use super::{Eval, Fail, Frame, Lowerer, ScopedIndex, typing};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
 use crate::syntax::ast::{Argument, Expr, Function};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// The axes that a call names, after its arguments are evaluated.
 struct Along<'a> {
     given: Vec<ArgValue<'a>>,
-    bound: Vec<Bound>,
+    bound: Vec<ScopedIndex>,
 }
 
 /// A part of a concatenation.
@@ -52,7 +52,7 @@ impl<'a> Lowerer<'a, '_> {
         mut along: Along<'a>,
         name: &str,
         span: Span,
-    ) -> Eval<(Tensor, Span, Vec<Bound>)> {
+    ) -> Eval<(Tensor, Span, Vec<ScopedIndex>)> {
         if along.given.len() != 1 {
             let n = along.given.len();
             return Err(Diagnostic::error(span, format!("`{name}` takes one tensor, found {n}"))
@@ -64,7 +64,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Takes the slot of a named index out of a tensor.
-    fn take_slot(&mut self, t: &mut Tensor, bound: &Bound, place: Span) -> Eval<Option<Slot>> {
+    fn take_slot(&mut self, t: &mut Tensor, bound: &ScopedIndex, place: Span) -> Eval<Option<Slot>> {
         let found = |s: &Slot| s.is_called(&bound.name) || (s.axis.is_some() && s.axis == bound.axis);
         if let Some(at) = t.named.iter().position(found) {
             return Ok(Some(t.named.remove(at)));
@@ -82,7 +82,7 @@ impl<'a> Lowerer<'a, '_> {
         t.pos.pop().ok_or_else(|| self.no_last_axis(t, name, place))
     }
 
-    fn no_axis_called(&self, bound: &Bound, t: &Tensor, place: Span) -> Fail {
+    fn no_axis_called(&self, bound: &ScopedIndex, t: &Tensor, place: Span) -> Fail {
         let labels: Vec<&str> = t.slots().filter_map(|s| s.label.as_deref()).collect();
         Diagnostic::error(bound.from, format!("no axis is called `{}` here", bound.name))
             .also(
@@ -168,7 +168,13 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The axis of a call that keeps it, with the tensor's slots unchanged.
-    fn kept_axis(&mut self, t: &Tensor, bound: &[Bound], name: &str, place: Span) -> Eval<Option<AxisId>> {
+    fn kept_axis(
+        &mut self,
+        t: &Tensor,
+        bound: &[ScopedIndex],
+        name: &str,
+        place: Span,
+    ) -> Eval<Option<AxisId>> {
         let mut scratch = t.clone();
         match bound {
             [] => Ok(self.last_slot(&mut scratch, name, place)?.axis),
@@ -396,7 +402,7 @@ impl<'a> Lowerer<'a, '_> {
     fn called_axes(
         &mut self,
         f: &Function,
-        bound: &[Bound],
+        bound: &[ScopedIndex],
         outer: &mut Tensor,
         place: Span,
         span: Span,
@@ -424,7 +430,7 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Inside, the axes have the names of the parameters, and those that are carried along have none.
     fn frame_along(&self, f: &'a Function, axes: &[(AxisId, Name)], inner: &[Slot], span: Span) -> Frame<'a> {
-        let index = |(axis, label): &(AxisId, Name)| Bound {
+        let index = |(axis, label): &(AxisId, Name)| ScopedIndex {
             name: label.to_string(),
             axis: Some(*axis),
             refused: false,
@@ -468,7 +474,7 @@ impl<'a> Lowerer<'a, '_> {
 /// The slot of a tensor that an axis parameter stands for: that of an index, or the last one whose axis is not taken.
 fn called_slot<'t>(
     t: &'t mut Tensor,
-    index: Option<&Bound>,
+    index: Option<&ScopedIndex>,
     taken: &[(AxisId, Name)],
 ) -> Option<&'t mut Slot> {
     match index {

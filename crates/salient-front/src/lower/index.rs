@@ -4,7 +4,7 @@
 //! a definition which only gives new names to axes costs nothing.
 
 use super::uses::{Use, Wanted};
-use super::{Bound, Eval, Fail, Lowerer};
+use super::{Eval, Fail, Lowerer, ScopedIndex};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::source::Span;
 use crate::syntax::ast::{Expr, Ident, Index};
@@ -24,7 +24,7 @@ impl<'a> Lowerer<'a, '_> {
             let bound = match extent {
                 Some(dim) => {
                     let axis = self.new_axis(name, dim);
-                    Bound {
+                    ScopedIndex {
                         name: name.clone(),
                         axis: Some(axis),
                         refused: false,
@@ -38,7 +38,7 @@ impl<'a> Lowerer<'a, '_> {
                         self.scan(body, name, &mut uses);
                     }
                     let refused = bodies.iter().any(|body| self.reads_refused(body));
-                    Bound { refused, ..self.bound_by_use(name, &uses, *span) }
+                    ScopedIndex { refused, ..self.bound_by_use(name, &uses, *span) }
                 }
             };
             self.frame().indices.push(bound);
@@ -46,19 +46,25 @@ impl<'a> Lowerer<'a, '_> {
         self.frame().carried = before;
     }
 
-    pub(super) fn bound_by_use(&mut self, name: &str, uses: &[Use], span: Span) -> Bound {
+    pub(super) fn bound_by_use(&mut self, name: &str, uses: &[Use], span: Span) -> ScopedIndex {
         let strong = uses.iter().any(|u| !u.weak);
         let candidates: Vec<&Use> = uses.iter().filter(|u| u.weak != strong).collect();
         let named_alike = |u: &&&Use| u.axis.is_some_and(|a| *self.b.axis(a).name == *name);
         let Some(found) = candidates.iter().find(named_alike).or(candidates.first()) else {
-            return Bound { name: name.to_owned(), axis: None, refused: false, explicit: false, from: span };
+            return ScopedIndex {
+                name: name.to_owned(),
+                axis: None,
+                refused: false,
+                explicit: false,
+                from: span,
+            };
         };
         let (axis, extent, from) = (found.axis, found.extent.clone(), found.span);
         let axis = match axis {
             Some(axis) if !self.clashes(axis, &self.taken(name)) => axis,
             _ => self.new_axis(name, &extent),
         };
-        Bound { name: name.to_owned(), axis: Some(axis), refused: false, explicit: false, from }
+        ScopedIndex { name: name.to_owned(), axis: Some(axis), refused: false, explicit: false, from }
     }
 
     /// The axis of that name and extent, or a numbered one where that would be confused with another.
@@ -76,7 +82,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The innermost index of that name.
-    pub(super) fn bound(&self, name: &str) -> Option<&Bound> {
+    pub(super) fn bound(&self, name: &str) -> Option<&ScopedIndex> {
         self.here().indices.iter().rev().find(|b| b.name == name)
     }
 
@@ -133,7 +139,7 @@ impl<'a> Lowerer<'a, '_> {
         &mut self,
         mut t: Tensor,
         indices: &[Index],
-        scope: &[Bound],
+        scope: &[ScopedIndex],
         span: Span,
     ) -> Eval<Tensor> {
         let mut slots: Vec<Option<Vec<Slot>>> = Vec::with_capacity(indices.len());
@@ -161,7 +167,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Takes the axis of a tensor that an index names, if there is one.
-    fn by_name(&self, t: &mut Tensor, name: &str, scope: &[Bound], span: Span) -> Eval<Option<Slot>> {
+    fn by_name(&self, t: &mut Tensor, name: &str, scope: &[ScopedIndex], span: Span) -> Eval<Option<Slot>> {
         let axis = axis_of(scope, name);
         let is = |s: &Slot| s.is_called(name) || (s.axis.is_some() && s.axis == axis);
         let take = |list: &mut Vec<Slot>| list.iter().position(is).map(|at| list.remove(at));
@@ -178,7 +184,7 @@ impl<'a> Lowerer<'a, '_> {
 
     /// The axis for an index that names none: the last one of the tensor if it is as long, else one along which the value is
     /// the same everywhere.
-    fn by_position(&mut self, t: &mut Tensor, name: &Ident, scope: &[Bound]) -> Eval<Slot> {
+    fn by_position(&mut self, t: &mut Tensor, name: &Ident, scope: &[ScopedIndex]) -> Eval<Slot> {
         let axis = match (t.pos.pop(), axis_of(scope, &name.name)) {
             (Some(slot), None) => slot.axis,
             (Some(slot), Some(axis)) if *self.b.extent(axis) == self.extent(&slot) => {
@@ -197,7 +203,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Every axis of the value has its index.
-    fn nothing_left(&self, t: &Tensor, scope: &[Bound], span: Span) -> Eval<()> {
+    fn nothing_left(&self, t: &Tensor, scope: &[ScopedIndex], span: Span) -> Eval<()> {
         if let Some(extra) = t.named.iter().find_map(|s| s.label.clone()) {
             let names: Vec<&str> = scope.iter().map(|b| b.name.as_str()).collect();
             return Err(Diagnostic::error(
@@ -245,6 +251,6 @@ impl<'a> Lowerer<'a, '_> {
 }
 
 /// The axis of an index that is in scope.
-fn axis_of(scope: &[Bound], name: &str) -> Option<AxisId> {
+fn axis_of(scope: &[ScopedIndex], name: &str) -> Option<AxisId> {
     scope.iter().find(|b| b.name == name).and_then(|b| b.axis)
 }

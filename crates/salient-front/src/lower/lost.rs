@@ -27,7 +27,7 @@ pub(super) enum Role {
     /// What has been assigned to the name of an input.
     Changed,
     /// An argument of a function.
-    Given,
+    Argument,
     /// A parameter of the model.
     Param,
     /// A constant.
@@ -61,7 +61,7 @@ impl<'a> Lowerer<'a, '_> {
         let what = match var.role {
             Role::Param => "a parameter",
             Role::Const => "a constant",
-            Role::Value | Role::Input | Role::Changed | Role::Given | Role::Other => return Ok(()),
+            Role::Value | Role::Input | Role::Changed | Role::Argument | Role::Other => return Ok(()),
         };
         Err(Diagnostic::error(name.span, format!("`{}` is {what}, which nothing can change", name.name))
             .also(var.span, "declared here")
@@ -74,7 +74,7 @@ impl<'a> Lowerer<'a, '_> {
         match self.lookup(name).map(|var| var.role) {
             Some(Role::Input | Role::Changed) => Role::Changed,
             Some(Role::Other) => Role::Other,
-            Some(Role::Value | Role::Given | Role::Param | Role::Const) | None => Role::Value,
+            Some(Role::Value | Role::Argument | Role::Param | Role::Const) | None => Role::Value,
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Lowerer<'a, '_> {
         let is_tensor = var.value.as_tensor().is_some();
         let what = match var.role {
             Role::Input | Role::Changed => "an input",
-            Role::Given => "an argument",
+            Role::Argument => "an argument",
             Role::Value | Role::Param | Role::Const | Role::Other => return Ok(()),
         };
         if !is_tensor {
@@ -122,7 +122,7 @@ impl<'a> Lowerer<'a, '_> {
                     let inner = "`let` makes a name that ends with its block; `NAME = …` changes one from outside";
                     self.warn(d.help(inner));
                 }
-                Role::Given | Role::Param | Role::Const | Role::Other => {}
+                Role::Argument | Role::Param | Role::Const | Role::Other => {}
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Reading tensors through brackets: `t[i, 0, a:b, ..]`.
 
 use super::uses::{Use, slot_of};
-use super::{Bound, Eval, Fail, Lowerer, lost::Outside};
+use super::{Eval, Fail, Lowerer, ScopedIndex, lost::Outside};
 use crate::diag::{Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
 use crate::syntax::ast::{Bracket, Expr, ExprKind};
@@ -167,7 +167,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Whether an index with an extent of its own stands on another axis where a choice may exclude what lies outside.
-    fn reads_by_value(&self, bound: &Bound, extent: &Dim) -> bool {
+    fn reads_by_value(&self, bound: &ScopedIndex, extent: &Dim) -> bool {
         let other = bound.axis.is_some_and(|a| self.b.extent(a) != extent);
         let inside = bound.axis.is_some_and(|a| self.b.extent(a).provably_le(extent));
         bound.explicit && other && (self.guards > 0 || inside)
@@ -179,7 +179,7 @@ impl<'a> Lowerer<'a, '_> {
         t: &Tensor,
         slot: &Slot,
         name: &str,
-        bound: &Bound,
+        bound: &ScopedIndex,
         place: Span,
         target: Span,
         out: &mut Reading,

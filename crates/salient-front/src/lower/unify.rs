@@ -67,7 +67,7 @@ impl<'a> Lowerer<'a, '_> {
                 Some(ty) => self.fit(param, ty, given.value, given.span, &mut pairs)?,
                 None => given.value,
             };
-            self.define_as(&param.name.name, value, given.span, Role::Given);
+            self.define_as(&param.name.name, value, given.span, Role::Argument);
         }
         self.settle_pairs(f, &mut pairs)?;
         for s in f.statics.iter().filter(|s| !s.axis) {

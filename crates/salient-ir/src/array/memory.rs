@@ -1,6 +1,6 @@
 //! Arrays that need memory: making them, growing them, putting their elements into another order.
 //!
-//! A system without so much memory is told of as an error, with the shape and the bytes; nothing here aborts for want of it.
+//! A system without so much memory is an error, with the shape and the bytes; nothing here aborts for want of it.
 
 use super::{Array, ArrayError, Data, element_count};
 use crate::ty::DType;

@@ -60,7 +60,13 @@ fn rounded_up(dividend: &Dim, by: &Dim) -> Option<Dim> {
     (is_shorter && !has_constant && !of.terms.is_empty()).then_some(of)
 }
 
-/// An operand of a quotient: in parentheses unless it is one symbol, one number or a call.
+impl Dim {
+    /// The dimension as an operand: in parentheses unless it is one symbol, one number or a call.
+    pub fn operand(&self) -> impl fmt::Display {
+        Operand(self)
+    }
+}
+
 struct Operand<'a>(&'a Dim);
 
 impl fmt::Display for Operand<'_> {

@@ -3,13 +3,14 @@
 //! A value that is read several times, or that the source gives a name, has a line of its own; all else stands where it is
 //! used.
 
-use super::lines::has_line;
-use super::{Env, Printer, literal, requirement};
+use super::own_lines::Leaves;
+use super::written::{Env, Index, Written, has_sign, is_index};
+use super::{Printer, constant, dimension, requirement};
 use crate::axis::{AxisId, AxisSet, stored_names};
 use crate::dim::Dim;
 use crate::graph::{Graph, NodeId, Port};
 use crate::op::{Binding, Const, MapOp, Op};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Writes expressions of one graph.
 pub struct Expressions<'a> {
@@ -40,62 +41,6 @@ pub struct Declared {
     pub shape: String,
     /// The names of its axes, if these are not the usual ones.
     pub axes: Vec<String>,
-}
-
-/// What is written by its name.
-#[derive(Clone, Debug, Default)]
-pub struct Leaves {
-    /// Values that are stored.
-    pub stored: BTreeSet<NodeId>,
-    /// Operands in a form of their own, each with a word for the form: the stored value that such an operand is, or is a view
-    /// of, has the word behind its name.
-    pub forms: BTreeMap<NodeId, String>,
-    /// Values that have lines of their own.
-    pub lines: BTreeSet<NodeId>,
-    /// All values that have lines of their own, if that is not to be decided.
-    pub chosen: Option<BTreeSet<NodeId>>,
-}
-
-/// Whether an index is a name by itself.
-fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
-}
-
-/// A dimension as an operand.
-fn dimension(dim: &Dim) -> String {
-    match (dim.as_symbol(), dim.as_constant()) {
-        (Some(name), _) => name.to_string(),
-        (None, Some(n)) => n.to_string(),
-        (None, None) => format!("({dim})"),
-    }
-}
-
-/// How tightly the operators of an index bind that is written in place of an axis.
-fn binding_of(text: &str) -> Binding {
-    let (mut depth, mut least) = (0, Binding::Atom);
-    for word in text.split(' ') {
-        let own = match word {
-            _ if depth > 0 => Binding::Atom,
-            "if" => Binding::Choice,
-            "or" => Binding::Or,
-            "and" => Binding::And,
-            "not" => Binding::Not,
-            "==" | "!=" | "<" | "<=" => Binding::Comparison,
-            "+" | "-" => Binding::Sum,
-            "*" | "/" | "%" => Binding::Product,
-            "**" => Binding::Power,
-            _ if word.starts_with('-') => Binding::Sign,
-            _ => Binding::Atom,
-        };
-        least = least.min(own);
-        let count = |open: char, close: char| {
-            word.chars().filter(|c| *c == open).count() as i64
-                - word.chars().filter(|c| *c == close).count() as i64
-        };
-        depth += count('(', ')') + count('[', ']');
-    }
-    least
 }
 
 /// A value of which an expression is being written.
@@ -182,160 +127,28 @@ impl<'a> Expressions<'a> {
     /// The lines of what computes a value from what is stored: its parts that have lines of their own, then the value itself.
     /// Its axes are in the given order.
     pub fn lines(&self, root: NodeId, name: &str, order: &[AxisId], leaves: &Leaves) -> Vec<Line> {
-        let mut w = Writing { leaves, lines: self.own_lines(root, leaves), seen: AxisSet::new() };
+        let p = &self.printer;
+        let mut w = Writing { leaves, lines: leaves.own_lines(p, root), seen: AxisSet::new() };
         let mut out = Vec::new();
-        for id in self.in_order(root, &w.lines, leaves) {
+        for id in leaves.in_order(p.g, root, &w.lines) {
             w.seen = AxisSet::new();
-            let text = self.body(id, &Env::new(), &mut w).0;
-            let place =
-                self.place(self.name(id).unwrap_or("value"), &self.printer.order[id.index()], &w.seen);
+            let text = self.body(id, &Env::new(), &mut w).text;
+            let place = self.place(self.name(id).unwrap_or("value"), &p.order[id.index()], &w.seen);
             out.push(Line { node: id, place, text });
         }
         w.seen = AxisSet::new();
         let text = if leaves.stored.contains(&root) {
-            self.operand(root, &Env::new(), &mut w).0
+            self.operand(root, &Env::new(), &mut w)
         } else {
-            self.body(root, &Env::new(), &mut w).0
+            self.body(root, &Env::new(), &mut w)
         };
+        let text = text.text;
         out.push(Line { node: root, place: self.place(name, order, &w.seen), text });
         out
     }
 
-    /// Lines in the order in which the expression comes to them, each after those that it reads: an order that the text alone
-    /// gives.
-    fn in_order(&self, root: NodeId, lines: &BTreeSet<NodeId>, leaves: &Leaves) -> Vec<NodeId> {
-        let (mut out, mut seen) = (Vec::new(), BTreeSet::from([root]));
-        let mut stack: Vec<(NodeId, bool)> =
-            self.inner(root, leaves).into_iter().rev().map(|arg| (arg, false)).collect();
-        while let Some((id, is_done)) = stack.pop() {
-            if is_done {
-                out.extend(Some(id).filter(|id| lines.contains(id)));
-            } else if seen.insert(id) {
-                stack.push((id, true));
-                stack.extend(self.inner(id, leaves).into_iter().rev().map(|arg| (arg, false)));
-            }
-        }
-        out
-    }
-
-    /// The parts of an expression that have lines of their own: what is read twice or more, what the source names, what
-    /// binds an axis under a view, and a part of a concatenation that does not show how long it is.
-    fn own_lines(&self, root: NodeId, leaves: &Leaves) -> BTreeSet<NodeId> {
-        let g = self.printer.g;
-        if leaves.stored.contains(&root) {
-            return BTreeSet::new();
-        }
-        let mut inside = BTreeSet::from([root]);
-        let mut uses: BTreeMap<NodeId, usize> = BTreeMap::new();
-        let mut under_view = BTreeSet::new();
-        let mut stack = vec![root];
-        while let Some(id) = stack.pop() {
-            for arg in self.inner(id, leaves) {
-                *uses.entry(arg).or_default() += 1;
-                if inside.insert(arg) {
-                    stack.push(arg);
-                }
-            }
-        }
-        // Users have greater ids than what they use.
-        for id in inside.iter().rev() {
-            let is_view = matches!(g.op(*id), Op::At(_));
-            for (n, arg) in g.args(*id).into_iter().enumerate() {
-                if is_view && n == 0 || under_view.contains(id) {
-                    under_view.insert(arg);
-                }
-            }
-        }
-        inside.remove(&root);
-        if let Some(chosen) = &leaves.chosen {
-            return inside.intersection(chosen).copied().collect();
-        }
-        let parts = self.parts_without_length(&inside, root, leaves);
-        let has_own = |id: &NodeId| {
-            let of_indices = self.printer.lines.of_indices[id.index()];
-            let may = has_line(g.op(*id)) && !of_indices && self.name(*id).is_some();
-            let binds = !matches!(g.op(*id), Op::Map(_));
-            if leaves.forms.contains_key(id) {
-                return false;
-            }
-            let is_named_part = parts.contains(id) && self.name(*id).is_some();
-            is_named_part
-                || may
-                    && (uses[id] > 1
-                        || leaves.lines.contains(id)
-                        || g.node(*id).name.is_some()
-                        || under_view.contains(id) && binds)
-        };
-        inside.into_iter().filter(has_own).collect()
-    }
-
-    /// The values that are written out in place of their names in what stands for a value. Of an operand in a form of its own
-    /// these are the indices of views alone.
-    fn inner(&self, id: NodeId, leaves: &Leaves) -> Vec<NodeId> {
-        let g = self.printer.g;
-        let mut out: Vec<NodeId> = Vec::new();
-        if leaves.forms.contains_key(&id) {
-            let mut of = id;
-            while let (Op::At(_), [inner, index]) = (g.op(of), g.args(of).as_slice()) {
-                out.push(*index);
-                of = *inner;
-            }
-        } else {
-            out.extend(g.args(id));
-        }
-        out.retain(|arg| !leaves.stored.contains(arg));
-        out
-    }
-
-    /// The parts of concatenations of which no operand shows how long they are.
-    fn parts_without_length(
-        &self,
-        inside: &BTreeSet<NodeId>,
-        root: NodeId,
-        leaves: &Leaves,
-    ) -> BTreeSet<NodeId> {
-        let g = self.printer.g;
-        let mut out = BTreeSet::new();
-        for id in inside.iter().chain([&root]) {
-            let Op::Concat(_, parts) = g.op(*id) else { continue };
-            let hidden = |arg: NodeId, part: AxisId| {
-                g.extent(part).as_constant() != Some(1) && !self.shows(arg, part, leaves)
-            };
-            out.extend(g.args(*id).into_iter().zip(parts).filter(|(a, p)| hidden(*a, **p)).map(|(a, _)| a));
-        }
-        out
-    }
-
-    /// Whether a value that is written out shows how long an axis is: the axis stands by itself in an operand.
-    fn shows(&self, root: NodeId, axis: AxisId, leaves: &Leaves) -> bool {
-        let g = self.printer.g;
-        let (mut seen, mut stack) = (BTreeSet::new(), vec![(root, axis)]);
-        while let Some((id, axis)) = stack.pop() {
-            if !g.node(id).axes.contains(axis) || !seen.insert((id, axis)) {
-                continue;
-            }
-            match (g.op(id), g.args(id).as_slice()) {
-                (Op::Iota(_), _) => {}
-                _ if leaves.stored.contains(&id) => return true,
-                (Op::At(replaced), [of, index]) => {
-                    if *g.op(*index) == Op::Iota(axis) && g.is_renamed(*replaced, *index) {
-                        stack.push((*of, *replaced));
-                    } else {
-                        stack.push((*index, axis));
-                    }
-                    if *replaced != axis {
-                        stack.push((*of, axis));
-                    }
-                }
-                (Op::Map(_), args) => stack.extend(args.iter().map(|arg| (*arg, axis))),
-                _ => return true,
-            }
-        }
-        false
-    }
-
     /// The expression of a value, whether or not it has a name.
-    fn body(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
+    fn body(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> Written {
         let p = &self.printer;
         let args = p.g.args(id);
         let inner = |axis: AxisId| {
@@ -345,54 +158,47 @@ impl<'a> Expressions<'a> {
         };
         match p.g.op(id) {
             Op::Map(op) => match self.dim_of(id) {
-                Some(dim) => (dimension(&dim), Binding::Atom),
+                Some(dim) => dimension(&dim),
                 None => self.operator(*op, &args, env, w),
             },
             Op::Reduce(op, axis) => {
                 let body = self.list(&args, &inner(*axis), w);
-                (format!("{}[{}]({body})", op.info().name, p.binder(*axis, &w.seen)), Binding::Atom)
+                Written::atom(format!("{}[{}]({body})", op.info().name, p.binder(*axis, &w.seen)))
             }
             Op::CumSum(axis) => {
                 let body = self.list(&args, env, w);
-                (format!("cumsum[{}]({body})", p.binder(*axis, &w.seen)), Binding::Atom)
+                Written::atom(format!("cumsum[{}]({body})", p.binder(*axis, &w.seen)))
             }
             Op::Fused(op, axis) => {
                 let body = self.list(&args, &inner(*axis), w);
-                (format!("fused.{}[{}]({body})", op.info().name, p.binder(*axis, &w.seen)), Binding::Atom)
+                Written::atom(format!("fused.{}[{}]({body})", op.info().name, p.binder(*axis, &w.seen)))
             }
             Op::Concat(axis, parts) => {
-                let index = env.get(axis).cloned().unwrap_or_else(|| p.axis_name(*axis));
+                let index = p.index_of(*axis, env);
                 let shown: Vec<String> = args
                     .iter()
                     .zip(parts)
                     .map(|(arg, part)| {
                         let mut env = env.clone();
                         env.insert(*part, index.clone());
-                        self.operand(*arg, &env, w).0
+                        self.operand(*arg, &env, w).text
                     })
                     .collect();
                 w.seen.insert(*axis);
-                (format!("concat[{index}]({})", shown.join(", ")), Binding::Atom)
+                Written::atom(format!("concat[{}]({})", index.in_brackets(), shown.join(", ")))
             }
             Op::At(axis) => self.view(id, *axis, env, w),
-            Op::Const(c) => (literal(*c), Binding::Atom),
-            Op::Extent(dim) => (dimension(dim), Binding::Atom),
-            Op::Iota(axis) => match env.get(axis) {
-                Some(index) => {
-                    let name = index.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-                    let index = name.filter(|name| is_name(name)).unwrap_or(index);
-                    (index.to_owned(), binding_of(index))
-                }
-                None => (p.axis_name(*axis), Binding::Atom),
-            },
-            Op::Input(_) | Op::Param(_) => (self.by_name(id, "", env, w), Binding::Atom),
+            Op::Const(c) => constant(*c),
+            Op::Extent(dim) => dimension(dim),
+            Op::Iota(axis) => p.index_of(*axis, env).written,
+            Op::Input(_) | Op::Param(_) => self.by_name(id, "", env, w),
         }
     }
 
     /// The dimension that a value is which is computed of dimensions and numbers alone.
     fn dim_of(&self, id: NodeId) -> Option<Dim> {
         let g = self.printer.g;
-        // These are few enough words to be gone over each time.
+        // At most `LONGEST` words, so nothing is remembered.
         if !self.printer.lines.of_indices[id.index()] {
             return None;
         }
@@ -408,71 +214,63 @@ impl<'a> Expressions<'a> {
     }
 
     fn list(&self, args: &[NodeId], env: &Env, w: &mut Writing<'_>) -> String {
-        args.iter().map(|a| self.operand(*a, env, w).0).collect::<Vec<_>>().join(", ")
+        args.iter().map(|a| self.operand(*a, env, w).text).collect::<Vec<_>>().join(", ")
     }
 
     /// A value as an operand.
-    fn operand(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
+    fn operand(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> Written {
         let form = w.leaves.forms.get(&id).map(|form| format!("~{form}"));
         if w.leaves.stored.contains(&id) || w.lines.contains(&id) {
-            return (self.by_name(id, form.as_deref().unwrap_or(""), env, w), Binding::Atom);
+            return self.by_name(id, form.as_deref().unwrap_or(""), env, w);
         }
         match (form, self.printer.g.op(id)) {
             (Some(form), Op::At(_)) => self.viewed(id, &form, env, w),
-            (Some(form), _) if self.name(id).is_some() => (self.by_name(id, &form, env, w), Binding::Atom),
+            (Some(form), _) if self.name(id).is_some() => self.by_name(id, &form, env, w),
             (Some(_) | None, _) => self.body(id, env, w),
         }
     }
 
     /// A view of an operand in a form of its own.
-    fn viewed(&self, id: NodeId, form: &str, env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
+    fn viewed(&self, id: NodeId, form: &str, env: &Env, w: &mut Writing<'_>) -> Written {
         let g = self.printer.g;
         if let (Op::At(axis), false) = (g.op(id), w.leaves.stored.contains(&id)) {
             let mut inner = env.clone();
             inner.insert(*axis, self.index(id, env, w));
             return self.viewed(g.args(id)[0], form, &inner, w);
         }
-        (self.by_name(id, form, env, w), Binding::Atom)
+        self.by_name(id, form, env, w)
     }
 
-    fn view(&self, id: NodeId, axis: AxisId, env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
+    fn view(&self, id: NodeId, axis: AxisId, env: &Env, w: &mut Writing<'_>) -> Written {
         let mut inner = env.clone();
         inner.insert(axis, self.index(id, env, w));
         self.operand(self.printer.g.args(id)[0], &inner, w)
     }
 
     /// The index of a view.
-    fn index(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> String {
+    fn index(&self, id: NodeId, env: &Env, w: &mut Writing<'_>) -> Index {
         let g = self.printer.g;
         let index = g.args(id)[1];
-        if let (Op::At(axis), Op::Iota(from)) = (g.op(id), g.op(index))
-            && g.extent(*from) != g.extent(*axis)
-        {
-            // In parentheses an index is a value: its extent is not the axis's.
-            let text = env.get(from).cloned().unwrap_or_else(|| self.printer.axis_name(*from));
-            return if is_name(&text) { format!("({text})") } else { text };
-        }
-        // Unlike a plain use this does not show how long an axis is: another one is replaced here.
-        let Op::Iota(axis) = self.printer.g.op(index) else { return self.operand(index, env, w).0 };
-        env.get(axis).cloned().unwrap_or_else(|| self.printer.axis_name(*axis))
+        let Op::Iota(from) = g.op(index) else { return Index::of(self.operand(index, env, w)) };
+        let of = self.printer.index_of(*from, env);
+        let is_other = matches!(g.op(id), Op::At(axis) if g.extent(*from) != g.extent(*axis));
+        if is_other { of.made_a_value() } else { of }
     }
 
-    fn operator(&self, op: MapOp, args: &[NodeId], env: &Env, w: &mut Writing<'_>) -> (String, Binding) {
+    fn operator(&self, op: MapOp, args: &[NodeId], env: &Env, w: &mut Writing<'_>) -> Written {
         let own = op.info().binding();
-        // `/` divides indices; the quotient of other integers goes by its name.
-        let is_index = args.iter().all(|a| self.printer.is_index(*a));
-        let shown: Vec<(String, Binding)> = args.iter().map(|a| self.operand(*a, env, w)).collect();
+        let shown: Vec<Written> = args.iter().map(|a| self.operand(*a, env, w)).collect();
         // Nothing is added to an index.
         match (op, shown.as_slice()) {
-            (MapOp::Add | MapOp::Sub, [other, (nothing, _)]) | (MapOp::Add, [(nothing, _), other])
-                if nothing == "0" =>
+            (MapOp::Add | MapOp::Sub, [other, nothing]) | (MapOp::Add, [nothing, other])
+                if nothing.is_zero =>
             {
                 return other.clone();
             }
             _ => {}
         }
         let wrapped = |n: usize, least: Binding| {
-            let (text, binding) = &shown[n];
+            let Written { text, binding, .. } = &shown[n];
             // A negative number is an operand of its own.
             if *binding < least || n > 0 && text.starts_with('-') {
                 format!("({text})")
@@ -489,39 +287,86 @@ impl<'a> Expressions<'a> {
             Binding::Product => Binding::Sign,
             Binding::Sign | Binding::Power | Binding::Atom => Binding::Atom,
         };
-        let text = match (op, op.info().sign(), args.len()) {
+        let of_indices = is_index(op, &shown);
+        let text = match (op, op.info().sign().filter(|_| has_sign(op, &shown)), args.len()) {
             (MapOp::Select, ..) => {
-                format!("if {} then {} else {}", wrapped(0, Binding::Or), wrapped(1, Binding::Or), shown[2].0)
+                let [condition, then] = [0, 1].map(|n| wrapped(n, Binding::Or));
+                format!("if {condition} then {then} else {}", shown[2].text)
             }
             (_, Some(sign), 1) => format!("{sign}{}", wrapped(0, own)),
-            (_, Some(sign), 2) if op != MapOp::IntDiv || is_index => {
+            (_, Some(sign), 2) => {
                 let is_chain = own != Binding::Comparison && own != Binding::Power;
                 let first = if is_chain { own } else { tighter(own) };
                 format!("{} {sign} {}", wrapped(0, first), wrapped(1, tighter(own)))
             }
             _ => {
-                let list: Vec<String> = shown.iter().map(|(text, _)| text.clone()).collect();
-                return (format!("{}({})", op.info().name, list.join(", ")), Binding::Atom);
+                let list: Vec<&str> = shown.iter().map(|operand| operand.text.as_str()).collect();
+                let text = format!("{}({})", op.info().name, list.join(", "));
+                return Written { of_indices, ..Written::atom(text) };
             }
         };
-        (text, own)
+        Written { text, binding: own, of_indices, is_zero: false }
     }
 
     /// `name[axes]`, the axes standing for what `env` says.
-    fn by_name(&self, id: NodeId, form: &str, env: &Env, w: &mut Writing<'_>) -> String {
-        let p = &self.printer;
-        let name = self.name(id).unwrap_or("value");
-        let axes = &p.order[id.index()];
-        if axes.is_empty() {
-            return format!("{name}{form}");
-        }
-        let mut shown = Vec::new();
-        for axis in axes {
-            shown.push(env.get(axis).cloned().unwrap_or_else(|| {
-                w.seen.insert(*axis);
-                p.axis_name(*axis)
-            }));
-        }
-        format!("{name}{form}[{}]", shown.join(", "))
+    fn by_name(&self, id: NodeId, form: &str, env: &Env, w: &mut Writing<'_>) -> Written {
+        let name = format!("{}{form}", self.name(id).unwrap_or("value"));
+        Written::atom(self.printer.with_axes(name, id, env, &mut w.seen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, DType, Graph, ReduceOp};
+
+    /// The sum over `n` of `x[index]`, with the index along `n` that `of` makes of an index along `t`, where `table[t]` stands
+    /// for that index.
+    fn at_a_quotient(of: impl FnOnce(&mut Builder, NodeId) -> NodeId) -> Graph {
+        let mut b = Builder::new("quotients");
+        let [n, m, t] =
+            [("n", "N"), ("m", "M"), ("t", "T")].map(|(name, d)| b.axis_id(name, &Dim::symbol(d)));
+        let x = b.input("x", &[n], DType::F32, None);
+        let table = b.input("table", &[t], DType::I64, None);
+        let row = b.iota(m);
+        let index = of(&mut b, row);
+        let two = b.constant(Const::I64(2));
+        let half = b.map(MapOp::IntDiv, &[index, two]).unwrap();
+        let halves = b.at(x, n, half).unwrap();
+        let read = b.at(halves, m, table).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, t, read).unwrap();
+        b.output("y", &[], sum).unwrap();
+        b.finish()
+    }
+
+    fn shown(g: &Graph) -> String {
+        let root = g.outputs()[0].node;
+        Expressions::new(g, std::iter::empty()).lines(root, "y", &[], &Leaves::default()).remove(0).text
+    }
+
+    /// `/` divides indices, and no other integers: neither data nor a choice of indices.
+    #[test]
+    fn the_quotient_of_data_goes_by_its_name() {
+        let of_data = at_a_quotient(|_, row| row);
+        assert_eq!(shown(&of_data), "sum[t](x[int_div(table[t], 2)])");
+        let of_choice = at_a_quotient(|b, row| {
+            let zero = b.constant(Const::I64(0));
+            let is_later = b.map(MapOp::Lt, &[zero, row]).unwrap();
+            b.map(MapOp::Select, &[is_later, row, zero]).unwrap()
+        });
+        assert!(
+            shown(&of_choice).contains("int_div(if 0 < table[t] then table[t] else 0, 2)"),
+            "{}",
+            shown(&of_choice)
+        );
+    }
+
+    #[test]
+    fn nothing_is_added_to_an_index() {
+        let g = at_a_quotient(|b, row| {
+            let zero = b.constant(Const::I64(0));
+            b.map(MapOp::Add, &[row, zero]).unwrap()
+        });
+        assert_eq!(shown(&g), "sum[t](x[int_div(table[t], 2)])");
     }
 }

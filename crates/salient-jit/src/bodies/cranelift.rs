@@ -17,7 +17,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use salient_vector::body::{Addr, Const, Inst, Loop};
 use salient_vector::{Body, Elem, Op, Place, Ty, Value};
 
-use super::skeleton::{self, Backend, State, Steps};
+use super::skeleton::{self, Backend, State, Trip};
 use crate::target::Target;
 
 /// Lanes of a vector.
@@ -34,9 +34,8 @@ pub fn emit(body: &Body, target: &Target) -> Function {
         target,
         values: vec![None; body.types.len()],
         bounds: vec![None; body.types.len()],
-        changing: vec![false; body.types.len()],
-        in_loop: false,
-        strip: None,
+        changing: None,
+        last_strip: None,
         elsewhere: None,
     };
     emit.entry();
@@ -49,7 +48,7 @@ pub fn emit(body: &Body, target: &Target) -> Function {
 
 /// The last strip of a loop over lanes: lane 0 is active, and the others are below a bound.
 #[derive(Clone, Copy)]
-struct Strip {
+struct LastStrip {
     /// The number of active lanes, as i64: 1 to 3.
     active: ir::Value,
     /// The same as a mask.
@@ -64,10 +63,9 @@ struct Emit<'a> {
     values: Vec<Option<ir::Value>>,
     /// For a mask made by `first`, its bound: lanes are then told apart without taking the mask to pieces.
     bounds: Vec<Option<ir::Value>>,
-    /// Whether a value may differ between the iterations of the present loop.
-    changing: Vec<bool>,
-    in_loop: bool,
-    strip: Option<Strip>,
+    /// In a loop, of each value whether it may differ between the iterations.
+    changing: Option<Vec<bool>>,
+    last_strip: Option<LastStrip>,
     /// Sixteen bytes where inactive lanes may read and write.
     elsewhere: Option<StackSlot>,
 }
@@ -172,7 +170,7 @@ impl Backend for Emit<'_> {
     }
 
     fn where_active(&mut self, _of: Value, new: ir::Value, old: ir::Value) -> ir::Value {
-        let strip = self.strip.expect("within a strip");
+        let strip = self.last_strip.expect("within the last strip");
         self.select(strip.mask, new, old)
     }
 
@@ -199,11 +197,11 @@ impl Backend for Emit<'_> {
 
     fn while_whole(
         &mut self,
-        steps: Steps<ir::Value>,
+        whole: Trip<ir::Value>,
         start: State<ir::Value>,
         step: impl FnOnce(&mut Self, State<ir::Value>) -> State<ir::Value>,
     ) -> State<ir::Value> {
-        let last = self.b.ins().iadd_imm_s(steps.trip, -steps.stride);
+        let last = self.b.ins().iadd_imm_s(whole.trip, -whole.stride);
         let [header, inside, after] = [(); 3].map(|()| self.b.create_block());
         let start = start.all();
         self.jump(header, &start);
@@ -236,35 +234,30 @@ impl Backend for Emit<'_> {
 
         self.b.switch_to_block(inside);
         let mask = self.first(active);
-        self.strip = Some(Strip { active, mask });
+        self.last_strip = Some(LastStrip { active, mask });
         let kept = strip(self, start);
-        self.strip = None;
+        self.last_strip = None;
         self.jump(after, &kept);
 
         self.b.switch_to_block(after);
         self.parameters(after, &before)
     }
 
-    /// All; notes which values change in the present loop.
-    fn wants(&mut self, _at: usize, inst: &Inst) -> bool {
-        if let Some(out) = inst.out() {
-            self.changing[out.index()] =
-                self.in_loop && inst.uses().iter().any(|used| self.changing[used.index()]);
-        }
+    fn wants(&mut self, _at: usize, _inst: &Inst) -> bool {
         true
     }
 
-    fn enter_loop(&mut self, code: &Loop) {
-        self.changing.fill(false);
-        self.changing[code.index.index()] = true;
-        for carried in &code.carried {
-            self.changing[carried.param.index()] = true;
-        }
-        self.in_loop = true;
+    /// What is asked for is where memory is read, not what is there.
+    fn varies(_inst: &Inst) -> bool {
+        false
+    }
+
+    fn enter_loop(&mut self, _code: &Loop, changing: Vec<bool>) {
+        self.changing = Some(changing);
     }
 
     fn leave_loop(&mut self) {
-        self.in_loop = false;
+        self.changing = None;
     }
 }
 

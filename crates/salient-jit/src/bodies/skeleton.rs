@@ -1,8 +1,8 @@
 //! The order in which a body's code is made, the same for every emitter: sections, instructions, loops.
 //!
 //! A loop over lanes takes whole vectors as long as there are any, several in a row where the body says so, and what is left
-//! as one strip of which not all lanes are active. An emitter gives the instructions and two shapes of control
-//! ([`Backend`]); what the lanes of a strip do under its mask is its business.
+//! as a last strip of which not all lanes are active. An emitter gives the instructions and two shapes of control
+//! ([`Backend`]); what the lanes of that strip do under its mask is its business.
 
 use salient_vector::body::{Addr, Const, Inst, Loop, LoopKind, Section};
 use salient_vector::{Body, Elem, Op, Place, Value};
@@ -24,7 +24,7 @@ pub(super) trait Backend {
     fn operator(&mut self, out: Value, op: Op, args: &[Value]);
     fn integer(&mut self, value: i64) -> Self::Value;
     fn plus(&mut self, a: Self::Value, distance: i64) -> Self::Value;
-    /// Within a strip, for a carried value of the body: `new` in the active lanes, `old` in the others.
+    /// Within the last strip, for a carried value of the body: `new` in the active lanes, `old` in the others.
     fn where_active(&mut self, of: Value, new: Self::Value, old: Self::Value) -> Self::Value;
 
     // Memory.
@@ -38,7 +38,7 @@ pub(super) trait Backend {
     /// Steps of a loop as long as `trip` is not less than the index and a stride; gives the state behind them.
     fn while_whole(
         &mut self,
-        steps: Steps<Self::Value>,
+        whole: Trip<Self::Value>,
         start: State<Self::Value>,
         step: impl FnOnce(&mut Self, State<Self::Value>) -> State<Self::Value>,
     ) -> State<Self::Value>;
@@ -55,8 +55,10 @@ pub(super) trait Backend {
     fn section(&mut self, _number: usize, _insts: &[Inst]) {}
     /// An instruction of the present section begins; `false` leaves it out.
     fn wants(&mut self, at: usize, inst: &Inst) -> bool;
-    /// A loop begins: its index and what it carries change from here on.
-    fn enter_loop(&mut self, code: &Loop);
+    /// Whether an instruction may give something else each time that a loop comes to it, whatever it reads.
+    fn varies(inst: &Inst) -> bool;
+    /// A loop begins; of each value of the body whether it may differ between iterations.
+    fn enter_loop(&mut self, code: &Loop, changing: Vec<bool>);
     fn leave_loop(&mut self) {}
 }
 
@@ -80,7 +82,7 @@ impl<V: Copy> State<V> {
 
 /// How far a loop goes, and how far each time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Steps<V> {
+pub(super) struct Trip<V> {
     pub(super) trip: V,
     pub(super) stride: i64,
 }
@@ -95,7 +97,7 @@ pub(super) fn sections<B: Backend>(backend: &mut B, body: &Body) {
             }
             Section::Loop(code) => {
                 backend.section(number, &code.insts);
-                repeat(backend, code);
+                repeat(backend, code, body.types.len());
             }
         }
     }
@@ -123,12 +125,24 @@ pub(super) fn instruction<B: Backend>(backend: &mut B, inst: &Inst) {
     backend.set(*out, value);
 }
 
-fn repeat<B: Backend>(backend: &mut B, code: &Loop) {
+/// Of each of so many values whether it may differ between the iterations of a loop.
+fn changing(code: &Loop, values: usize, varies: fn(&Inst) -> bool) -> Vec<bool> {
+    let mut changing = vec![false; values];
+    let given = code.carried.iter().map(|carried| carried.param).chain([code.index]);
+    given.for_each(|value| changing[value.index()] = true);
+    for inst in &code.insts {
+        let Some(out) = inst.out() else { continue };
+        changing[out.index()] = varies(inst) || inst.uses().iter().any(|used| changing[used.index()]);
+    }
+    changing
+}
+
+fn repeat<B: Backend>(backend: &mut B, code: &Loop, values: usize) {
     let trip = backend.get(code.trip);
     let index = backend.integer(0);
     let carried = code.carried.iter().map(|carried| backend.get(carried.init)).collect();
     let mut state = State { index, carried };
-    backend.enter_loop(code);
+    backend.enter_loop(code, changing(code, values, B::varies));
     if code.unroll > 1 {
         state = whole_steps(backend, code, trip, state, code.unroll);
     }
@@ -155,7 +169,7 @@ fn whole_steps<B: Backend>(
         LoopKind::Lanes => backend.lanes() as i64,
     };
     let stride = step * i64::from(copies);
-    backend.while_whole(Steps { trip, stride }, start, |backend, at| {
+    backend.while_whole(Trip { trip, stride }, start, |backend, at| {
         let mut carried = at.carried;
         for copy in 0..i64::from(copies) {
             let index = if copy == 0 { at.index } else { backend.plus(at.index, copy * step) };

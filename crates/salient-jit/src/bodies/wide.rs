@@ -6,7 +6,7 @@
 //!
 //! What code is written for is a value of four parts, the width, the kind of masks, the encoding and the features (`isa`);
 //! the instructions, with the roles of their operands, are rows (`table`). What depends on the kind of masks stands in
-//! `masks` alone, but for accesses to memory.
+//! `masks`, but for memory, constants of masks and their registers.
 //!
 //! Broadcasts from memory are instructions of their
 //! own: embedded in arithmetic they run at half speed. Windows' convention is not supported: there the portable emitter serves.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What one kernel needs for one set of dimensions.
 #[derive(Debug, Default)]
-pub(crate) struct Bound {
+pub(crate) struct SizedKernel {
     pub(crate) items: usize,
     /// Bytes from the start of a thread's scratch memory, by slot.
     pub(crate) slots: Vec<usize>,
@@ -52,7 +52,7 @@ pub struct Plan {
     /// Bytes of scratch memory of one thread.
     pub(crate) scratch: usize,
     /// By kind of kernel: see [`Formulas::kinds`].
-    pub(crate) kinds: Vec<Bound>,
+    pub(crate) kinds: Vec<SizedKernel>,
     /// The length of the axis of each check.
     pub(crate) extents: Vec<i64>,
     /// Bytes that the memory of a call is larger than needed, for plans that grow.
@@ -98,7 +98,7 @@ impl Compiled {
     pub fn costs(&self, plan: &Plan) -> impl Iterator<Item = Cost> {
         let kernels = &self.formulas(plan.section).kernels;
         // Of another program's plan nothing is known.
-        kernels.iter().map(|kind| plan.kinds.get(*kind).map_or_else(Cost::default, |bound| bound.cost))
+        kernels.iter().map(|kind| plan.kinds.get(*kind).map_or_else(Cost::default, |kind| kind.cost))
     }
 
     /// Makes a plan one for other dimensions; it keeps its memory, which grows by half where that is too little, and its places
@@ -228,18 +228,18 @@ impl Plan {
             (self.offsets, self.arena) = (arena.offsets, arena.size);
             self.placed += 1;
         }
-        self.kinds.resize_with(formulas.kinds.len(), Bound::default);
+        self.kinds.resize_with(formulas.kinds.len(), SizedKernel::default);
         self.scratch = 0;
-        for (bound, of) in self.kinds.iter_mut().zip(&formulas.kinds) {
+        for (sized, of) in self.kinds.iter_mut().zip(&formulas.kinds) {
             let mut used = 0;
-            bound.slots.clear();
+            sized.slots.clear();
             for size in &of.slots {
-                bound.slots.push(used);
+                sized.slots.push(used);
                 used += values.sizes[*size].1;
             }
             self.scratch = self.scratch.max(used);
-            bound.items = usize::try_from(values.needed[of.items]).unwrap_or(0);
-            bound.cost = compiled.cost(of, bound.items, &formulas.sizes, values);
+            sized.items = usize::try_from(values.needed[of.items]).unwrap_or(0);
+            sized.cost = compiled.cost(of, sized.items, &formulas.sizes, values);
         }
         self.extents.clear();
         // Where there is no value, no kernel of the section checks against it.

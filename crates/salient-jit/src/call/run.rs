@@ -4,7 +4,7 @@
 //! caller's business: a kernel needs the elements only.
 
 use crate::call::arguments::{Arguments, Inputs, Loaded, checked, elements, elements_mut, narrow};
-use crate::call::plan::{Bound, Plan, Workspace};
+use crate::call::plan::{Plan, SizedKernel, Workspace};
 use crate::compile::loops::ThreadCells;
 use crate::compile::{Code, Compiled};
 use crate::error::RunError;
@@ -127,18 +127,18 @@ impl Compiled {
         plan: &Plan,
         w: &mut Workspace,
         code: &Code,
-        bound: &Bound,
+        sized: &SizedKernel,
         addresses: Range<usize>,
     ) -> Result<(), RunError> {
-        if bound.cost.threads == 0 {
+        if sized.cost.threads == 0 {
             return Ok(());
         }
         let per_thread = plan.cells();
         let status = w.status.as_mut_ptr();
-        for (thread, cells) in w.cells.chunks_exact_mut(per_thread).take(bound.cost.threads).enumerate() {
+        for (thread, cells) in w.cells.chunks_exact_mut(per_thread).take(sized.cost.threads).enumerate() {
             // The scratch memory of a thread begins behind the arena and that of the threads before it.
             let scratch = w.region.start().wrapping_add(plan.arena + thread * plan.scratch);
-            for (slot, offset) in bound.slots.iter().enumerate() {
+            for (slot, offset) in sized.slots.iter().enumerate() {
                 cells[ThreadCells::slot(slot)] = scratch.wrapping_add(*offset) as i64;
             }
             let own = status.wrapping_add(thread);
@@ -149,7 +149,7 @@ impl Compiled {
         let (addresses, cells) = (&w.addresses[addresses], w.cells.as_slice());
         // The last chunk in which an index left its axis, and what the status says of it.
         let failed: Mutex<Option<(usize, [i32; 2])>> = Mutex::new(None);
-        self.pool.run(bound.items, bound.cost.threads, &|thread, items| {
+        self.pool.run(sized.items, sized.cost.threads, &|thread, items| {
             let cells = &cells[thread * per_thread..][..per_thread];
             let (begin, end) = (items.start as i64, items.end as i64);
             // SAFETY: the code was made for these tables. Every buffer has the number of elements that the loops are told,

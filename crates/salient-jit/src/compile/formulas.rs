@@ -165,9 +165,9 @@ impl Formulas {
                     }
                 }
                 Limit::Integer { value, below } => {
-                    let bound = Bound { program, known, below };
-                    if let Some(range) = bound.range(value).filter(|r| !Range::I32.holds(*r)) {
-                        let dimensions = bound.dimensions();
+                    let index = IndexRange { program, known, below };
+                    if let Some(range) = index.range(value).filter(|r| !Range::I32.holds(*r)) {
+                        let dimensions = index.dimensions();
                         let is_above = range.greatest > Range::I32.greatest;
                         let reached = if is_above { range.greatest } else { range.least };
                         return Err(RunError::WideInteger { dimensions, reached });
@@ -185,13 +185,13 @@ const MOST_GATHERED: usize = 1 << 31;
 
 /// What is known of the symbols of an integer that lanes hold.
 #[derive(Clone, Copy)]
-struct Bound<'a> {
+struct IndexRange<'a> {
     program: &'a Program,
     known: Sizes<'a>,
     below: &'a BTreeMap<Symbol, DimNode>,
 }
 
-impl Bound<'_> {
+impl IndexRange<'_> {
     /// `None` where a dimension of the program has no value.
     fn range(self, value: &DimNode) -> Option<Range> {
         Range::of_dim(value, &|symbol| match (self.below.get(symbol), self.known.number(symbol)) {

@@ -16,6 +16,9 @@ pub(crate) fn targets() -> Vec<Target> {
     for isa in Isa::ALL.into_iter().filter(|&isa| isa <= Isa::detect()) {
         targets.push(Target::host(IsaChoice::Only(isa)).expect("a target"));
     }
+    if Isa::detect() == Isa::Avx512 {
+        targets.push(Target::avx512_of_256().expect("a target"));
+    }
     targets
 }
 

@@ -63,6 +63,17 @@ fn loops_over_lanes_are_right_for_every_length() {
     }
 }
 
+/// A set of instructions is one value to the emitter: AVX-512 with vectors of 256 bits takes no code of its own. It runs in every
+/// test here where the processor has it.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn vectors_of_256_bits_in_evex_are_one_more_value() {
+    let target = salient_jit::target::Target::avx512_of_256().expect("a target");
+    let listing = salient_jit::bodies::assembly(&target, &softmax_like(1)).expect("code");
+    assert!(!listing.contains("zmm") && !listing.contains("(bad)"), "{listing}");
+    assert!(listing.contains("ymm") && listing.contains("{k"), "{listing}");
+}
+
 /// A dot product with strides by a counted loop that carries a pointer, an Int and several vectors.
 fn counted(unroll: u32) -> Body {
     let mut b = Builder::new("counted");

@@ -32,7 +32,7 @@ pub(crate) enum Code {
 
 /// Parameters bound to a model, for calls of any dimensions that agree with their shapes. Shared: a copy is a reference.
 #[derive(Clone, Debug)]
-pub(crate) enum Bound<'a> {
+pub(crate) enum BoundParameters<'a> {
     /// As compiled code takes them.
     Native(Arc<Parameters<'a>>),
     /// By path, as the interpreter takes them.
@@ -65,7 +65,7 @@ pub(crate) enum Prepared<'a> {
 pub(crate) struct Arguments<'c> {
     /// An input that is not there is a state that lies in the output which appends to it: see [`Prepared::appends`].
     pub(crate) inputs: &'c [Option<Cow<'c, Array>>],
-    pub(crate) params: &'c Bound<'c>,
+    pub(crate) params: &'c BoundParameters<'c>,
 }
 
 impl Code {
@@ -97,7 +97,7 @@ impl Code {
     }
 }
 
-impl<'a> Bound<'a> {
+impl<'a> BoundParameters<'a> {
     /// Makes parameters ready, given in the order of the graph's. What no call reads and nobody else holds is given up.
     pub(crate) fn new(
         code: &Code,
@@ -105,7 +105,7 @@ impl<'a> Bound<'a> {
         dimensions: &Bindings,
         mut params: Vec<Cow<'a, Array>>,
         codes: &Codes<'a>,
-    ) -> Result<Bound<'a>, Error> {
+    ) -> Result<BoundParameters<'a>, Error> {
         match code {
             Code::Native(compiled, _, integers) => {
                 let held = held(integers.as_deref(), &params, codes);
@@ -122,11 +122,13 @@ impl<'a> Bound<'a> {
                         *own = empty;
                     }
                 }
-                Ok(Bound::Native(Arc::new(Parameters { loaded, arrays: params, held })))
+                Ok(BoundParameters::Native(Arc::new(Parameters { loaded, arrays: params, held })))
             }
             Code::Oracle => {
                 let names = graph.params().iter().map(|p| p.name.to_string());
-                Ok(Bound::Oracle(Arc::new(names.zip(params.into_iter().map(Cow::into_owned)).collect())))
+                Ok(BoundParameters::Oracle(Arc::new(
+                    names.zip(params.into_iter().map(Cow::into_owned)).collect(),
+                )))
             }
         }
     }
@@ -134,8 +136,8 @@ impl<'a> Bound<'a> {
     /// Bytes of what was made of the parameters; `None` for the interpreter.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
-            Bound::Native(bound) => Some(bound.loaded.bytes()),
-            Bound::Oracle(_) => None,
+            BoundParameters::Native(bound) => Some(bound.loaded.bytes()),
+            BoundParameters::Oracle(_) => None,
         }
     }
 }
@@ -205,7 +207,7 @@ impl<'a> Prepared<'a> {
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
         match (self, arguments.params) {
-            (Prepared::Native(compiled, plan, _, integers), Bound::Native(bound)) => {
+            (Prepared::Native(compiled, plan, _, integers), BoundParameters::Native(bound)) => {
                 let Parameters { loaded, arrays: params, held } = &**bound;
                 if let Some(integers) = integers {
                     let input = |at: usize| match &arguments.inputs[at] {
@@ -227,10 +229,11 @@ impl<'a> Prepared<'a> {
                 computed.round_into(outputs);
                 Ok(result?)
             }
-            (Prepared::Native(..), Bound::Oracle(_)) | (Prepared::Oracle, Bound::Native(_)) => {
+            (Prepared::Native(..), BoundParameters::Oracle(_))
+            | (Prepared::Oracle, BoundParameters::Native(_)) => {
                 unreachable!("a session has one engine")
             }
-            (Prepared::Oracle, Bound::Oracle(params)) => {
+            (Prepared::Oracle, BoundParameters::Oracle(params)) => {
                 let names = graph.inputs().iter().map(|p| p.name.to_string());
                 let given =
                     arguments.inputs.iter().map(|a| a.clone().expect("nothing is in place").into_owned());

@@ -30,19 +30,19 @@ impl Default for Peaks {
 
 /// What bounds a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum Bottleneck {
     /// Arithmetic takes longer than memory.
     Arithmetic,
     /// Memory takes longer than arithmetic.
     Memory,
 }
 
-impl Bound {
+impl Bottleneck {
     /// The word in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Bound::Arithmetic => "arithmetic",
-            Bound::Memory => "memory",
+            Bottleneck::Arithmetic => "arithmetic",
+            Bottleneck::Memory => "memory",
         }
     }
 }
@@ -106,10 +106,10 @@ impl Cost {
     }
 
     /// The least time at these peaks, and what it is bound by; `None` where a dimension is not known.
-    pub fn time(&self, peaks: &Peaks) -> Option<(Duration, Bound)> {
+    pub fn time(&self, peaks: &Peaks) -> Option<(Duration, Bottleneck)> {
         let value = |d: &Dim| d.eval(&Bindings::new()).ok().map(|n| n as f64);
         let (flops, bytes) = (value(&self.flops)? / peaks.flops, value(&self.bytes)? / peaks.bytes);
-        let bound = if flops > bytes { Bound::Arithmetic } else { Bound::Memory };
+        let bound = if flops > bytes { Bottleneck::Arithmetic } else { Bottleneck::Memory };
         let work = Duration::try_from_secs_f64(flops.max(bytes)).ok()?;
         Some((work + peaks.launch * u32::try_from(self.kernels).ok()?, bound))
     }
@@ -125,8 +125,8 @@ mod tests {
         let cost =
             |flops, bytes| Cost { flops: Dim::constant(flops), bytes: Dim::constant(bytes), kernels: 1 };
         let millis = Duration::from_millis;
-        assert_eq!(cost(3_000_000, 1_000_000).time(&peaks), Some((millis(3), Bound::Arithmetic)));
-        assert_eq!(cost(1_000_000, 2_000_000).time(&peaks), Some((millis(2), Bound::Memory)));
+        assert_eq!(cost(3_000_000, 1_000_000).time(&peaks), Some((millis(3), Bottleneck::Arithmetic)));
+        assert_eq!(cost(1_000_000, 2_000_000).time(&peaks), Some((millis(2), Bottleneck::Memory)));
         let symbolic = Cost { flops: Dim::symbol("T"), ..cost(0, 1) };
         assert_eq!(symbolic.time(&peaks), None);
     }

@@ -45,7 +45,7 @@ impl Emit<'_> {
     }
 
     pub(super) fn load_place(&mut self, elem: Elem, place: &Place) -> ir::Value {
-        let bits = match (place.access, place.mask, self.strip) {
+        let bits = match (place.access, place.mask, self.last_strip) {
             (Access::One, _, _) => self.load_one(elem, place),
             (Access::Unit, None, None) => self.load_whole(elem, place),
             (Access::Unit | Access::Strided(_) | Access::Indexed { .. }, _, _) => {
@@ -159,7 +159,7 @@ impl Emit<'_> {
     }
 
     pub(super) fn store_place(&mut self, elem: Elem, place: &Place, value: ir::Value) {
-        match (place.access, place.mask, self.strip) {
+        match (place.access, place.mask, self.last_strip) {
             (Access::One, _, _) => self.store_one(elem, place, value),
             (Access::Unit, None, None) => self.store_whole(elem, place, value),
             (Access::Unit | Access::Strided(_) | Access::Indexed { .. }, _, _) => {
@@ -255,10 +255,10 @@ impl Emit<'_> {
         })
     }
 
-    /// Whether each lane is active under the mask of a place and the present strip; `None` where it always is.
+    /// Whether each lane is active under the mask of a place and in the last strip; `None` where it always is.
     fn actives(&mut self, mask: Option<salient_vector::Value>) -> [Option<ir::Value>; LANES] {
         std::array::from_fn(|lane| {
-            let in_strip = self.strip.filter(|_| lane > 0).map(|strip| self.above(strip.active, lane));
+            let in_strip = self.last_strip.filter(|_| lane > 0).map(|strip| self.above(strip.active, lane));
             let in_mask = mask.map(|mask| match self.bounds[mask.index()] {
                 Some(bound) => self.above(bound, lane),
                 None => {
@@ -278,10 +278,10 @@ impl Emit<'_> {
         self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, bound, lane as i64)
     }
 
-    /// The mask of a place within the present strip.
+    /// The mask of a place within the last strip.
     fn mask(&mut self, mask: salient_vector::Value) -> ir::Value {
         let mask = self.get(mask);
-        match self.strip {
+        match self.last_strip {
             Some(strip) => self.b.ins().band(mask, strip.mask),
             None => mask,
         }
@@ -309,7 +309,8 @@ impl Emit<'_> {
         if self.body.ty(addr.base) != Ty::Ptr || masked {
             return flags;
         }
-        let bound = !self.in_loop || addr.uses().any(|value| self.changing[value.index()]);
+        let changes = |changing: &Vec<bool>| addr.uses().any(|value| changing[value.index()]);
+        let bound = self.changing.as_ref().is_none_or(changes);
         if bound { flags.with_readonly().with_can_move() } else { flags.with_readonly() }
     }
 }

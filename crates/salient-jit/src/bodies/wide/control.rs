@@ -8,9 +8,9 @@ use salient_vector::body::{Addr, Const, Inst, Loop};
 use salient_vector::{Elem, Op, Place, Value};
 
 use super::code::{Arg, Cond, INT, Test, View};
-use super::lower::{Constant, Lower, Strip};
+use super::lower::{Constant, LastStrip, Lower};
 use super::uses;
-use crate::bodies::skeleton::{Backend, State, Steps};
+use crate::bodies::skeleton::{Backend, State, Trip};
 
 impl Backend for Lower<'_> {
     type Value = VReg;
@@ -51,7 +51,7 @@ impl Backend for Lower<'_> {
     }
 
     fn where_active(&mut self, of: Value, new: VReg, old: VReg) -> VReg {
-        let strip = self.strip.expect("within a strip");
+        let strip = self.last_strip.expect("within the last strip");
         self.select(self.body.ty(of), strip.mask, new, old)
     }
 
@@ -80,13 +80,13 @@ impl Backend for Lower<'_> {
 
     fn while_whole(
         &mut self,
-        steps: Steps<VReg>,
+        whole: Trip<VReg>,
         start: State<VReg>,
         step: impl FnOnce(&mut Self, State<VReg>) -> State<VReg>,
     ) -> State<VReg> {
         let enter = self.code.add_blocks(6);
         let [inside, again, leave, skip, after] = [1, 2, 3, 4, 5].map(|n| enter + n);
-        let last = self.add_int(steps.trip, -steps.stride);
+        let last = self.add_int(whole.trip, -whole.stride);
         self.code.branch(self.block, Test { cond: Cond::LessOrEqual, a: start.index, b: last }, enter, skip);
         let start = start.all();
         self.code.jump(enter, inside, start.clone());
@@ -122,9 +122,9 @@ impl Backend for Lower<'_> {
         let active = self.splat(active);
         let mask = self.less_i32(lanes, active);
         let before = start.carried.clone();
-        self.strip = Some(Strip { mask });
+        self.last_strip = Some(LastStrip { mask });
         let kept = strip(self, start);
-        self.strip = None;
+        self.last_strip = None;
         self.code.jump(self.block, after, kept);
         self.code.jump(skip, after, before.clone());
         let results = self.parameters(after, &before);
@@ -146,8 +146,13 @@ impl Backend for Lower<'_> {
         inst.out().is_none_or(|out| self.used[out.index()] && !self.fixed[out.index()])
     }
 
-    fn enter_loop(&mut self, code: &Loop) {
-        self.compute_fixed(code);
+    /// What memory holds, and what may fail.
+    fn varies(inst: &Inst) -> bool {
+        !matches!(inst, Inst::Const { .. } | Inst::Op { .. } | Inst::Address { .. })
+    }
+
+    fn enter_loop(&mut self, code: &Loop, changing: Vec<bool>) {
+        self.compute_fixed(code, &changing);
     }
 }
 

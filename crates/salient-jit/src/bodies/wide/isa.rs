@@ -1,6 +1,8 @@
 //! What vector code is written for, in four parts that are chosen apart: how wide vectors are, what a mask is, how
 //! instructions are encoded, and which extensions the processor has.
 
+use crate::target::{Feature, Isa};
+
 /// The width of a vector register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
@@ -48,19 +50,6 @@ impl Encoding {
     }
 }
 
-/// An extension of the instruction set, as CPUID reports it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Feature {
-    Avx,
-    Avx2,
-    Fma,
-    F16c,
-    Avx512F,
-    Avx512Vl,
-    Avx512Dq,
-    Avx512Bw,
-}
-
 /// A set of extensions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Features(u16);
@@ -93,26 +82,22 @@ pub(crate) struct VectorIsa {
     pub(super) features: Features,
 }
 
-/// What [`Isa::Avx2`](crate::target::Isa) asks of a processor.
-const OF_AVX2: Features = Features::of(&[Feature::Avx, Feature::Avx2, Feature::Fma, Feature::F16c]);
-
-/// What [`Isa::Avx512`](crate::target::Isa) asks of a processor.
-const OF_AVX512: Features =
-    OF_AVX2.and(Features::of(&[Feature::Avx512F, Feature::Avx512Vl, Feature::Avx512Dq, Feature::Avx512Bw]));
-
 impl VectorIsa {
-    pub(crate) const AVX2: VectorIsa =
-        VectorIsa { width: Width::W256, masks: MaskKind::Vector, encoding: Encoding::Vex, features: OF_AVX2 };
+    pub(crate) const AVX2: VectorIsa = VectorIsa {
+        width: Width::W256,
+        masks: MaskKind::Vector,
+        encoding: Encoding::Vex,
+        features: Features::of(Isa::Avx2.features()),
+    };
 
     pub(crate) const AVX512: VectorIsa = VectorIsa {
         width: Width::W512,
         masks: MaskKind::Register,
         encoding: Encoding::Evex,
-        features: OF_AVX512,
+        features: Features::of(Isa::Avx512.features()),
     };
 
-    /// AVX-512 with vectors of 256 bits. Nobody can choose it: it shows that a set of instructions is a value.
-    #[cfg(test)]
+    /// AVX-512 with vectors of 256 bits. Users cannot choose it: it shows that a set of instructions is a value.
     pub(crate) const AVX512_OF_256: VectorIsa = VectorIsa { width: Width::W256, ..VectorIsa::AVX512 };
 
     /// Lanes of a vector.

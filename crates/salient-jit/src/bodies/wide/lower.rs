@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use iced_x86::Code as Opcode;
 use regalloc2::{PReg, VReg};
-use salient_vector::body::{Const, Inst, Loop};
+use salient_vector::body::{Const, Loop};
 use salient_vector::{Body, Ty, Value};
 
 use super::code::{Arg, Base, Code, INT, MASK, Masking, Mem, VECTOR, View};
 use super::isa::{MaskKind, VectorIsa};
-use super::table::{self, Role, Row};
+use super::table::{self, InstructionRow, OperandRole};
 use super::uses;
 use crate::bodies::skeleton::{self, Backend};
 
@@ -37,7 +37,7 @@ pub(super) fn lower(body: &Body, isa: VectorIsa) -> Code {
         last_use: uses::last_uses(body),
         fixed: vec![false; body.types.len()],
         at: (0, 0),
-        strip: None,
+        last_strip: None,
     };
     lower.code.add_blocks(1);
     lower.params();
@@ -83,7 +83,7 @@ pub(super) enum Constant {
 
 /// The last strip of a loop over lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Strip {
+pub(super) struct LastStrip {
     /// The active lanes.
     pub(super) mask: VReg,
 }
@@ -111,7 +111,7 @@ pub(super) struct Lower<'a> {
     pub(super) fixed: Vec<bool>,
     /// The present section and instruction.
     pub(super) at: (usize, usize),
-    pub(super) strip: Option<Strip>,
+    pub(super) last_strip: Option<LastStrip>,
 }
 
 impl Lower<'_> {
@@ -173,18 +173,11 @@ impl Lower<'_> {
     }
 
     /// Computes what does not change in the loop and cannot fail.
-    pub(super) fn compute_fixed(&mut self, code: &Loop) {
-        let mut changing = vec![false; self.body.types.len()];
-        changing[code.index.index()] = true;
-        for carried in &code.carried {
-            changing[carried.param.index()] = true;
-        }
+    pub(super) fn compute_fixed(&mut self, code: &Loop, changing: &[bool]) {
         // Nothing dies before the loop.
         self.at.1 = usize::MAX;
         for inst in &code.insts {
             let Some(out) = inst.out() else { continue };
-            let pure = matches!(inst, Inst::Const { .. } | Inst::Op { .. } | Inst::Address { .. });
-            changing[out.index()] = !pure || inst.uses().iter().any(|used| changing[used.index()]);
             if !changing[out.index()] {
                 if self.used[out.index()] {
                     skeleton::instruction(self, inst);
@@ -280,43 +273,49 @@ impl Lower<'_> {
     }
 
     /// An instruction of the table that makes a new register, out of these.
-    pub(super) fn apply(&mut self, row: &Row, from: &[In]) -> VReg {
+    pub(super) fn apply(&mut self, row: &InstructionRow, from: &[In]) -> VReg {
         let result = self.result(row);
         self.apply_to(result, row, from, None);
         result
     }
 
     /// As [`Lower::apply`], out of registers alone.
-    pub(super) fn of_registers(&mut self, row: &Row, from: &[VReg]) -> VReg {
+    pub(super) fn of_registers(&mut self, row: &InstructionRow, from: &[VReg]) -> VReg {
         let from: Vec<In> = from.iter().map(|&register| register.into()).collect();
         self.apply(row, &from)
     }
 
     /// As [`Lower::apply`], in the lanes of a mask register alone.
-    pub(super) fn apply_in(&mut self, lanes: Masking<VReg>, row: &Row, from: &[In]) -> VReg {
+    pub(super) fn apply_in(&mut self, lanes: Masking<VReg>, row: &InstructionRow, from: &[In]) -> VReg {
         let result = self.result(row);
         self.apply_to(result, row, from, Some(lanes));
         result
     }
 
     /// An instruction of the table that writes memory, which is the first of these.
-    pub(super) fn write(&mut self, row: &Row, to: Mem<VReg>, value: &[In]) {
+    pub(super) fn write(&mut self, row: &InstructionRow, to: Mem<VReg>, value: &[In]) {
         let all: Vec<In> = [to.into()].into_iter().chain(value.iter().copied()).collect();
         self.push_row(row, None, &all, None);
     }
 
     /// As [`Lower::write`], in the lanes of a mask register alone.
-    pub(super) fn write_in(&mut self, mask: VReg, row: &Row, to: Mem<VReg>, value: VReg) {
+    pub(super) fn write_in(&mut self, mask: VReg, row: &InstructionRow, to: Mem<VReg>, value: VReg) {
         self.push_row(row, None, &[to.into(), value.into()], Some(Masking { mask, zeroing: false }));
     }
 
     /// As [`Lower::apply`], into a register that there is already.
-    pub(super) fn apply_to(&mut self, result: VReg, row: &Row, from: &[In], lanes: Option<Masking<VReg>>) {
+    pub(super) fn apply_to(
+        &mut self,
+        result: VReg,
+        row: &InstructionRow,
+        from: &[In],
+        lanes: Option<Masking<VReg>>,
+    ) {
         self.push_row(row, Some(result), from, lanes);
     }
 
     /// A register for what a row makes.
-    pub(super) fn result(&mut self, row: &Row) -> VReg {
+    pub(super) fn result(&mut self, row: &InstructionRow) -> VReg {
         let class = match (row.result(), self.isa.masks) {
             (View::R64 | View::R32 | View::R8, _) => INT,
             (View::Mask, MaskKind::Register) => MASK,
@@ -326,30 +325,38 @@ impl Lower<'_> {
     }
 
     /// Each operand by its role: the result, then what is read, in its order.
-    fn push_row(&mut self, row: &Row, result: Option<VReg>, from: &[In], lanes: Option<Masking<VReg>>) {
+    fn push_row(
+        &mut self,
+        row: &InstructionRow,
+        result: Option<VReg>,
+        from: &[In],
+        lanes: Option<Masking<VReg>>,
+    ) {
         let mut from = from.iter().copied();
         let mut args = Vec::with_capacity(row.roles.len());
-        for &role in row.roles.iter().filter(|&&role| role != Role::Lanes) {
-            if let (Role::Destination(view), Some(result)) = (role, result) {
+        for &role in row.roles.iter().filter(|&&role| role != OperandRole::Lanes) {
+            if let (OperandRole::Destination(view), Some(result)) = (role, result) {
                 args.push(Arg::Def(result, view));
                 continue;
             }
             args.push(match (role, from.next()) {
-                (Role::Accumulator(view), Some(In::Register(over))) => {
+                (OperandRole::Accumulator(view), Some(In::Register(over))) => {
                     Arg::Tied(result.expect("it makes a register"), over, view)
                 }
-                (Role::Source(view) | Role::SourceOrMemory(view), Some(In::Register(register))) => {
-                    Arg::Use(register, view)
-                }
-                (Role::SourceOrMemory(_) | Role::Memory | Role::Stored, Some(In::Memory(mem))) => {
-                    Arg::Mem(mem)
-                }
-                (Role::Immediate, Some(In::Byte(byte))) => Arg::Imm8(byte),
+                (
+                    OperandRole::Source(view) | OperandRole::SourceOrMemory(view),
+                    Some(In::Register(register)),
+                ) => Arg::Use(register, view),
+                (
+                    OperandRole::SourceOrMemory(_) | OperandRole::Memory | OperandRole::Stored,
+                    Some(In::Memory(mem)),
+                ) => Arg::Mem(mem),
+                (OperandRole::Immediate, Some(In::Byte(byte))) => Arg::Imm8(byte),
                 (role, given) => panic!("{row:?} takes no {given:?} as its {role:?}"),
             });
         }
         assert!(from.next().is_none(), "{row:?} takes no more operands");
-        assert!(lanes.is_none() || row.roles.contains(&Role::Lanes), "{row:?} takes no mask register");
+        assert!(lanes.is_none() || row.roles.contains(&OperandRole::Lanes), "{row:?} takes no mask register");
         self.code.push(self.block, row.on(self.isa), &args, lanes);
     }
 

@@ -117,7 +117,7 @@ impl Lower<'_> {
 
     fn load_one(&mut self, elem: Elem, place: &Place) -> VReg {
         let mut from = self.mem(&place.addr, elem);
-        // Without a mask of its own it is not masked by the strip.
+        // Without a mask of its own it is not masked by the last strip.
         let mask = place.mask.and_then(|mask| self.active(Some(mask)));
         if let Some(mask) = mask {
             let there = self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(from)]);
@@ -277,10 +277,10 @@ impl Lower<'_> {
         }
     }
 
-    /// The mask of a place within the present strip; `None` if all lanes are active.
+    /// The mask of a place within the last strip; `None` if all lanes are active.
     fn active(&mut self, mask: Option<Value>) -> Option<VReg> {
         let mask = mask.map(|mask| self.get(mask));
-        let strip = self.strip.map(|strip| strip.mask);
+        let strip = self.last_strip.map(|strip| strip.mask);
         match (mask, strip) {
             (Some(mask), Some(strip)) => Some(self.both(mask, strip)),
             (one, other) => one.or(other),
@@ -305,12 +305,12 @@ impl Lower<'_> {
         let start = Arg::Mem(self.mem(&place.addr, elem));
         let start = self.general(Opcode::Lea_r64_m, View::R64, &[start]);
         let steps = match place.access {
-            Access::Unit | Access::One => Steps::Unit,
-            Access::Strided(stride) => Steps::Stride(self.get(stride)),
+            Access::Unit | Access::One => LaneSteps::Unit,
+            Access::Strided(stride) => LaneSteps::Stride(self.get(stride)),
             Access::Indexed { index, stride } => {
                 let index = self.get(index);
                 self.write(table::STORE, scratch(INDICES), &[index.into()]);
-                Steps::Indices(self.get(stride))
+                LaneSteps::Indices(self.get(stride))
             }
         };
         let mask = mask.map(|mask| (self.bits(mask), self.elsewhere()));
@@ -325,13 +325,13 @@ impl Lower<'_> {
             Arg::Mem(Mem { base: Base::Register(register), index, distance: 0 })
         };
         let address = match walk.steps {
-            Steps::Unit => self.add_int(walk.start, lane as i64 * size),
-            Steps::Stride(stride) => {
+            LaneSteps::Unit => self.add_int(walk.start, lane as i64 * size),
+            LaneSteps::Stride(stride) => {
                 let here = walk.next;
                 walk.next = self.general(Opcode::Lea_r64_m, View::R64, &[indexed(here, stride)]);
                 here
             }
-            Steps::Indices(stride) => {
+            LaneSteps::Indices(stride) => {
                 let from = Arg::Mem(scratch(INDICES + 4 * lane as i32));
                 let index = self.general(Opcode::Movsxd_r64_rm32, View::R64, &[from]);
                 let elems = self.code.register(INT);
@@ -353,12 +353,12 @@ struct Walk {
     start: VReg,
     /// Where the next lane is, if lanes are a stride apart.
     next: VReg,
-    steps: Steps,
+    steps: LaneSteps,
     /// The bits of the active lanes, and where the others go.
     mask: Option<(VReg, VReg)>,
 }
 
-enum Steps {
+enum LaneSteps {
     Unit,
     Stride(VReg),
     Indices(VReg),

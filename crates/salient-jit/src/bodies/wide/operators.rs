@@ -8,7 +8,7 @@ use super::code::{Arg, INT, VECTOR, View};
 use super::isa::Width;
 use super::lower::{Constant, In, Lower};
 use super::masks::Predicate;
-use super::table::{self, Row};
+use super::table::{self, InstructionRow};
 use crate::bodies::skeleton::Backend;
 
 /// Modes of vroundps and vrndscaleps, without exceptions.
@@ -20,8 +20,8 @@ const TOWARD_ZERO: u8 = 0x0b;
 /// An instruction for floats, and the same for integers.
 #[derive(Clone, Copy)]
 struct OfLanes {
-    f32: &'static Row,
-    i32: &'static Row,
+    f32: &'static InstructionRow,
+    i32: &'static InstructionRow,
 }
 
 const ADD: OfLanes = OfLanes { f32: table::ADD_F32, i32: table::ADD_I32 };
@@ -31,7 +31,7 @@ const MIN: OfLanes = OfLanes { f32: table::MIN_F32, i32: table::MIN_I32 };
 const MAX: OfLanes = OfLanes { f32: table::MAX_F32, i32: table::MAX_I32 };
 
 impl OfLanes {
-    fn of(self, ty: Ty) -> &'static Row {
+    fn of(self, ty: Ty) -> &'static InstructionRow {
         if ty == Ty::F32 { self.f32 } else { self.i32 }
     }
 }
@@ -160,7 +160,7 @@ impl Lower<'_> {
         result
     }
 
-    fn one(&mut self, row: &Row, args: &[Value]) -> VReg {
+    fn one(&mut self, row: &InstructionRow, args: &[Value]) -> VReg {
         let a = self.get(args[0]);
         self.of_registers(row, &[a])
     }
@@ -203,17 +203,17 @@ impl Lower<'_> {
         self.keep(mask, word)
     }
 
-    fn two(&mut self, row: &Row, args: &[Value]) -> VReg {
+    fn two(&mut self, row: &InstructionRow, args: &[Value]) -> VReg {
         let (a, b) = (self.get(args[0]), self.get(args[1]));
         self.of_registers(row, &[a, b])
     }
 
-    fn with_constant(&mut self, row: &Row, a: Value, word: u32) -> VReg {
+    fn with_constant(&mut self, row: &InstructionRow, a: Value, word: u32) -> VReg {
         let a = self.get(a);
         self.combined(row, a, word)
     }
 
-    pub(super) fn combined(&mut self, row: &Row, a: VReg, word: u32) -> VReg {
+    pub(super) fn combined(&mut self, row: &InstructionRow, a: VReg, word: u32) -> VReg {
         let constant = self.constant(Constant::Splat(word));
         self.of_registers(row, &[a, constant])
     }
@@ -242,7 +242,7 @@ impl Lower<'_> {
         result
     }
 
-    fn shift(&mut self, by: &Row, by_register: &Row, args: &[Value]) -> VReg {
+    fn shift(&mut self, by: &InstructionRow, by_register: &InstructionRow, args: &[Value]) -> VReg {
         let a = self.get(args[0]);
         if let Some(known) = self.known(args[1]) {
             return self.apply(by, &[a.into(), In::Byte((known & 31) as u8)]);
@@ -293,7 +293,7 @@ impl Lower<'_> {
     }
 
     /// Reduces by halves, each vector with itself turned by half of what is left, then gives lane 0 to all.
-    fn across(&mut self, row: &Row, args: &[Value]) -> VReg {
+    fn across(&mut self, row: &InstructionRow, args: &[Value]) -> VReg {
         // Between parts of 128 bits, then within them; each with the order of the parts or lanes.
         let between: &[u8] = match self.isa.width {
             Width::W256 => &[0x01],

@@ -8,11 +8,12 @@ use iced_x86::Code as Opcode;
 use iced_x86::Code::*;
 
 use super::code::View::{self, Half, Mask, R32, Whole, Xmm};
-use super::isa::{Encoding, Feature, Features, VectorIsa, Width};
+use super::isa::{Encoding, Features, VectorIsa, Width};
+use crate::target::Feature;
 
 /// What an operand is to its instruction, and how much of a register it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(super) enum OperandRole {
     /// The register that is written.
     Destination(View),
     /// A register that is read, and written over with the result.
@@ -31,11 +32,11 @@ pub(super) enum Role {
     Lanes,
 }
 
-use Role::{Accumulator, Destination, Immediate, Lanes, Memory, Source, SourceOrMemory, Stored};
+use OperandRole::{Accumulator, Destination, Immediate, Lanes, Memory, Source, SourceOrMemory, Stored};
 
 /// An instruction in one encoding, for one width.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+struct Encoded {
     opcode: Opcode,
     /// Extensions that it needs beside those of its encoding and width.
     needs: Features,
@@ -43,17 +44,17 @@ struct Form {
 
 /// An instruction.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct InstructionRow {
     name: &'static str,
-    pub(super) roles: &'static [Role],
-    vex_256: Form,
-    evex_256: Form,
-    evex_512: Form,
+    pub(super) roles: &'static [OperandRole],
+    vex_256: Encoded,
+    evex_256: Encoded,
+    evex_512: Encoded,
 }
 
-impl Row {
+impl InstructionRow {
     /// The form for an encoding and a width.
-    fn form(&self, isa: VectorIsa) -> Option<Form> {
+    fn form(&self, isa: VectorIsa) -> Option<Encoded> {
         match (isa.encoding, isa.width) {
             (Encoding::Vex, Width::W256) => Some(self.vex_256),
             (Encoding::Evex, Width::W256) => Some(self.evex_256),
@@ -112,16 +113,16 @@ macro_rules! rows {
     ($($roles:tt {
         $($name:ident: $vex:ident $(($($vn:ident)+))?, $half:ident $(($($hn:ident)+))?, $full:ident $(($($fn:ident)+))?;)*
     })*) => {
-        $($(pub(super) const $name: &Row = &Row {
+        $($(pub(super) const $name: &InstructionRow = &InstructionRow {
             name: stringify!($name),
             roles: &$roles,
-            vex_256: Form { opcode: $vex, needs: Features::of(&[$($(Feature::$vn),+)?]) },
-            evex_256: Form { opcode: $half, needs: Features::of(&[$($(Feature::$hn),+)?]) },
-            evex_512: Form { opcode: $full, needs: Features::of(&[$($(Feature::$fn),+)?]) },
+            vex_256: Encoded { opcode: $vex, needs: Features::of(&[$($(Feature::$vn),+)?]) },
+            evex_256: Encoded { opcode: $half, needs: Features::of(&[$($(Feature::$hn),+)?]) },
+            evex_512: Encoded { opcode: $full, needs: Features::of(&[$($(Feature::$fn),+)?]) },
         };)*)*
 
         #[cfg(test)]
-        pub(super) const ALL: &[&Row] = &[$($($name),*),*];
+        pub(super) const ALL: &[&InstructionRow] = &[$($($name),*),*];
     };
 }
 
