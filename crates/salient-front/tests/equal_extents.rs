@@ -30,7 +30,7 @@ fn a_square_layer_is_no_diagonal() {
 
 /// A graph's outputs with every symbolic dimension of that length, on random data that depends on shapes alone.
 fn outputs(graph: &Graph, length: i64) -> Vec<(Name, Vec<f64>)> {
-    let bindings: Bindings = graph.symbols().into_iter().map(|s| (s, length)).collect();
+    let bindings: Bindings = graph.dimensions().into_iter().map(|s| (s, length)).collect();
     let data = |ports: &[Port]| -> BTreeMap<String, Array> {
         let mut rng = fastrand::Rng::with_seed(ports.len() as u64);
         let mut out = BTreeMap::new();
@@ -77,7 +77,7 @@ fn examples_do_not_depend_on_dimensions_being_different() {
             // One of the lengths is divisible by the number of heads.
             let fixed = |length: i64| {
                 let set =
-                    symbolic.symbols().into_iter().map(|s| (s.to_string(), length.to_string())).collect();
+                    symbolic.dimensions().into_iter().map(|s| (s.to_string(), length.to_string())).collect();
                 Some((length, lower(&Settings { set, ..Settings::default() }).ok()?))
             };
             let (length, equal) = [8, 6].into_iter().find_map(fixed).expect("a length that fits");

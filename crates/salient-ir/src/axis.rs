@@ -34,7 +34,7 @@ pub struct Axis {
 pub fn stored_names(dims: &[Dim]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for dim in dims {
-        let stem = dim.symbols().first().map_or("n".to_owned(), |s| s.to_lowercase());
+        let stem = dim.dimensions().first().map_or("n".to_owned(), |s| s.to_lowercase());
         let numbered = (1..).map(|n| format!("{stem}.{n}"));
         let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !names.contains(name));
         names.push(name.expect("numbers do not end"));

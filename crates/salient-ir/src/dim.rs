@@ -1,4 +1,4 @@
-//! Symbolic dimensions: exact integer arithmetic over names such as `B`, `T` and `D`, in a normal form.
+//! Symbolic dimensions: exact integer arithmetic over symbols such as `B`, `T` and `D`, in a normal form.
 //!
 //! Two dimensions are equal as values of [`Dim`] exactly when their normal forms are; nothing here guesses.
 //! Does not know about axes or tensors.
@@ -12,15 +12,17 @@ mod factor;
 mod limit;
 pub mod range;
 pub(crate) mod set;
+mod symbol;
 
 pub use factor::Factor;
 pub use limit::Limit;
 use limit::Size;
+pub use symbol::{Kind, Numbers, Symbol};
 
 /// An interned-enough name: cheap to clone, ordered by text.
 pub type Name = Arc<str>;
 
-/// What is known about the symbols when a dimension is evaluated.
+/// The lengths of the dimensions of a model.
 pub type Bindings = BTreeMap<Name, i64>;
 
 /// A dimension: a polynomial with integer coefficients over symbols and quotients.
@@ -39,8 +41,8 @@ pub struct Dim {
 /// What a polynomial is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Atom {
-    /// A named dimension.
-    Symbol(Name),
+    /// A number that has a name.
+    Symbol(Symbol),
     /// A quotient that must come out even, such as `D / H`; never reducible to a polynomial.
     Exact(Dim, Dim),
     /// A quotient rounded down, as extents of strided slices are.
@@ -50,9 +52,9 @@ enum Atom {
 }
 
 impl Atom {
-    fn mentions(&self, symbol: &str) -> bool {
+    fn mentions(&self, symbol: &Symbol) -> bool {
         match self {
-            Atom::Symbol(name) => &**name == symbol,
+            Atom::Symbol(own) => own == symbol,
             Atom::Exact(a, b) | Atom::Floor(a, b) => a.mentions(symbol) || b.mentions(symbol),
             Atom::Beyond(_) => false,
         }
@@ -64,7 +66,7 @@ impl Atom {
 pub enum DimError {
     /// A symbol without a binding.
     #[error("the dimension {0} is not known")]
-    Unbound(Name),
+    Unbound(Symbol),
     /// A quotient that leaves a remainder.
     #[error("{num} = {num_value} is not divisible by {den} = {den_value}")]
     NotDivisible {
@@ -90,10 +92,10 @@ pub enum DimError {
 
 impl Atom {
     /// Whether a symbol that is mapped occurs in it.
-    fn mentions_any(&self, with: &BTreeMap<Name, Dim>) -> bool {
+    fn mentions_any(&self, with: &BTreeMap<Symbol, Dim>) -> bool {
         let any = |d: &Dim| d.terms.iter().flat_map(|(atoms, _)| atoms).any(|atom| atom.mentions_any(with));
         match self {
-            Atom::Symbol(name) => with.contains_key(name),
+            Atom::Symbol(symbol) => with.contains_key(symbol),
             Atom::Exact(a, b) | Atom::Floor(a, b) => any(a) || any(b),
             Atom::Beyond(_) => false,
         }
@@ -106,9 +108,9 @@ impl Dim {
         if n == 0 { Dim::of(Arc::default()) } else { Dim::term(Vec::new(), n) }
     }
 
-    /// The named dimension.
-    pub fn symbol(name: &str) -> Dim {
-        Dim::atom(Atom::Symbol(name.into()))
+    /// The symbol; a text is the name of a dimension.
+    pub fn symbol(symbol: impl Into<Symbol>) -> Dim {
+        Dim::atom(Atom::Symbol(symbol.into()))
     }
 
     fn atom(atom: Atom) -> Dim {
@@ -157,29 +159,39 @@ impl Dim {
         }
     }
 
-    /// The name, if it is a single symbol.
-    pub fn as_symbol(&self) -> Option<&Name> {
+    /// The symbol, if it is a single one.
+    pub fn as_symbol(&self) -> Option<&Symbol> {
         match &*self.terms {
             [(m, 1)] => match m.as_slice() {
-                [Atom::Symbol(name)] => Some(name),
+                [Atom::Symbol(symbol)] => Some(symbol),
                 _ => None,
             },
             _ => None,
         }
     }
 
+    /// The name, if it is a single dimension of a model.
+    pub fn as_dimension(&self) -> Option<&Name> {
+        self.as_symbol()?.as_dimension()
+    }
+
     /// Every symbol in it, sorted.
-    pub fn symbols(&self) -> BTreeSet<Name> {
+    pub fn symbols(&self) -> BTreeSet<Symbol> {
         let mut out = BTreeSet::new();
         self.collect_symbols(&mut out);
         out
     }
 
-    fn collect_symbols(&self, out: &mut BTreeSet<Name>) {
+    /// Every dimension of a model in it, sorted.
+    pub fn dimensions(&self) -> BTreeSet<Name> {
+        self.symbols().iter().filter_map(Symbol::as_dimension).cloned().collect()
+    }
+
+    fn collect_symbols(&self, out: &mut BTreeSet<Symbol>) {
         for atom in self.terms.iter().flat_map(|(m, _)| m) {
             match atom {
-                Atom::Symbol(name) => {
-                    out.insert(name.clone());
+                Atom::Symbol(symbol) => {
+                    out.insert(symbol.clone());
                 }
                 Atom::Exact(a, b) | Atom::Floor(a, b) => {
                     a.collect_symbols(out);
@@ -190,11 +202,11 @@ impl Dim {
         }
     }
 
-    /// Every symbol that `with` maps under its new name. No two symbols may come to have one name.
+    /// Every symbol that `with` maps as the one that it maps it to. No two symbols may become one.
     #[must_use]
-    pub fn renamed(&self, with: &BTreeMap<Name, Name>) -> Dim {
+    pub fn renamed(&self, with: &BTreeMap<Symbol, Symbol>) -> Dim {
         let atom = |atom: &Atom| match atom {
-            Atom::Symbol(name) => Atom::Symbol(with.get(name).unwrap_or(name).clone()),
+            Atom::Symbol(symbol) => Atom::Symbol(with.get(symbol).unwrap_or(symbol).clone()),
             Atom::Exact(a, b) => Atom::Exact(a.renamed(with), b.renamed(with)),
             Atom::Floor(a, b) => Atom::Floor(a.renamed(with), b.renamed(with)),
             Atom::Beyond(limit) => Atom::Beyond(*limit),
@@ -210,7 +222,7 @@ impl Dim {
     }
 
     /// Every symbol that `with` maps is replaced by its dimension.
-    pub fn substitute(&self, with: &BTreeMap<Name, Dim>) -> Dim {
+    pub fn substitute(&self, with: &BTreeMap<Symbol, Dim>) -> Dim {
         let stays = |(atoms, _): &&(Vec<Atom>, i64)| !atoms.iter().any(|atom| atom.mentions_any(with));
         let kept = self.terms.iter().filter(stays).count();
         if kept == self.terms.len() {
@@ -225,7 +237,7 @@ impl Dim {
             let mut term = Dim::constant(*coef);
             for atom in atoms {
                 let value = match atom {
-                    Atom::Symbol(name) => with.get(name).cloned().unwrap_or_else(|| Dim::symbol(name)),
+                    Atom::Symbol(symbol) => with.get(symbol).cloned().unwrap_or_else(|| Dim::symbol(symbol)),
                     Atom::Exact(a, b) => {
                         let (a, b) = (a.substitute(with), b.substitute(with));
                         a.exact_div(&b).unwrap_or_else(|| Dim::atom(Atom::Exact(a, b)))
@@ -243,19 +255,19 @@ impl Dim {
         out
     }
 
-    /// The value under `bindings`.
-    pub fn eval(&self, bindings: &Bindings) -> Result<i64, DimError> {
+    /// The value where symbols stand for these numbers.
+    pub fn eval(&self, numbers: &impl Numbers) -> Result<i64, DimError> {
         let overflow = || DimError::Overflow(self.clone());
         let mut sum = 0i64;
         for (atoms, coef) in self.terms.iter() {
             let mut product = *coef;
             for atom in atoms {
                 let value = match atom {
-                    Atom::Symbol(name) => {
-                        *bindings.get(name).ok_or_else(|| DimError::Unbound(name.clone()))?
+                    Atom::Symbol(symbol) => {
+                        numbers.number(symbol).ok_or_else(|| DimError::Unbound(symbol.clone()))?
                     }
                     Atom::Exact(a, b) => {
-                        let (n, d) = (a.eval(bindings)?, b.eval(bindings)?);
+                        let (n, d) = (a.eval(numbers)?, b.eval(numbers)?);
                         if d == 0 {
                             return Err(DimError::ZeroDivisor(b.clone()));
                         }
@@ -266,7 +278,7 @@ impl Dim {
                         n / d
                     }
                     Atom::Floor(a, b) => {
-                        let (n, d) = (a.eval(bindings)?, b.eval(bindings)?);
+                        let (n, d) = (a.eval(numbers)?, b.eval(numbers)?);
                         if d == 0 {
                             return Err(DimError::ZeroDivisor(b.clone()));
                         }
@@ -292,12 +304,12 @@ impl Dim {
     }
 
     /// Whether the symbol occurs anywhere in it.
-    pub fn mentions(&self, symbol: &str) -> bool {
+    pub fn mentions(&self, symbol: &Symbol) -> bool {
         self.terms.iter().flat_map(|(m, _)| m).any(|atom| atom.mentions(symbol))
     }
 
     /// `(a, b)` with `self = a * symbol + b` and the symbol in neither; `None` if it is not of that form.
-    pub fn linear_in(&self, symbol: &str) -> Option<(Dim, Dim)> {
+    pub fn linear_in(&self, symbol: &Symbol) -> Option<(Dim, Dim)> {
         let (mut slope, mut rest) = (BTreeMap::new(), BTreeMap::new());
         for (atoms, coef) in self.terms.iter() {
             let (with, without): (Vec<Atom>, Vec<Atom>) =
@@ -332,7 +344,7 @@ impl Dim {
 
     /// An inclusive upper bound, where each symbol of `below` lies in `0..below[symbol]` and every other symbol stays
     /// as it is (at least zero). Terms with a negative sign count as zero where a bounded symbol is in them.
-    pub fn upper_bound(&self, below: &BTreeMap<Name, Dim>) -> Dim {
+    pub fn upper_bound(&self, below: &BTreeMap<Symbol, Dim>) -> Dim {
         let bounded = |atom: &Atom| below.keys().any(|s| atom.mentions(s));
         let mut out = Dim::constant(0);
         for (atoms, coef) in self.terms.iter() {
@@ -398,7 +410,7 @@ impl Dim {
             let mut product: Option<DimNode> = None;
             for atom in atoms {
                 let node = match atom {
-                    Atom::Symbol(name) => DimNode::Symbol(name.clone()),
+                    Atom::Symbol(symbol) => DimNode::Symbol(symbol.clone()),
                     Atom::Exact(a, b) | Atom::Floor(a, b) => {
                         DimNode::Div(Box::new(a.to_node()), Box::new(b.to_node()))
                     }
@@ -429,8 +441,8 @@ impl Dim {
 pub enum DimNode {
     /// A number.
     Constant(i64),
-    /// A named dimension.
-    Symbol(Name),
+    /// A number that has a name.
+    Symbol(Symbol),
     /// A sum.
     Add(Box<DimNode>, Box<DimNode>),
     /// A product.
@@ -458,8 +470,9 @@ mod tests {
     fn renaming_is_substitution_by_names() {
         let sum = &(&s("T") * &s("A")) + &(&s("S") - &Dim::constant(3));
         let d = &sum + &(&sum * &s("D")).floor_div(&(&s("S") + &s("B"))).unwrap();
-        let names = [("T", "b"), ("S", "a"), ("D", "Z")].map(|(old, new)| (Name::from(old), Name::from(new)));
-        let dims = names.clone().map(|(old, new)| (old, s(&new)));
+        let names =
+            [("T", "b"), ("S", "a"), ("D", "Z")].map(|(old, new)| (Symbol::from(old), Symbol::from(new)));
+        let dims = names.clone().map(|(old, new)| (old, Dim::symbol(new)));
         assert_eq!(d.renamed(&names.into()), d.substitute(&dims.into()));
     }
 
@@ -558,8 +571,8 @@ mod tests {
         let e = s("D").exact_div(&s("H")).unwrap();
         let index = &(&s("h") * &e) + &s("x");
         assert_eq!(index.split_multiple(&e), (s("h"), s("x")));
-        assert_eq!(index.linear_in("h"), Some((e.clone(), s("x"))));
-        assert_eq!(index.floor_div(&s("Q")).unwrap().linear_in("h"), None);
+        assert_eq!(index.linear_in(&"h".into()), Some((e.clone(), s("x"))));
+        assert_eq!(index.floor_div(&s("Q")).unwrap().linear_in(&"h".into()), None);
         let below = BTreeMap::from([("h".into(), s("H")), ("x".into(), e)]);
         assert_eq!(index.upper_bound(&below), &s("D") - &Dim::constant(1));
         let rest = &index - &(&s("F") * &index.floor_div(&s("F")).unwrap());

@@ -359,7 +359,7 @@ impl Graph {
     pub fn growth(&self, state: State) -> Option<Growth> {
         let (before, after) = (&self.inputs[state.input].axes, &self.outputs[state.output].axes);
         let (before, after) = (self.extent(*before.first()?), self.extent(*after.first()?));
-        let held = before.as_symbol()?;
+        let held = before.as_dimension()?;
         (before != after).then(|| Growth { held: held.clone(), added: after - before })
     }
 
@@ -376,11 +376,11 @@ impl Graph {
         &self.requirements
     }
 
-    /// Every symbol in an axis, sorted.
-    pub fn symbols(&self) -> BTreeSet<Name> {
+    /// Every dimension in an axis of what is given or made, sorted.
+    pub fn dimensions(&self) -> BTreeSet<Name> {
         let ports = self.inputs.iter().chain(&self.params).flat_map(|p| &p.axes);
         let outs = self.outputs.iter().flat_map(|o| &o.axes);
-        ports.chain(outs).flat_map(|a| self.extent(*a).symbols()).collect()
+        ports.chain(outs).flat_map(|a| self.extent(*a).dimensions()).collect()
     }
 
     /// The dimensions of the axes, in order.

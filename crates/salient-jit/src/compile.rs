@@ -258,7 +258,7 @@ impl Compiled {
             let signature = loops::signature(&self.target);
             let id = declare(module, &kernel.name, &format!("kernel.{at}"), &signature)?;
             let lanes = bodies::lanes(&self.target);
-            let function = loops::emit(&nest, &self.program.symbols, lanes, module, &self.target);
+            let function = loops::emit(&nest, &self.program.dimensions, lanes, module, &self.target);
             let mut text = loops(&mut Context::for_function(function)).trim_end().to_owned();
             text.push('\n');
             for (at, body) in kernel.bodies.iter().enumerate() {
@@ -328,7 +328,7 @@ fn define(
             None => {
                 let name = format!("kernel.{at}.{}", kernel.name);
                 let id = declare(module, &kernel.name, &name, &loops::signature(target))?;
-                let function = loops::emit(&nest, &program.symbols, bodies::lanes(target), module, target);
+                let function = loops::emit(&nest, &program.dimensions, bodies::lanes(target), module, target);
                 jobs.push((kernel, id, Job::Nest(Box::new(function))));
                 functions.nests.push((nest, id));
                 id

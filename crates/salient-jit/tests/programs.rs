@@ -2,7 +2,7 @@
 //! a caller can do wrong.
 
 use salient_ir::array::Array;
-use salient_ir::{AxisId, Bindings, Builder as GraphBuilder, DType, Dim, NodeId};
+use salient_ir::{AxisId, Bindings, Builder as GraphBuilder, DType, Dim, NodeId, Symbol};
 use salient_jit::bodies;
 use salient_jit::target::{Isa, IsaChoice};
 use salient_jit::{Compiled, Loaded, Options, Plan, RunError, Threading};
@@ -10,7 +10,7 @@ use salient_tile::coded::Codes;
 use salient_tile::eval::{self, EvalError, Order};
 use salient_tile::memory;
 use salient_tile::{
-    Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Stmt,
+    Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Program, Role, Scratch, Sizes, Stmt,
 };
 use salient_vector::body::Body;
 use salient_vector::eval::Machine;
@@ -21,8 +21,16 @@ fn n(value: i64) -> Dim {
     Dim::constant(value)
 }
 
-fn var(name: &str) -> Dim {
+fn dim(name: &str) -> Dim {
     Dim::symbol(name)
+}
+
+fn lanes() -> Dim {
+    Dim::symbol(&LANES)
+}
+
+fn var(word: &str) -> Dim {
+    Dim::symbol(Symbol::variable(word))
 }
 
 fn at(buffer: usize, offset: Dim) -> Arg {
@@ -34,7 +42,7 @@ fn scratch(slot: usize, offset: Dim) -> Arg {
 }
 
 fn each(var: &str, from: Dim, to: Dim, step: Dim, block: Vec<Stmt>) -> Stmt {
-    Stmt::For { var: var.into(), from, to, step, block }
+    Stmt::For { var: Symbol::variable(var), from, to, step, block }
 }
 
 fn call(body: usize, args: Vec<Arg>) -> Stmt {
@@ -42,7 +50,7 @@ fn call(body: usize, args: Vec<Arg>) -> Stmt {
 }
 
 fn set(var: &str, value: Int) -> Stmt {
-    Stmt::Let { var: var.into(), value }
+    Stmt::Let { var: Symbol::variable(var), value }
 }
 
 /// A program under construction; nothing in it comes from a graph.
@@ -53,13 +61,13 @@ struct Make {
 }
 
 impl Make {
-    fn new(symbols: &[&str]) -> Make {
+    fn new(dimensions: &[&str]) -> Make {
         let mut graph = GraphBuilder::new("none");
         let node = graph.input("none", &[], DType::F32, None);
-        let symbols = symbols.iter().map(|s| (*s).into()).collect();
+        let dimensions = dimensions.iter().map(|s| (*s).into()).collect();
         let program = Program {
             name: "made".into(),
-            symbols,
+            dimensions,
             buffers: vec![],
             kernels: vec![],
             copies: vec![],
@@ -94,7 +102,7 @@ impl Make {
             fuses: vec![name.into()],
             reads: ids(reads),
             writes: ids(writes),
-            item: item.into(),
+            item: Symbol::variable(item),
             items,
             scratch: slots
                 .iter()
@@ -144,28 +152,28 @@ fn copy() -> Body {
 /// Rows of `x`, squared row by row, then once more by way of a temporary and in strips of a vector's lanes.
 fn rows() -> Program {
     let mut m = Make::new(&["R", "W"]);
-    let shape = [var("R"), var("W")];
+    let shape = [dim("R"), dim("W")];
     let x = m.buffer("x", Role::Input(0), DType::F32, &shape);
     let t = m.buffer("t", Role::Temporary, DType::F32, &shape);
     let y = m.buffer("y", Role::Output(0), DType::F32, &shape);
-    let row = &var("r") * &var("W");
+    let row = &var("r") * &dim("W");
     m.kernel(
         "t",
         (&[x], &[t]),
-        ("r", var("R")),
+        ("r", dim("R")),
         &[],
         vec![square()],
-        vec![call(0, vec![at(x, row.clone()), at(t, row.clone()), Arg::Int(var("W"))])],
+        vec![call(0, vec![at(x, row.clone()), at(t, row.clone()), Arg::Int(dim("W"))])],
     );
     let place = &row + &var("w");
-    let left = Int::Min(vec![&var("W") - &var("w"), var(LANES)]);
+    let left = Int::Min(vec![&dim("W") - &var("w"), lanes()]);
     let strip = vec![
         set("left", left),
         call(0, vec![at(t, place.clone()), scratch(0, n(0)), Arg::Int(var("left"))]),
         call(0, vec![scratch(0, n(0)), at(y, place), Arg::Int(var("left"))]),
     ];
-    let strips = each("w", n(0), var("W"), var(LANES), strip);
-    m.kernel("y", (&[t], &[y]), ("r", var("R")), &[var(LANES)], vec![square()], vec![strips]);
+    let strips = each("w", n(0), dim("W"), lanes(), strip);
+    m.kernel("y", (&[t], &[y]), ("r", dim("R")), &[lanes()], vec![square()], vec![strips]);
     m.program
 }
 
@@ -174,7 +182,7 @@ fn rows() -> Program {
 fn integers() -> Program {
     let mut m = Make::new(&["D", "N"]);
     let width = n(8);
-    let y = m.buffer("y", Role::Output(0), DType::I32, &[var("N"), width.clone()]);
+    let y = m.buffer("y", Role::Output(0), DType::I32, &[dim("N"), width.clone()]);
     let quotient = |by: &Dim| (&var("k") - &n(20)).floor_div(by).expect("not zero");
     let store =
         |slot: i64, value: Dim| call(0, vec![at(y, &(&var("k") * &width) + &n(slot)), Arg::Int(value)]);
@@ -182,13 +190,13 @@ fn integers() -> Program {
     let block = vec![
         store(0, quotient(&n(7))),
         store(1, quotient(&n(8))),
-        store(2, quotient(&var("D"))),
-        set("a", Int::Min(vec![var("k"), var("D"), n(9)])),
-        set("b", Int::Max(vec![ten.clone(), var("D"), n(2)])),
+        store(2, quotient(&dim("D"))),
+        set("a", Int::Min(vec![var("k"), dim("D"), n(9)])),
+        set("b", Int::Max(vec![ten.clone(), dim("D"), n(2)])),
         store(3, &(&var("a") * &n(100)) + &var("b")),
         Stmt::If {
             left: ten,
-            right: var("D"),
+            right: dim("D"),
             then: vec![set("a", Int::Dim(n(77))), store(4, var("a"))],
             otherwise: vec![store(4, var("b"))],
         },
@@ -199,17 +207,17 @@ fn integers() -> Program {
             "s",
             n(1),
             var("k"),
-            &var("D") + &n(1),
+            &dim("D") + &n(1),
             vec![
-                Stmt::Read { var: "sum".into(), scratch: 0, offset: n(0) },
+                Stmt::Read { var: Symbol::variable("sum"), scratch: 0, offset: n(0) },
                 call(0, vec![scratch(0, n(0)), Arg::Int(&var("sum") + &var("s"))]),
             ],
         ),
         call(1, vec![scratch(0, n(0)), at(y, &(&var("k") * &width) + &n(6))]),
-        Stmt::Read { var: "a".into(), scratch: 0, offset: n(0) },
+        Stmt::Read { var: Symbol::variable("a"), scratch: 0, offset: n(0) },
         store(7, &var("a") * &n(-1)),
     ];
-    m.kernel("y", (&[], &[y]), ("k", var("N")), &[n(3)], vec![note(), copy()], block);
+    m.kernel("y", (&[], &[y]), ("k", dim("N")), &[n(3)], vec![note(), copy()], block);
     m.program
 }
 
@@ -217,14 +225,14 @@ fn integers() -> Program {
 fn borders() -> Program {
     let mut m = Make::new(&["N"]);
     let mut kernel = |dtype: DType, k: usize, elem: Elem| {
-        let x = m.buffer("x", Role::Input(k), dtype, &[var("N")]);
-        let y = m.buffer("y", Role::Output(k), dtype, &[var("N")]);
+        let x = m.buffer("x", Role::Input(k), dtype, &[dim("N")]);
+        let y = m.buffer("y", Role::Output(k), dtype, &[dim("N")]);
         let mut b = Builder::new("copy");
         let (from, to) = (b.input("x"), b.output("y"));
         let v = b.load_elem(elem, from.at_start().one());
         b.store_elem(elem, to.at_start().one(), v);
         let block = vec![call(0, vec![at(x, var("k")), at(y, var("k"))])];
-        m.kernel("y", (&[x], &[y]), ("k", var("N")), &[], vec![b.finish()], block);
+        m.kernel("y", (&[x], &[y]), ("k", dim("N")), &[], vec![b.finish()], block);
     };
     kernel(DType::I64, 0, Elem::I32);
     kernel(DType::Bool, 1, Elem::Bool);
@@ -234,10 +242,10 @@ fn borders() -> Program {
 /// Writes `k` as an index that fails where `x[k]` is true.
 fn checks() -> Program {
     let mut m = Make::new(&["N"]);
-    let x = m.buffer("x", Role::Input(0), DType::Bool, &[var("N")]);
-    let y = m.buffer("y", Role::Output(0), DType::I32, &[var("N")]);
+    let x = m.buffer("x", Role::Input(0), DType::Bool, &[dim("N")]);
+    let y = m.buffer("y", Role::Output(0), DType::I32, &[dim("N")]);
     for (tensor, axis) in [("first", "i"), ("second", "j")] {
-        m.program.checks.push(Check { tensor: tensor.into(), axis: axis.into(), extent: var("N") });
+        m.program.checks.push(Check { tensor: tensor.into(), axis: axis.into(), extent: dim("N") });
     }
     for kernel in 0..2 {
         let mut b = Builder::new("check");
@@ -250,7 +258,7 @@ fn checks() -> Program {
         b.store(status.at_start().plus(1).one().masked(bad), index);
         let cell = Arg::Address { base: Base::Status, offset: n(0) };
         let args = vec![at(x, var("k")), at(y, var("k")), cell, Arg::Int(var("k"))];
-        m.kernel("y", (&[x], &[y]), ("k", var("N")), &[], vec![b.finish()], vec![call(0, args)]);
+        m.kernel("y", (&[x], &[y]), ("k", dim("N")), &[], vec![b.finish()], vec![call(0, args)]);
     }
     m.program
 }
@@ -298,9 +306,8 @@ fn agree(program: &Program, dims: &Bindings, inputs: &[&Array]) {
             let machine = Machine { lanes: bodies::lanes(code.target()), fused: code.target().fma() };
             let expected = eval::run(program, dims, machine, Order::Backward, inputs, &[]).unwrap();
             let plan = code.bind(dims).unwrap();
-            let mut known = dims.clone();
-            known.insert(LANES.into(), machine.lanes as i64);
-            let most = memory::contract(program).bytes(&known, threads).unwrap();
+            let sizes = Sizes { dimensions: dims, lanes: machine.lanes };
+            let most = memory::contract(program).bytes(sizes, threads).unwrap();
             assert!(plan.working_bytes(threads) <= most);
             for _ in 0..2 {
                 let mut have = outputs(program, dims);
@@ -424,7 +431,7 @@ fn the_plan_of_another_program_is_refused() {
 #[test]
 fn memory_that_there_is_not_is_an_error() {
     let mut program = rows();
-    program.kernels[1].scratch[0].count = &var("R") * &n(1 << 44);
+    program.kernels[1].scratch[0].count = &dim("R") * &n(1 << 44);
     let code = compile(&program, IsaChoice::Auto, 1);
     let plan = code.bind(&dims(&[("R", 2), ("W", 1)])).unwrap();
     assert!(plan.working_bytes(1) > 1 << 46);
@@ -489,9 +496,9 @@ fn listings_name_kernels_and_bodies_and_show_what_is_shared_once() {
         twin.name = "twin".into();
         Arc::make_mut(&mut twin.bodies[0]).name = "another_name".into();
         // The same loop, but for the name of its variable.
-        twin.item = "q".into();
-        let place = &var("q") * &var("W");
-        twin.block = vec![call(0, vec![at(0, place.clone()), at(1, place), Arg::Int(var("W"))])];
+        twin.item = Symbol::variable("q");
+        let place = &var("q") * &dim("W");
+        twin.block = vec![call(0, vec![at(0, place.clone()), at(1, place), Arg::Int(dim("W"))])];
         program.kernels.insert(1, twin);
         let code = compile(&program, isa, 1);
         for text in [code.clif(), code.asm()] {

@@ -119,7 +119,7 @@ fn continued(graph: &Graph) -> Result<String, TextError> {
     let tokens = graph.inputs().iter().position(|p| &*p.name == TGT).expect("its signature was checked");
     let outer = &axes(tokens)[0];
     let strange = graph.states().iter().find(|s| !axes(s.input).contains(outer));
-    match (outer.as_symbol(), strange) {
+    match (outer.as_dimension(), strange) {
         (Some(name), None) => Ok(name.to_string()),
         (None, _) => Err(TextError::Signature(format!(
             "the model `{}` takes {outer} continuations, and not any number",

@@ -1,15 +1,47 @@
-//! Integer polynomials as the planner and the emitter write them.
+//! Integer polynomials as the planner and the emitter write them, and what they are over beside dimensions and the variables
+//! of loops.
 
-use salient_ir::{AxisId, Dim};
+use salient_ir::{AxisId, Dim, Kind, Symbol};
+
+/// An integer of the graph of which nothing is known, but for a part that is subtracted from it: see
+/// [`Terms`](crate::defined).
+pub(crate) const UNKNOWN: Kind = Kind::new(1, "+");
+/// The part that is subtracted.
+pub(crate) const SUBTRACTED: Kind = Kind::new(2, "-");
+/// An index along an axis of the graph, by the axis; in a plan, where there are no loops yet, the place along it.
+pub(crate) const AXIS: Kind = Kind::new(3, "axis");
+/// A number in a proof about a loop program.
+pub(crate) const PROVED: Kind = Kind::new(4, "");
+/// The number of lanes of the target.
+pub static LANES: Symbol = Kind::new(5, "L").only();
+/// The row of a right operand in blocks.
+pub(crate) static DEPTH: Symbol = Kind::new(6, "depth").only();
+/// The position along the lanes: an absolute index of the axis along which a kernel goes by vectors.
+pub(crate) static LANE: Symbol = Kind::new(7, "lane").only();
+/// An integer parameter of a vector body, by its position.
+pub(crate) const PARAMETER: Kind = Kind::new(8, "p");
+/// A lane of a vector, in a proof about a body.
+pub(crate) static BODY_LANE: Symbol = Kind::new(9, "lane").only();
+/// The row of a product or of an attention, in a plan.
+pub(crate) static ROW: Symbol = Kind::new(10, "row").only();
+/// What several rows share keys of, in a plan.
+pub(crate) static SHARES: Symbol = Kind::new(11, "shares").only();
+/// An integer that a vector body computes.
+pub(crate) const COMPUTED: Kind = Kind::new(12, "v");
 
 /// A constant dimension.
 pub(crate) fn n(value: i64) -> Dim {
     Dim::constant(value)
 }
 
-/// A variable or a dimension.
-pub(crate) fn var(name: &str) -> Dim {
-    Dim::symbol(name)
+/// A symbol by itself.
+pub(crate) fn var(symbol: &Symbol) -> Dim {
+    Dim::symbol(symbol)
+}
+
+/// The index along an axis.
+pub(crate) fn index_of(axis: AxisId) -> Symbol {
+    AXIS.number(axis.index() as u32)
 }
 
 /// `a / b`, rounded up; `b` is not zero.

@@ -62,7 +62,7 @@ pub fn emit(plan: &Plan<'_>) -> Program {
     let kernels = plan.order.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect();
     Program {
         name: g.name().clone(),
-        symbols: symbols(g).into_iter().collect(),
+        dimensions: dimensions(g).into_iter().collect(),
         buffers: plan.buffers.clone(),
         kernels,
         copies,
@@ -147,15 +147,15 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
 }
 
 /// The dimensions that are run-time values.
-fn symbols(g: &Graph) -> BTreeSet<Name> {
+fn dimensions(g: &Graph) -> BTreeSet<Name> {
     let mut axes = AxisSet::new();
-    let mut out: BTreeSet<Name> = g.symbols().into_iter().collect();
+    let mut out: BTreeSet<Name> = g.dimensions();
     for id in g.ids() {
         axes = axes.union(&g.node(id).axes).union(&g.op(id).axes().into_iter().collect());
         if let Op::Extent(dim) = g.op(id) {
-            out.extend(dim.symbols());
+            out.extend(dim.dimensions());
         }
     }
-    out.extend(axes.iter().flat_map(|a| g.extent(a).symbols()));
+    out.extend(axes.iter().flat_map(|a| g.extent(a).dimensions()));
     out
 }

@@ -4,12 +4,9 @@
 //! where the ranges of the variables prove it (`(h * E + e) / E` is `h`). What cannot be written so is computed by the
 //! bodies, element by element.
 
-use salient_ir::{AxisId, Dim, DimNode, Graph, MapOp, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, DimNode, Graph, MapOp, NodeId, Op, Symbol};
 use salient_vector::I32;
 use std::collections::BTreeMap;
-
-/// The symbol of the position along the lanes: an absolute index of the lane axis.
-pub(crate) const LANE: &str = "%lane";
 
 /// Expressions deeper than this are no polynomials: the walk through one, and what it gives, stay small.
 pub(crate) const DEEPEST_INDEX: u32 = 64;
@@ -31,23 +28,23 @@ pub(crate) type Env = BTreeMap<AxisId, Bound>;
 /// The ranges of loop variables: each lies in `0..below`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
-    below: BTreeMap<Name, Dim>,
+    below: BTreeMap<Symbol, Dim>,
 }
 
 impl Ranges {
     /// States that the variable lies in `0..extent`.
-    pub(crate) fn insert(&mut self, variable: &str, extent: &Dim) {
-        self.below.insert(variable.into(), extent.clone());
+    pub(crate) fn insert(&mut self, variable: &Symbol, extent: &Dim) {
+        self.below.insert(variable.clone(), extent.clone());
     }
 
     /// The variables that occur in a dimension or in the extents of others that do, and what each is below.
-    pub(crate) fn of(&self, node: &DimNode) -> BTreeMap<Name, DimNode> {
+    pub(crate) fn of(&self, node: &DimNode) -> BTreeMap<Symbol, DimNode> {
         let mut out = BTreeMap::new();
         self.collect(node, &mut out);
         out
     }
 
-    fn collect(&self, node: &DimNode, out: &mut BTreeMap<Name, DimNode>) {
+    fn collect(&self, node: &DimNode, out: &mut BTreeMap<Symbol, DimNode>) {
         match node {
             DimNode::Constant(_) => {}
             DimNode::Symbol(name) => {
@@ -208,13 +205,13 @@ mod tests {
         let (h, e) = (Dim::symbol("h"), Dim::symbol("e"));
         let width = Dim::symbol("D").exact_div(&Dim::symbol("H")).unwrap();
         let mut r = Ranges::default();
-        r.insert("h", &Dim::symbol("H"));
-        r.insert("e", &width);
+        r.insert(&"h".into(), &Dim::symbol("H"));
+        r.insert(&"e".into(), &width);
         let d = &(&h * &width) + &e;
         assert_eq!(r.quotient(&d, &width), Some(h));
         assert_eq!(r.remainder(&d, &width), Some(e));
         assert!(r.inside(&d, &Dim::symbol("D")));
-        r.insert("column", &Dim::symbol("D"));
+        r.insert(&"column".into(), &Dim::symbol("D"));
         let head = r.quotient(&Dim::symbol("column"), &width).unwrap();
         assert!(r.inside(&head, &Dim::symbol("H")));
         assert!(!r.inside(&(&d + &Dim::constant(1)), &Dim::symbol("D")));

@@ -15,10 +15,11 @@ pub mod verify;
 pub use program::{eval, kernel, memory, text};
 
 pub use defined::MOST_CHECKS;
+pub use dims::LANES;
 pub use emit::emit;
 pub use kernel::{
-    Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, LANES, Limit, Program, Role, Scratch,
-    Section, Stmt,
+    Append, Arg, Base, Buffer, BufferId, Check, Int, Kernel, Kind, Limit, Program, Role, Scratch, Section,
+    Sizes, Stmt,
 };
 pub use plan::{Options, Plan, plan};
 pub use tiling::{Knob, TILING, Tiling};

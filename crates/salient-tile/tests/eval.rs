@@ -219,7 +219,7 @@ fn unknown_variables_and_loops_without_end_are_refused() {
     let message = broken(|kernel, _| {
         let block = std::mem::take(&mut kernel.block);
         let (from, to, step) = (Dim::constant(0), Dim::constant(1), Dim::constant(0));
-        kernel.block = vec![Stmt::For { var: "t".into(), from, to, step, block }];
+        kernel.block = vec![Stmt::For { var: salient_ir::Symbol::variable("t"), from, to, step, block }];
     });
     assert!(message.contains("kernel `y`: the loop over `t` steps by 0"), "{message}");
     let message = broken(|kernel, _| {

@@ -2,7 +2,7 @@
 
 use salient_ir::{Bindings, Builder, DType, Dim, NodeId};
 use salient_tile::memory::{ALIGNMENT, Arena, contract, lifetimes, plan};
-use salient_tile::{Buffer, BufferId, Kernel, Kind, LANES, Program, Role, Scratch, Section};
+use salient_tile::{Buffer, BufferId, Kernel, Kind, LANES, Program, Role, Scratch, Section, Sizes};
 
 fn some_node() -> NodeId {
     Builder::new("none").input("none", &[], DType::F32, None)
@@ -35,7 +35,7 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
             item: "item".into(),
             items: Dim::constant(1),
             scratch: vec![
-                Scratch { name: "panel".into(), count: &Dim::symbol("D") * &Dim::symbol(LANES) },
+                Scratch { name: "panel".into(), count: &Dim::symbol("D") * &Dim::symbol(&LANES) },
                 Scratch { name: "sum".into(), count: Dim::constant(1) },
             ],
             block: Vec::new(),
@@ -45,10 +45,10 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
             row_blocks: None,
         })
         .collect();
-    let symbols = ["D", "H", "T"].map(Into::into).to_vec();
+    let dimensions = ["D", "H", "T"].map(Into::into).to_vec();
     Program {
         name: "made".into(),
-        symbols,
+        dimensions,
         buffers,
         kernels,
         copies: Vec::new(),
@@ -60,16 +60,20 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
 }
 
 fn dims(d: i64, h: i64, t: i64) -> Bindings {
-    [("D", d), ("H", h), ("T", t), (LANES, 8)].into_iter().map(|(name, n)| (name.into(), n)).collect()
+    [("D", d), ("H", h), ("T", t)].into_iter().map(|(name, n)| (name.into(), n)).collect()
 }
 
-fn size(program: &Program, at: usize, dims: &Bindings) -> usize {
+fn sizes(dimensions: &Bindings) -> Sizes<'_> {
+    Sizes { dimensions, lanes: 8 }
+}
+
+fn size(program: &Program, at: usize, dims: Sizes<'_>) -> usize {
     let buffer = &program.buffers[at];
-    (buffer.count().eval(dims).unwrap() * buffer.elem().size()) as usize
+    (buffer.count().eval(&dims).unwrap() * buffer.elem().size()) as usize
 }
 
 /// No two that are alive at once share a byte, and everything is aligned and inside.
-fn check(program: &Program, dims: &Bindings) -> Arena {
+fn check(program: &Program, dims: Sizes<'_>) -> Arena {
     let arena = plan(program, Section::Call, dims).unwrap();
     let lives = lifetimes(program, Section::Call);
     for (a, life) in lives.iter().enumerate() {
@@ -111,11 +115,11 @@ fn random_programs_have_plans_that_keep_to_the_contract() {
         let contract = contract(&program);
         for (d, t) in [(0, 0), (1, 1), (3, 50), (70, 2), (64, 64)] {
             let dims = dims(d, 1, t);
-            let arena = check(&program, &dims);
+            let arena = check(&program, sizes(&dims));
             // Two slots of scratch memory, each in whole cache lines.
             let scratch = (d as usize * 8 * 4).next_multiple_of(ALIGNMENT) + ALIGNMENT;
             for threads in [1, 3] {
-                let most = contract.bytes(&dims, threads).unwrap();
+                let most = contract.bytes(sizes(&dims), threads).unwrap();
                 assert!(arena.size + threads * scratch <= most, "{} of {most} bytes", arena.size);
             }
         }
@@ -128,7 +132,7 @@ fn a_chain_needs_two_places() {
     let buffers = vec![(Role::Temporary, DType::F32, shape); 12];
     let kernels: Vec<_> = (1..12).map(|at| (vec![at - 1], vec![at])).collect();
     let program = program(&buffers, &kernels);
-    assert_eq!(check(&program, &dims(16, 1, 10)).size, 2 * 16 * 10 * 4);
+    assert_eq!(check(&program, sizes(&dims(16, 1, 10))).size, 2 * 16 * 10 * 4);
     let contract = contract(&program);
     assert_eq!(contract.arena.len(), 2);
     let text = contract.to_string();
@@ -145,7 +149,7 @@ fn a_small_tensor_does_not_hold_on_to_a_large_place() {
         &[of(large), of(small), of(large), of(large)],
         &[(vec![], vec![0]), (vec![0], vec![1]), (vec![1], vec![2]), (vec![2, 1], vec![3])],
     );
-    assert_eq!(check(&program, &dims(16, 1, 10)).size, 2 * 16 * 10 * 4 + 16 * 4);
+    assert_eq!(check(&program, sizes(&dims(16, 1, 10))).size, 2 * 16 * 10 * 4 + 16 * 4);
 }
 
 #[test]
@@ -177,6 +181,6 @@ fn wide_integers_of_the_caller_are_copied_and_others_are_not_planned() {
         ],
         &[(vec![0, 1], vec![2])],
     );
-    let arena = check(&program, &dims(1, 1, 16));
+    let arena = check(&program, sizes(&dims(1, 1, 16)));
     assert_eq!((arena.size, arena.offsets[1]), (2 * 16 * 4, None));
 }

@@ -72,7 +72,7 @@ pub fn of_program([t, s, d]: [i64; 3]) -> Bindings {
 /// Small sizes for any program, if some are found for which it can be called.
 pub fn any_sizes(graph: &Graph, seed: u64) -> Option<Bindings> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let symbols: BTreeSet<_> = graph.axes().flat_map(|(_, a)| a.extent.symbols()).collect();
+    let symbols: BTreeSet<_> = graph.axes().flat_map(|(_, a)| a.extent.dimensions()).collect();
     (0..20).find_map(|_| {
         let bindings: Bindings =
             symbols.iter().map(|s| (s.clone(), [1, 2, 3, 4, 6, 8][rng.usize(0..6)])).collect();
@@ -107,7 +107,7 @@ pub fn call(graph: &Graph, seed: u64, sizes: &Bindings, data: Data) -> Call {
         let to = if is_input { &mut call.inputs } else { &mut call.params };
         to.insert(&*port.name, array).expect("named once");
     }
-    let symbols = graph.symbols();
+    let symbols = graph.dimensions();
     call.dimensions.retain(|name, _| symbols.contains(name));
     call
 }

@@ -231,7 +231,7 @@ fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> Stri
 /// Says which dimensions of a model have no length.
 fn unknown(model: &Model, lengths: &salient::Bindings) -> Failure {
     let ports = model.graph().inputs().iter().chain(model.graph().params());
-    let dims = ports.flat_map(|port| model.graph().shape(&port.axes)).flat_map(|dim| dim.symbols());
+    let dims = ports.flat_map(|port| model.graph().shape(&port.axes)).flat_map(|dim| dim.dimensions());
     let names: BTreeSet<String> =
         dims.filter(|name| !lengths.contains_key(name)).map(|name| name.to_string()).collect();
     let names = listed(names.iter().map(String::as_str));

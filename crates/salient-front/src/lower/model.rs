@@ -118,7 +118,7 @@ impl<'a> Lowerer<'a, '_> {
                 (Some(value), _) => value,
                 (None, Some(default)) => self.expr(default)?,
                 (None, None) if name.starts_with(|c: char| c.is_ascii_uppercase()) => {
-                    Value::Int(Dim::symbol(name))
+                    Value::Int(Dim::symbol(name.as_str()))
                 }
                 (None, None) => {
                     return Err(Diagnostic::error(s.name.span, format!("`{name}` has no value"))

@@ -223,7 +223,7 @@ impl<'a> Lowerer<'a, '_> {
         let mut grown: BTreeMap<&str, (&Dim, &Held)> = BTreeMap::new();
         for held in states {
             let Some((at, added)) = held.next.as_ref().and_then(|n| n.growth.as_ref()) else { continue };
-            let name = held.dims[*at].as_symbol().expect("a length that grows has a name");
+            let name = held.dims[*at].as_dimension().expect("a length that grows has a name");
             let (other, first) = *grown.entry(name).or_insert((added, held));
             if other != added {
                 return Err(Diagnostic::error(
@@ -238,7 +238,7 @@ impl<'a> Lowerer<'a, '_> {
         for (name, (_, first)) in &grown {
             let behind = |held: &&Held| {
                 let grows = held.next.as_ref().is_some_and(|n| n.growth.is_some());
-                !grows && held.dims.iter().any(|d| d.mentions(name))
+                !grows && held.dims.iter().any(|d| d.mentions(&(*name).into()))
             };
             if let Some(held) = states.iter().find(behind) {
                 return Err(Diagnostic::error(
@@ -251,7 +251,8 @@ impl<'a> Lowerer<'a, '_> {
             let ports = self.b.inputs().iter().chain(self.b.params());
             let plain = |p: &&salient_ir::Port| {
                 let state = states.iter().any(|h| h.path == *p.name);
-                !state && p.axes.iter().any(|a| self.b.extent(*a).as_symbol().is_some_and(|s| **s == **name))
+                !state
+                    && p.axes.iter().any(|a| self.b.extent(*a).as_dimension().is_some_and(|s| **s == **name))
             };
             if let Some(port) = ports.into_iter().find(plain) {
                 let length = self.lengths.get(*name).copied().unwrap_or(first.span);
@@ -269,7 +270,9 @@ impl<'a> Lowerer<'a, '_> {
         let ports = self.b.inputs().iter().filter(|p| !states.iter().any(|h| h.path == *p.name));
         let known: Vec<AxisId> = ports.chain(self.b.params()).flat_map(|p| p.axes.iter().copied()).collect();
         for (name, span) in &self.lengths {
-            if !grown.contains_key(name.as_str()) && !known.iter().any(|a| self.b.extent(*a).mentions(name)) {
+            if !grown.contains_key(name.as_str())
+                && !known.iter().any(|a| self.b.extent(*a).mentions(&name.as_str().into()))
+            {
                 return Err(Diagnostic::error(*span, format!("nothing says how long {name} is"))
                     .saying("no input has this length, and no state grows along it")
                     .help(format!("extend the state, or give the length in brackets: `[{name} = 64]`"))

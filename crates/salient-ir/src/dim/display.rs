@@ -33,7 +33,7 @@ impl fmt::Display for Dim {
                     f.write_str(" * ")?;
                 }
                 match atom {
-                    Atom::Symbol(name) => f.write_str(name)?,
+                    Atom::Symbol(symbol) => write!(f, "{symbol}")?,
                     Atom::Exact(a, b) if k > 0 || coef != 1 => {
                         write!(f, "({} / {})", Operand(a), Operand(b))?;
                     }

@@ -1,12 +1,12 @@
 //! What the terms of a dimension are products of, for those who replace it by something of their own.
 
-use super::{Atom, Dim, Name};
+use super::{Atom, Dim, Symbol};
 
 /// A factor of a term that is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor<'d> {
-    /// A named dimension.
-    Symbol(&'d Name),
+    /// A number that has a name.
+    Symbol(&'d Symbol),
     /// A quotient that must come out even.
     Exact(&'d Dim, &'d Dim),
     /// A quotient rounded down.
@@ -22,7 +22,7 @@ impl Dim {
             let mut product = Dim::constant(*coef);
             for atom in atoms {
                 let factor = match atom {
-                    Atom::Symbol(name) => with(Factor::Symbol(name)),
+                    Atom::Symbol(symbol) => with(Factor::Symbol(symbol)),
                     Atom::Exact(a, b) => with(Factor::Exact(a, b)),
                     Atom::Floor(a, b) => with(Factor::Floor(a, b)),
                     Atom::Beyond(limit) => Dim::beyond(*limit),
@@ -36,13 +36,13 @@ impl Dim {
 
     /// Its terms: each as a number, and the symbols that it is multiplied by. `None` if there are quotients in it, or if it is
     /// beyond a limit.
-    pub fn monomials(&self) -> Option<Vec<(i64, Vec<&Name>)>> {
+    pub fn monomials(&self) -> Option<Vec<(i64, Vec<&Symbol>)>> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (atoms, coef) in self.terms.iter() {
             let mut symbols = Vec::with_capacity(atoms.len());
             for atom in atoms {
-                let Atom::Symbol(name) = atom else { return None };
-                symbols.push(name);
+                let Atom::Symbol(symbol) = atom else { return None };
+                symbols.push(symbol);
             }
             terms.push((*coef, symbols));
         }
@@ -62,7 +62,7 @@ mod tests {
         let sum = &(&(&width * &Dim::symbol("T")) + &(&tiles * &Dim::constant(3))) - &h;
         assert_eq!(sum.monomials(), None);
         let replaced = sum.replaced(&mut |factor| match factor {
-            Factor::Symbol(name) => Dim::symbol(name),
+            Factor::Symbol(symbol) => Dim::symbol(symbol),
             Factor::Exact(a, b) => {
                 assert_eq!((a, b), (&d, &h));
                 Dim::symbol("e")

@@ -3,7 +3,7 @@
 //! Ranges are as wide as they must be and wider where two arguments depend on each other: what a range leaves out never
 //! happens, and that is all it says. Ends are kept in 128 bits and stop there, far outside of what any element can hold.
 
-use super::{DimNode, Name};
+use super::{DimNode, Symbol};
 
 /// The integers from the least to the greatest, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,11 +122,11 @@ impl Range {
     }
 
     /// The values of a dimension where its symbols have the values that `of` says; `None` where it says nothing.
-    pub fn of_dim(node: &DimNode, of: &impl Fn(&Name) -> Option<Range>) -> Option<Range> {
+    pub fn of_dim(node: &DimNode, of: &impl Fn(&Symbol) -> Option<Range>) -> Option<Range> {
         let both = |x: &DimNode, y: &DimNode| Some((Range::of_dim(x, of)?, Range::of_dim(y, of)?));
         Some(match node {
             DimNode::Constant(n) => Range::only(*n),
-            DimNode::Symbol(name) => of(name)?,
+            DimNode::Symbol(symbol) => of(symbol)?,
             DimNode::Add(x, y) => both(x, y).map(|(x, y)| x.plus(y))?,
             DimNode::Mul(x, y) => both(x, y).map(|(x, y)| x.times(y))?,
             DimNode::Div(x, y) => both(x, y).map(|(x, y)| x.over(y))?,
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn dimensions_have_the_range_of_their_variables() {
         let dim = &(&(&Dim::symbol("i") * &Dim::symbol("D")) - &Dim::symbol("j")) + &Dim::constant(1);
-        let of = |name: &Name| match &**name {
+        let of = |symbol: &Symbol| match symbol.to_string().as_str() {
             "D" => Some(Range::only(1000)),
             "i" | "j" => Some(Range::below(5)),
             _ => None,

@@ -2,7 +2,7 @@
 //!
 //! Does not know what they are dimensions of.
 
-use super::{Bindings, Dim, DimError};
+use super::{Dim, DimError, Numbers};
 use std::collections::HashMap;
 
 /// A set of distinct dimensions.
@@ -35,19 +35,20 @@ impl Dims {
     ///
     /// # Errors
     /// The first dimension that has no value.
-    pub fn eval(&self, bindings: &Bindings) -> Result<Vec<i64>, DimError> {
-        self.list.iter().map(|dim| dim.eval(bindings)).collect()
+    pub fn eval(&self, numbers: &impl Numbers) -> Result<Vec<i64>, DimError> {
+        self.list.iter().map(|dim| dim.eval(numbers)).collect()
     }
 
     /// The value of each that has one.
-    pub fn eval_each(&self, bindings: &Bindings) -> Vec<Option<i64>> {
-        self.list.iter().map(|dim| dim.eval(bindings).ok()).collect()
+    pub fn eval_each(&self, numbers: &impl Numbers) -> Vec<Option<i64>> {
+        self.list.iter().map(|dim| dim.eval(numbers).ok()).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Bindings;
 
     #[test]
     fn equal_dimensions_are_evaluated_once() {

@@ -57,7 +57,7 @@ pub fn names_a_dimension(name: &str) -> bool {
 
 /// A sentence for each dimension that has the name of an index.
 pub fn misnamed(g: &Graph) -> impl Iterator<Item = String> {
-    let wrong = g.symbols().into_iter().filter(|name| !names_a_dimension(name));
+    let wrong = g.dimensions().into_iter().filter(|name| !names_a_dimension(name));
     wrong.map(|name| format!("`{name}` is no dimension: those begin with a capital letter"))
 }
 
@@ -84,7 +84,7 @@ fn state_fault(g: &Graph, state: State, growths: &[Growth]) -> Result<(), String
         return fault("has another shape after the call");
     }
     let Some(growth) = grows else { return Ok(()) };
-    if growth.added.mentions(&growth.held) {
+    if growth.added.dimensions().contains(&growth.held) {
         return fault(&format!("grows by {}", growth.added));
     }
     match growths.iter().find(|o| o.held == growth.held && **o != growth) {

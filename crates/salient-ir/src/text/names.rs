@@ -20,7 +20,7 @@ pub(super) struct Names {
 /// A name for each node that has a line: the source's, then those of the outputs, then of whoever uses a node first.
 pub(super) fn names(g: &Graph, written: &Lines) -> Names {
     let mut names: Vec<Option<String>> = vec![None; g.len()];
-    let mut taken: HashSet<String> = g.symbols().iter().map(|s| s.to_string()).collect();
+    let mut taken: HashSet<String> = g.dimensions().iter().map(|s| s.to_string()).collect();
     // Names are only ever taken, so the search for a free number goes on where it last ended.
     let mut ended: HashMap<(String, bool), usize> = HashMap::new();
     let mut claim = |stem: &str, numbered: bool| {

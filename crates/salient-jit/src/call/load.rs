@@ -31,14 +31,14 @@ impl Compiled {
         let program = &self.program;
         let plan = self.plan(Section::Load, dimensions)?;
         let known = self.known(dimensions);
-        let places = memory::kept(program, &known)?;
+        let places = memory::kept(program, known)?;
         let bytes = places.size;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut loaded = Loaded {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             compiled: self.id,
             dimensions: self.fixed_by_parameters(&plan),
-            region: Region::new(bytes).ok_or_else(|| self.no_memory(bytes, &known, kept_bytes(&places)))?,
+            region: Region::new(bytes).ok_or_else(|| self.no_memory(bytes, known, kept_bytes(&places)))?,
             offsets: places.offsets,
             bytes,
         };
@@ -90,8 +90,8 @@ impl Compiled {
             Role::Param(_) | Role::Loaded | Role::Coded(_) => true,
             Role::Input(_) | Role::Output(_) | Role::Temporary => false,
         });
-        let fixed: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(|d| d.symbols()).collect();
-        let symbols = self.program.symbols.iter().enumerate();
+        let fixed: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(|d| d.dimensions()).collect();
+        let symbols = self.program.dimensions.iter().enumerate();
         symbols.filter(|(_, name)| fixed.contains(*name)).map(|(at, _)| (at, plan.symbols[at])).collect()
     }
 }

@@ -7,7 +7,7 @@ use crate::compile::formulas::{Formulas, KernelFormulas, Values};
 use crate::compile::loops::ThreadCells;
 use crate::error::{Part, RunError};
 use salient_ir::{Bindings, DimAt, DimError, Name};
-use salient_tile::{Kind, LANES, Section};
+use salient_tile::{Kind, Section, Sizes};
 use std::sync::{Mutex, PoisonError};
 
 /// What one kernel needs for one set of dimensions.
@@ -116,10 +116,8 @@ impl Compiled {
     }
 
     /// Dimensions with the number of lanes, which is a symbol of loop programs and of packed operands.
-    pub(crate) fn known(&self, dimensions: &Bindings) -> Bindings {
-        let mut known = dimensions.clone();
-        known.insert(LANES.into(), bodies::lanes(&self.target) as i64);
-        known
+    pub(crate) fn known<'d>(&self, dimensions: &'d Bindings) -> Sizes<'d> {
+        Sizes { dimensions, lanes: bodies::lanes(&self.target) }
     }
 
     /// The formulas of a section; made when they are first asked for.
@@ -135,13 +133,13 @@ impl Compiled {
     pub(crate) fn no_memory(
         &self,
         bytes: usize,
-        known: &Bindings,
+        known: Sizes<'_>,
         taken: impl Iterator<Item = usize>,
     ) -> RunError {
         let largest = self.program.buffers.iter().zip(taken).max_by_key(|(_, bytes)| *bytes);
         let largest = largest.filter(|(_, bytes)| *bytes > 0).map(|(buffer, bytes)| Part {
             tensor: buffer.name.clone(),
-            shape: buffer.shape.iter().map(|d| d.eval(known).unwrap_or(0)).collect(),
+            shape: buffer.shape.iter().map(|d| d.eval(&known).unwrap_or(0)).collect(),
             bytes,
         });
         RunError::Memory { bytes, largest }
@@ -174,10 +172,10 @@ impl Compiled {
             (_, Some(value)) => Ok(*value),
             // Kernels that run once need those that the shapes of parameters fix, and no others.
             (Section::Load, None) => Ok(0),
-            (Section::Call, None) => Err(DimError::Unbound(s.clone())),
+            (Section::Call, None) => Err(DimError::Unbound(s.into())),
         };
-        let symbols = self.program.symbols.iter().map(symbol).collect::<Result<_, DimError>>()?;
-        Ok((symbols, self.formulas(section).values(&self.program, &self.known(dimensions))?))
+        let symbols = self.program.dimensions.iter().map(symbol).collect::<Result<_, DimError>>()?;
+        Ok((symbols, self.formulas(section).values(&self.program, self.known(dimensions))?))
     }
 
     /// What a kernel does, and how many threads are worth it.
@@ -269,10 +267,10 @@ impl Plan {
         let bytes = self.working_bytes(threads);
         let region = Region::new(bytes + self.slack).or_else(|| Region::new(bytes));
         let region = region.ok_or_else(|| {
-            let symbols = compiled.program.symbols.iter().cloned().zip(self.symbols.iter().copied());
+            let symbols = compiled.program.dimensions.iter().cloned().zip(self.symbols.iter().copied());
             let placed = self.offsets.iter().zip(&self.sizes);
             let taken = placed.map(|(offset, size)| offset.map_or(0, |_| *size));
-            compiled.no_memory(bytes, &compiled.known(&symbols.collect()), taken)
+            compiled.no_memory(bytes, compiled.known(&symbols.collect()), taken)
         })?;
         let cells = self.cells();
         Ok(Workspace {

@@ -4,9 +4,9 @@
 //! Says nothing of a particular call: that is the [`Plan`](crate::Plan).
 
 use crate::error::RunError;
-use salient_ir::{Bindings, DimAt, DimError, DimNode, Dims, Name, Range};
+use salient_ir::{DimAt, DimError, DimNode, Dims, Numbers, Range, Symbol};
 use salient_tile::memory::{self, Outline};
-use salient_tile::{BufferId, Kind, Limit, Program, Role, Section};
+use salient_tile::{BufferId, Kind, Limit, Program, Role, Section, Sizes};
 use std::collections::BTreeMap;
 
 /// The formulas of a section of a program.
@@ -131,8 +131,8 @@ impl Formulas {
 
     /// # Errors
     /// A dimension that must have a value has none, is negative where it is a length, or is of more memory than there can be.
-    pub(crate) fn values(&self, program: &Program, known: &Bindings) -> Result<Values, RunError> {
-        let needed = self.needed.eval(known)?;
+    pub(crate) fn values(&self, program: &Program, known: Sizes<'_>) -> Result<Values, RunError> {
+        let needed = self.needed.eval(&known)?;
         if let Some((_, buffer)) = self.lengths.iter().find(|(length, _)| needed[*length] < 0) {
             return Err(RunError::Negative { tensor: program.buffers[*buffer].name.clone() });
         }
@@ -144,7 +144,7 @@ impl Formulas {
         };
         let sizes: Vec<(usize, usize)> = self.sizes.iter().map(size).collect::<Result<_, RunError>>()?;
         self.keep_limits(program, known, &sizes)?;
-        Ok(Values { needed, wished: self.wished.eval_each(known), sizes })
+        Ok(Values { needed, wished: self.wished.eval_each(&known), sizes })
     }
 
     /// Whether everything that lanes hold and that follows from the dimensions has 32 bits. What a section has no values for,
@@ -152,7 +152,7 @@ impl Formulas {
     fn keep_limits(
         &self,
         program: &Program,
-        known: &Bindings,
+        known: Sizes<'_>,
         sizes: &[(usize, usize)],
     ) -> Result<(), RunError> {
         for limit in &program.limits {
@@ -187,24 +187,25 @@ const MOST_GATHERED: usize = 1 << 31;
 #[derive(Clone, Copy)]
 struct Bound<'a> {
     program: &'a Program,
-    known: &'a Bindings,
-    below: &'a BTreeMap<Name, DimNode>,
+    known: Sizes<'a>,
+    below: &'a BTreeMap<Symbol, DimNode>,
 }
 
 impl Bound<'_> {
     /// `None` where a dimension of the program has no value.
     fn range(self, value: &DimNode) -> Option<Range> {
-        Range::of_dim(value, &|name| match (self.below.get(name), self.known.get(name)) {
+        Range::of_dim(value, &|symbol| match (self.below.get(symbol), self.known.number(symbol)) {
             (Some(extent), _) => Some(Range::below(self.range(extent)?.greatest)),
-            (None, Some(value)) => Some(Range::only(*value)),
+            (None, Some(value)) => Some(Range::only(value)),
             // Of a variable without a range nothing is known, and nothing is taken for granted.
-            (None, None) => (!self.program.symbols.contains(name)).then_some(Range::I64),
+            (None, None) => symbol.as_dimension().is_none().then_some(Range::I64),
         })
     }
 
     /// The dimensions of the call, for people.
     fn dimensions(self) -> String {
-        let given = self.program.symbols.iter().filter_map(|name| Some((name, self.known.get(name)?)));
+        let known = self.known.dimensions;
+        let given = self.program.dimensions.iter().filter_map(|name| Some((name, known.get(name)?)));
         given.map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
     }
 }

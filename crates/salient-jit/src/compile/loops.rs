@@ -12,7 +12,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
-use salient_ir::{Dim, DimNode, Name};
+use salient_ir::{Dim, DimNode, Kind, Name, Symbol};
 use salient_tile::{Arg, Base, BufferId, Int, Kernel, LANES, Program, Stmt};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl ThreadCells {
 /// one function: the layers of a model.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Nest {
-    item: Name,
+    item: Symbol,
     /// Buffers are numbered in the order of their first use, variables in the order in which they are bound.
     block: Vec<Stmt>,
     /// Bytes of an element of each buffer.
@@ -55,23 +55,32 @@ impl Nest {
     }
 }
 
+/// The variables of a nest, by the order in which they are bound.
+const VARIABLE: Kind = Kind::new(0, "v");
+
+/// A number for each, in the order of their decimals: 10 stands before 2. Terms are added up in the order of their variables;
+/// any would do, and this is the one in which the code of kernels was measured.
+fn decimals(n: u32) -> u32 {
+    let digits = n.to_string().into_bytes().into_iter().chain(std::iter::repeat(b'0' - 1));
+    digits.take(6).fold(0, |number, digit| number * 11 + u32::from(digit - (b'0' - 1)))
+}
+
 /// What has been numbered so far.
 #[derive(Default)]
 struct Numbers {
     buffers: Vec<BufferId>,
     /// The variables in sight.
-    variables: BTreeMap<Name, Name>,
-    bound: usize,
+    variables: BTreeMap<Symbol, Symbol>,
+    bound: u32,
 }
 
 impl Numbers {
     /// A variable from here to the end of the block.
-    fn bind(&mut self, var: &Name) -> Name {
-        // No dimension and no variable of a program begins so.
-        let name: Name = format!("%{}", self.bound).into();
+    fn bind(&mut self, var: &Symbol) -> Symbol {
+        let number = VARIABLE.number(decimals(self.bound));
         self.bound += 1;
-        self.variables.insert(var.clone(), name.clone());
-        name
+        self.variables.insert(var.clone(), number.clone());
+        number
     }
 
     fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
@@ -178,7 +187,7 @@ pub(crate) fn emit(
     };
     for (at, name) in dimensions.iter().enumerate() {
         let value = emit.cell(cells, at);
-        emit.variables.insert(name.clone(), value);
+        emit.variables.insert(name.into(), value);
     }
     emit.load_bases(&nest.block);
     let one = emit.b.ins().iconst(types::I64, 1);
@@ -199,7 +208,7 @@ struct Emit<'a> {
     /// The address of each base that the nest uses.
     bases: BTreeMap<Base, Value>,
     /// Dimensions and the loop variables in sight.
-    variables: BTreeMap<Name, Value>,
+    variables: BTreeMap<Symbol, Value>,
 }
 
 impl Emit<'_> {
@@ -302,7 +311,7 @@ impl Emit<'_> {
         }
     }
 
-    fn repeat(&mut self, var: &Name, from: Value, to: Value, step: Value, stmts: &[Stmt]) {
+    fn repeat(&mut self, var: &Symbol, from: Value, to: Value, step: Value, stmts: &[Stmt]) {
         let (header, body, exit) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let at = self.b.append_block_param(header, types::I64);
         self.b.ins().jump(header, &[BlockArg::Value(from)]);
@@ -354,10 +363,10 @@ impl Emit<'_> {
     fn node(&mut self, node: &DimNode) -> Value {
         match node {
             DimNode::Constant(n) => self.b.ins().iconst(types::I64, *n),
-            DimNode::Symbol(name) if &**name == LANES => self.b.ins().iconst(types::I64, self.lanes as i64),
-            DimNode::Symbol(name) => match self.variables.get(&**name) {
+            DimNode::Symbol(symbol) if *symbol == LANES => self.b.ins().iconst(types::I64, self.lanes as i64),
+            DimNode::Symbol(symbol) => match self.variables.get(symbol) {
                 Some(value) => *value,
-                None => unreachable!("`{name}` is bound before it is used"),
+                None => unreachable!("`{symbol}` is bound before it is used"),
             },
             DimNode::Add(x, y) => {
                 let (x, y) = (self.node(x), self.node(y));

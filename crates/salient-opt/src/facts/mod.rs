@@ -180,7 +180,7 @@ impl Known {
             })
             .collect();
         let counts_rows = |p: &salient_ir::Port| p.axes.iter().rev().nth(1).copied();
-        let rows = g.inputs().iter().filter_map(counts_rows).flat_map(|axis| g.extent(axis).symbols());
+        let rows = g.inputs().iter().filter_map(counts_rows).flat_map(|axis| g.extent(axis).dimensions());
         Known {
             extents: g.axes().map(|(_, a)| a.extent.clone()).collect(),
             ports: g.inputs().iter().chain(g.params()).map(port).collect(),

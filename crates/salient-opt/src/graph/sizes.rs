@@ -13,7 +13,7 @@ const NOMINAL_ROWS: i64 = 1024;
 pub(crate) fn nominal_extents(known: &Known) -> Vec<u64> {
     let size = |dim: &Dim| {
         let size = |symbol: &Name| if known.rows.contains(symbol) { NOMINAL_ROWS } else { NOMINAL };
-        let bindings: Bindings = dim.symbols().into_iter().map(|s| (s.clone(), size(&s))).collect();
+        let bindings: Bindings = dim.dimensions().into_iter().map(|s| (s.clone(), size(&s))).collect();
         // A quotient may not come out even at the nominal size; then it is counted at a fraction of it.
         dim.eval(&bindings).unwrap_or(NOMINAL / 8).max(1).unsigned_abs()
     };

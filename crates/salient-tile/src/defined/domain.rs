@@ -3,8 +3,9 @@
 //! A condition is about integers that are polynomials of axes, dimensions and integers of which nothing is known (data),
 //! and about truth values of the graph. Everything here is a proof or gives up: a condition that is not proved stays.
 
+use crate::dims::{AXIS, SUBTRACTED, UNKNOWN, index_of};
 use crate::index::{DEEPEST_INDEX, Ranges};
-use salient_ir::{AxisId, DType, Dim, Graph, MapOp, Name, NodeId, Op, Range, Relation};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, Range, Relation, Symbol};
 use std::collections::BTreeMap;
 
 /// What each free axis of a node stands for: a polynomial of the symbols of [`Terms`].
@@ -47,11 +48,6 @@ pub(super) struct Terms<'g> {
     polynomials: BTreeMap<(NodeId, Place), Dim>,
 }
 
-/// The symbol of an axis.
-fn symbol_of(axis: AxisId) -> String {
-    format!("%{}", axis.index())
-}
-
 /// What a symbol of a polynomial stands for.
 pub(super) enum Meaning<'t> {
     Axis(AxisId),
@@ -81,33 +77,33 @@ impl<'g> Terms<'g> {
 
     /// The symbol of an axis as a polynomial.
     pub(super) fn axis(&self, axis: AxisId) -> Dim {
-        Dim::symbol(&symbol_of(axis))
+        Dim::symbol(index_of(axis))
     }
 
     /// What a symbol stands for.
-    pub(super) fn meaning(&self, symbol: &str) -> Meaning<'_> {
-        let number = |prefix: &str| symbol.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
-        if let Some(n) = number("%+") {
-            let (node, place) = &self.unknown[n];
-            return Meaning::Unknown(*node, place);
-        }
-        if number("%-").is_some() {
-            return Meaning::Nothing;
-        }
-        match number("%").and_then(|n| self.g.axes().nth(n)) {
-            Some((axis, _)) => Meaning::Axis(axis),
-            None => Meaning::Dimension,
+    pub(super) fn meaning(&self, symbol: &Symbol) -> Meaning<'_> {
+        match symbol {
+            Symbol::Special(UNKNOWN, n) => {
+                let (node, place) = &self.unknown[*n as usize];
+                Meaning::Unknown(*node, place)
+            }
+            Symbol::Special(SUBTRACTED, _) => Meaning::Nothing,
+            Symbol::Special(AXIS, n) => match self.g.axes().nth(*n as usize) {
+                Some((axis, _)) => Meaning::Axis(axis),
+                None => unreachable!("an axis of this graph"),
+            },
+            Symbol::Special(..) | Symbol::Dimension(_) | Symbol::Variable(..) => Meaning::Dimension,
         }
     }
 
     /// The polynomial of an integer of which nothing is known.
     fn unknown(&mut self, id: NodeId, place: &Place) -> Dim {
-        let [whole, part] = self.unknown_symbols(id, place);
+        let [whole, part] = self.unknown_symbols(id, place).map(Dim::symbol);
         &whole - &part
     }
 
     /// The two symbols of which such an integer is the difference.
-    fn unknown_symbols(&mut self, id: NodeId, place: &Place) -> [Dim; 2] {
+    fn unknown_symbols(&mut self, id: NodeId, place: &Place) -> [Symbol; 2] {
         let axes = &self.g.node(id).axes;
         let place: Place =
             place.iter().filter(|(a, _)| axes.contains(**a)).map(|(a, d)| (*a, d.clone())).collect();
@@ -119,7 +115,7 @@ impl<'g> Terms<'g> {
             let range = self.range(id);
             self.ranges.push(range);
         }
-        ["+", "-"].map(|sign| Dim::symbol(&format!("%{sign}{n}")))
+        [UNKNOWN, SUBTRACTED].map(|kind| kind.number(n as u32))
     }
 
     /// What an integer node may be anywhere: a bucket of distances lies between the numbers that it is chosen from.
@@ -155,16 +151,16 @@ impl<'g> Terms<'g> {
     fn without_unknown(&self, p: &Dim) -> Option<Dim> {
         let mut least = p.clone();
         for symbol in p.symbols() {
-            let Some(n) = symbol.strip_prefix("%+").and_then(|n| n.parse::<usize>().ok()) else { continue };
+            let Symbol::Special(UNKNOWN, n) = symbol else { continue };
             let (slope, _) = least.linear_in(&symbol)?;
             let slope = slope.as_constant()?;
-            let Range { least: low, greatest: high } = self.ranges[n];
+            let Range { least: low, greatest: high } = self.ranges[n as usize];
             let end = i64::try_from(if slope >= 0 { low } else { high }).ok()?;
             // What is near the ends of 64 bits says nothing.
             if end.unsigned_abs() > u64::from(u32::MAX) {
                 return None;
             }
-            let part: Name = symbol.replace('+', "-").as_str().into();
+            let part = SUBTRACTED.number(n);
             least =
                 least.substitute(&BTreeMap::from([(symbol, Dim::constant(end)), (part, Dim::constant(0))]));
         }
@@ -457,14 +453,13 @@ impl<'g> Terms<'g> {
         if !self.depends_on(p, axis) {
             return p.clone();
         }
-        let mut with = BTreeMap::from([(Name::from(symbol_of(axis)), index.clone())]);
+        let mut with = BTreeMap::from([(index_of(axis), index.clone())]);
         for symbol in p.symbols() {
-            let Meaning::Unknown(node, place) = self.meaning(&symbol) else { continue };
-            let place = place.clone();
+            let Symbol::Special(UNKNOWN, n) = symbol else { continue };
+            let (node, place) = self.unknown[n as usize].clone();
             let place = self.moved_place(&place, axis, index);
-            let [whole, part] = self.unknown_symbols(node, &place);
-            with.insert(symbol.replace('+', "-").as_str().into(), part);
-            with.insert(symbol, whole);
+            let moved = self.unknown_symbols(node, &place).map(Dim::symbol);
+            with.extend([UNKNOWN, SUBTRACTED].map(|kind| kind.number(n)).into_iter().zip(moved));
         }
         p.substitute(&with)
     }
@@ -484,7 +479,7 @@ impl<'g> Terms<'g> {
             Meaning::Unknown(_, place) => place.values().any(|d| self.depends_on(d, axis)),
             Meaning::Axis(_) | Meaning::Nothing | Meaning::Dimension => false,
         });
-        let (slope, _) = p.linear_in(&symbol_of(axis))?;
+        let (slope, _) = p.linear_in(&index_of(axis))?;
         slope.as_constant().filter(|_| !of_unknown)
     }
 

@@ -3,10 +3,10 @@
 //! A strip of columns of the result is begun with the operator's value of nothing, and row after row is added to it while
 //! it stays in the first cache. Which axes run over columns is decided by where the operand lies in memory.
 
-use crate::dims::{ceil_div, n, var};
+use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Kernel, Kind, Stmt};
 use salient_ir::{AxisId, DType, Dim, NodeId, ReduceOp};
@@ -29,8 +29,8 @@ pub(crate) fn reduce_columns(
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Rows);
     let g = m.scope.graph;
     let (depth, width) = (g.extent(axis).clone(), g.extent(column).clone());
-    let mut env = Env::from([(column, Bound::Poly(var(LANE)))]);
-    m.scope.ranges.insert(LANE, &width);
+    let mut env = Env::from([(column, Bound::Poly(var(&LANE)))]);
+    m.scope.ranges.insert(&LANE, &width);
     m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != column), &mut env);
     let chunk = m.outer("chunk", &ceil_div(&width, &n(CHUNK)));
     let (from, count) = (m.variable("from", &width), m.variable("count", &n(CHUNK + 1)));

@@ -4,17 +4,17 @@
 //! what at every call is not decided here: see `plan`.
 
 use crate::coded::body_coding;
-use crate::dims::{ceil_div, n, row_major, var};
+use crate::dims::{LANE, LANES, ROW, ceil_div, n, row_major, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::Gemm;
 use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, reads_parameter, rows_of};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
-use salient_ir::Dim;
 use salient_ir::quantised::{BLOCK, Coding};
+use salient_ir::{Dim, Symbol};
 use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
@@ -129,7 +129,7 @@ fn ask_ahead(
     m: &mut Maker<'_, '_>,
     shape: Shape,
     most: usize,
-    row: &str,
+    row: &Symbol,
     o: &Operands<'_>,
     ahead: Ahead<'_>,
     block: &mut Vec<Stmt>,
@@ -143,7 +143,7 @@ fn ask_ahead(
                 let args = vec![address(base, start + &(&var(row) * step)), Arg::Int(step.clone())];
                 block.push(m.call(fetch_tile(shape), args));
             }
-            let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
+            let width = &n(shape.vectors as i64) * &var(&LANES);
             let (size, line) = (n(shape.rows as i64), n(i64::from(LINE)));
             let pace = m.variable("pace", &(&line + &n(1)));
             block.push(let_min(&pace, vec![ceil_div(&(&width * &size), &(last - first)), line]));
@@ -177,7 +177,7 @@ pub(crate) fn by_width(
         [2, 4].iter().filter(|parts| shape.vectors.is_multiple_of(**parts)).map(|p| shape.vectors / p)
     {
         let narrow = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
-        let most = &n(vectors as i64) * &var(crate::program::kernel::LANES);
+        let most = &n(vectors as i64) * &var(&LANES);
         let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ahead: None, ..*o });
         out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
     }
@@ -263,7 +263,7 @@ fn coded_tiles(
         few.push(for_loop(&row, begin, end.clone(), size, vec![call]));
         begin = end;
     }
-    let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
+    let width = &n(shape.vectors as i64) * &var(&LANES);
     let wide = m.scratch("wide", o.depth * &width);
     let args = vec![address(o.panel.0, o.panel.1.clone()), address(wide, n(0)), Arg::Int(blocks.clone())];
     let mut many = vec![m.call(widen_panel(shape.vectors, coding), args)];
@@ -286,7 +286,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Gemm);
     let mut env = Env::new();
     let (rows, columns, depth) = (rows_of(g, c), g.extent(c.column).clone(), g.extent(c.depth).clone());
-    let width = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
+    let width = &n(shape.vectors as i64) * &var(&LANES);
     let group_width = &n((tiling.product_vectors / tiling.tile_vectors).max(1)) * &width;
     let outer = outer_axes(c, &target.buffer.axes);
     let (blocks, groups) = (ceil_div(&rows, &item_rows), ceil_div(&columns, &group_width));
@@ -356,7 +356,7 @@ fn by_depth(
     c: &Contraction,
     whole: &Operands<'_>,
     block: &Block<'_>,
-    (column, width): (&str, &Dim),
+    (column, width): (&Symbol, &Dim),
     stored: Option<(Base, &Dim, &Dim)>,
 ) -> [Stmt; 2] {
     let g = m.scope.graph;
@@ -418,8 +418,8 @@ fn epilogue(
     let row_name = if row_names.is_empty() { "row".to_owned() } else { row_names.join("_") };
     let row = m.variable(&row_name, &rows_of(g, c));
     numbered(g, &m.scope.ranges, &c.rows, &var(&row), &mut env);
-    env.insert(c.column, Bound::Poly(var(LANE)));
-    m.scope.ranges.insert(LANE, g.extent(c.column));
+    env.insert(c.column, Bound::Poly(var(&LANE)));
+    m.scope.ranges.insert(&LANE, g.extent(c.column));
     let (id, count) = (target.id, to - from);
     let store = crate::emit::map::strip(m, target.node, id, target.buffer, &env, from.clone(), &count);
     m.scope.forget(c.node, before);
@@ -436,15 +436,14 @@ fn stored_rows(
     env: &Env,
     column: &Dim,
 ) -> Option<(Base, Dim, Dim)> {
-    const ROW: &str = "%row";
     let mut ranges = scope.ranges.clone();
-    ranges.insert(ROW, &rows_of(scope.graph, c));
+    ranges.insert(&ROW, &rows_of(scope.graph, c));
     let mut env = env.clone();
-    numbered(scope.graph, &ranges, &c.rows, &var(ROW), &mut env);
+    numbered(scope.graph, &ranges, &c.rows, &var(&ROW), &mut env);
     env.insert(c.column, Bound::Poly(column.clone()));
     let (base, at) = stored(target.id, target.buffer).at(&env)?;
-    let (step, start) = at.linear_in(ROW)?;
-    (!step.mentions(ROW) && !start.mentions(ROW)).then_some((base, start, step))
+    let (step, start) = at.linear_in(&ROW)?;
+    (!step.mentions(&ROW) && !start.mentions(&ROW)).then_some((base, start, step))
 }
 
 /// Asks for the memory into which a tile of results is going to be stored.

@@ -5,21 +5,17 @@
 //! the buffer that it fills. Nothing is computed differently: a joined kernel does what its parts did.
 
 use crate::dims::{n, var};
-use crate::emit::maker::let_dim;
+use crate::emit::maker::{JOINT_WORDS, let_dim};
 use crate::plan::text::summary::JOINT;
 use crate::program::kernel::{Arg, Base, Kernel, Scratch, Stmt};
-use salient_ir::Dim;
-
-/// The item of a joined kernel, its block of rows, and the number within that.
-const ITEM: &str = "joint";
-const BLOCK: &str = "joint.block";
-const GROUP: &str = "joint.group";
+use salient_ir::{Dim, Symbol};
 
 /// One kernel that does what several did; one alone as it is.
 pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
     if parts.len() == 1 {
         return parts.remove(0);
     }
+    let [item, row_block, group] = JOINT_WORDS.map(Symbol::variable);
     let rows = parts[0].row_blocks.clone().expect("joined for its rows");
     let groups: Vec<Dim> =
         (parts.iter()).flat_map(|k| k.row_blocks.as_ref().map(|o| o.groups.clone())).collect();
@@ -31,7 +27,7 @@ pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
         fuses: parts.iter().flat_map(|k| k.fuses.iter().cloned()).collect(),
         reads: vec![rows.buffer],
         writes: parts.iter().flat_map(|k| k.writes.iter().copied()).collect(),
-        item: ITEM.into(),
+        item: item.clone(),
         items: &rows.blocks * &all,
         scratch: Vec::new(),
         block: Vec::new(),
@@ -41,12 +37,12 @@ pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
         row_blocks: None,
     };
     // Without columns there is no item.
-    let block = var(ITEM).floor_div(&all).unwrap_or_else(|| n(0));
-    out.block = vec![let_dim(BLOCK, block), let_dim(GROUP, &var(ITEM) - &(&all * &var(BLOCK)))];
+    let block = var(&item).floor_div(&all).unwrap_or_else(|| n(0));
+    out.block = vec![let_dim(&row_block, block), let_dim(&group, &var(&item) - &(&all * &var(&row_block)))];
     let mut from = n(0);
     let mut branches = Vec::new();
     for (part, count) in parts.into_iter().zip(&groups) {
-        let item = &(&var(BLOCK) * count) + &(&var(GROUP) - &from);
+        let item = &(&var(&row_block) * count) + &(&var(&group) - &from);
         from = &from + count;
         let mut block = vec![let_dim(&part.item, item)];
         // Buffers other than the operand stand in the order of the parts, whoever shares them: copies are compared in order.
@@ -56,7 +52,7 @@ pub(crate) fn joined(mut parts: Vec<Kernel>) -> Kernel {
     }
     let (_, mut rest) = branches.pop().expect("there are parts");
     for (end, then) in branches.into_iter().rev() {
-        rest = vec![Stmt::If { left: var(GROUP), right: end, then, otherwise: rest }];
+        rest = vec![Stmt::If { left: var(&group), right: end, then, otherwise: rest }];
     }
     out.block.extend(rest);
     out

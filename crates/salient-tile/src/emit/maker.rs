@@ -5,27 +5,36 @@ use crate::emit::strip::Scope;
 use crate::index::{Bound, Env, Ranges};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
-use salient_ir::{AxisId, Dim, Name, NodeId};
+use salient_ir::{AxisId, Dim, Name, NodeId, Symbol};
 use salient_vector::body::{Body, Elem};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The loop variable that numbers the items of a kernel.
-const ITEM: &str = "item";
+/// The item of a kernel that is made of several, its block of rows, and the number within that. No other kernel has variables
+/// that are called so.
+pub(crate) const JOINT_WORDS: [&str; 3] = ["joint", "joint_block", "joint_group"];
+
+/// The next variable of that word. No two of a kernel print alike: `t2` may be a word too.
+fn fresh(taken: &mut BTreeSet<String>, word: &str) -> Symbol {
+    let word: Name = word.to_lowercase().into();
+    let all = (1..).map(|number| Symbol::Variable(word.clone(), number));
+    let mut free = all.filter(|variable| taken.insert(variable.to_string()));
+    free.next().expect("numbers do not end")
+}
 
 /// A `for` over a block.
-pub(crate) fn for_loop(var: &str, from: Dim, to: Dim, step: Dim, block: Vec<Stmt>) -> Stmt {
-    Stmt::For { var: var.into(), from, to, step, block }
+pub(crate) fn for_loop(var: &Symbol, from: Dim, to: Dim, step: Dim, block: Vec<Stmt>) -> Stmt {
+    Stmt::For { var: var.clone(), from, to, step, block }
 }
 
 /// A variable bound to a polynomial.
-pub(crate) fn let_dim(var: &str, value: Dim) -> Stmt {
-    Stmt::Let { var: var.into(), value: Int::Dim(value) }
+pub(crate) fn let_dim(var: &Symbol, value: Dim) -> Stmt {
+    Stmt::Let { var: var.clone(), value: Int::Dim(value) }
 }
 
 /// A variable bound to the least of some.
-pub(crate) fn let_min(var: &str, of: Vec<Dim>) -> Stmt {
-    Stmt::Let { var: var.into(), value: Int::Min(of) }
+pub(crate) fn let_min(var: &Symbol, of: Vec<Dim>) -> Stmt {
+    Stmt::Let { var: var.clone(), value: Int::Min(of) }
 }
 
 /// An address.
@@ -48,8 +57,11 @@ pub(crate) struct Maker<'s, 'g> {
     kind: Kind,
     scratch: Vec<Scratch>,
     bodies: Vec<Arc<Body>>,
+    /// The variables so far, as they print.
     taken: BTreeSet<String>,
-    outer: Vec<(String, Dim)>,
+    /// Numbers the items.
+    item: Symbol,
+    outer: Vec<(Symbol, Dim)>,
 }
 
 impl<'s, 'g> Maker<'s, 'g> {
@@ -58,25 +70,25 @@ impl<'s, 'g> Maker<'s, 'g> {
         scope.ranges = Ranges::default();
         scope.reads.clear();
         scope.inlined.clear();
+        let mut taken = BTreeSet::from(JOINT_WORDS.map(str::to_owned));
+        let item = fresh(&mut taken, "item");
         Maker {
             scope,
             name: name.to_owned(),
             kind,
             scratch: Vec::new(),
             bodies: Vec::new(),
-            taken: BTreeSet::from([ITEM.to_owned()]),
+            taken,
+            item,
             outer: Vec::new(),
         }
     }
 
-    /// A loop variable of that name, or of that name with strokes where it is taken; it lies in `0..extent`.
-    pub(crate) fn variable(&mut self, name: &str, extent: &Dim) -> String {
-        let mut name = name.to_lowercase();
-        while !self.taken.insert(name.clone()) {
-            name.push('\'');
-        }
-        self.scope.ranges.insert(&name, extent);
-        name
+    /// The next variable of that word; it lies in `0..extent`.
+    pub(crate) fn variable(&mut self, word: &str, extent: &Dim) -> Symbol {
+        let variable = fresh(&mut self.taken, word);
+        self.scope.ranges.insert(&variable, extent);
+        variable
     }
 
     /// A variable that items are split over, outermost first.
@@ -118,19 +130,22 @@ impl<'s, 'g> Maker<'s, 'g> {
     }
 
     /// The kernel that runs `block` for each item and stores `root` in `writes`.
-    pub(crate) fn finish(self, block: Vec<Stmt>, root: NodeId, writes: BufferId) -> Kernel {
+    pub(crate) fn finish(mut self, block: Vec<Stmt>, root: NodeId, writes: BufferId) -> Kernel {
         let items = product(self.outer.iter().map(|(_, count)| count));
         let mut stmts = Vec::new();
-        let mut rest = ITEM.to_owned();
+        // What is left of the item once variables are taken out of it.
+        let fewer = self.outer.iter().skip(1).map(|_| fresh(&mut self.taken, "item"));
+        let items_left: Vec<Symbol> = [self.item.clone()].into_iter().chain(fewer).collect();
+        let mut rest = &self.item;
         for (at, (name, count)) in self.outer.iter().enumerate().rev() {
             if at == 0 {
-                stmts.push(let_dim(name, var(&rest)));
+                stmts.push(let_dim(name, var(rest)));
                 break;
             }
-            let next = format!("{ITEM}.{at}");
-            let quotient = var(&rest).floor_div(count).unwrap_or_else(|| n(0));
-            stmts.push(let_dim(&next, quotient));
-            stmts.push(let_dim(name, &var(&rest) - &(count * &var(&next))));
+            let next = &items_left[at];
+            let quotient = var(rest).floor_div(count).unwrap_or_else(|| n(0));
+            stmts.push(let_dim(next, quotient));
+            stmts.push(let_dim(name, &var(rest) - &(count * &var(next))));
             rest = next;
         }
         stmts.extend(block);
@@ -147,7 +162,7 @@ impl<'s, 'g> Maker<'s, 'g> {
             fuses,
             reads: self.scope.reads.iter().copied().filter(|id| *id != writes).collect(),
             writes: vec![writes],
-            item: ITEM.into(),
+            item: self.item,
             items,
             scratch: self.scratch,
             block: stmts,

@@ -1,9 +1,9 @@
 //! Kernels that compute a tensor element by element.
 
-use crate::dims::{ceil_div, n, var};
+use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Buffer, BufferId, Kernel, Kind};
 use salient_ir::{AxisId, Dim, NodeId};
@@ -30,12 +30,12 @@ pub(crate) fn map_to(
     let shape = m.scope.graph.shape(axes);
     let (rows, width) = match axes.split_last() {
         Some((last, rows)) => {
-            env.insert(*last, Bound::Poly(var(LANE)));
+            env.insert(*last, Bound::Poly(var(&LANE)));
             (rows, shape.last().expect("as many extents as axes").clone())
         }
         None => (axes, n(1)),
     };
-    m.scope.ranges.insert(LANE, &width);
+    m.scope.ranges.insert(&LANE, &width);
     m.outer_axes(rows.iter().copied(), &mut env);
     let chunk = m.outer("chunk", &ceil_div(&width, &n(CHUNK)));
     let origin = &chunk * &n(CHUNK);

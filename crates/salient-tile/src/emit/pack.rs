@@ -2,10 +2,10 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::Pack;
 use crate::plan::attention::Scale;
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
@@ -74,8 +74,8 @@ pub(crate) fn pack_scaled(
         None => m.variable("only", &n(1)),
     };
     if let Some(axis) = run.axis {
-        m.scope.ranges.insert(LANE, g.extent(axis));
-        env.insert(axis, Bound::Poly(var(LANE)));
+        m.scope.ranges.insert(&LANE, g.extent(axis));
+        env.insert(axis, Bound::Poly(var(&LANE)));
     }
     let start = &to.offset + &(&(&var(&each) - &fixed.from) * fixed_stride);
     let mut b = Builder::new(label);

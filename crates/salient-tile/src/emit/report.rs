@@ -4,8 +4,9 @@
 //! takes it, a tensor under a view where the index lies inside. Several ways to an element are one condition, so that
 //! each element is looked at once.
 
+use crate::dims::LANE;
 use crate::emit::strip::{Strip, both};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::program::kernel::{Base, Check};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
 use salient_vector::{Builder, I32, Mask};
@@ -150,7 +151,7 @@ impl Strip<'_, '_> {
     fn bound_differs(&self, bound: &Bound) -> bool {
         match bound {
             Bound::Poly(at) | Bound::Loose(at) => {
-                at.linear_in(LANE).is_none_or(|(slope, _)| slope.as_constant() != Some(0))
+                at.linear_in(&LANE).is_none_or(|(slope, _)| slope.as_constant() != Some(0))
             }
             Bound::Vector(index) => self.even(*index).is_none(),
         }

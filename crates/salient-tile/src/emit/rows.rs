@@ -1,10 +1,10 @@
 //! Kernels that run along rows: reductions, normalisations, running sums. One item is one row.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target};
 use crate::emit::stream::softmax::log_sum;
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Kernel, Kind};
 use salient_ir::op::Weights;
@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) -> (Maker<'s, 'g>, Env) {
     let mut m = Maker::new(scope, &target.buffer.name, Kind::Rows);
     let extent = m.scope.graph.extent(along).clone();
-    m.scope.ranges.insert(LANE, &extent);
-    let mut env = Env::from([(along, Bound::Poly(var(LANE)))]);
+    m.scope.ranges.insert(&LANE, &extent);
+    let mut env = Env::from([(along, Bound::Poly(var(&LANE)))]);
     m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != along), &mut env);
     (m, env)
 }

@@ -7,13 +7,14 @@
 //! A value is the same whether it is used or not: of an index outside its axis nothing is read. Who uses such a value is
 //! found afterwards, in `report`.
 
+use crate::dims::LANE;
 use crate::emit::scalar::scalar;
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::index::{Bound, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::Scores;
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, BufferId, Check, Limit};
-use salient_ir::{AxisId, DType, Dim, DimNode, MapOp, NodeId, Op};
+use salient_ir::{AxisId, DType, Dim, DimNode, MapOp, NodeId, Op, Symbol};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
@@ -73,7 +74,7 @@ impl<'g> Scope<'g> {
     }
 
     /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row.
-    pub(crate) fn find_scores(&self, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+    pub(crate) fn find_scores(&self, score: NodeId, env: &Env, row: &Symbol) -> Vec<Scores> {
         self.layouts.find_scores(&self.ranges, score, env, row)
     }
 
@@ -253,7 +254,7 @@ impl<'s, 'g> Strip<'s, 'g> {
                 Bound::Vector(index) => indices.push((*index, stride)),
             }
         }
-        let along = fixed.linear_in(LANE);
+        let along = fixed.linear_in(&LANE);
         let even: Option<Vec<(Int, &Dim)>> =
             indices.iter().map(|(index, stride)| Some((self.even(*index)?, *stride))).collect();
         if let (Some((slope, rest)), Some(even)) = (&along, even) {
@@ -315,7 +316,7 @@ impl<'s, 'g> Strip<'s, 'g> {
     fn read_even(&mut self, b: &mut Builder, id: NodeId, env: &Env, index: I32) -> Option<()> {
         let stored = self.scope.stored.get(&id).filter(|stored| stored.elem == Elem::I32)?;
         let (base, at) = stored.at(env)?;
-        let (slope, _) = at.linear_in(LANE)?;
+        let (slope, _) = at.linear_in(&LANE)?;
         if slope.as_constant() != Some(0) || self.even(index).is_some() {
             return None;
         }
@@ -351,7 +352,7 @@ impl<'s, 'g> Strip<'s, 'g> {
     /// The low 32 bits of a polynomial for each lane. Sums and products of low bits are the low bits of sums and products; what
     /// is divided has to be there whole.
     fn modulo(&mut self, b: &mut Builder, d: &Dim) -> I32 {
-        if let Some((slope, rest)) = d.linear_in(LANE) {
+        if let Some((slope, rest)) = d.linear_in(&LANE) {
             let base = self.integer(b, &(&rest + &(&slope * &self.origin)));
             let base = b.splat(base);
             if slope.as_constant() == Some(0) {

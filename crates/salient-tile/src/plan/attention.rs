@@ -10,13 +10,13 @@ pub(crate) mod probe;
 pub(crate) mod split;
 
 use crate::defined::Defined;
-use crate::dims::{n, var};
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::dims::{LANE, ROW, index_of, n, var};
+use crate::index::{Bound, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
 use crate::plan::panels::peel;
 use salient_ir::op::Weights;
-use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the weights of a row are divided by.
@@ -219,20 +219,19 @@ pub(crate) fn inner_products(
     key: AxisId,
     score: NodeId,
 ) -> (Vec<Scores>, Ranges) {
-    const ROW: &str = "row";
     let (mut env, mut ranges) = any_place(of.g, score);
-    env.insert(query, Bound::Poly(var(ROW)));
-    env.insert(key, Bound::Poly(var(LANE)));
-    ranges.insert(ROW, of.g.extent(query));
-    ranges.insert(LANE, of.g.extent(key));
-    (find_scores(of, &ranges, score, &env, ROW), ranges)
+    env.insert(query, Bound::Poly(var(&ROW)));
+    env.insert(key, Bound::Poly(var(&LANE)));
+    ranges.insert(&ROW, of.g.extent(query));
+    ranges.insert(&LANE, of.g.extent(key));
+    (find_scores(of, &ranges, score, &env, &ROW), ranges)
 }
 
 /// Every free axis of a node at a position of which nothing is known but that it lies inside.
 fn any_place(g: &Graph, node: NodeId) -> (Env, Ranges) {
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
     for axis in g.node(node).axes.iter() {
-        let name = format!("outer.{}", axis.index());
+        let name = index_of(axis);
         ranges.insert(&name, g.extent(axis));
         env.insert(axis, Bound::Poly(var(&name)));
     }
@@ -241,7 +240,13 @@ fn any_place(g: &Graph, node: NodeId) -> (Env, Ranges) {
 
 /// The products inside an expression whose axes `env` binds, the variable `row` standing for the row. A product that the
 /// expression reads at several places is none of them.
-pub(crate) fn find_scores(of: &Among<'_>, ranges: &Ranges, id: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+pub(crate) fn find_scores(
+    of: &Among<'_>,
+    ranges: &Ranges,
+    id: NodeId,
+    env: &Env,
+    row: &Symbol,
+) -> Vec<Scores> {
     let (seen, refused) = (BTreeMap::new(), BTreeSet::new());
     let mut finder = Finder { of, ranges, row, seen, refused, found: Vec::new() };
     finder.visit(id, env);
@@ -251,7 +256,7 @@ pub(crate) fn find_scores(of: &Among<'_>, ranges: &Ranges, id: NodeId, env: &Env
 impl Layouts<'_> {
     /// The products of queries and keys inside a score that are made tile by tile, the variable `row` standing for the row;
     /// `ranges` are those of the variables in `env`.
-    pub(crate) fn find_scores(&self, ranges: &Ranges, score: NodeId, env: &Env, row: &str) -> Vec<Scores> {
+    pub(crate) fn find_scores(&self, ranges: &Ranges, score: NodeId, env: &Env, row: &Symbol) -> Vec<Scores> {
         self.among(|among| find_scores(among, ranges, score, env, row))
     }
 
@@ -290,7 +295,7 @@ fn may_go_into_queries(g: &Graph, op: MapOp, by: NodeId) -> bool {
 }
 
 /// The scale of the product `scores`, which `user` reads, if nothing else does.
-pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Option<Scale> {
+pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &Symbol) -> Option<Scale> {
     let Op::Map(op @ (MapOp::Mul | MapOp::Div)) = *g.op(user) else { return None };
     let args = g.args(user);
     let by = if args[0] == scores.node { args[1] } else { args[0] };
@@ -298,7 +303,7 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Opti
         return None;
     }
     let fixed = |axis: AxisId| match scores.env.get(&axis) {
-        Some(Bound::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(LANE),
+        Some(Bound::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(&LANE),
         Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
     };
     let alone = g.users(scores.node) == [user] && by != scores.node;
@@ -313,7 +318,7 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &str) -> Opti
 struct Finder<'a> {
     of: &'a Among<'a>,
     ranges: &'a Ranges,
-    row: &'a str,
+    row: &'a Symbol,
     seen: BTreeMap<NodeId, Vec<Env>>,
     /// Products that have to be stored.
     refused: BTreeSet<NodeId>,
@@ -397,23 +402,23 @@ impl Finder<'_> {
     }
 }
 
-fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &str) -> Option<Scores> {
+fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) -> Option<Scores> {
     let (a, b, depth) = sum_of_products(g, node)?;
     // A head that rows share is one place, however its view is written.
-    let mentions = |x: NodeId, symbol: &str| {
+    let mentions = |x: NodeId, symbol: &Symbol| {
         let x = peel(g, ranges, x, depth, env);
         g.node(x.node).axes.iter().filter(|k| *k != depth).any(|k| match x.env.get(&k) {
             Some(Bound::Poly(d)) => d.mentions(symbol),
             Some(Bound::Loose(_) | Bound::Vector(_)) | None => true,
         })
     };
-    let role = |x: NodeId| (mentions(x, row), mentions(x, LANE));
+    let role = |x: NodeId| (mentions(x, row), mentions(x, &LANE));
     let (query, key) = match (role(a), role(b)) {
         ((true, false), (false, true)) => (a, b),
         ((false, true), (true, false)) => (b, a),
         _ => return None,
     };
-    let step_by_step = |symbol: &str| {
+    let step_by_step = |symbol: &Symbol| {
         let axes: Vec<AxisId> = g
             .node(node)
             .axes
@@ -428,8 +433,8 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &str) -> 
             _ => None,
         }
     };
-    let (row_axis, key_axis) = (step_by_step(row)?, step_by_step(LANE)?);
-    if env.get(&key_axis) != Some(&Bound::Poly(var(LANE))) {
+    let (row_axis, key_axis) = (step_by_step(row)?, step_by_step(&LANE)?);
+    if env.get(&key_axis) != Some(&Bound::Poly(var(&LANE))) {
         return None;
     }
     Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone(), scale: None })

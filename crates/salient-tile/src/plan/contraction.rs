@@ -2,8 +2,8 @@
 //!
 //! Makes no kernels: see `product`.
 
-use crate::dims::{n, product as total, var};
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::dims::{LANE, ROW, index_of, n, product as total, var};
+use crate::index::{Bound, Env, Ranges};
 use crate::plan::layouts::{Stored, StridedRows};
 use crate::plan::{Layouts, Left};
 use crate::program::kernel::Base;
@@ -142,21 +142,20 @@ pub(crate) fn left_in_place(
     rows: Option<&Stored>,
     env: &Env,
 ) -> Option<StridedRows> {
-    const ROW: &str = "%row";
     let g = layouts.graph;
     let mut ranges = ranges.clone();
-    ranges.insert(ROW, &rows_of(g, c));
-    ranges.insert(LANE, g.extent(c.depth));
+    ranges.insert(&ROW, &rows_of(g, c));
+    ranges.insert(&LANE, g.extent(c.depth));
     let mut env = env.clone();
-    numbered(g, &ranges, &c.rows, &var(ROW), &mut env);
-    env.insert(c.depth, Bound::Poly(var(LANE)));
+    numbered(g, &ranges, &c.rows, &var(&ROW), &mut env);
+    env.insert(c.depth, Bound::Poly(var(&LANE)));
     let (base, at) = match rows {
         Some(stored) => stored.at(&Renamed::of(g, c).env(&env))?,
         None => layouts.stored_view(&ranges, c.left, &env)?,
     };
-    let (step, rest) = at.linear_in(LANE)?;
-    let (row, start) = rest.linear_in(ROW)?;
-    (step == n(1) && !row.mentions(ROW) && !start.mentions(ROW)).then_some(StridedRows { base, start, row })
+    let (step, rest) = at.linear_in(&LANE)?;
+    let (row, start) = rest.linear_in(&ROW)?;
+    (step == n(1) && !row.mentions(&ROW) && !start.mentions(&ROW)).then_some(StridedRows { base, start, row })
 }
 
 /// The left operand in place with as many of its axes as rows as lie at one distance from row to row, and where it is read;
@@ -174,8 +173,8 @@ pub(crate) fn left_with_rows(
     });
     fewer.find_map(|c| {
         let (mut anywhere, mut ranges) = (Env::new(), Ranges::default());
-        for (at, axis) in outer_axes(&c, order).into_iter().enumerate() {
-            let name = format!("%{at}");
+        for axis in outer_axes(&c, order) {
+            let name = index_of(axis);
             ranges.insert(&name, g.extent(axis));
             anywhere.insert(axis, Bound::Poly(var(&name)));
         }

@@ -6,7 +6,7 @@
 use super::materialise::{Choices, Form, Planner};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
-use crate::dims::{n, var};
+use crate::dims::{LANES, index_of, n, var};
 use crate::index::{Bound, Env, Ranges};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
@@ -18,8 +18,8 @@ use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::panels::{Panels, coded_panels, panels_of, peel};
 use crate::plan::repeat::Repeats;
-use crate::program::kernel::{Append, Base, Buffer, BufferId, LANES, Role};
-use salient_ir::{AxisId, DType, Dim, Graph, Name, NodeId, Op, ReduceOp};
+use crate::program::kernel::{Append, Base, Buffer, BufferId, Role};
+use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op, ReduceOp, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An operand of products that is packed: the node, its columns and its depth, and the vectors of a panel.
@@ -105,7 +105,7 @@ pub(super) struct Decider<'g> {
     /// The buffers that hold parameters, or what follows from them alone.
     pub(super) early: BTreeSet<BufferId>,
     /// The symbols whose values the shapes of parameters fix.
-    pub(super) fixed: BTreeSet<Name>,
+    pub(super) fixed: BTreeSet<Symbol>,
     /// What is not decided here.
     choices: Option<&'g Choices>,
     pub(super) done: Decided,
@@ -416,9 +416,9 @@ impl<'g> Decider<'g> {
         // Every element of the state lies where the output has it: the same distances from the same place.
         let whole = stored(target.id, &self.done.buffers[target.id.0]);
         let (mut env, mut ranges, mut at) = (Env::new(), Ranges::default(), n(0));
-        for (k, (other, stride)) in whole.strides.iter().enumerate() {
+        for (other, stride) in &whole.strides {
             let own = if other == axis { before } else { other };
-            let name = format!("%{k}");
+            let name = index_of(*own);
             ranges.insert(&name, g.extent(*own));
             env.insert(*own, Bound::Poly(var(&name)));
             at = &at + &(&var(&name) * stride);
@@ -445,7 +445,7 @@ impl<'g> Decider<'g> {
 }
 
 /// The symbols whose values are known where parameters are: those of their shapes, and the number of lanes.
-fn fixed_symbols(g: &Graph) -> BTreeSet<Name> {
+fn fixed_symbols(g: &Graph) -> BTreeSet<Symbol> {
     let shapes = g.params().iter().flat_map(|port| g.shape(&port.axes));
-    shapes.flat_map(|extent| extent.symbols()).chain([Name::from(LANES)]).collect()
+    shapes.flat_map(|extent| extent.symbols()).chain([LANES.clone()]).collect()
 }

@@ -4,7 +4,7 @@ use super::{Anchor, Layouts};
 use crate::dims::{n, product};
 use crate::plan::attention::Attention;
 use crate::program::kernel::{Buffer, BufferId};
-use salient_ir::{AxisId, Dim, FusedOp, Graph, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, FusedOp, Graph, NodeId, Op, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a kernel computes and reads.
@@ -100,8 +100,12 @@ impl Layouts<'_> {
 
 impl Expression {
     /// The symbols whose values a kernel needs that computes this and reads and writes these buffers.
-    pub(crate) fn symbols<'b>(&self, g: &Graph, buffers: impl Iterator<Item = &'b Buffer>) -> BTreeSet<Name> {
-        let mut out: BTreeSet<Name> = buffers.flat_map(|b| &b.shape).flat_map(Dim::symbols).collect();
+    pub(crate) fn symbols<'b>(
+        &self,
+        g: &Graph,
+        buffers: impl Iterator<Item = &'b Buffer>,
+    ) -> BTreeSet<Symbol> {
+        let mut out: BTreeSet<Symbol> = buffers.flat_map(|b| &b.shape).flat_map(Dim::symbols).collect();
         for id in &self.computes {
             out.extend(g.node(*id).axes.iter().flat_map(|a| g.extent(a).symbols()));
             out.extend(g.op(*id).axes().iter().flat_map(|a| g.extent(*a).symbols()));

@@ -2,8 +2,8 @@
 
 use super::Options;
 use crate::defined::Defined;
-use crate::dims::{n, row_major, var};
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::dims::{LANE, index_of, n, row_major, var};
+use crate::index::{Bound, Env, Ranges};
 use crate::program::kernel::{Base, Buffer, BufferId};
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
@@ -110,9 +110,9 @@ impl Layouts<'_> {
         if let Some(other) = other {
             env.insert(other, Bound::Poly(n(0)));
         }
-        env.insert(axis?, Bound::Poly(var(LANE)));
+        env.insert(axis?, Bound::Poly(var(&LANE)));
         let address = self.leaf(ranges, node, &env, &mut BTreeSet::new())?;
-        address.linear_in(LANE).map(|(slope, _)| slope)
+        address.linear_in(&LANE).map(|(slope, _)| slope)
     }
 
     /// The address of the one stored tensor with axes that an expression reads.
@@ -145,9 +145,9 @@ impl Layouts<'_> {
         }
         let mut env = env.clone();
         env.insert(along, Bound::Poly(n(0)));
-        env.insert(by, Bound::Poly(var(LANE)));
+        env.insert(by, Bound::Poly(var(&LANE)));
         let (base, at) = self.stored_view(ranges, node, &env)?;
-        let (row, start) = at.linear_in(LANE)?;
+        let (row, start) = at.linear_in(&LANE)?;
         Some(StridedRows { base, start, row })
     }
 
@@ -175,13 +175,13 @@ pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: 
     let column = *order.last()?;
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
     for axis in layouts.graph.node(x).axes.iter() {
-        let name = format!("%{}", env.len());
+        let name = index_of(axis);
         ranges.insert(&name, layouts.graph.extent(axis));
         env.insert(axis, Bound::Poly(var(&name)));
     }
     let near = |axis: AxisId, other: AxisId| {
         let mut ranges = ranges.clone();
-        ranges.insert(LANE, layouts.graph.extent(axis));
+        ranges.insert(&LANE, layouts.graph.extent(axis));
         layouts.slope(&ranges, x, &env, Some(axis), Some(other)) == Some(n(1))
     };
     (near(column, along) && !near(along, column)).then_some(column)

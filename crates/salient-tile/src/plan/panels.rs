@@ -5,13 +5,13 @@
 //! is packed once.
 
 use crate::coded::body_coding;
-use crate::dims::{ceil_div, n, var};
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::dims::{DEPTH, LANE, LANES, ceil_div, n, var};
+use crate::index::{Bound, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::Contraction;
-use crate::program::kernel::{Base, Buffer, BufferId, LANES, Role};
+use crate::program::kernel::{Base, Buffer, BufferId, Role};
 use salient_ir::quantised::{BLOCK, Coding};
-use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op, Symbol};
 
 /// An operand without the views around it: what its axes stand for is in `env`.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &
         if !ranges.inside(&index, g.extent(axis)) {
             break;
         }
-        if index == var(LANE) {
+        if index == var(&LANE) {
             at.key = axis;
         }
         at.env.insert(axis, Bound::Poly(index));
@@ -50,11 +50,11 @@ impl Operand {
     fn has_one_key(&self, g: &Graph) -> bool {
         let bounds: Vec<&Bound> = g.node(self.node).axes.iter().filter_map(|a| self.env.get(&a)).collect();
         let of_lane = |bound: &&&Bound| match bound {
-            Bound::Poly(d) | Bound::Loose(d) => d.mentions(LANE),
+            Bound::Poly(d) | Bound::Loose(d) => d.mentions(&LANE),
             Bound::Vector(_) => true,
         };
         let mut keys = bounds.iter().filter(of_lane);
-        let is_key = keys.next().is_none_or(|bound| **bound == Bound::Poly(var(LANE)));
+        let is_key = keys.next().is_none_or(|bound| **bound == Bound::Poly(var(&LANE)));
         is_key && keys.next().is_none()
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn panels_of(
     let axes = g.node(node).axes.iter();
     let outer: Vec<AxisId> = axes.filter(|a| *a != column && *a != depth).collect();
     let lines = g.extent(depth).clone();
-    let width = &n(vectors as i64) * &var(LANES);
+    let width = &n(vectors as i64) * &var(&LANES);
     let count = ceil_div(g.extent(column), &width);
     let mut shape = g.shape(&outer);
     shape.extend([count.clone(), lines.clone(), width]);
@@ -131,20 +131,19 @@ pub(crate) fn coded_panels(
     c: &Contraction,
     vectors: usize,
 ) -> Option<Panels> {
-    const DEPTH: &str = "%depth";
     let g = layouts.graph;
     let mut ranges = Ranges::default();
-    ranges.insert(DEPTH, g.extent(c.depth));
-    ranges.insert(LANE, g.extent(c.column));
-    let env = Env::from([(c.column, Bound::Poly(var(LANE))), (c.depth, Bound::Poly(var(DEPTH)))]);
+    ranges.insert(&DEPTH, g.extent(c.depth));
+    ranges.insert(&LANE, g.extent(c.column));
+    let env = Env::from([(c.column, Bound::Poly(var(&LANE))), (c.depth, Bound::Poly(var(&DEPTH)))]);
     let whole = peel(g, &ranges, c.right, c.column, &env);
     let Op::Param(at) = *g.op(whole.node) else { return None };
     let coding = *layouts.options.coded.get(&at)?;
     let [row, depth] = g.params()[at].axes[..] else { return None };
-    let is = |axis, name: &str| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
+    let is = |axis, name: &Symbol| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
     // A view that takes a part of the parameter is no whole matrix.
     let complete = g.extent(row) == g.extent(c.column) && g.extent(depth) == g.extent(c.depth);
-    if !(whole.key == row && is(row, LANE) && is(depth, DEPTH) && complete) {
+    if !(whole.key == row && is(row, &LANE) && is(depth, &DEPTH) && complete) {
         return None;
     }
     let id = panel_buffer(
@@ -188,7 +187,7 @@ fn panel_buffer(
 }
 
 fn width(vectors: usize) -> Dim {
-    &n(vectors as i64) * &var(LANES)
+    &n(vectors as i64) * &var(&LANES)
 }
 
 /// Rows of a panel's width that its codes, scales and offsets take.

@@ -29,7 +29,7 @@ use blocks::{Blocks, Part, chains, parts};
 use fold::Ports;
 use salient_ir::quantised::Bits;
 use salient_ir::text::{Expressions, Leaves, Line};
-use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
+use salient_ir::{AxisId, Dim, MapOp, NodeId, Op, Symbol};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -308,8 +308,9 @@ impl Printer<'_, '_> {
         let name = |axis: AxisId| self.expressions.axis(axis);
         let (mut env, mut ranges) = (Env::new(), Ranges::default());
         for axis in g.node(a.score).axes.iter() {
-            ranges.insert(&name(axis), g.extent(axis));
-            env.insert(axis, Bound::Poly(var(&name(axis))));
+            let index = Symbol::variable(&name(axis));
+            ranges.insert(&index, g.extent(axis));
+            env.insert(axis, Bound::Poly(var(&index)));
         }
         let KeyRange { begins, ends } = of.range.at(&env);
         let list = |word: &str, first: Dim, others: &[Dim]| match others {

@@ -5,12 +5,17 @@
 //! that is read before it is written, items that depend on each other. It is slow, and for tests and reports of bugs.
 
 use crate::coded::{Codes, pack_codes};
-use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, LANES, Program, Role, Section, Stmt};
+use crate::dims::LANES;
+use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Program, Role, Section, Stmt};
 use salient_ir::array::{Array, Data};
-use salient_ir::{Bindings, DType, Dim, DimError, Name};
+use salient_ir::{Bindings, DType, Dim, DimError, Symbol};
 use salient_vector::eval::{Arg as Value, Machine, Memory, eval};
 use salient_vector::{Body, Elem, Ty};
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+/// What symbols stand for: dimensions, lanes and the variables in sight.
+type Known = BTreeMap<Symbol, i64>;
 
 /// What memory holds that nobody has written: a NaN as a float, -1 as an integer.
 const UNWRITTEN: u8 = 0xff;
@@ -113,8 +118,8 @@ pub fn run_coded(
     params: &[&Array],
     codes: &Codes<'_>,
 ) -> Result<Vec<Array>, EvalError> {
-    let mut known = dimensions.clone();
-    known.insert(LANES.into(), machine.lanes as i64);
+    let dimensions = dimensions.iter().map(|(name, length)| (Symbol::from(name), *length));
+    let known: Known = dimensions.chain([(LANES.clone(), machine.lanes as i64)]).collect();
     let mut memory = Memory { written: Some(Vec::new()), ..Memory::default() };
     let mut writers = Writers::default();
     for buffer in &program.buffers {
@@ -199,13 +204,13 @@ fn at_first(
     }
 }
 
-fn size(count: &Dim, known: &Bindings, what: &str) -> Result<usize, EvalError> {
+fn size(count: &Dim, known: &Known, what: &str) -> Result<usize, EvalError> {
     let wrong = |why: String| EvalError::Size { what: what.to_owned(), why };
     let count = count.eval(known).map_err(|e: DimError| wrong(e.to_string()))?;
     usize::try_from(count).map_err(|_| wrong(format!("{count} is negative")))
 }
 
-fn shape(buffer: &Buffer, known: &Bindings) -> Result<Vec<usize>, EvalError> {
+fn shape(buffer: &Buffer, known: &Known) -> Result<Vec<usize>, EvalError> {
     buffer.shape.iter().map(|d| size(d, known, &buffer.name)).collect()
 }
 
@@ -300,8 +305,7 @@ struct Run<'a> {
     /// Whether the kernel is one of those that run once.
     loading: bool,
     machine: Machine,
-    /// Dimensions and the variables in sight.
-    known: Bindings,
+    known: Known,
     /// The program's buffers, the status, the scratch slots.
     memory: &'a mut Memory,
 }
@@ -324,7 +328,7 @@ impl Run<'_> {
     }
 
     /// Runs a block with one more variable; what the block binds is out of sight after it.
-    fn bound(&mut self, var: &Name, value: i64, block: &[Stmt]) -> Result<(), EvalError> {
+    fn bound(&mut self, var: &Symbol, value: i64, block: &[Stmt]) -> Result<(), EvalError> {
         let outer = self.known.clone();
         self.known.insert(var.clone(), value);
         let result = block.iter().try_for_each(|stmt| self.stmt(stmt));
@@ -375,7 +379,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn dims(&self, var: &str, of: &[Dim]) -> Result<Vec<i64>, EvalError> {
+    fn dims(&self, var: &Symbol, of: &[Dim]) -> Result<Vec<i64>, EvalError> {
         if of.is_empty() {
             return Err(self.wrong(format!("`{var}` is the least or greatest of nothing")));
         }

@@ -1,18 +1,31 @@
 //! Loop programs: what a kernel is, before machine code.
 //!
 //! A kernel is loops, integers and calls of vector bodies. No statement here reads or writes a tensor's element; only
-//! bodies do. Integers are [`Dim`]s over three kinds of symbols: dimensions of the model (`T`), loop variables, which
-//! begin in lower case (`i0`), and [`LANES`], the vector width of the target. Choosing the loops is the work of
+//! bodies do. Integers are [`Dim`]s over dimensions of the model (`T`), loop variables (`item`), and [`LANES`], the vector
+//! width of the target. Choosing the loops is the work of
 //! `plan` and of the builders of each kind of kernel, not of this module.
 
-use salient_ir::{AxisId, DType, Dim, DimNode, Name, NodeId};
+use crate::dims::LANES;
+use salient_ir::{AxisId, Bindings, DType, Dim, DimNode, Name, NodeId, Numbers, Symbol};
 use salient_vector::body::{Body, Elem};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The symbol for the number of lanes of the target. It cannot be written in the language.
-pub const LANES: &str = "%L";
+/// What the symbols of a program's formulas stand for: the dimensions, and [`LANES`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes<'d> {
+    /// The lengths of the dimensions.
+    pub dimensions: &'d Bindings,
+    /// The lanes of a vector.
+    pub lanes: usize,
+}
+
+impl Numbers for Sizes<'_> {
+    fn number(&self, of: &Symbol) -> Option<i64> {
+        if *of == LANES { i64::try_from(self.lanes).ok() } else { self.dimensions.number(of) }
+    }
+}
 
 /// A buffer of a program, by position in [`Program::buffers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -126,7 +139,7 @@ pub enum Stmt {
     /// Runs the block with `var` at `from`, `from + step`, … while it is less than `to`.
     For {
         /// The loop variable.
-        var: Name,
+        var: Symbol,
         /// First value.
         from: Dim,
         /// One past the last value.
@@ -139,14 +152,14 @@ pub enum Stmt {
     /// Binds a variable for the statements that follow in the block.
     Let {
         /// The variable.
-        var: Name,
+        var: Symbol,
         /// Its value.
         value: Int,
     },
     /// Binds a variable to a 32-bit integer in scratch memory.
     Read {
         /// The variable.
-        var: Name,
+        var: Symbol,
         /// The slot.
         scratch: usize,
         /// The element.
@@ -214,7 +227,7 @@ pub struct Kernel {
     /// The buffers that it writes.
     pub writes: Vec<BufferId>,
     /// The loop variable of the items.
-    pub item: Name,
+    pub item: Symbol,
     /// How many items there are. Items are independent of each other and write disjoint memory.
     pub items: Dim,
     /// Scratch memory of a thread.
@@ -275,7 +288,7 @@ pub enum Limit {
         /// What it is, over dimensions and loop variables.
         value: DimNode,
         /// The loop variables in it and in their own extents; each lies in `0..` its extent.
-        below: BTreeMap<Name, DimNode>,
+        below: BTreeMap<Symbol, DimNode>,
     },
 }
 
@@ -304,7 +317,7 @@ pub struct Program {
     /// The model's name.
     pub name: Name,
     /// The dimensions that are run-time values, sorted.
-    pub symbols: Vec<Name>,
+    pub dimensions: Vec<Name>,
     /// Every stored tensor: inputs, parameters, outputs, temporaries.
     pub buffers: Vec<Buffer>,
     /// The kernels in the order in which they run.

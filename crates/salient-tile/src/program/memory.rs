@@ -6,8 +6,8 @@
 //! compiled code sees as 32-bit copies, are planned. What is computed once from parameters is kept apart, beside the
 //! arenas: see [`kept`].
 
-use crate::program::kernel::{Buffer, Program, Role, Section};
-use salient_ir::{Bindings, DType, Dim, DimError, DimNode, Name};
+use crate::program::kernel::{Buffer, Program, Role, Section, Sizes};
+use salient_ir::{DType, Dim, DimError, DimNode, Name};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
@@ -22,8 +22,8 @@ const MOST: usize = 1 << 47;
 ///
 /// # Errors
 /// The count has no value, is negative, or is of more bytes than there can be.
-pub fn bytes(count: &Dim, size: i64, bindings: &Bindings) -> Result<usize, DimError> {
-    bytes_of(count.eval(bindings)?, size).ok_or_else(|| DimError::Overflow(count.clone()))
+pub fn bytes(count: &Dim, size: i64, sizes: Sizes<'_>) -> Result<usize, DimError> {
+    bytes_of(count.eval(&sizes)?, size).ok_or_else(|| DimError::Overflow(count.clone()))
 }
 
 /// As [`bytes`], of a count that has been evaluated; `None` if it is negative or of more bytes than there can be.
@@ -116,10 +116,10 @@ impl Outline {
 ///
 /// # Errors
 /// A dimension has no value, or is too large.
-pub fn plan(program: &Program, section: Section, bindings: &Bindings) -> Result<Arena, DimError> {
+pub fn plan(program: &Program, section: Section, sizes: Sizes<'_>) -> Result<Arena, DimError> {
     let outline = outline(program, section);
     let size = |(at, buffer): (usize, &Buffer)| {
-        let bytes = || bytes(&buffer.count(), buffer.elem().size(), bindings);
+        let bytes = || bytes(&buffer.count(), buffer.elem().size(), sizes);
         outline.has_place(at).then(bytes).unwrap_or(Ok(0))
     };
     let sizes: Vec<usize> = program.buffers.iter().enumerate().map(size).collect::<Result<_, _>>()?;
@@ -130,11 +130,11 @@ pub fn plan(program: &Program, section: Section, bindings: &Bindings) -> Result<
 ///
 /// # Errors
 /// As [`plan`].
-pub fn kept(program: &Program, bindings: &Bindings) -> Result<Arena, DimError> {
+pub fn kept(program: &Program, sizes: Sizes<'_>) -> Result<Arena, DimError> {
     let mut arena = Arena { offsets: vec![None; program.buffers.len()], size: 0 };
     for (at, buffer) in program.buffers.iter().enumerate().filter(|(_, b)| is_kept(b)) {
         arena.offsets[at] = Some(arena.size);
-        arena.size += bytes(&buffer.count(), buffer.elem().size(), bindings)?;
+        arena.size += bytes(&buffer.count(), buffer.elem().size(), sizes)?;
     }
     Ok(arena)
 }
@@ -276,9 +276,9 @@ pub fn contract(program: &Program) -> Contract {
     let called = program.buffers.iter().zip(program.touched(Section::Call));
     for (buffer, _) in called.filter(|(b, touched)| *touched && b.role == Role::Temporary) {
         let count = buffer.count().to_node();
-        for symbol in &program.symbols {
-            if degree(&count, symbol) > 1 {
-                steep.push((buffer.name.clone(), symbol.clone()));
+        for dimension in &program.dimensions {
+            if degree(&count, dimension) > 1 {
+                steep.push((buffer.name.clone(), dimension.clone()));
             }
         }
     }
@@ -286,14 +286,14 @@ pub fn contract(program: &Program) -> Contract {
     Contract { arena, kept: total, parts, scratch, slots, steep }
 }
 
-/// The power of a symbol with which a dimension grows at most; divisors are taken for constant.
-fn degree(node: &DimNode, symbol: &str) -> usize {
+/// The power of a dimension with which a dimension grows at most; divisors are taken for constant.
+fn degree(node: &DimNode, dimension: &Name) -> usize {
     match node {
         DimNode::Constant(_) => 0,
-        DimNode::Symbol(name) => usize::from(&**name == symbol),
-        DimNode::Add(x, y) => degree(x, symbol).max(degree(y, symbol)),
-        DimNode::Mul(x, y) => degree(x, symbol) + degree(y, symbol),
-        DimNode::Div(x, _) => degree(x, symbol),
+        DimNode::Symbol(symbol) => usize::from(symbol.as_dimension() == Some(dimension)),
+        DimNode::Add(x, y) => degree(x, dimension).max(degree(y, dimension)),
+        DimNode::Mul(x, y) => degree(x, dimension) + degree(y, dimension),
+        DimNode::Div(x, _) => degree(x, dimension),
     }
 }
 
@@ -314,14 +314,13 @@ fn largest(sizes: impl Iterator<Item = Dim>) -> Vec<Dim> {
 }
 
 impl Contract {
-    /// Bytes at most for these dimensions and so many threads, with what is lost by rounding up to cache lines; `bindings`
-    /// hold the number of lanes too.
+    /// Bytes at most for these sizes and so many threads, with what is lost by rounding up to cache lines.
     ///
     /// # Errors
     /// A dimension has no value, or is too large.
-    pub fn bytes(&self, bindings: &Bindings, threads: usize) -> Result<usize, DimError> {
-        let most = |sizes: &[Dim]| -> Result<usize, DimError> {
-            sizes.iter().try_fold(0, |most, size| Ok(most.max(bytes(size, 1, bindings)?)))
+    pub fn bytes(&self, sizes: Sizes<'_>, threads: usize) -> Result<usize, DimError> {
+        let most = |of: &[Dim]| -> Result<usize, DimError> {
+            of.iter().try_fold(0, |most, size| Ok(most.max(bytes(size, 1, sizes)?)))
         };
         let arena = self.arena.iter().try_fold(0, |sum, place| Ok(sum + most(place)?))?;
         Ok(arena + threads * (most(&self.scratch)? + self.slots * ALIGNMENT))
@@ -331,8 +330,8 @@ impl Contract {
     ///
     /// # Errors
     /// As [`Contract::bytes`].
-    pub fn kept_bytes(&self, bindings: &Bindings) -> Result<usize, DimError> {
-        Ok(bytes(&self.kept, 1, bindings)? + self.parts * ALIGNMENT)
+    pub fn kept_bytes(&self, sizes: Sizes<'_>) -> Result<usize, DimError> {
+        Ok(bytes(&self.kept, 1, sizes)? + self.parts * ALIGNMENT)
     }
 }
 

@@ -7,10 +7,10 @@
 use super::facts::{Bound, Facts, Nature, Variable};
 use super::footprint::{Def, Reach, Touch, footprint, parameter};
 use super::scope::Scope;
-use crate::dims::{n, var};
-use crate::program::kernel::{Arg, Base, Kernel, LANES, Program, Stmt};
+use crate::dims::{LANES, n, var};
+use crate::program::kernel::{Arg, Base, Kernel, Program, Stmt};
 use crate::program::text;
-use salient_ir::{Dim, Name, Requirement};
+use salient_ir::{Dim, Requirement, Symbol};
 use salient_vector::Body;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -80,9 +80,9 @@ pub fn bounds(program: &Program, requirements: &[Requirement]) -> Bounds {
 /// What is known of the dimensions of a program.
 pub(super) fn scope_of(program: &Program, requirements: &[Requirement]) -> Scope {
     let mut scope = Scope::default();
-    scope.dimension(&LANES.into(), 1);
-    for symbol in &program.symbols {
-        scope.dimension(symbol, 0);
+    scope.dimension(&LANES, 1);
+    for symbol in &program.dimensions {
+        scope.dimension(&symbol.into(), 0);
     }
     for requirement in requirements {
         scope.require(requirement);
@@ -161,7 +161,7 @@ impl Walk<'_> {
     }
 
     /// The element of scratch memory that a statement reads.
-    fn element(&mut self, var: &str, slot: usize, offset: &Dim) {
+    fn element(&mut self, var: &Symbol, slot: usize, offset: &Dim) {
         let Some(scratch) = self.kernel.scratch.get(slot) else { return };
         let [offset, count] = self.scope.values([offset, &scratch.count]);
         let call = format!("let {var} = {}[{offset}]", scratch.name);
@@ -183,7 +183,8 @@ impl Walk<'_> {
         let values = self.scope.all(&dims.iter().collect::<Vec<_>>());
         let (values, counts) = values.split_at(args.len());
         let ints = args.iter().zip(values).enumerate().filter(|(_, (arg, _))| matches!(arg, Arg::Int(_)));
-        let with: BTreeMap<Name, Dim> = ints.map(|(at, (_, value))| (parameter(at), value.clone())).collect();
+        let with: BTreeMap<Symbol, Dim> =
+            ints.map(|(at, (_, value))| (parameter(at), value.clone())).collect();
         for touch in touches.iter() {
             let Some((_, size)) = extents.get(touch.pointer) else {
                 let why = "its pointer may be any".to_owned();
@@ -226,7 +227,7 @@ impl Walk<'_> {
         if facts.prove(goal) {
             return;
         }
-        let is_size = |name: &Name| **name == *LANES || self.program.symbols.contains(name);
+        let is_size = |name: &Symbol| *name == LANES || name.as_dimension().is_some();
         let witness = facts.witness(goal).filter(|_| is_certain);
         let outside = witness.map(|numbers| {
             let sizes = numbers.iter().filter(|(name, _)| is_size(name));
@@ -243,7 +244,7 @@ impl Walk<'_> {
 }
 
 /// What is known where a body touches memory, over the values of its arguments; what its own quotients are is added to them.
-pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Name, Dim>) -> Facts {
+pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Symbol, Dim>) -> Facts {
     let mut facts = scope.facts.clone();
     let mut around: Option<Scope> = None;
     for (name, def) in &touch.defs {
@@ -253,7 +254,7 @@ pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Name, Dim
         let bounds = |of: &[Dim]| of.iter().map(|d| Bound::new(put(d))).collect::<Vec<_>>();
         let (lower, upper, nature) = match def {
             Def::Turn(trip) => (zero(), vec![Bound::new(&put(trip) - &n(1))], Nature::Any),
-            Def::Lane => (zero(), vec![Bound::new(&var(LANES) - &n(1))], Nature::Any),
+            Def::Lane => (zero(), vec![Bound::new(&var(&LANES) - &n(1))], Nature::Any),
             Def::Data => (Vec::new(), Vec::new(), Nature::Data),
             Def::Least(of) => (Vec::new(), bounds(of), Nature::Least(all(of))),
             Def::Greatest(of) => (bounds(of), Vec::new(), Nature::Greatest(all(of))),
@@ -274,7 +275,7 @@ pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Name, Dim
 }
 
 /// What holds wherever memory is touched, as far as it is about variables that are there.
-fn learn(facts: &mut Facts, touch: &Touch, with: &BTreeMap<Name, Dim>) {
+fn learn(facts: &mut Facts, touch: &Touch, with: &BTreeMap<Symbol, Dim>) {
     for fact in &touch.facts {
         let fact = fact.substitute(with);
         if fact.symbols().iter().all(|name| facts.get(name).is_some()) && !facts.prove(&fact) {

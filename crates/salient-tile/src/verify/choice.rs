@@ -1,8 +1,5 @@
 //! Ways of choosing numbers for the variables of a loop program.
 
-/// The variable that is a lane of a vector.
-pub(super) const LANE: &str = "%lane";
-
 /// Ways of choosing numbers for all variables. Of a polynomial that is negative for numbers that fit all that is known there
 /// is no proof, and none is looked for.
 pub(super) const SAMPLES: [Choice; 8] = [

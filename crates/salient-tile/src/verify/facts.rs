@@ -2,7 +2,7 @@
 
 use super::choice::SAMPLES;
 use crate::dims::n;
-use salient_ir::{Dim, Name};
+use salient_ir::{Dim, Symbol};
 use std::collections::{BTreeMap, HashMap};
 
 /// `times * v` is at least (or at most) `than`, and `times` is positive.
@@ -52,7 +52,7 @@ pub(super) enum Nature {
 /// What is known of a variable.
 #[derive(Clone, Debug)]
 pub(super) struct Variable {
-    pub(super) name: Name,
+    pub(super) name: Symbol,
     pub(super) lower: Vec<Bound>,
     pub(super) upper: Vec<Bound>,
     pub(super) nature: Nature,
@@ -62,7 +62,7 @@ pub(super) struct Variable {
 
 impl Variable {
     /// A variable between its bounds.
-    pub(super) fn between(name: Name, lower: Vec<Bound>, upper: Vec<Bound>) -> Variable {
+    pub(super) fn between(name: Symbol, lower: Vec<Bound>, upper: Vec<Bound>) -> Variable {
         Variable { name, lower, upper, nature: Nature::Any, least: None }
     }
 
@@ -77,7 +77,7 @@ impl Variable {
 pub(super) struct Facts {
     /// In order: bounds of each are made of those before it.
     pub(super) variables: Vec<Variable>,
-    pub(super) place: HashMap<Name, usize>,
+    pub(super) place: HashMap<Symbol, usize>,
     /// Whether what is known contradicts itself: the place is never reached.
     pub(super) is_never: bool,
     /// What was learned: bounds say as much of it as they can.
@@ -131,7 +131,7 @@ impl Facts {
         self.variables.push(variable);
     }
 
-    pub(super) fn get(&self, name: &Name) -> Option<&Variable> {
+    pub(super) fn get(&self, name: &Symbol) -> Option<&Variable> {
         self.place.get(name).map(|at| &self.variables[*at])
     }
 
@@ -141,7 +141,7 @@ impl Facts {
     }
 
     /// Puts something else in the place of a variable: new ones where it stood, and a polynomial of them.
-    pub(super) fn split(&mut self, name: &Name, into: Vec<Variable>, value: &Dim) {
+    pub(super) fn split(&mut self, name: &Symbol, into: Vec<Variable>, value: &Dim) {
         let Some(at) = self.place.get(name).copied() else { return };
         let with = BTreeMap::from([(name.clone(), value.clone())]);
         let after = self.variables.split_off(at);
@@ -171,7 +171,7 @@ impl Facts {
         self.choose_again();
     }
 
-    pub(super) fn least(&self, name: &str) -> Option<i64> {
+    pub(super) fn least(&self, name: &Symbol) -> Option<i64> {
         self.place.get(name).and_then(|at| self.variables[*at].least)
     }
 
@@ -219,7 +219,7 @@ impl Facts {
     }
 
     /// The variables of a product that is at least one, none of which is negative.
-    fn product_of_positives(&self, p: &Dim) -> Option<Vec<Name>> {
+    fn product_of_positives(&self, p: &Dim) -> Option<Vec<Symbol>> {
         let terms = p.monomials()?;
         let (constant, products): (Vec<_>, Vec<_>) = terms.into_iter().partition(|(_, of)| of.is_empty());
         let ([(less, _)], [(times, of)]) = (constant.as_slice(), products.as_slice()) else { return None };
@@ -239,7 +239,7 @@ impl Facts {
     }
 
     /// The variable is at most that.
-    pub(super) fn bound_above(&mut self, name: &Name, bound: Bound) {
+    pub(super) fn bound_above(&mut self, name: &Symbol, bound: Bound) {
         let Some(at) = self.place.get(name) else { return };
         if !self.variables[*at].upper.contains(&bound) {
             self.variables[*at].upper.insert(0, bound);
@@ -247,12 +247,12 @@ impl Facts {
     }
 
     /// A variable is at least one.
-    fn learn_least(&mut self, name: &Name, depth: u32) {
+    fn learn_least(&mut self, name: &Symbol, depth: u32) {
         self.bound(name, Sign::Plus, Bound::new(n(1)), depth);
     }
 
     /// A bound of a variable, below it (plus) or above it, and what follows for what the variable is made of.
-    fn bound(&mut self, name: &Name, side: Sign, bound: Bound, depth: u32) {
+    fn bound(&mut self, name: &Symbol, side: Sign, bound: Bound, depth: u32) {
         let Some(at) = self.place.get(name).copied() else { return };
         let one = bound.times.as_constant() == Some(1);
         let least = self.number_below(&bound.than);

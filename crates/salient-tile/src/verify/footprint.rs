@@ -5,10 +5,8 @@
 //! same distance at each turn are polynomials of the turn. An integer from memory may be anything, except where a mask or the
 //! length of a strip says that a lane is active: there what the mask compares is known.
 
-use super::choice::LANE;
-use crate::dims::{n, var};
-use crate::program::kernel::LANES;
-use salient_ir::{Dim, Name};
+use crate::dims::{BODY_LANE, COMPUTED, LANES, PARAMETER, n, var};
+use salient_ir::{Dim, Symbol};
 use salient_vector::body::{
     Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Place, Section, Value,
 };
@@ -49,7 +47,7 @@ pub(super) struct Touch {
     /// Whether it may touch less than it seems to: some lanes are masked.
     pub(super) is_masked: bool,
     /// The variables of the body in what follows, in order.
-    pub(super) defs: Vec<(Name, Def)>,
+    pub(super) defs: Vec<(Symbol, Def)>,
     /// What is at least zero wherever memory is touched.
     pub(super) facts: Vec<Dim>,
     /// Where accesses begin, without those that others imply.
@@ -59,8 +57,8 @@ pub(super) struct Touch {
 }
 
 /// The variable that stands for an integer parameter.
-pub(super) fn parameter(at: usize) -> Name {
-    format!("%p{at}").into()
+pub(super) fn parameter(at: usize) -> Symbol {
+    PARAMETER.number(at as u32)
 }
 
 /// Everything that a body touches; what it asks for in advance is no access.
@@ -70,7 +68,7 @@ pub(super) fn footprint(body: &Body) -> Vec<Touch> {
         body,
         known,
         ops: HashMap::new(),
-        defs: vec![(LANE.into(), Def::Lane)],
+        defs: vec![(BODY_LANE.clone(), Def::Lane)],
         cells: Vec::new(),
         inside: None,
         is_trial: false,
@@ -112,25 +110,25 @@ pub(super) struct Run<'b> {
     /// The operators so far, by what they define.
     pub(super) ops: HashMap<Value, (Op, Vec<Value>)>,
     /// The variables so far.
-    defs: Vec<(Name, Def)>,
+    defs: Vec<(Symbol, Def)>,
     /// Integers read through inputs, which nothing writes: read again they are the same.
     cells: Vec<((usize, Dim, bool), Dim)>,
     /// The loop that is walked: its kind, its trip count and its index.
     inside: Option<(LoopKind, Dim, Dim)>,
     /// Whether accesses are of no interest yet.
     is_trial: bool,
-    fresh: usize,
+    fresh: u32,
     touches: Vec<Touch>,
 }
 
 fn lane() -> Dim {
-    var(LANE)
+    var(&BODY_LANE)
 }
 
 impl Run<'_> {
     pub(super) fn define(&mut self, def: Def) -> Dim {
         self.fresh += 1;
-        let name: Name = format!("%v{}", self.fresh).into();
+        let name = COMPUTED.number(self.fresh);
         self.defs.push((name.clone(), def));
         var(&name)
     }
@@ -178,7 +176,7 @@ impl Run<'_> {
     fn steps(&mut self, code: &Loop, index: &Dim, init: &[Known]) -> Vec<Option<Dim>> {
         // All but the index, which was defined last.
         let before = &self.defs[..self.defs.len() - 1];
-        let before: BTreeSet<Name> = before.iter().map(|(name, _)| name.clone()).collect();
+        let before: BTreeSet<Symbol> = before.iter().map(|(name, _)| name.clone()).collect();
         self.is_trial = true;
         self.inside = Some((code.kind, index.clone(), index.clone()));
         self.set(code.index, Known::Number(index.clone()));
@@ -195,7 +193,7 @@ impl Run<'_> {
         }
         self.insts(&code.insts);
         let is_fixed = |d: &Dim| {
-            d.symbols().iter().all(|name| before.contains(name) || name.starts_with("%p") || **name == *LANES)
+            d.symbols().iter().all(|name| before.contains(name) || name.is_of(PARAMETER) || *name == LANES)
         };
         let step = |(carried, start): (&Carried, &Dim)| {
             let step = match (self.get(carried.param), self.get(carried.next)) {
@@ -285,7 +283,7 @@ impl Run<'_> {
         if op == Op::LaneId {
             return Known::Number(lane());
         } else if op == Op::LaneCount {
-            return Known::Number(var(LANES));
+            return Known::Number(var(&LANES));
         } else if op == Op::And && is_mask {
             return Known::Mask(masks(self).into_iter().flatten().flatten().collect());
         } else if op == Op::Not && is_mask {
@@ -316,7 +314,7 @@ impl Run<'_> {
     fn address(&mut self, addr: &Addr, elem: Elem) -> Option<(usize, Dim)> {
         let Known::Pointer(pointer, bytes) = self.get(addr.base).clone() else { return None };
         let index = addr.index.map_or(n(0), |index| self.number(index));
-        let fixed = &n(i64::from(addr.elems)) + &(&n(i64::from(addr.lanes)) * &var(LANES));
+        let fixed = &n(i64::from(addr.elems)) + &(&n(i64::from(addr.lanes)) * &var(&LANES));
         Some((pointer, &bytes + &(&(&index + &fixed) * &n(elem.size()))))
     }
 
@@ -389,7 +387,7 @@ impl Touch {
     fn reduced(mut self) -> Touch {
         self.starts = extremes(self.starts, 1);
         self.ends = extremes(self.ends, -1);
-        let mut used: BTreeSet<Name> = BTreeSet::new();
+        let mut used: BTreeSet<Symbol> = BTreeSet::new();
         let mentioned = self.starts.iter().chain(&self.ends).map(|reach| &reach.at).chain(&self.facts);
         used.extend(mentioned.flat_map(Dim::symbols));
         for (name, def) in self.defs.iter().rev() {
@@ -412,7 +410,7 @@ fn extremes(all: Vec<Reach>, sign: i64) -> Vec<Reach> {
     // Of places a fixed distance apart, in elements and in vectors, only those that no other is beyond.
     let mut by_rest: BTreeMap<Dim, Vec<(i64, i64, Reach)>> = BTreeMap::new();
     for reach in all {
-        let (vectors, rest) = reach.at.linear_in(LANES).unwrap_or((n(0), reach.at.clone()));
+        let (vectors, rest) = reach.at.linear_in(&LANES).unwrap_or((n(0), reach.at.clone()));
         let vectors = vectors.as_constant();
         let rest = if vectors.is_some() { rest } else { reach.at.clone() };
         let constant = constant_of(&rest);

@@ -2,9 +2,9 @@
 //! touches what it says it does, and scratch memory is written before it is read.
 
 use super::{Fault, Faults};
-use crate::index::LANE;
-use crate::program::kernel::{Arg, Base, BufferId, Int, Kernel, LANES, Program, Role, Stmt};
-use salient_ir::{Dim, Name};
+use crate::dims::{LANE, LANES};
+use crate::program::kernel::{Arg, Base, BufferId, Int, Kernel, Program, Role, Stmt};
+use salient_ir::{Dim, Symbol};
 use salient_vector::{Body, Ty};
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ struct Walk<'p> {
     kernel: &'p Kernel,
     faults: &'p mut Faults,
     /// The names in sight.
-    bound: BTreeSet<Name>,
+    bound: BTreeSet<Symbol>,
     /// The slots of scratch memory that something has been written to.
     written: BTreeSet<usize>,
     touched: BTreeSet<BufferId>,
@@ -50,8 +50,8 @@ struct Walk<'p> {
 
 impl<'p> Walk<'p> {
     fn new(program: &'p Program, kernel: &'p Kernel, faults: &'p mut Faults) -> Walk<'p> {
-        let mut bound: BTreeSet<Name> = program.symbols.iter().cloned().collect();
-        bound.extend([Name::from(LANES), kernel.item.clone()]);
+        let mut bound: BTreeSet<Symbol> = program.dimensions.iter().map(Symbol::from).collect();
+        bound.extend([LANES.clone(), kernel.item.clone()]);
         let (written, touched) = (BTreeSet::new(), BTreeSet::new());
         Walk { program, kernel, faults, bound, written, touched }
     }
@@ -73,7 +73,7 @@ impl<'p> Walk<'p> {
             let writes = kernel.writes.contains(id);
             self.unless(!(is_given && writes), || "it writes what is given".to_owned());
         }
-        let item = kernel.items.mentions(&kernel.item) || kernel.items.mentions(LANE);
+        let item = kernel.items.mentions(&kernel.item) || kernel.items.mentions(&LANE);
         self.unless(!item, || "its number of items depends on the item".to_owned());
         self.dim(&kernel.items);
         kernel.scratch.iter().for_each(|slot| self.dim(&slot.count));
@@ -95,7 +95,7 @@ impl<'p> Walk<'p> {
             Stmt::For { var, from, to, step, block } => {
                 [from, to, step].into_iter().for_each(|d| self.dim(d));
                 let forward =
-                    (&Dim::constant(0) - step).provably_le(&Dim::constant(-1)) || step.mentions(LANES);
+                    (&Dim::constant(0) - step).provably_le(&Dim::constant(-1)) || step.mentions(&LANES);
                 let forward = forward || step.as_constant().is_none() && !step.symbols().is_empty();
                 self.unless(forward, || format!("the loop over `{var}` does not go forward"));
                 let outer = self.bound.clone();
@@ -135,7 +135,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn bind(&mut self, var: &Name) {
+    fn bind(&mut self, var: &Symbol) {
         let is_new = self.bound.insert(var.clone());
         self.unless(is_new, || format!("`{var}` is bound twice"));
     }

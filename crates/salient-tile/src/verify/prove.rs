@@ -7,7 +7,7 @@
 
 use super::facts::{Facts, Nature, Sign, negative};
 use crate::dims::n;
-use salient_ir::{Dim, Name};
+use salient_ir::{Dim, Symbol};
 use std::collections::{BTreeMap, HashMap};
 
 /// Steps after which a proof is given up.
@@ -27,8 +27,8 @@ struct Search {
 
 impl Facts {
     /// The variables of a polynomial, the last first.
-    pub(super) fn last_first(&self, p: &Dim) -> Vec<Name> {
-        let mut all: Vec<Name> = p.symbols().into_iter().collect();
+    pub(super) fn last_first(&self, p: &Dim) -> Vec<Symbol> {
+        let mut all: Vec<Symbol> = p.symbols().into_iter().collect();
         all.sort_by_key(|name| std::cmp::Reverse(self.place.get(name)));
         all
     }
@@ -51,12 +51,12 @@ impl Facts {
             return true;
         }
         let Some(terms) = p.monomials() else { return false };
-        let mut more: BTreeMap<Name, Dim> = BTreeMap::new();
+        let mut more: BTreeMap<Symbol, Dim> = BTreeMap::new();
         for name in terms.iter().flat_map(|(_, of)| of) {
             match self.least(name) {
                 Some(0) => {}
                 Some(least) if least > 0 => {
-                    more.insert((*name).clone(), &Dim::symbol(name) + &n(least));
+                    more.insert((*name).clone(), &Dim::symbol(*name) + &n(least));
                 }
                 Some(_) | None => return false,
             }
@@ -108,7 +108,7 @@ impl Facts {
     }
 
     /// Proves it with bounds in place of a variable; `None` if it is not known on which side they would have to be.
-    fn without(&self, name: &Name, p: &Dim, search: &mut Search) -> Option<bool> {
+    fn without(&self, name: &Symbol, p: &Dim, search: &mut Search) -> Option<bool> {
         let (variable, (of, rest)) = (self.get(name)?, p.linear_in(name)?);
         let (bounds, of_all) = match (self.sign(&of, search)?, &variable.nature) {
             (Sign::Plus, Nature::Least(all)) => (&variable.lower, Some(all)),

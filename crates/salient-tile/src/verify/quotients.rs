@@ -3,7 +3,7 @@
 use super::facts::{Bound, Nature, Variable};
 use super::scope::Scope;
 use crate::dims::{n, var};
-use salient_ir::{Dim, Name};
+use salient_ir::{Dim, Symbol};
 use std::collections::BTreeMap;
 
 /// On which side of a polynomial others are.
@@ -55,7 +55,7 @@ impl Scope {
         if depth == 0 {
             return out;
         }
-        let alone = |name: Name| {
+        let alone = |name: Symbol| {
             let (of, rest) = p.linear_in(&name)?;
             Some((self.facts.get(&name)?, of.as_constant()?, rest))
         };
@@ -217,7 +217,7 @@ impl Scope {
     }
 
     /// Puts a polynomial of new variables in the place of a variable, everywhere.
-    fn replace(&mut self, name: &Name, into: Vec<Variable>, value: &Dim) {
+    fn replace(&mut self, name: &Symbol, into: Vec<Variable>, value: &Dim) {
         self.facts.split(name, into, value);
         let with = BTreeMap::from([(name.clone(), value.clone())]);
         self.values.values_mut().for_each(|d| *d = d.substitute(&with));
@@ -235,7 +235,7 @@ fn parts(p: &Dim, by: &Dim) -> (Dim, Dim) {
     let (mut multiple, mut rest) = p.split_multiple(by);
     let terms = |d: &Dim| d.monomials().unwrap_or_default().len();
     let first = |d: &Dim| -> Vec<Dim> {
-        let term = |(c, of): (i64, Vec<&Name>)| of.into_iter().fold(n(c), |term, name| &term * &var(name));
+        let term = |(c, of): (i64, Vec<&Symbol>)| of.into_iter().fold(n(c), |term, name| &term * &var(name));
         d.monomials().unwrap_or_default().into_iter().map(term).collect()
     };
     let lead = first(by);

@@ -1,10 +1,10 @@
 //! Numbers that fit all that is known: of what is negative for them there is no proof, and where an address is outside, they
 //! are sizes at which it is.
 
-use super::choice::{Choice, LANE, SAMPLES};
+use super::choice::{Choice, SAMPLES};
 use super::facts::{Bound, Facts, Nature, Variable};
-use crate::program::kernel::LANES;
-use salient_ir::{Dim, Name};
+use crate::dims::{BODY_LANE, LANES};
+use salient_ir::{Dim, Symbol};
 use std::collections::BTreeSet;
 
 impl Facts {
@@ -29,7 +29,7 @@ impl Facts {
         };
         let least = ends(&variable.lower, 1)?.into_iter().max();
         let greatest = ends(&variable.upper, 0)?.into_iter().min();
-        if *variable.name == *LANE {
+        if variable.name == BODY_LANE {
             return if choice.ends_vector { greatest } else { least };
         }
         match (least, greatest) {
@@ -38,7 +38,7 @@ impl Facts {
             }
             (Some(_), Some(_)) => None,
             (None, None) => Some(choice.sizes[0]),
-            (Some(_), None) if *variable.name == *LANES => Some(choice.lanes),
+            (Some(_), None) if variable.name == LANES => Some(choice.lanes),
             (Some(least), None) => Some(least.max(choice.sizes[sample.len() % choice.sizes.len()])),
             (None, Some(greatest)) => Some(greatest.min(choice.sizes[0])),
         }
@@ -80,7 +80,7 @@ impl Facts {
     }
 
     /// Numbers of all variables at which the polynomial is negative, if none of it depends on data.
-    pub(super) fn witness(&self, p: &Dim) -> Option<Vec<(Name, i128)>> {
+    pub(super) fn witness(&self, p: &Dim) -> Option<Vec<(Symbol, i128)>> {
         if self.depends_on_data(p) {
             return None;
         }
@@ -91,8 +91,8 @@ impl Facts {
 
     /// Whether the variables of a polynomial, or what bounds them, are from memory or not understood.
     fn depends_on_data(&self, p: &Dim) -> bool {
-        let mut left: Vec<Name> = p.symbols().into_iter().collect();
-        let mut seen: BTreeSet<Name> = BTreeSet::new();
+        let mut left: Vec<Symbol> = p.symbols().into_iter().collect();
+        let mut seen: BTreeSet<Symbol> = BTreeSet::new();
         while let Some(name) = left.pop() {
             let Some(variable) = self.get(&name) else { return true };
             if variable.nature == Nature::Data {

@@ -4,9 +4,9 @@
 //! variable that is divided by something is replaced by its quotient and its remainder, which are independent of each other.
 
 use super::facts::{Bound, Facts, Nature, Variable};
-use crate::dims::{n, var};
+use crate::dims::{PROVED, n, var};
 use crate::program::kernel::Int;
-use salient_ir::{Dim, Factor, Name, Relation, Requirement};
+use salient_ir::{Dim, Factor, Relation, Requirement, Symbol};
 use std::collections::HashMap;
 
 /// What is in sight.
@@ -14,22 +14,22 @@ use std::collections::HashMap;
 pub(super) struct Scope {
     pub(super) facts: Facts,
     /// What the names of the program stand for.
-    pub(super) values: HashMap<Name, Dim>,
+    pub(super) values: HashMap<Symbol, Dim>,
     /// Quotients that were looked at before.
     pub(super) quotients: Vec<(Dim, Dim, Dim)>,
-    fresh: usize,
+    fresh: u32,
 }
 
 impl Scope {
     /// Dimensions of a model, none of which is negative.
-    pub(super) fn dimension(&mut self, name: &Name, least: i64) {
+    pub(super) fn dimension(&mut self, name: &Symbol, least: i64) {
         self.facts.add(Variable::between(name.clone(), vec![Bound::new(n(least))], Vec::new()));
     }
 
     /// A name that nothing has.
-    pub(super) fn name(&mut self) -> Name {
+    pub(super) fn name(&mut self) -> Symbol {
         self.fresh += 1;
-        format!("%{}", self.fresh).into()
+        PROVED.number(self.fresh)
     }
 
     /// A variable of which nothing is known but its bounds; gives its value.
@@ -40,18 +40,18 @@ impl Scope {
     }
 
     /// Binds a name of the program.
-    pub(super) fn bind(&mut self, name: &Name, value: Dim) {
+    pub(super) fn bind(&mut self, name: &Symbol, value: Dim) {
         self.values.insert(name.clone(), value);
     }
 
     /// Binds a name to what is read from memory: it may be anything.
-    pub(super) fn bind_any(&mut self, name: &Name) {
+    pub(super) fn bind_any(&mut self, name: &Symbol) {
         let value = self.variable(Vec::new(), Vec::new(), Nature::Data);
         self.bind(name, value);
     }
 
     /// Binds a name to a number of `0..count`, all of which it becomes.
-    pub(super) fn bind_below(&mut self, name: &Name, count: &Dim) {
+    pub(super) fn bind_below(&mut self, name: &Symbol, count: &Dim) {
         self.facts.learn(&(count - &n(1)));
         let value = self.variable(vec![Bound::new(n(0))], vec![Bound::new(count - &n(1))], Nature::Index);
         self.bind(name, value);
@@ -73,7 +73,7 @@ impl Scope {
         self.current(value)
     }
 
-    fn of_name(&self, name: &Name) -> Dim {
+    fn of_name(&self, name: &Symbol) -> Dim {
         self.values.get(name).cloned().unwrap_or_else(|| var(name))
     }
 
@@ -152,7 +152,7 @@ impl Scope {
     }
 
     /// Binds a loop variable in the body of its loop, which runs.
-    pub(super) fn bind_loop(&mut self, name: &Name, from: &Dim, to: &Dim, step: &Dim) {
+    pub(super) fn bind_loop(&mut self, name: &Symbol, from: &Dim, to: &Dim, step: &Dim) {
         self.facts.learn(&(&(to - from) - &n(1)));
         let value = if step.as_constant() == Some(1) {
             let (lower, upper) = (Bound::new(from.clone()), Bound::new(to - &n(1)));

@@ -457,7 +457,7 @@ fn positions_along_the_lanes_stay_in_bodies() {
             else {
                 unreachable!("a body reads or writes")
             };
-            *offset = Dim::symbol(crate::index::LANE);
+            *offset = Dim::symbol(&crate::dims::LANE);
         }),
     );
 }

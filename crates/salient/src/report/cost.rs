@@ -81,7 +81,7 @@ pub struct Cost {
 impl Cost {
     /// Of one kernel, at vectors of so many lanes.
     pub fn of_kernel(kernel: &Summary, lanes: usize) -> Cost {
-        let lanes = BTreeMap::from([(LANES.into(), Dim::constant(lanes as i64))]);
+        let lanes = BTreeMap::from([(LANES.clone(), Dim::constant(lanes as i64))]);
         Cost { flops: kernel.flops.substitute(&lanes), bytes: kernel.bytes.substitute(&lanes), kernels: 1 }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::report::fault::{Fault, Side, Source, Tensor};
 use salient_front::diag::nearest;
-use salient_ir::{AxisId, Bindings, Dim, DimNode, Graph, Name, Op, Port, Relation};
+use salient_ir::{AxisId, Bindings, Dim, DimNode, Graph, Name, Op, Port, Relation, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shape of a tensor that was given, by its name.
@@ -18,29 +18,29 @@ pub(crate) fn declared(graph: &Graph, port: &Port) -> String {
     format!("{}[{}]", port.dtype, dims.join(", "))
 }
 
-/// Every symbol that must have a value before a graph can run, sorted.
-pub(crate) fn symbols(graph: &Graph) -> BTreeSet<Name> {
-    let mut out = graph.symbols();
+/// Every dimension that must have a value before a graph can run, sorted.
+pub(crate) fn dimensions(graph: &Graph) -> BTreeSet<Name> {
+    let mut out = graph.dimensions();
     for id in graph.ids() {
-        out.extend(graph.node(id).axes.iter().flat_map(|a| graph.extent(a).symbols()));
+        out.extend(graph.node(id).axes.iter().flat_map(|a| graph.extent(a).dimensions()));
         if let Op::Extent(dim) = graph.op(id) {
-            out.extend(dim.symbols());
+            out.extend(dim.dimensions());
         }
     }
     for requirement in graph.requirements() {
         match &requirement.relation {
             Relation::Equal(a, b) | Relation::Divides(a, b) | Relation::AtMost(a, b) => {
-                out.extend(a.symbols());
-                out.extend(b.symbols());
+                out.extend(a.dimensions());
+                out.extend(b.dimensions());
             }
         }
     }
     out
 }
 
-/// The value of every symbol of the graph, or everything that is wrong with the tensors' names and shapes.
+/// The length of every dimension of the graph, or everything that is wrong with the tensors' names and shapes.
 ///
-/// `set` fixes symbols. A state may be absent: it is zeros, or empty if it grows. A parameter may be absent if `absent_params` says so (it will be initialised); its shape is
+/// `set` fixes some. A state may be absent: it is zeros, or empty if it grows. A parameter may be absent if `absent_params` says so (it will be initialised); its shape is
 /// then no source of dimensions.
 pub(crate) fn bind(
     graph: &Graph,
@@ -74,7 +74,7 @@ pub(crate) fn bind(
             faults.push(Fault::Rank { tensor, declared: declared(graph, port), found: shape.to_vec() });
         }
     }
-    let wanted = symbols(graph);
+    let wanted = dimensions(graph);
     // A model whose states are not given holds nothing yet.
     let held: BTreeSet<Name> = graph.growths().into_iter().map(|g| g.held).collect();
     let mut known = Known::default();
@@ -182,17 +182,17 @@ struct Equation {
     found: usize,
 }
 
-/// What is known of the symbols, and from where.
+/// What is known of the dimensions, and from where.
 #[derive(Default)]
 struct Known {
     values: Bindings,
     sources: BTreeMap<Name, Source>,
-    dims: BTreeMap<Name, Dim>,
+    dims: BTreeMap<Symbol, Dim>,
 }
 
 impl Known {
     fn add(&mut self, name: Name, value: i64, source: Source) {
-        self.dims.insert(name.clone(), Dim::constant(value));
+        self.dims.insert((&name).into(), Dim::constant(value));
         self.values.insert(name.clone(), value);
         self.sources.insert(name, source);
     }
@@ -203,7 +203,7 @@ impl Known {
         loop {
             let before = self.values.len();
             for g in given {
-                if let Some(name) = g.dim.as_symbol()
+                if let Some(name) = g.dim.as_dimension()
                     && !self.values.contains_key(name)
                     && let Ok(value) = i64::try_from(g.found)
                 {
@@ -223,7 +223,7 @@ impl Known {
 
     fn solution(&self, g: &Equation) -> Option<(Name, i64, Source)> {
         let rest = g.dim.substitute(&self.dims);
-        let unknown = rest.symbols();
+        let unknown = rest.dimensions();
         let name = unknown.first().filter(|_| unknown.len() == 1)?;
         let value = invert(&rest, name, i64::try_from(g.found).ok()?)?;
         Some((name.clone(), value, Source::Axis(g.tensor.clone(), g.axis)))
@@ -235,7 +235,7 @@ impl Known {
         match g.dim.eval(&self.values) {
             Ok(expected) if usize::try_from(expected) == Ok(found) => None,
             Ok(expected) => {
-                let because = g.dim.symbols().into_iter();
+                let because = g.dim.dimensions().into_iter();
                 let because = because.filter_map(|n| self.sources.get(&n).map(|s| (n.clone(), s.clone())));
                 let (dim, because) = (g.dim.to_string(), because.collect());
                 Some(Fault::Extent { tensor, axis, dim, expected, because, found })
@@ -243,7 +243,7 @@ impl Known {
             Err(salient_ir::DimError::Unbound(_)) => {
                 // One unknown and still not solved: no value of it gives this length.
                 let rest = g.dim.substitute(&self.dims);
-                (rest.symbols().len() == 1 && rest.is_nonnegative() && !has_quotient(&rest.to_node()))
+                (rest.dimensions().len() == 1 && rest.is_nonnegative() && !has_quotient(&rest.to_node()))
                     .then(|| Fault::Impossible { tensor, axis, dim: rest.to_string(), found })
             }
             Err(error) => Some(Fault::Dimension(format!("{tensor}: axis {axis}: {error}"))),

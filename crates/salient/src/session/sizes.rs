@@ -76,7 +76,7 @@ impl Lengths {
         let mut dims = Dims::default();
         bind::extents(graph).into_iter().for_each(|axis| _ = dims.intern(graph.extent(axis)));
         // Of an input whose length is an expression the sign is checked with the others.
-        let axis = |dims: &mut Dims, dim: &salient_ir::Dim| match dim.as_symbol() {
+        let axis = |dims: &mut Dims, dim: &salient_ir::Dim| match dim.as_dimension() {
             Some(name) => Ok(name.clone()),
             None => Err(dims.intern(dim)),
         };
@@ -90,11 +90,11 @@ impl Lengths {
                 .params()
                 .iter()
                 .flat_map(|p| graph.shape(&p.axes))
-                .all(|d| d.symbols().iter().all(agrees));
+                .all(|d| d.dimensions().iter().all(agrees));
         if !all_agree {
             return None;
         }
-        let symbols = bind::symbols(graph).len();
+        let symbols = bind::dimensions(graph).len();
         let mut requirements: Vec<Requirement> = Vec::new();
         for requirement in graph.requirements() {
             if !requirements.iter().any(|known| known.relation == requirement.relation) {

@@ -8,7 +8,7 @@ use crate::report::error::Error;
 use crate::report::fault::Fault;
 use crate::session::bind;
 use crate::session::init::{path_key, uniform};
-use salient_ir::{Bindings, Dim, Graph, Name, Op, Relation, Requirement};
+use salient_ir::{Bindings, Dim, Graph, Name, Op, Relation, Requirement, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lengths that an axis is given: one, small, not a multiple of any vector, just past one.
@@ -54,7 +54,7 @@ pub(super) fn chosen(graph: &Graph, trials: Trials) -> Result<Vec<Bindings>, Err
 fn drawn(graph: &Graph, seed: u64) -> Result<Bindings, Error> {
     let pool = |draw: u64| if draw.is_multiple_of(2) { LENGTHS.to_vec() } else { POWERS.to_vec() };
     accepted(graph, seed, None, &pool).ok_or_else(|| {
-        let names: Vec<Name> = bind::symbols(graph).into_iter().collect();
+        let names: Vec<Name> = bind::dimensions(graph).into_iter().collect();
         // Without a choice, what is wrong is wrong with the one that there is.
         let faults = bind::relations(graph, &Bindings::new());
         Error::Call(if names.is_empty() { faults } else { vec![Fault::NoLengths(names)] })
@@ -62,7 +62,7 @@ fn drawn(graph: &Graph, seed: u64) -> Result<Bindings, Error> {
 }
 
 fn each(graph: &Graph, count: usize, seed: u64) -> Vec<Bindings> {
-    let symbols = bind::symbols(graph);
+    let symbols = bind::dimensions(graph);
     if symbols.is_empty() {
         return vec![Bindings::new()];
     }
@@ -91,7 +91,7 @@ fn accepted(
     fixed: Option<(&Name, i64)>,
     pool: &dyn Fn(u64) -> Vec<i64>,
 ) -> Option<Bindings> {
-    let symbols = bind::symbols(graph);
+    let symbols = bind::dimensions(graph);
     let conditions = conditions(graph);
     let key = path_key(seed, "dimensions");
     let mut accepted: Vec<(i64, Bindings)> = Vec::new();
@@ -141,12 +141,12 @@ fn conditions(graph: &Graph) -> Vec<Condition<'_>> {
     let required = graph.requirements().iter().map(|requirement| {
         let (Relation::Equal(a, b) | Relation::Divides(a, b) | Relation::AtMost(a, b)) =
             &requirement.relation;
-        let symbols = a.symbols().into_iter().chain(b.symbols()).collect();
+        let symbols = a.dimensions().into_iter().chain(b.dimensions()).collect();
         Condition { symbols, asked: Asked::Relation(requirement) }
     });
     let lengths: BTreeSet<&Dim> = bind::extents(graph).into_iter().map(|axis| graph.extent(axis)).collect();
     let lengths = lengths.into_iter().filter(|dim| dim.as_symbol().is_none());
-    let lengths = lengths.map(|dim| Condition { symbols: dim.symbols(), asked: Asked::Length(dim) });
+    let lengths = lengths.map(|dim| Condition { symbols: dim.dimensions(), asked: Asked::Length(dim) });
     required.chain(lengths).collect()
 }
 
@@ -163,8 +163,8 @@ impl Condition<'_> {
         let Asked::Relation(Requirement { relation: Relation::Equal(a, b), .. }) = self.asked else {
             return None;
         };
-        let dims: BTreeMap<Name, Dim> =
-            known.iter().map(|(name, value)| (name.clone(), Dim::constant(*value))).collect();
+        let dims: BTreeMap<Symbol, Dim> =
+            known.iter().map(|(name, value)| (name.into(), Dim::constant(*value))).collect();
         let side =
             |dim: &Dim, other: &Dim| bind::invert(&dim.substitute(&dims), name, other.eval(known).ok()?);
         side(a, b).or_else(|| side(b, a))

@@ -3,12 +3,12 @@
 //!
 //! How it looks is decided in the plan: at the least and greatest of each side, or at each element.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, for_loop};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, fill};
 use crate::emit::strip::{Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::attention::probe::{OneSided, Probe, Side};
 use crate::program::kernel::{Base, Stmt};
 use salient_ir::{Dim, Graph, MapOp, NodeId, Op};
@@ -42,7 +42,7 @@ pub(crate) fn look(
 pub(crate) fn flag(m: &mut Maker<'_, '_>, flags: Base, at: i64) -> (Stmt, Dim) {
     let Base::Scratch(scratch) = flags else { unreachable!("a slot of scratch memory") };
     let found = m.variable("found", &n(2));
-    (Stmt::Read { var: found.as_str().into(), scratch, offset: n(at) }, var(&found))
+    (Stmt::Read { var: found.clone(), scratch, offset: n(at) }, var(&found))
 }
 
 /// Begins the names of the parameters of a side.
@@ -80,8 +80,8 @@ fn by_sides(
         let mut inner = t.env.clone();
         let (origin, count) = match (of, t.axis()) {
             (Side::Row, Some(axis)) => {
-                m.scope.ranges.insert(LANE, &g.extent(axis).clone());
-                inner.insert(axis, Bound::Poly(var(LANE)));
+                m.scope.ranges.insert(&LANE, &g.extent(axis).clone());
+                inner.insert(axis, Bound::Poly(var(&LANE)));
                 (t.origin(), t.count())
             }
             (Side::Key, _) | (Side::Row, None) => (place.key.clone(), place.count.clone()),

@@ -4,7 +4,7 @@
 //! How rows are cut out of an attention and how scores are made is the business of the forms, `attend` and `split`; both
 //! end a row alike.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
@@ -12,7 +12,7 @@ use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
 use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
@@ -73,7 +73,7 @@ pub(crate) fn stream(
     stmts.push(fill(m, context, &(&count * &sizes.context_row), 0.0));
 
     // The keys that some row of the tile keeps.
-    m.scope.ranges.insert(LANE, &keys);
+    m.scope.ranges.insert(&LANE, &keys);
     let (range, begin, end) = visited(m, t, &sizes, &mut stmts);
     let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &n(1))));
     let (from, upto) = (var(&key), var(&stop));
@@ -91,7 +91,7 @@ pub(crate) fn stream(
     if let Some(values) = &values {
         tile.push(values.pack(m, a, t.env));
     }
-    m.scope.ranges.insert(LANE, &keys);
+    m.scope.ranges.insert(&LANE, &keys);
     let place = Place { row: t.row, first: &t.first, key: &from, count: &here };
     let check = values.as_ref().filter(|_| t.key_loop.nan_check != NanCheck::Never);
     let check = check.map(|values| (values, m.scratch("wild", n(1))));
@@ -176,11 +176,11 @@ fn visited(
     let (first_key, begin) = (m.variable("first_key", &keys), m.variable("begin", &keys));
     let end = m.variable("end", &(&keys + &n(1)));
     let begins = std::iter::once(t.keys.0.clone()).chain(range.begins.iter().cloned());
-    stmts.push(Stmt::Let { var: first_key.as_str().into(), value: Int::Max(begins.collect()) });
+    stmts.push(Stmt::Let { var: first_key.clone(), value: Int::Max(begins.collect()) });
     // Tiles begin where panels do.
     let whole_panels = var(&first_key).floor_div(&sizes.panel).expect("a panel has columns");
     let aligned = &whole_panels * &sizes.panel;
-    stmts.push(Stmt::Let { var: begin.as_str().into(), value: Int::Max(vec![aligned, t.keys.0.clone()]) });
+    stmts.push(Stmt::Let { var: begin.clone(), value: Int::Max(vec![aligned, t.keys.0.clone()]) });
     let ends = std::iter::once(t.keys.1.clone()).chain(range.ends.iter().cloned());
     stmts.push(let_min(&end, ends.collect()));
     (range, var(&begin), var(&end))
@@ -323,10 +323,10 @@ pub(crate) fn store_row(
     let mut strides = Vec::new();
     let mut count = n(1);
     if let Some(width) = a.width {
-        env.insert(width, Bound::Poly(var(LANE)));
+        env.insert(width, Bound::Poly(var(&LANE)));
         strides.push((width, n(1)));
         count = g.extent(width).clone();
-        m.scope.ranges.insert(LANE, &count);
+        m.scope.ranges.insert(&LANE, &count);
     }
     let mut offset = n(0);
     if let Some(query) = a.query {

@@ -1,12 +1,12 @@
 //! A tile of rows that are streamed over keys together, and how long the rows of its scratch memory are.
 
-use crate::dims::{ceil_div, n, var};
+use crate::dims::{LANES, ceil_div, n, var};
 use crate::emit::maker::{Maker, for_loop, let_dim};
 use crate::index::{Bound, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
-use crate::program::kernel::{LANES, Stmt};
-use salient_ir::{AxisId, Dim};
+use crate::program::kernel::Stmt;
+use salient_ir::{AxisId, Dim, Symbol};
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct RowTile<'t> {
     /// What every axis stands for: the row a variable, the key the lane.
     pub(crate) env: &'t Env,
     pub(crate) shape: Shape,
-    pub(crate) row: &'t str,
+    pub(crate) row: &'t Symbol,
     /// The row variable's range, and the most that it can be long.
     pub(crate) first: Dim,
     pub(crate) last: Dim,
@@ -55,9 +55,9 @@ impl RowTile<'_> {
 }
 
 /// The index at which the axis stands for the first row.
-pub(crate) fn origin(env: &Env, axis: AxisId, row: &str, first: &Dim) -> Dim {
+pub(crate) fn origin(env: &Env, axis: AxisId, row: &Symbol, first: &Dim) -> Dim {
     match env.get(&axis) {
-        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.into(), first.clone())])),
+        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.clone(), first.clone())])),
         Some(Bound::Loose(_) | Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
     }
 }
@@ -80,7 +80,7 @@ impl Sizes {
     pub(crate) fn new(m: &mut Maker<'_, '_>, t: &RowTile<'_>, stmts: &mut Vec<Stmt>) -> Sizes {
         let g = m.scope.graph;
         let wide = t.attention.width.map_or(n(1), |x| g.extent(x).clone());
-        let panel = &n(t.shape.vectors as i64) * &var(LANES);
+        let panel = &n(t.shape.vectors as i64) * &var(&LANES);
         let panels = ceil_div(&wide, &panel);
         let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
         let (most_keys, most_context) = (padded(&n(t.tile)), padded(&wide));

@@ -1,13 +1,13 @@
 //! What of a score is computed before its tiles: what no key changes, once for each row.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::Maker;
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::strip::{Strip, Visit};
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::Stmt;
-use salient_ir::{Graph, NodeId};
+use salient_ir::{Graph, NodeId, Symbol};
 use salient_vector::body::Elem;
 use salient_vector::{Builder, F32};
 
@@ -25,8 +25,8 @@ pub(crate) fn compute_invariant(
         let base = m.scratch("fixed", most);
         let mut inner = t.env.clone();
         if let (true, Some(axis)) = (by_row, t.axis()) {
-            m.scope.ranges.insert(LANE, &m.scope.graph.extent(axis).clone());
-            inner.insert(axis, Bound::Poly(var(LANE)));
+            m.scope.ranges.insert(&LANE, &m.scope.graph.extent(axis).clone());
+            inner.insert(axis, Bound::Poly(var(&LANE)));
         }
         let mut b = Builder::new("fixed");
         let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[base]);
@@ -47,6 +47,6 @@ pub(crate) fn compute_invariant(
     (computed, stmts)
 }
 
-fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &str) -> bool {
+fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &Symbol) -> bool {
     g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(Bound::Poly(d)) if d.mentions(row)))
 }

@@ -12,7 +12,7 @@ use crate::emit::strip::{Strip, Visit};
 use crate::index::Env;
 use crate::plan::attention::{Attention, Normaliser};
 use crate::program::kernel::{Arg, Base, Stmt};
-use salient_ir::{AxisId, Dim, NodeId};
+use salient_ir::{AxisId, Dim, NodeId, Symbol};
 use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;
 use salient_vector::{Body, Builder, F32, math};
@@ -44,7 +44,7 @@ pub(crate) struct Softmax {
 /// A tile of scores: the row as a variable, the first row, the first key, and how many keys there are.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'p> {
-    pub(crate) row: &'p str,
+    pub(crate) row: &'p Symbol,
     pub(crate) first: &'p Dim,
     pub(crate) key: &'p Dim,
     pub(crate) count: &'p Dim,

@@ -5,17 +5,17 @@
 //! any number of threads can take (Dao et al., "Flash-Decoding", 2023). A second kernel merges the parts, in their order:
 //! the parts depend on the keys alone, so that results do not depend on threads.
 
-use crate::dims::{n, var};
+use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, Softmax, fill};
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::layouts::StridedRows;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
-use salient_ir::Dim;
+use salient_ir::{Dim, Symbol};
 use salient_vector::body::Elem;
 use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
@@ -34,8 +34,8 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
     let TileRows { row, count, most, each_query } = tile_rows(&mut m, plan, &mut env);
     let part = m.outer("part", &home.count);
-    env.insert(a.key, Bound::Poly(var(LANE)));
-    m.scope.ranges.insert(LANE, &keys);
+    env.insert(a.key, Bound::Poly(var(&LANE)));
+    m.scope.ranges.insert(&LANE, &keys);
     let scores = m.scope.find_scores(a.score, &env, &row);
     let rows_of_keys: Vec<StridedRows> = scores
         .iter()
@@ -86,12 +86,12 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
 /// What the rows of a tile are.
 struct TileRows {
     /// The variable that stands for the row.
-    row: String,
+    row: Symbol,
     /// How many rows there are, and the most that there can be.
     count: Dim,
     most: Dim,
     /// The variable of the queries, where rows are heads.
-    each_query: Option<String>,
+    each_query: Option<Symbol>,
 }
 
 /// The rows that meet the same keys: the queries, or for each query the heads that share these.

@@ -6,14 +6,14 @@
 //! to what earlier tiles gave. Tiles that an index mask excludes are not visited; tiles that it includes whole are not
 //! masked. Keys are packed before, once for all tiles of rows.
 
-use crate::dims::{ceil_div, n, var};
+use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::Place;
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env, LANE};
+use crate::index::{Bound, Env};
 use crate::plan::Tiled;
 use crate::plan::panels::peel;
 use crate::program::kernel::{Kernel, Kind};
@@ -40,8 +40,8 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     if let Some(query) = a.query {
         env.insert(query, Bound::Poly(var(&row)));
     }
-    env.insert(a.key, Bound::Poly(var(LANE)));
-    m.scope.ranges.insert(LANE, &keys);
+    env.insert(a.key, Bound::Poly(var(&LANE)));
+    m.scope.ranges.insert(&LANE, &keys);
 
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &env, &row),

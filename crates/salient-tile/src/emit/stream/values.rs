@@ -1,7 +1,7 @@
 //! The values of an attention, tile by tile of keys: where they lie in memory in rows, they are read as they lie; what is
 //! left over of a row, or is no stored tensor, is packed for each tile.
 
-use crate::dims::{n, var};
+use crate::dims::{LANES, n, var};
 use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into, whole_panels};
 use crate::emit::maker::{Maker, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack};
@@ -10,7 +10,7 @@ use crate::index::Env;
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{ValueForm, values_in_place};
 use crate::program::kernel::{Arg, Base, Stmt};
-use salient_ir::{Dim, NodeId};
+use salient_ir::{Dim, NodeId, Symbol};
 use salient_vector::tile::{Into, Shape, Zeros};
 use salient_vector::{Builder, F32};
 
@@ -83,7 +83,7 @@ impl Values {
         let read =
             if in_place.is_some() { wide.floor_div(panel).expect("a panel has columns") } else { n(0) };
         stmts.push(let_dim(&whole, read));
-        let lanes = &n(shape.vectors as i64) * &var(crate::program::kernel::LANES);
+        let lanes = &n(shape.vectors as i64) * &var(&LANES);
         let each = &keys.most * &lanes;
         // Of rows that are read as they lie at most one panel is left over.
         let room = if in_place.is_some() {
@@ -102,7 +102,7 @@ impl Values {
         &(panel - &self.whole) * &(&self.keys.row * &self.panel)
     }
 
-    fn for_packed(&self, panel: &str, block: Vec<Stmt>) -> Stmt {
+    fn for_packed(&self, panel: &Symbol, block: Vec<Stmt>) -> Stmt {
         for_loop(panel, self.whole.clone(), self.panels.clone(), n(1), block)
     }
 
@@ -140,7 +140,7 @@ impl Values {
     /// Adds the product of the weights with the values of the tile.
     pub(crate) fn weigh(&self, m: &mut Maker<'_, '_>, zeros: Zeros, to: &Weighted<'_>) -> Vec<Stmt> {
         let mut out = Vec::new();
-        let block = |m: &mut Maker<'_, '_>, panel: &str, source: (Base, Dim), row: Option<&Dim>| {
+        let block = |m: &mut Maker<'_, '_>, panel: &Symbol, source: (Base, Dim), row: Option<&Dim>| {
             let operands = Operands {
                 left: (to.weights, &n(0), &self.keys.row),
                 panel: (source.0, &source.1),

@@ -3,9 +3,9 @@
 //! Only conditions that are linear in the key and in the row are understood. What is not understood excludes nothing here: a
 //! probe looks at each tile of scores before it is computed.
 
-use crate::dims::{n, var};
-use crate::index::{Bound, Env, LANE, Ranges};
-use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op};
+use crate::dims::{LANE, index_of, n, var};
+use crate::index::{Bound, Env, Ranges};
+use salient_ir::{AxisId, Dim, Graph, MapOp, NodeId, Op, Symbol};
 use std::collections::BTreeMap;
 
 /// The keys that a row may keep: polynomials of the places of the row and of the axes around it, see [`place`].
@@ -34,25 +34,20 @@ pub(crate) struct TileRange {
 /// The rows of a tile: the variable that stands for the row, the first, and one past the last.
 #[derive(Clone, Copy)]
 pub(crate) struct RowSpan<'t> {
-    pub(crate) variable: &'t str,
+    pub(crate) variable: &'t Symbol,
     pub(crate) first: &'t Dim,
     pub(crate) last: &'t Dim,
-}
-
-/// The symbol for a place along an axis in a plan, where there are no loops yet.
-pub(crate) fn place(axis: AxisId) -> String {
-    format!("%{}", axis.index())
 }
 
 /// Each of these axes at any place, and the key as the lane.
 pub(crate) fn places(g: &Graph, axes: impl IntoIterator<Item = AxisId>, key: AxisId) -> (Env, Ranges) {
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
     for axis in axes {
-        ranges.insert(&place(axis), g.extent(axis));
-        env.insert(axis, Bound::Poly(var(&place(axis))));
+        ranges.insert(&index_of(axis), g.extent(axis));
+        env.insert(axis, Bound::Poly(var(&index_of(axis))));
     }
-    ranges.insert(LANE, g.extent(key));
-    env.insert(key, Bound::Poly(var(LANE)));
+    ranges.insert(&LANE, g.extent(key));
+    env.insert(key, Bound::Poly(var(&LANE)));
     (env, ranges)
 }
 
@@ -86,9 +81,9 @@ pub(crate) fn key_range(
 impl KeyRange {
     /// Adds what `d >= 0` (or `d > 0`) says of the key.
     fn add(&mut self, d: &Dim, strict: bool, rows: Option<AxisId>) -> Option<()> {
-        let (slope, rest) = d.linear_in(LANE)?;
+        let (slope, rest) = d.linear_in(&LANE)?;
         if let Some(rows) = rows {
-            rest.linear_in(&place(rows))?.0.as_constant()?;
+            rest.linear_in(&index_of(rows))?.0.as_constant()?;
         }
         let open = n(i64::from(!strict));
         match slope.as_constant()? {
@@ -103,9 +98,9 @@ impl KeyRange {
 
     /// The bounds where axes stand for what `env` says.
     pub(crate) fn at(&self, env: &Env) -> KeyRange {
-        let with: BTreeMap<Name, Dim> = (env.iter())
+        let with: BTreeMap<Symbol, Dim> = (env.iter())
             .filter_map(|(axis, bound)| match bound {
-                Bound::Poly(d) => Some((Name::from(place(*axis)), d.clone())),
+                Bound::Poly(d) => Some((index_of(*axis), d.clone())),
                 Bound::Loose(_) | Bound::Vector(_) => None,
             })
             .collect();

@@ -1,7 +1,7 @@
 //! Attention of few rows with its keys in parts: where that can be done, and where the states of the parts lie.
 
-use crate::dims::{ceil_div, n, var};
-use crate::index::{Bound, Env, LANE, Ranges};
+use crate::dims::{LANE, ROW, SHARES, ceil_div, index_of, n, var};
+use crate::index::{Bound, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::plan::attention::{Attention, Scores};
@@ -56,7 +56,7 @@ fn group(g: &Graph, a: &Attention, operands: &[NodeId]) -> Option<Group> {
 fn shared(g: &Graph, node: NodeId, axis: AxisId) -> Option<(Dim, Dim)> {
     let Op::At(inner) = *g.op(node) else { return None };
     let args = g.args(node);
-    let head = var("head");
+    let head = var(&index_of(axis));
     let env = Env::from([(axis, Bound::Poly(head.clone()))]);
     match Ranges::default().evaluate(g, args[1], &env).and_then(|index| index.quotient_of()) {
         Some((p, size)) if p == head => Some((size, g.extent(inner).clone())),
@@ -99,7 +99,6 @@ pub(crate) fn split(
     order: &[AxisId],
     a: &Attention,
 ) -> Option<(SplitKv, Vec<Dim>)> {
-    const ROW: &str = "%row";
     let (g, tiling) = (layouts.graph, layouts.options.tiling);
     // A further score would be counted in every part.
     let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
@@ -110,29 +109,28 @@ pub(crate) fn split(
 
     // Each axis at any place.
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
-    for (at, axis) in held.iter().chain([&query]).enumerate() {
-        let name = format!("%{at}");
+    for axis in held.iter().chain([&query]) {
+        let name = index_of(*axis);
         ranges.insert(&name, g.extent(*axis));
         env.insert(*axis, Bound::Poly(var(&name)));
     }
     match &group {
         None => {
-            ranges.insert(ROW, g.extent(query));
-            env.insert(query, Bound::Poly(var(ROW)));
+            ranges.insert(&ROW, g.extent(query));
+            env.insert(query, Bound::Poly(var(&ROW)));
         }
         Some(group) => {
-            const SHARES: &str = "%shares";
-            ranges.insert(SHARES, &group.count);
-            ranges.insert(ROW, &group.size);
-            env.insert(group.axis, Bound::Poly(&(&var(SHARES) * &group.size) + &var(ROW)));
+            ranges.insert(&SHARES, &group.count);
+            ranges.insert(&ROW, &group.size);
+            env.insert(group.axis, Bound::Poly(&(&var(&SHARES) * &group.size) + &var(&ROW)));
         }
     }
-    env.insert(a.key, Bound::Poly(var(LANE)));
-    ranges.insert(LANE, g.extent(a.key));
-    let scores = layouts.find_scores(&ranges, a.score, &env, ROW);
+    env.insert(a.key, Bound::Poly(var(&LANE)));
+    ranges.insert(&LANE, g.extent(a.key));
+    let scores = layouts.find_scores(&ranges, a.score, &env, &ROW);
     let lies = |s: &Scores| {
         let rows = layouts.strided_rows(&ranges, s.key, &s.env, s.depth, s.key_axis);
-        rows.is_some_and(|rows| !rows.start.mentions(ROW))
+        rows.is_some_and(|rows| !rows.start.mentions(&ROW))
     };
     if scores.len() != found.len()
         || layouts.strided_rows(&ranges, value, &env, width, a.key).is_none()

@@ -5,7 +5,7 @@ use crate::dims::{n, var};
 use crate::program::kernel::{Arg, Base, Int, Kernel, Program, Role, Stmt};
 use crate::verify::bounds::bounds;
 use crate::{Options, Tiling, schedule};
-use salient_ir::{Builder, DType, Dim, Graph, Name};
+use salient_ir::{Builder, DType, Dim, Graph, Symbol};
 use salient_vector::body::{Inst, Section};
 use salient_vector::tile::Shape;
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ pub(super) fn binding(
     value: impl Fn(&Int) -> Int,
 ) -> impl FnOnce(&mut Program) {
     statement(named, move |stmt| match stmt {
-        Stmt::Let { var, value: of } if **var == *name => {
+        Stmt::Let { var, value: of } if *var == Symbol::variable(name) => {
             *of = value(of);
             true
         }
@@ -136,14 +136,14 @@ fn what_is_right_is_proved() {
 #[test]
 fn strides_that_are_swapped() {
     wrong(&rows(), AFTER, |program| {
-        let swapped: BTreeMap<Name, Dim> = BTreeMap::from([("D".into(), var("T"))]);
+        let swapped: BTreeMap<Symbol, Dim> = BTreeMap::from([("D".into(), var(&"T".into()))]);
         let copy = program.clone();
         let mut change = |stmt: &mut Stmt| {
             let Stmt::Call { args, .. } = stmt else { return false };
             let Some(arg) = args.iter_mut().find(|arg| is_output(&copy, arg)) else { return false };
             let Arg::Address { offset, .. } = arg else { return false };
             *offset = offset.substitute(&swapped);
-            offset.mentions("T")
+            offset.mentions(&"T".into())
         };
         assert!(program.kernels.iter_mut().any(|k| first(&mut k.block, &mut change)), "rows are written");
     });
@@ -163,7 +163,9 @@ fn a_block_that_does_not_end_at_the_edge() {
         &layer(),
         AFTER,
         binding("y", "to", |int| match int {
-            Int::Min(of) => Int::Dim(of.iter().find(|d| d.mentions("from")).expect("a block").clone()),
+            Int::Min(of) => {
+                Int::Dim(of.iter().find(|d| d.mentions(&Symbol::variable("from"))).expect("a block").clone())
+            }
             Int::Dim(_) | Int::Max(_) => unreachable!("a block of columns ends at the edge"),
         }),
     );
@@ -175,7 +177,9 @@ fn a_block_of_rows_that_does_not_end_at_the_edge() {
         &layer(),
         AFTER,
         binding("y", "last", |int| match int {
-            Int::Min(of) => Int::Dim(of.iter().find(|d| d.mentions("first")).expect("a block").clone()),
+            Int::Min(of) => {
+                Int::Dim(of.iter().find(|d| d.mentions(&Symbol::variable("first"))).expect("a block").clone())
+            }
             Int::Dim(_) | Int::Max(_) => unreachable!("a block of rows ends at the edge"),
         }),
     );
@@ -276,7 +280,9 @@ fn keys_beyond_the_last() {
         &attention(),
         AFTER,
         binding(LAST, "stop", |int| match int {
-            Int::Min(of) => Int::Dim(of.iter().find(|d| d.mentions("key")).expect("a tile").clone()),
+            Int::Min(of) => {
+                Int::Dim(of.iter().find(|d| d.mentions(&Symbol::variable("key"))).expect("a tile").clone())
+            }
             Int::Dim(_) | Int::Max(_) => unreachable!("a tile of keys ends with the keys"),
         }),
     );

@@ -7,7 +7,7 @@ use crate::eval::{Order, run};
 use crate::program::kernel::{Int, Program};
 use crate::schedule;
 use salient_ir::array::Array;
-use salient_ir::{Bindings, Dim, Graph};
+use salient_ir::{Bindings, Dim, Graph, Symbol};
 use salient_vector::eval::Machine;
 
 /// What the interpreter says of a program at sizes of more than one block.
@@ -51,7 +51,7 @@ fn blocks_that_overlap() {
         &layer(),
         "is written by item",
         binding("y", "first", |int| match int {
-            Int::Dim(d) => Int::Dim(d.substitute(&[("block".into(), &Dim::symbol("block") * &n(0))].into())),
+            Int::Dim(d) => Int::Dim(d.substitute(&[(Symbol::variable("block"), n(0))].into())),
             Int::Min(_) | Int::Max(_) => unreachable!("blocks begin one after the other"),
         }),
     );
