@@ -13,7 +13,6 @@ pub mod plan;
 pub mod program;
 mod prove;
 mod quotients;
-mod rounding;
 mod samples;
 mod scope;
 #[cfg(test)]
