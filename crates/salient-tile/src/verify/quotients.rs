@@ -78,8 +78,12 @@ impl Scope {
         if let Some(known) = self.known(p, q) {
             return known;
         }
+        if !self.facts.is_positive(q) {
+            return self.variable(Vec::new(), Vec::new(), Nature::Data);
+        }
+        let is_nonnegative = self.facts.prove(p);
         // What is a multiple of something is so many times it, wherever it stands.
-        if let Some(name) = p.as_symbol().filter(|name| !q.mentions(name)).cloned() {
+        if let Some(name) = p.as_symbol().filter(|name| is_nonnegative && !q.mentions(name)).cloned() {
             let part = self.name();
             let least = i64::from(self.facts.is_positive(p));
             let variable = Variable::between(part.clone(), vec![Bound::new(n(least))], Vec::new());
@@ -88,10 +92,7 @@ impl Scope {
         }
         let bound = Bound { times: q.clone(), than: p.clone() };
         let (mut lower, upper) = (vec![bound.clone()], vec![bound]);
-        if !self.facts.is_positive(q) {
-            return self.variable(Vec::new(), Vec::new(), Nature::Data);
-        }
-        if self.facts.prove(p) {
+        if is_nonnegative {
             lower.push(Bound::new(n(0)));
         }
         let value = self.variable(lower, upper, Nature::Quotient(p.clone(), q.clone()));
@@ -243,4 +244,44 @@ fn divide(p: &Dim, by: &Dim) -> (Dim, Dim) {
         (multiple, rest) = (&multiple + &times, less);
     }
     (multiple, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Relation, Requirement};
+
+    /// The dimensions `D`, `H` and `K`, of which nothing is known but that they are no less than zero.
+    fn dimensions() -> (Scope, [Dim; 3]) {
+        let mut scope = Scope::default();
+        let names = ["D", "H", "K"].map(Symbol::from);
+        names.iter().for_each(|name| scope.dimension(name, 0));
+        (scope, names.map(Dim::symbol))
+    }
+
+    #[test]
+    fn a_quotient_by_what_may_be_negative_has_any_sign() {
+        let (mut scope, [d, h, k]) = dimensions();
+        let part = scope.exact(&d, &(&h - &k));
+        assert!(!scope.facts.prove(&part));
+    }
+
+    #[test]
+    fn a_quotient_of_what_may_be_negative_has_any_sign() {
+        let (mut scope, [.., h, _]) = dimensions();
+        scope.facts.learn(&(&h - &n(1)));
+        let any = scope.variable(Vec::new(), Vec::new(), Nature::Data);
+        let part = scope.exact(&any, &h);
+        assert!(!scope.facts.prove(&part));
+    }
+
+    #[test]
+    fn a_quotient_by_what_must_divide_is_a_part() {
+        let (mut scope, [d, h, k]) = dimensions();
+        let relation = Relation::Divides(d.clone(), &h - &k);
+        scope.require(&Requirement { relation, message: None, origin: None });
+        let part = scope.value(&d.exact_div(&(&h - &k)).expect("a quotient"));
+        let whole = scope.value(&d);
+        assert!(scope.facts.prove(&part) && scope.facts.at_most(&part, &whole));
+    }
 }
