@@ -130,7 +130,7 @@ pub struct Growth {
 pub enum Relation {
     /// The two are the same.
     Equal(Dim, Dim),
-    /// The second divides the first.
+    /// The second is at least one and divides the first.
     Divides(Dim, Dim),
     /// The first is at most the second.
     AtMost(Dim, Dim),
@@ -158,8 +158,11 @@ impl Requirement {
             }
             Relation::Divides(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
-                (y == 0 || x.checked_rem(y).is_some_and(|rest| rest != 0))
-                    .then(|| format!("{a} = {x} is not divisible by {b} = {y}"))
+                if y < 1 {
+                    Some(format!("{b} = {y} divides {a} = {x}, and a divisor is at least 1"))
+                } else {
+                    (x % y != 0).then(|| format!("{a} = {x} is not divisible by {b} = {y}"))
+                }
             }
             Relation::AtMost(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
@@ -386,5 +389,26 @@ impl Graph {
     /// The dimensions of the axes, in order.
     pub fn shape(&self, axes: &[AxisId]) -> Vec<Dim> {
         axes.iter().map(|a| self.extent(*a).clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_divisor_is_at_least_one() {
+        let (d, by) = (Dim::symbol("D"), &Dim::symbol("H") - &Dim::symbol("K"));
+        let required = Requirement { relation: Relation::Divides(d, by), message: None, origin: None };
+        let check = |d: i64, h: i64, k: i64| {
+            required.check(&Bindings::from([("D".into(), d), ("H".into(), h), ("K".into(), k)]))
+        };
+        assert_eq!(check(6, 5, 2), Ok(()));
+        assert_eq!(check(0, 5, 2), Ok(()));
+        assert_eq!(check(7, 5, 2), Err("D = 7 is not divisible by H - K = 3".to_owned()));
+        for (h, below_one) in [(2, 0), (1, -1), (0, -2)] {
+            let why = format!("H - K = {below_one} divides D = 6, and a divisor is at least 1");
+            assert_eq!(check(6, h, 2), Err(why));
+        }
     }
 }

@@ -12,7 +12,6 @@ pub mod plan;
 pub mod program;
 mod prove;
 mod quotients;
-mod rounding;
 mod samples;
 mod scope;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::harness::{Case, Model, SIZES, kinds_of, random};
 use salient_ir::array::{Array, Data as Elements};
 use salient_ir::{AxisId, Bindings, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId};
 use salient_jit::target::Isa;
-use salient_tile::{Kind, Tiling, schedule};
+use salient_tile::{Kind, Sizes, Tiling, schedule};
 use salient_vector::tile::Shape;
 
 pub(crate) fn product_with_bias() -> Graph {
@@ -66,8 +66,8 @@ fn batches_and_positions_are_rows_of_one_product() {
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
     assert_eq!(kinds, [Kind::Pack, Kind::Gemm], "nothing is packed but the parameter");
     let items = |b: i64, t: i64| {
-        let dims = [("B", b), ("T", t), ("D", 8), ("O", 40), ("%L", 16)].map(|(n, d)| (n.into(), d));
-        program.kernels[1].items.eval(&Bindings::from(dims)).unwrap()
+        let dims = Bindings::from([("B", b), ("T", t), ("D", 8), ("O", 40)].map(|(n, d)| (n.into(), d)));
+        program.kernels[1].items.eval(&Sizes { dimensions: &dims, lanes: 16 }).unwrap()
     };
     assert_eq!(items(32, 10), items(1, 320), "short items fill the blocks of rows that one long one has");
     for order in [["b", "t", "o"], ["t", "b", "o"], ["b", "o", "t"], ["o", "t", "b"]] {

@@ -223,7 +223,14 @@ fn gcd(a: i64, b: i64) -> i64 {
 impl std::ops::Sub for &Dim {
     type Output = Dim;
     fn sub(self, other: &Dim) -> Dim {
-        self + &(other * &Dim::constant(-1))
+        self + &-other
+    }
+}
+
+impl std::ops::Neg for &Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        self * &Dim::constant(-1)
     }
 }
 

@@ -34,6 +34,16 @@ impl Dim {
         sum
     }
 
+    /// The terms of which it is the sum.
+    pub fn terms(&self) -> impl Iterator<Item = Dim> + '_ {
+        self.terms.iter().map(|(atoms, coef)| Dim::term(atoms.clone(), *coef))
+    }
+
+    /// The term that is a number; zero if there is none.
+    pub fn constant_term(&self) -> i64 {
+        self.terms.first().filter(|(atoms, _)| atoms.is_empty()).map_or(0, |(_, n)| *n)
+    }
+
     /// Its terms: each as a number, and the symbols that it is multiplied by. `None` if there are quotients in it, or if it is
     /// beyond a limit.
     pub fn monomials(&self) -> Option<Vec<(i64, Vec<&Symbol>)>> {
@@ -73,6 +83,10 @@ mod tests {
             }
         });
         assert_eq!(replaced.to_string(), "T * e - H + 3 * f");
+        let terms: Vec<String> = replaced.terms().map(|term| term.to_string()).collect();
+        assert_eq!(terms, ["-H", "T * e", "3 * f"]);
+        assert_eq!([replaced.constant_term(), (&replaced - &Dim::constant(4)).constant_term()], [0, -4]);
+        assert_eq!(&replaced + &-&replaced, Dim::constant(0));
         let monomials = replaced.monomials().unwrap();
         assert_eq!(monomials.iter().map(|(n, _)| *n).sum::<i64>(), 3);
         assert!(monomials.iter().any(|(n, symbols)| *n == 1 && symbols.len() == 2));

@@ -57,7 +57,7 @@ impl std::fmt::Display for Undecided {
 
 /// What a walk over all addresses found.
 #[derive(Clone, Debug, Default)]
-pub struct Bounds {
+pub struct AddressReport {
     /// How many ends of accesses were looked at.
     pub looked_at: usize,
     /// Those that are not proved.
@@ -65,9 +65,9 @@ pub struct Bounds {
 }
 
 /// Looks at every address of a program; kernels that are copies of others are left out.
-pub fn bounds(program: &Program, requirements: &[Requirement]) -> Bounds {
+pub fn bounds(program: &Program, requirements: &[Requirement]) -> AddressReport {
     let scope = scope_of(program, requirements);
-    let (mut found, mut bodies) = (Bounds::default(), HashMap::new());
+    let (mut found, mut bodies) = (AddressReport::default(), HashMap::new());
     for (at, kernel) in program.kernels.iter().enumerate() {
         if program.copies.get(at).is_none_or(Option::is_none) {
             let scope = scope.clone();
@@ -103,7 +103,7 @@ struct Walk<'p> {
     kernel: &'p Kernel,
     scope: Scope,
     bodies: &'p mut Bodies,
-    found: &'p mut Bounds,
+    found: &'p mut AddressReport,
 }
 
 impl Walk<'_> {
@@ -118,7 +118,7 @@ impl Walk<'_> {
     fn block(&mut self, stmts: &[Stmt]) {
         let outer = self.scope.clone();
         for stmt in stmts {
-            if !self.scope.facts.is_never() {
+            if !self.scope.facts.is_never {
                 self.stmt(stmt);
             }
         }
@@ -245,8 +245,7 @@ impl Walk<'_> {
 
 /// What is known where a body touches memory, over the values of its arguments; what its own quotients are is added to them.
 pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Symbol, Dim>) -> Facts {
-    let mut facts = scope.facts.clone();
-    let mut around: Option<Scope> = None;
+    let mut around = scope.clone();
     for (name, def) in &touch.defs {
         let put = |d: &Dim| d.substitute(with);
         let all = |of: &[Dim]| of.iter().map(put).collect::<Vec<Dim>>();
@@ -260,18 +259,15 @@ pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Symbol, D
             Def::Greatest(of) => (bounds(of), Vec::new(), Nature::Greatest(all(of))),
             Def::Quotient(p, q) => {
                 let (p, q) = (put(p), put(q));
-                learn(&mut facts, touch, with);
-                let around = around.get_or_insert_with(|| scope.clone());
-                around.facts = facts;
+                learn(&mut around.facts, touch, with);
                 with.insert(name.clone(), around.floor(&p, &q));
-                facts = around.facts.clone();
                 continue;
             }
         };
-        facts.add(Variable::between(name.clone(), lower, upper).of(nature));
+        around.facts.add(Variable::between(name.clone(), lower, upper).of(nature));
     }
-    learn(&mut facts, touch, with);
-    facts
+    learn(&mut around.facts, touch, with);
+    around.facts
 }
 
 /// What holds wherever memory is touched, as far as it is about variables that are there.

@@ -1,4 +1,5 @@
-//! What is known of integers: variables between bounds, in an order in which each is bounded by those before it.
+//! What is known of integers: variables between bounds, in an order in which each is usually bounded by those before it.
+//! The order finds proofs; soundness does not need it.
 
 use super::choice::SAMPLES;
 use crate::dims::n;
@@ -75,9 +76,10 @@ impl Variable {
 /// What is known in one place of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// In order: bounds of each are made of those before it.
+    /// In an order in which bounds of each are usually made of those before it.
     pub(super) variables: Vec<Variable>,
-    pub(super) place: HashMap<Symbol, usize>,
+    /// Where each stands among them.
+    pub(super) position: HashMap<Symbol, usize>,
     /// Whether what is known contradicts itself: the place is never reached.
     pub(super) is_never: bool,
     /// What was learned: bounds say as much of it as they can.
@@ -96,10 +98,6 @@ pub(super) enum Sign {
 /// Consequences of consequences of what is learned, at most.
 const CONSEQUENCES: u32 = 8;
 
-pub(super) fn negative(p: &Dim) -> Dim {
-    p * &n(-1)
-}
-
 impl Facts {
     /// Adds a variable after all others.
     pub(super) fn add(&mut self, mut variable: Variable) {
@@ -108,44 +106,30 @@ impl Facts {
             Nature::Least(of) => of.iter().map(|d| self.number_below(d)).min().flatten(),
             Nature::Any | Nature::Data | Nature::Index | Nature::Greatest(_) | Nature::Quotient(..) => None,
         };
-        let bounds = variable.lower.iter().filter_map(|bound| {
-            let least = self.number_below(&bound.than)?;
-            // What is at least a number, times something positive, is at least the sign of it.
-            Some(if bound.times.as_constant() == Some(1) { least } else { least.min(1) })
-        });
+        let bounds = variable.lower.iter().filter_map(|bound| self.least_of(bound));
         variable.least = bounds.max().max(lower(&variable.nature));
         self.samples.resize_with(SAMPLES.len(), || Some(Vec::new()));
         for (at, choice) in SAMPLES.iter().enumerate() {
-            let fits = |number: &i128| {
-                let sample = self.samples[at].as_ref();
-                sample.is_some_and(|sample| self.is_between(&variable, *number, sample))
-            };
-            let number = self.samples[at].as_ref().and_then(|sample| self.chosen(&variable, choice, sample));
-            let number = number.filter(fits);
+            let number = self.samples[at].as_ref().and_then(|sample| self.fitting(&variable, choice, sample));
             match (&mut self.samples[at], number) {
                 (Some(sample), Some(number)) => sample.push(number),
                 (sample, _) => *sample = None,
             }
         }
-        self.place.insert(variable.name.clone(), self.variables.len());
+        self.position.insert(variable.name.clone(), self.variables.len());
         self.variables.push(variable);
     }
 
     pub(super) fn get(&self, name: &Symbol) -> Option<&Variable> {
-        self.place.get(name).map(|at| &self.variables[*at])
-    }
-
-    /// Whether the place is never reached.
-    pub(super) fn is_never(&self) -> bool {
-        self.is_never
+        self.position.get(name).map(|at| &self.variables[*at])
     }
 
     /// Puts something else in the place of a variable: new ones where it stood, and a polynomial of them.
-    pub(super) fn split(&mut self, name: &Symbol, into: Vec<Variable>, value: &Dim) {
-        let Some(at) = self.place.get(name).copied() else { return };
+    pub(super) fn replace(&mut self, name: &Symbol, into: Vec<Variable>, value: &Dim) {
+        let Some(at) = self.position.get(name).copied() else { return };
         let with = BTreeMap::from([(name.clone(), value.clone())]);
         let after = self.variables.split_off(at);
-        self.place.retain(|_, place| *place < at);
+        self.position.retain(|_, position| *position < at);
         let before = std::mem::take(&mut self.samples);
         self.samples = before.iter().map(|sample| sample.as_ref().map(|s| s[..at].to_vec())).collect();
         into.into_iter().for_each(|variable| self.add(variable));
@@ -171,8 +155,15 @@ impl Facts {
         self.choose_again();
     }
 
+    /// What a lower bound says of the least number: what is at least a number, times something positive, is at least the
+    /// sign of it.
+    fn least_of(&self, bound: &Bound) -> Option<i64> {
+        let least = self.number_below(&bound.than)?;
+        Some(if bound.times.as_constant() == Some(1) { least } else { least.min(1) })
+    }
+
     pub(super) fn least(&self, name: &Symbol) -> Option<i64> {
-        self.place.get(name).and_then(|at| self.variables[*at].least)
+        self.position.get(name).and_then(|at| self.variables[*at].least)
     }
 
     /// A number that the polynomial is seen to be never below: one, zero, or itself.
@@ -210,10 +201,10 @@ impl Facts {
         for name in self.last_first(p) {
             let Some((of, rest)) = p.linear_in(&name) else { continue };
             if self.is_positive(&of) {
-                return self.bound(&name, Sign::Plus, Bound { times: of, than: negative(&rest) }, depth);
+                return self.bound(&name, Sign::Plus, Bound { times: of, than: -&rest }, depth);
             }
-            if self.is_positive(&negative(&of)) {
-                return self.bound(&name, Sign::Minus, Bound { times: negative(&of), than: rest }, depth);
+            if self.is_positive(&-&of) {
+                return self.bound(&name, Sign::Minus, Bound { times: -&of, than: rest }, depth);
             }
         }
     }
@@ -240,7 +231,7 @@ impl Facts {
 
     /// The variable is at most that.
     pub(super) fn bound_above(&mut self, name: &Symbol, bound: Bound) {
-        let Some(at) = self.place.get(name) else { return };
+        let Some(at) = self.position.get(name) else { return };
         if !self.variables[*at].upper.contains(&bound) {
             self.variables[*at].upper.insert(0, bound);
         }
@@ -253,18 +244,14 @@ impl Facts {
 
     /// A bound of a variable, below it (plus) or above it, and what follows for what the variable is made of.
     fn bound(&mut self, name: &Symbol, side: Sign, bound: Bound, depth: u32) {
-        let Some(at) = self.place.get(name).copied() else { return };
+        let Some(at) = self.position.get(name).copied() else { return };
         let one = bound.times.as_constant() == Some(1);
-        let least = self.number_below(&bound.than);
+        let least = self.least_of(&bound);
         let variable = &mut self.variables[at];
         let nature = variable.nature.clone();
         match side {
             Sign::Plus => {
-                if one {
-                    variable.least = variable.least.max(least);
-                } else if least.is_some_and(|least| least >= 0) {
-                    variable.least = variable.least.max(least.map(|l| l.min(1)));
-                }
+                variable.least = variable.least.max(least);
                 variable.lower.insert(0, bound.clone());
             }
             Sign::Minus => variable.upper.insert(0, bound.clone()),

@@ -1,9 +1,13 @@
 //! What a vector body touches: for every pointer the first and the last byte of each access, as polynomials of the body's
 //! integers.
 //!
-//! A body is run once with polynomials instead of numbers. Loops become variables, and so do lanes; pointers that move by the
-//! same distance at each turn are polynomials of the turn. An integer from memory may be anything, except where a mask or the
-//! length of a strip says that a lane is active: there what the mask compares is known.
+//! A body is run with polynomials instead of numbers, its loops twice: first to see what moves evenly, then to see what is
+//! touched. Loops become variables, and so do lanes; pointers that move by the same distance at each turn are polynomials of
+//! the turn. An integer from memory may be anything, except where a mask or the length of a strip says that a lane is active:
+//! there what the mask compares is known.
+
+mod rounding;
+mod touch;
 
 use crate::dims::{BODY_LANE, COMPUTED, LANES, PARAMETER, n, var};
 use salient_ir::{Dim, Symbol};
@@ -11,50 +15,9 @@ use salient_vector::body::{
     Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Place, Section, Value,
 };
 use salient_vector::{Op, Ty};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
-/// What a variable of a body is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Def {
-    /// The index of a loop that runs so often.
-    Turn(Dim),
-    /// A lane.
-    Lane,
-    /// Read from memory, or computed by what is no polynomial.
-    Data,
-    /// The least of these.
-    Least(Vec<Dim>),
-    /// The greatest of these.
-    Greatest(Vec<Dim>),
-    /// The first divided by the second, rounded down, where the second is positive.
-    Quotient(Dim, Dim),
-}
-
-/// One end of an access, in bytes from the pointer.
-#[derive(Clone, Debug)]
-pub(super) struct Reach {
-    pub(super) at: Dim,
-    /// The instruction, as text.
-    pub(super) line: String,
-}
-
-/// Accesses through one pointer under the same conditions.
-#[derive(Clone, Debug)]
-pub(super) struct Touch {
-    /// The position of the pointer among the body's parameters.
-    pub(super) pointer: usize,
-    pub(super) writes: bool,
-    /// Whether it may touch less than it seems to: some lanes are masked.
-    pub(super) is_masked: bool,
-    /// The variables of the body in what follows, in order.
-    pub(super) defs: Vec<(Symbol, Def)>,
-    /// What is at least zero wherever memory is touched.
-    pub(super) facts: Vec<Dim>,
-    /// Where accesses begin, without those that others imply.
-    pub(super) starts: Vec<Reach>,
-    /// One past where they end, likewise.
-    pub(super) ends: Vec<Reach>,
-}
+pub(super) use touch::{Def, Reach, Touch};
 
 /// The variable that stands for an integer parameter.
 pub(super) fn parameter(at: usize) -> Symbol {
@@ -112,7 +75,7 @@ pub(super) struct Run<'b> {
     /// The variables so far.
     defs: Vec<(Symbol, Def)>,
     /// Integers read through inputs, which nothing writes: read again they are the same.
-    cells: Vec<((usize, Dim, bool), Dim)>,
+    cells: Vec<((usize, Dim), Dim)>,
     /// The loop that is walked: its kind, its trip count and its index.
     inside: Option<(LoopKind, Dim, Dim)>,
     /// Whether accesses are of no interest yet.
@@ -163,12 +126,12 @@ impl Run<'_> {
         self.set(code.index, Known::Number(index.clone()));
         let turns = self.define(Def::Greatest(vec![trip, n(0)]));
         for ((carried, init), step) in code.carried.iter().zip(&init).zip(&steps) {
-            self.set(carried.param, moved(init, step.as_ref(), &index));
+            self.set(carried.param, advanced(init, step.as_ref(), &index));
         }
         self.insts(&code.insts);
         self.inside = None;
         for ((carried, init), step) in code.carried.iter().zip(&init).zip(&steps) {
-            self.set(carried.result, moved(init, step.as_ref(), &turns));
+            self.set(carried.result, advanced(init, step.as_ref(), &turns));
         }
     }
 
@@ -255,15 +218,14 @@ impl Run<'_> {
             Elem::I32 => {}
         }
         let address = self.address(&place.addr, elem);
-        let cell = address.filter(|_| place.access == Access::One && place.mask.is_none());
-        let Some((pointer, at)) = cell else { return Known::Number(self.define(Def::Data)) };
         let is_input = self.body.ty(place.addr.base) == Ty::Ptr;
-        let key = (pointer, at, is_input);
-        if let Some((_, value)) = self.cells.iter().find(|(known, _)| is_input && *known == key) {
+        let is_cell = is_input && place.access == Access::One && place.mask.is_none();
+        let Some(cell) = address.filter(|_| is_cell) else { return Known::Number(self.define(Def::Data)) };
+        if let Some((_, value)) = self.cells.iter().find(|(known, _)| *known == cell) {
             return Known::Number(value.clone());
         }
         let value = self.define(Def::Data);
-        self.cells.push((key, value.clone()));
+        self.cells.push((cell, value.clone()));
         Known::Number(value)
     }
 
@@ -289,7 +251,7 @@ impl Run<'_> {
         } else if op == Op::Not && is_mask {
             // Of one comparison the opposite is known, of several not which of them fails.
             return match masks(self).as_slice() {
-                [Some(facts)] if facts.len() == 1 => Known::Mask(vec![&(&n(0) - &facts[0]) - &n(1)]),
+                [Some(facts)] if facts.len() == 1 => Known::Mask(vec![&-&facts[0] - &n(1)]),
                 _ => Known::Other,
             };
         }
@@ -298,7 +260,7 @@ impl Run<'_> {
             (Op::Add, [a, b]) => Known::Number(a + b),
             (Op::Sub, [a, b]) => Known::Number(a - b),
             (Op::Mul, [a, b]) => Known::Number(a * b),
-            (Op::Neg, [a]) => Known::Number(a * &n(-1)),
+            (Op::Neg, [a]) => Known::Number(-a),
             (Op::Splat, [a]) => Known::Number(a.clone()),
             (Op::Min, _) => Known::Number(self.define(Def::Least(of))),
             (Op::Max, _) => Known::Number(self.define(Def::Greatest(of))),
@@ -374,66 +336,10 @@ impl Run<'_> {
 }
 
 /// What it is after so many turns.
-fn moved(init: &Known, step: Option<&Dim>, turns: &Dim) -> Known {
+fn advanced(init: &Known, step: Option<&Dim>, turns: &Dim) -> Known {
     match (init, step) {
         (Known::Pointer(at, from), Some(step)) => Known::Pointer(*at, from + &(step * turns)),
         (Known::Number(from), Some(step)) => Known::Number(from + &(step * turns)),
         (Known::Pointer(..) | Known::Number(_), None) | (Known::Mask(_) | Known::Other, _) => Known::Other,
     }
-}
-
-impl Touch {
-    /// Without ends that others imply, and without variables that nothing mentions.
-    fn reduced(mut self) -> Touch {
-        self.starts = extremes(self.starts, 1);
-        self.ends = extremes(self.ends, -1);
-        let mut used: BTreeSet<Symbol> = BTreeSet::new();
-        let mentioned = self.starts.iter().chain(&self.ends).map(|reach| &reach.at).chain(&self.facts);
-        used.extend(mentioned.flat_map(Dim::symbols));
-        for (name, def) in self.defs.iter().rev() {
-            if used.contains(name) {
-                match def {
-                    Def::Turn(d) => used.extend(d.symbols()),
-                    Def::Least(of) | Def::Greatest(of) => used.extend(of.iter().flat_map(Dim::symbols)),
-                    Def::Quotient(p, q) => used.extend([p, q].into_iter().flat_map(Dim::symbols)),
-                    Def::Lane | Def::Data => {}
-                }
-            }
-        }
-        self.defs.retain(|(name, _)| used.contains(name));
-        self
-    }
-}
-
-/// The outermost of some places: least ones for a sign of 1, greatest ones for -1.
-fn extremes(all: Vec<Reach>, sign: i64) -> Vec<Reach> {
-    // Of places a fixed distance apart, in elements and in vectors, only those that no other is beyond.
-    let mut by_rest: BTreeMap<Dim, Vec<(i64, i64, Reach)>> = BTreeMap::new();
-    for reach in all {
-        let (vectors, rest) = reach.at.linear_in(&LANES).unwrap_or((n(0), reach.at.clone()));
-        let vectors = vectors.as_constant();
-        let rest = if vectors.is_some() { rest } else { reach.at.clone() };
-        let constant = constant_of(&rest);
-        let of = by_rest.entry(&rest - &n(constant)).or_default();
-        let place = (sign * vectors.unwrap_or(0), sign * constant);
-        // One vector has at least one element.
-        let implies = |a: (i64, i64), b: (i64, i64)| a.0 <= b.0 && a.1 + a.0 <= b.1 + b.0;
-        if of.iter().all(|other| !implies((other.0, other.1), place)) {
-            of.retain(|other| !implies(place, (other.0, other.1)));
-            of.push((place.0, place.1, reach));
-        }
-    }
-    let left: Vec<Reach> = by_rest.into_values().flatten().map(|(.., reach)| reach).collect();
-    // What lies in the middle between two others lies between them.
-    let places: HashSet<&Dim> = left.iter().map(|reach| &reach.at).collect();
-    let is_between = |reach: &Reach| {
-        places.iter().any(|other| **other != reach.at && places.contains(&(&(&reach.at * &n(2)) - *other)))
-    };
-    let kept: Vec<bool> = left.iter().map(|reach| !is_between(reach)).collect();
-    left.into_iter().zip(kept).filter_map(|(reach, kept)| kept.then_some(reach)).collect()
-}
-
-fn constant_of(d: &Dim) -> i64 {
-    let terms = d.monomials().unwrap_or_default();
-    terms.iter().find(|(_, of)| of.is_empty()).map_or(0, |(c, _)| *c)
 }

@@ -1,12 +1,15 @@
 //! Proofs that polynomials of integers are at least zero, from what is known of the integers.
 //!
-//! Variables stand in an order, and what bounds one is made of those before it. A proof takes the last variable of the
-//! polynomial, finds the sign of what it is multiplied by, puts a bound in its place, and goes on with what is left: each
-//! step gives something that is at most the polynomial. In the end no coefficient may be negative. Quotients are
-//! variables: `f = p // q` lies between `(p - q + 1) / q` and `p / q`.
+//! Variables stand in an order, and what bounds one is usually made of those before it: the order finds proofs, soundness does
+//! not need it. A proof takes the last variable of the polynomial, finds the sign of what it is multiplied by, puts a bound in
+//! its place, and goes on with what is left: each step gives something that is at most the polynomial. In the end no
+//! coefficient may be negative. Quotients are variables: `f = p // q` lies between `(p - q + 1) / q` and `p / q`.
+//!
+//! Nothing here is shared with [`Ranges`](crate::index::Ranges), by which the compiler proves its own indices inside: who
+//! checks must not lean on the proof that is checked.
 
-use super::facts::{Facts, Nature, Sign, negative};
-use crate::dims::n;
+use super::facts::{Facts, Nature, Sign};
+use crate::dims::{n, var};
 use salient_ir::{Dim, Symbol};
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,43 +32,23 @@ impl Facts {
     /// The variables of a polynomial, the last first.
     pub(super) fn last_first(&self, p: &Dim) -> Vec<Symbol> {
         let mut all: Vec<Symbol> = p.symbols().into_iter().collect();
-        all.sort_by_key(|name| std::cmp::Reverse(self.place.get(name)));
+        all.sort_by_key(|name| std::cmp::Reverse(self.position.get(name)));
         all
     }
 
     /// Whether the polynomial is seen to be at least zero: no coefficient is negative once every variable is counted from the
     /// least number that it can be.
     pub(super) fn is_plain(&self, p: &Dim) -> bool {
-        let has_sign = |p: &Dim| {
-            let terms = p.monomials();
-            terms.is_some_and(|terms| {
-                terms.iter().all(|(c, of)| {
-                    *c >= 0 && of.iter().all(|name| self.least(name).is_some_and(|least| least >= 0))
-                })
-            })
-        };
-        if p.limit().is_some() {
-            return false;
-        }
-        if has_sign(p) {
-            return true;
-        }
         let Some(terms) = p.monomials() else { return false };
-        let mut more: BTreeMap<Symbol, Dim> = BTreeMap::new();
+        let mut counted: BTreeMap<Symbol, Dim> = BTreeMap::new();
         for name in terms.iter().flat_map(|(_, of)| of) {
             match self.least(name) {
                 Some(0) => {}
-                Some(least) if least > 0 => {
-                    more.insert((*name).clone(), &Dim::symbol(*name) + &n(least));
-                }
+                Some(least) if least > 0 => _ = counted.insert((*name).clone(), &var(name) + &n(least)),
                 Some(_) | None => return false,
             }
         }
-        // Counted from its least number, a variable is at least zero.
-        !more.is_empty() && {
-            let moved = p.substitute(&more);
-            moved.monomials().is_some_and(|terms| terms.iter().all(|(c, _)| *c >= 0))
-        }
+        p.is_nonnegative() || p.substitute(&counted).is_nonnegative()
     }
 
     /// Whether it is proved that the polynomial is at least zero.
@@ -127,7 +110,7 @@ impl Facts {
     }
 
     fn sign(&self, of: &Dim, search: &mut Search) -> Option<Sign> {
-        let minus = negative(of);
+        let minus = -of;
         if self.is_plain(of) {
             Some(Sign::Plus)
         } else if self.is_plain(&minus) {

@@ -18,8 +18,8 @@ impl Scope {
     pub(super) fn quotients_below(&self, p: &Dim, q: &Dim) -> Vec<Bound> {
         let mut out = Vec::new();
         for most in self.beyond(p, Side::Above, 3) {
-            let (multiple, rest) = parts(&most, q);
-            let bound = if self.facts.prove(&(&n(0) - &rest)) {
+            let (multiple, rest) = divide(&most, q);
+            let bound = if self.facts.prove(&-&rest) {
                 &multiple - &n(1)
             } else if self.facts.at_most(&rest, q) {
                 multiple
@@ -40,7 +40,7 @@ impl Scope {
     fn quotients_above(&self, p: &Dim, q: &Dim) -> Vec<Bound> {
         let mut out = Vec::new();
         for least in self.beyond(p, Side::Below, 3) {
-            let (multiple, rest) = parts(&least, q);
+            let (multiple, rest) = divide(&least, q);
             let bound = Bound::new(multiple);
             if !out.contains(&bound) && self.facts.prove(&rest) {
                 out.push(bound);
@@ -71,15 +71,19 @@ impl Scope {
 
     /// `p / q`, which comes out even.
     pub(super) fn exact(&mut self, p: &Dim, q: &Dim) -> Dim {
-        let (multiple, rest) = parts(p, q);
+        let (multiple, rest) = divide(p, q);
         if rest.as_constant() == Some(0) {
             return multiple;
         }
         if let Some(known) = self.known(p, q) {
             return known;
         }
+        if !self.facts.is_positive(q) {
+            return self.variable(Vec::new(), Vec::new(), Nature::Data);
+        }
+        let is_nonnegative = self.facts.prove(p);
         // What is a multiple of something is so many times it, wherever it stands.
-        if let Some(name) = p.as_symbol().filter(|name| !q.mentions(name)).cloned() {
+        if let Some(name) = p.as_symbol().filter(|name| is_nonnegative && !q.mentions(name)).cloned() {
             let part = self.name();
             let least = i64::from(self.facts.is_positive(p));
             let variable = Variable::between(part.clone(), vec![Bound::new(n(least))], Vec::new());
@@ -88,10 +92,7 @@ impl Scope {
         }
         let bound = Bound { times: q.clone(), than: p.clone() };
         let (mut lower, upper) = (vec![bound.clone()], vec![bound]);
-        if !self.facts.is_positive(q) {
-            return self.variable(Vec::new(), Vec::new(), Nature::Data);
-        }
-        if self.facts.prove(p) {
+        if is_nonnegative {
             lower.push(Bound::new(n(0)));
         }
         let value = self.variable(lower, upper, Nature::Quotient(p.clone(), q.clone()));
@@ -109,16 +110,14 @@ impl Scope {
         if !self.facts.is_positive(q) {
             return self.variable(Vec::new(), Vec::new(), Nature::Data);
         }
-        let (multiple, rest) = parts(p, q);
+        let (multiple, rest) = divide(p, q);
         // What it is for some numbers it may be for all.
         let guess = n(self.facts.quotient_somewhere(&rest, q).unwrap_or(0));
         let left = &rest - &(q * &guess);
         if self.facts.prove(&left) && self.facts.at_most(&left, &(q - &n(1))) {
             return &multiple + &guess;
         }
-        let constant = n(multiple
-            .monomials()
-            .map_or(0, |terms| terms.iter().find(|(_, of)| of.is_empty()).map_or(0, |(c, _)| *c)));
+        let constant = n(multiple.constant_term());
         let (multiple, rest) = (&multiple - &constant, &rest + &(&constant * q));
         &multiple + &self.quotient(&rest, q)
     }
@@ -127,7 +126,7 @@ impl Scope {
     fn learn_divisor(&mut self, p: &Dim, q: &Dim) {
         let Some(index) = p.as_symbol().and_then(|name| self.facts.get(name)) else { return };
         let is_multiple = |bound: &Bound| {
-            let (multiple, rest) = parts(&(&bound.than + &n(1)), q);
+            let (multiple, rest) = divide(&(&bound.than + &n(1)), q);
             bound.times.as_constant() == Some(1)
                 && rest.as_constant() == Some(0)
                 && self.facts.prove(&multiple)
@@ -162,7 +161,7 @@ impl Scope {
     /// What other quotients by the same number say: `p // q` is at least `m + r // q` if `p` is at least `m * q + r`.
     fn beside(&self, p: &Dim, q: &Dim, lower: &mut Vec<Bound>, upper: &mut Vec<Bound>) {
         for (other, _, value) in self.quotients.iter().filter(|(_, by, _)| by == q) {
-            let (multiple, rest) = parts(&(p - other), q);
+            let (multiple, rest) = divide(&(p - other), q);
             if self.facts.prove(&rest) {
                 lower.push(Bound::new(value + &multiple));
             }
@@ -218,7 +217,7 @@ impl Scope {
 
     /// Puts a polynomial of new variables in the place of a variable, everywhere.
     fn replace(&mut self, name: &Symbol, into: Vec<Variable>, value: &Dim) {
-        self.facts.split(name, into, value);
+        self.facts.replace(name, into, value);
         let with = BTreeMap::from([(name.clone(), value.clone())]);
         self.values.values_mut().for_each(|d| *d = d.substitute(&with));
         for (p, q, quotient) in &mut self.quotients {
@@ -231,23 +230,58 @@ impl Scope {
 }
 
 /// A multiple of `by` and a rest that make up the polynomial: what is seen to be divided, also by a sum.
-fn parts(p: &Dim, by: &Dim) -> (Dim, Dim) {
+fn divide(p: &Dim, by: &Dim) -> (Dim, Dim) {
     let (mut multiple, mut rest) = p.split_multiple(by);
-    let terms = |d: &Dim| d.monomials().unwrap_or_default().len();
-    let first = |d: &Dim| -> Vec<Dim> {
-        let term = |(c, of): (i64, Vec<&Symbol>)| of.into_iter().fold(n(c), |term, name| &term * &var(name));
-        d.monomials().unwrap_or_default().into_iter().map(term).collect()
-    };
-    let lead = first(by);
+    let lead: Vec<Dim> = by.terms().collect();
     while let [lead, _, ..] = lead.as_slice() {
-        let shorter = first(&rest).into_iter().find_map(|term| {
+        let shorter = rest.terms().find_map(|term| {
             let (times, left) = term.split_multiple(lead);
             let less = &rest - &(&times * by);
             let divides = left.as_constant() == Some(0) && lead.as_constant().is_none();
-            (divides && terms(&less) < terms(&rest)).then_some((times, less))
+            (divides && less.terms().count() < rest.terms().count()).then_some((times, less))
         });
         let Some((times, less)) = shorter else { break };
         (multiple, rest) = (&multiple + &times, less);
     }
     (multiple, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Relation, Requirement};
+
+    /// The dimensions `D`, `H` and `K`, of which nothing is known but that they are no less than zero.
+    fn dimensions() -> (Scope, [Dim; 3]) {
+        let mut scope = Scope::default();
+        let names = ["D", "H", "K"].map(Symbol::from);
+        names.iter().for_each(|name| scope.dimension(name, 0));
+        (scope, names.map(Dim::symbol))
+    }
+
+    #[test]
+    fn a_quotient_by_what_may_be_negative_has_any_sign() {
+        let (mut scope, [d, h, k]) = dimensions();
+        let part = scope.exact(&d, &(&h - &k));
+        assert!(!scope.facts.prove(&part));
+    }
+
+    #[test]
+    fn a_quotient_of_what_may_be_negative_has_any_sign() {
+        let (mut scope, [.., h, _]) = dimensions();
+        scope.facts.learn(&(&h - &n(1)));
+        let any = scope.variable(Vec::new(), Vec::new(), Nature::Data);
+        let part = scope.exact(&any, &h);
+        assert!(!scope.facts.prove(&part));
+    }
+
+    #[test]
+    fn a_quotient_by_what_must_divide_is_a_part() {
+        let (mut scope, [d, h, k]) = dimensions();
+        let relation = Relation::Divides(d.clone(), &h - &k);
+        scope.require(&Requirement { relation, message: None, origin: None });
+        let part = scope.value(&d.exact_div(&(&h - &k)).expect("a quotient"));
+        let whole = scope.value(&d);
+        assert!(scope.facts.prove(&part) && scope.facts.at_most(&part, &whole));
+    }
 }

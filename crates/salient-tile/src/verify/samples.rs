@@ -8,8 +8,13 @@ use salient_ir::{Dim, Symbol};
 use std::collections::BTreeSet;
 
 impl Facts {
+    /// A number for a variable that fits its bounds, beside those of a sample.
+    pub(super) fn fitting(&self, variable: &Variable, choice: &Choice, sample: &[i128]) -> Option<i128> {
+        self.chosen(variable, choice, sample).filter(|number| self.is_between(variable, *number, sample))
+    }
+
     /// A number for a variable, among those that the numbers of the variables before it leave.
-    pub(super) fn chosen(&self, variable: &Variable, choice: &Choice, sample: &[i128]) -> Option<i128> {
+    fn chosen(&self, variable: &Variable, choice: &Choice, sample: &[i128]) -> Option<i128> {
         let values = |of: &[Dim]| of.iter().map(|d| self.at(d, sample)).collect::<Option<Vec<i128>>>();
         match &variable.nature {
             Nature::Least(of) => return values(of)?.into_iter().min(),
@@ -45,7 +50,7 @@ impl Facts {
     }
 
     /// Whether a number is one that a variable may have beside those of a sample.
-    pub(super) fn is_between(&self, variable: &Variable, number: i128, sample: &[i128]) -> bool {
+    fn is_between(&self, variable: &Variable, number: i128, sample: &[i128]) -> bool {
         let holds = |bound: &Bound, sign: i128| {
             let both = self.at(&bound.times, sample).zip(self.at(&bound.than, sample));
             both.is_some_and(|(times, than)| sign * (times * number - than) >= 0)
@@ -59,7 +64,7 @@ impl Facts {
         for (c, of) in p.monomials()? {
             let mut product = i128::from(c);
             for name in of {
-                product = product.checked_mul(*sample.get(*self.place.get(name)?)?)?;
+                product = product.checked_mul(*sample.get(*self.position.get(name)?)?)?;
             }
             sum = sum.checked_add(product)?;
         }
@@ -122,8 +127,7 @@ impl Facts {
             if self.samples.get(at).is_some_and(Option::is_none) {
                 let mut sample: Vec<i128> = Vec::with_capacity(self.variables.len());
                 let all = self.variables.iter().all(|variable| {
-                    let number = self.chosen(variable, choice, &sample);
-                    let number = number.filter(|number| self.is_between(variable, *number, &sample));
+                    let number = self.fitting(variable, choice, &sample);
                     sample.extend(number);
                     number.is_some()
                 });

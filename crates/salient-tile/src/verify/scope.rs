@@ -130,8 +130,7 @@ impl Scope {
     fn below_all(&self, of: &[Dim]) -> Vec<Dim> {
         let mut out = Vec::new();
         for d in of {
-            for (c, symbols) in d.monomials().unwrap_or_default() {
-                let term = symbols.into_iter().fold(n(c), |term, name| &term * &var(name));
+            for term in d.terms() {
                 let least = &(d - &term) + &n(1);
                 if d.as_constant().is_none() && of.iter().all(|other| self.facts.at_most(&least, other)) {
                     out.push(least);

@@ -1,6 +1,6 @@
 //! Quotients that are rounded down, as bodies make them of those that round toward zero.
 
-use super::footprint::{Def, Known, Run};
+use super::{Def, Known, Run};
 use crate::dims::n;
 use salient_vector::{Op, Value};
 
