@@ -26,7 +26,7 @@ pub use tiling::{Knob, TILING, Tiling};
 use salient_ir::Graph;
 
 /// As [`schedule`], and says what is wrong with the plan or with the program, wherever it runs; of the addresses those that
-/// are known to lie outside for some sizes.
+/// are known to lie outside for some sizes, and of the elements those that are known to be written twice or never.
 ///
 /// # Panics
 /// If something is wrong with them: the compiler has made it so.
@@ -38,6 +38,8 @@ pub fn verified(g: &Graph, options: Options<'_>) -> Program {
     if faults.is_empty() {
         let addresses = verify::bounds::bounds(&program, g.requirements()).undecided;
         faults.extend(addresses.iter().filter(|a| a.outside.is_some()).map(ToString::to_string));
+        let elements = verify::coverage::coverage(&program, g.requirements()).open;
+        faults.extend(elements.iter().filter(|e| e.shown.is_some()).map(ToString::to_string));
     }
     assert!(faults.is_empty(), "the program of `{}` is wrong:\n{}", g.name(), faults.join("\n"));
     program

@@ -1,12 +1,13 @@
 //! What must hold of every plan and of every loop program, whatever made them: checked in debug builds after each is made, and
 //! in tests of deliberately wrong ones.
 //!
-//! Plans and statements are looked at in debug builds after each is made; addresses ([`bounds`]) where it is asked for, and
-//! in tests of all examples. That every element of a result is written, and by one item, the interpreter of loop programs
-//! checks as it runs.
+//! Plans and statements are looked at in debug builds after each is made; addresses ([`bounds`]), and that every element is
+//! written by one item ([`coverage`]), where it is asked for, and in tests of all examples. The interpreter of loop programs
+//! checks both as it runs.
 
 pub mod bounds;
 mod choice;
+pub mod coverage;
 mod facts;
 mod footprint;
 pub mod plan;

@@ -231,7 +231,7 @@ impl Scope {
 }
 
 /// A multiple of `by` and a rest that make up the polynomial: what is seen to be divided, also by a sum.
-fn parts(p: &Dim, by: &Dim) -> (Dim, Dim) {
+pub(super) fn parts(p: &Dim, by: &Dim) -> (Dim, Dim) {
     let (mut multiple, mut rest) = p.split_multiple(by);
     let terms = |d: &Dim| d.monomials().unwrap_or_default().len();
     let first = |d: &Dim| -> Vec<Dim> {
