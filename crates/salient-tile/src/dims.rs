@@ -28,6 +28,15 @@ pub(crate) static ROW: Symbol = Kind::new(10, "row").only();
 pub(crate) static SHARES: Symbol = Kind::new(11, "shares").only();
 /// An integer that a vector body computes.
 pub(crate) const COMPUTED: Kind = Kind::new(12, "v");
+/// The turn of a loop whose variable goes by steps, in a proof of what is written.
+pub(crate) const TURN: Kind = Kind::new(13, "turn");
+/// What a variable of a body stands for where the body is called, in such a proof.
+pub(crate) const OF_BODY: Kind = Kind::new(14, "in");
+/// The quotient and the rest of a variable that is divided, in such a proof.
+pub(crate) const QUOTIENT: Kind = Kind::new(15, "quotient");
+pub(crate) const REST: Kind = Kind::new(16, "rest");
+/// A quotient that is taken for a name while sums are divided.
+pub(crate) const NAMED: Kind = Kind::new(17, "named");
 
 /// A constant dimension.
 pub(crate) fn n(value: i64) -> Dim {

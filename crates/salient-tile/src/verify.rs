@@ -1,11 +1,12 @@
 //! What must hold of every plan and of every loop program, whatever made them; tests make wrong ones deliberately.
 //!
-//! Plans and statements are looked at in debug builds after each is made, and under `--verify`; addresses ([`bounds`]) under
-//! `--verify`, where one that is shown to lie outside is a fault, and in tests of all examples. That every element of a result is written, and by one item, the interpreter of loop programs
-//! checks as it runs.
+//! Plans and statements are looked at in debug builds after each is made, and under `--verify`; addresses ([`bounds`]), and that
+//! every element is written by one item ([`coverage`]), under `--verify`, where what is shown to be wrong is a fault, and in tests
+//! of all examples. The interpreter of loop programs checks both as it runs.
 
 pub mod bounds;
 mod choice;
+pub mod coverage;
 mod facts;
 mod footprint;
 pub mod plan;
@@ -32,7 +33,7 @@ pub fn assert_plan(plan: &Plan<'_>) {
 }
 
 /// Ends the compiler if it has made a program with faults; where the requirements of the model are given, also if one of its
-/// addresses is shown to lie outside for some dimensions.
+/// addresses is shown to lie outside for some dimensions, or one of its elements to be written twice or never.
 ///
 /// # Panics
 /// If the program of this name has some; each is named.
@@ -42,6 +43,8 @@ pub fn assert_program(name: &str, program: &Program, requirements: Option<&[Requ
     if let (Some(requirements), true) = (requirements, faults.is_empty()) {
         let addresses = bounds::bounds(program, requirements).undecided;
         faults.extend(addresses.iter().filter(|a| a.outside.is_some()).map(ToString::to_string));
+        let elements = coverage::coverage(program, requirements).open;
+        faults.extend(elements.iter().filter(|e| e.shown.is_some()).map(ToString::to_string));
     }
     assert!(faults.is_empty(), "the program of `{name}` is wrong:\n{}", faults.join("\n"));
 }

@@ -24,8 +24,17 @@ pub(super) fn parameter(at: usize) -> Symbol {
     PARAMETER.number(at as u32)
 }
 
-/// Everything that a body touches; what it asks for in advance is no access.
+/// Everything that a body touches, by its ends; what it asks for in advance is no access.
 pub(super) fn footprint(body: &Body) -> Vec<Touch> {
+    touches(body).into_iter().map(Touch::reduced).collect()
+}
+
+/// Every access by which a body writes, each with its beginning and its end.
+pub(super) fn stores(body: &Body) -> Vec<Touch> {
+    touches(body).into_iter().filter(|touch| touch.writes).collect()
+}
+
+fn touches(body: &Body) -> Vec<Touch> {
     let known = vec![Known::Other; body.types.len()];
     let mut run = Run {
         body,
@@ -51,7 +60,7 @@ pub(super) fn footprint(body: &Body) -> Vec<Touch> {
             Section::Loop(code) => run.repeat(code),
         }
     }
-    run.touches.into_iter().map(Touch::reduced).collect()
+    run.touches
 }
 
 /// What is known of a value.
@@ -313,8 +322,10 @@ impl Run<'_> {
         // Of a strip that goes by vectors, what one lane reads for all is read at multiples of them alone.
         let is_of_vectors = matches!(self.inside, Some((LoopKind::Lanes, ..))) && place.access == Access::One;
         let is_masked = place.mask.is_some() || is_of_vectors;
+        let is_of_vectors = is_of_vectors && place.mask.is_none();
         let same = |t: &&mut Touch| {
-            (t.pointer, t.writes, t.is_masked) == (pointer, writes, is_masked) && t.facts == facts
+            let kind = (t.pointer, t.writes, t.is_masked, t.is_of_vectors);
+            kind == (pointer, writes, is_masked, is_of_vectors) && t.facts == facts
         };
         match self.touches.iter_mut().find(same) {
             Some(touch) => {
@@ -326,6 +337,7 @@ impl Run<'_> {
                 pointer,
                 writes,
                 is_masked,
+                is_of_vectors,
                 defs: self.defs.clone(),
                 facts,
                 starts: vec![start],

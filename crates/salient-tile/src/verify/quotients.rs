@@ -230,7 +230,7 @@ impl Scope {
 }
 
 /// A multiple of `by` and a rest that make up the polynomial: what is seen to be divided, also by a sum.
-fn divide(p: &Dim, by: &Dim) -> (Dim, Dim) {
+pub(super) fn divide(p: &Dim, by: &Dim) -> (Dim, Dim) {
     let (mut multiple, mut rest) = p.split_multiple(by);
     let lead: Vec<Dim> = by.terms().collect();
     while let [lead, _, ..] = lead.as_slice() {

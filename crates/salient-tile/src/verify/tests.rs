@@ -1,6 +1,7 @@
 //! Deliberately wrong plans and programs: each is told, and why.
 
 mod addresses;
+mod coverage;
 mod writes;
 
 use super::{Fault, plan as plans, program as programs};

@@ -38,6 +38,8 @@ pub(in crate::verify) struct Touch {
     pub(in crate::verify) writes: bool,
     /// Whether it may touch less than it seems to: some lanes are masked.
     pub(in crate::verify) is_masked: bool,
+    /// Whether it is of one element, for each vector of a strip: no mask of its own is why it may touch less.
+    pub(in crate::verify) is_of_vectors: bool,
     /// The variables of the body in what follows, in order.
     pub(in crate::verify) defs: Vec<(Symbol, Def)>,
     /// What is at least zero wherever memory is touched.

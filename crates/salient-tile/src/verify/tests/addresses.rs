@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// `x[ids[t], d]`: rows of a table, at indices that are data.
-fn lookup() -> Graph {
+pub(super) fn lookup() -> Graph {
     let mut b = Builder::new("lookup");
     let (v, t, d) = (axis(&mut b, "v", "V"), axis(&mut b, "t", "T"), axis(&mut b, "d", "D"));
     let x = b.input("x", &[v, d], DType::F32, None);
@@ -45,7 +45,7 @@ const AFTER: &str = "ends after the last element at";
 const BEFORE: &str = "begins before the first element at";
 
 /// Changes the first statement, inside or outside of others, that the change is for.
-fn first(block: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt) -> bool) -> bool {
+pub(super) fn first(block: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt) -> bool) -> bool {
     block.iter_mut().any(|stmt| {
         change(stmt)
             || match stmt {
@@ -57,7 +57,7 @@ fn first(block: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt) -> bool) -> bool 
 }
 
 /// The kernel that runs last: of an attention the one for many rows.
-const LAST: &str = "";
+pub(super) const LAST: &str = "";
 
 pub(super) fn kernel(named: &'static str) -> impl Fn(&mut Program) -> &mut Kernel {
     move |program| {
@@ -70,7 +70,10 @@ pub(super) fn kernel(named: &'static str) -> impl Fn(&mut Program) -> &mut Kerne
 }
 
 /// Changes the first statement of a kernel that the change is for.
-fn statement(named: &'static str, mut change: impl FnMut(&mut Stmt) -> bool) -> impl FnOnce(&mut Program) {
+pub(super) fn statement(
+    named: &'static str,
+    mut change: impl FnMut(&mut Stmt) -> bool,
+) -> impl FnOnce(&mut Program) {
     move |program| {
         let found = first(&mut kernel(named)(program).block, &mut change);
         assert!(found, "`{named}` has no such statement");
@@ -78,7 +81,7 @@ fn statement(named: &'static str, mut change: impl FnMut(&mut Stmt) -> bool) -> 
 }
 
 /// Changes the arguments of the first call of a body whose name begins so.
-fn call(
+pub(super) fn call(
     named: &'static str,
     body: &'static str,
     mut change: impl FnMut(&mut Vec<Arg>),
@@ -116,12 +119,12 @@ pub(super) fn binding(
     })
 }
 
-fn is_output(program: &Program, arg: &Arg) -> bool {
+pub(super) fn is_output(program: &Program, arg: &Arg) -> bool {
     let Arg::Address { base: Base::Buffer(id), .. } = arg else { return false };
     matches!(program.buffer(*id).role, Role::Output(_))
 }
 
-fn plus(d: &mut Dim, more: i64) {
+pub(super) fn plus(d: &mut Dim, more: i64) {
     *d = &*d + &n(more);
 }
 
