@@ -4,7 +4,7 @@ use crate::dims::{LANE, n, var};
 use crate::emit::maker::Maker;
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::strip::{Strip, Visit};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::layouts::Stored;
 use crate::program::kernel::Stmt;
 use salient_ir::{Graph, NodeId, Symbol};
@@ -26,7 +26,7 @@ pub(crate) fn compute_invariant(
         let mut inner = t.env.clone();
         if let (true, Some(axis)) = (by_row, t.axis()) {
             m.scope.ranges.insert(&LANE, &m.scope.graph.extent(axis).clone());
-            inner.insert(axis, Bound::Poly(var(&LANE)));
+            inner.insert(axis, AxisValue::Poly(var(&LANE)));
         }
         let mut b = Builder::new("fixed");
         let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[base]);
@@ -48,5 +48,5 @@ pub(crate) fn compute_invariant(
 }
 
 fn reads_row(g: &Graph, node: NodeId, env: &Env, row: &Symbol) -> bool {
-    g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(Bound::Poly(d)) if d.mentions(row)))
+    g.node(node).axes.iter().any(|a| matches!(env.get(&a), Some(AxisValue::Poly(d)) if d.mentions(row)))
 }
