@@ -164,7 +164,7 @@ impl<'g> Analysis<'g> {
 
     /// The literal that says that a node is defined.
     fn literal(&self, id: NodeId) -> Literal {
-        Literal::Defined { node: id, place: self.terms.own_place(id) }
+        Literal::Defined { node: id, place: self.terms.own_position(id) }
     }
 
     /// A condition that is too large to be carried along as a literal of its own.
@@ -213,7 +213,7 @@ impl<'g> Analysis<'g> {
         if domain.is_empty() {
             return domain;
         }
-        let (place, holds) = (self.terms.own_place(condition), arm == 1);
+        let (place, holds) = (self.terms.own_position(condition), arm == 1);
         let mut facts = Facts::default();
         self.terms.learn(condition, &place, holds, &mut facts);
         let open: Domain = domain.into_iter().filter(|clause| !self.terms.proves(&facts, clause)).collect();
@@ -231,7 +231,7 @@ impl<'g> Analysis<'g> {
         if renamed && self.domain_of(tensor).is_empty() {
             return domain;
         }
-        let place = self.terms.own_place(id);
+        let place = self.terms.own_position(id);
         let at = self.terms.polynomial(index, &place);
         if !renamed && !self.terms.ranges([&at]).inside(&at, extent) {
             let known = domain.len();
@@ -329,7 +329,7 @@ fn demanded(g: &Graph, used: &BTreeSet<NodeId>) -> Vec<Option<AxisSet>> {
 /// Whether an index takes every position of an axis: another name of it, its reverse, or two axes that are its parts.
 fn covers(g: &Graph, index: NodeId, axis: AxisId) -> bool {
     let mut terms = Terms::new(g);
-    let place = terms.own_place(index);
+    let place = terms.own_position(index);
     let at = terms.polynomial(index, &place);
     let (extent, axes) = (g.extent(axis), g.node(index).axes.as_slice());
     let slope = |of: AxisId| {

@@ -13,7 +13,7 @@ pub(crate) const DEEPEST_INDEX: u32 = 64;
 
 /// What an axis stands for where an expression is evaluated.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Bound {
+pub(crate) enum AxisValue {
     /// A polynomial of loop variables and dimensions, inside the axis.
     Poly(Dim),
     /// A polynomial that may leave the axis: nothing is read there.
@@ -23,7 +23,7 @@ pub(crate) enum Bound {
 }
 
 /// The meaning of every free axis of an expression.
-pub(crate) type Env = BTreeMap<AxisId, Bound>;
+pub(crate) type Env = BTreeMap<AxisId, AxisValue>;
 
 /// The ranges of loop variables: each lies in `0..below`.
 #[derive(Clone, Debug, Default)]
@@ -120,8 +120,8 @@ impl Ranges {
         match g.op(id) {
             Op::Iota(axis) => {
                 return match env.get(axis)? {
-                    Bound::Poly(d) | Bound::Loose(d) => Some(d.clone()),
-                    Bound::Vector(_) => None,
+                    AxisValue::Poly(d) | AxisValue::Loose(d) => Some(d.clone()),
+                    AxisValue::Vector(_) => None,
                 };
             }
             Op::Extent(dim) => return Some(dim.clone()),
@@ -140,7 +140,8 @@ impl Ranges {
             return self.evaluate_composite(g, id, env, known);
         }
         let axes = &g.node(id).axes;
-        let place: Vec<(AxisId, Option<Bound>)> = axes.iter().map(|a| (a, env.get(&a).cloned())).collect();
+        let place: Vec<(AxisId, Option<AxisValue>)> =
+            axes.iter().map(|a| (a, env.get(&a).cloned())).collect();
         if let Some((.., value)) = known.iter().find(|(node, at, _)| *node == id && *at == place) {
             return value.clone();
         }
@@ -155,7 +156,7 @@ impl Ranges {
         if let Op::At(axis) = g.op(id) {
             let index = self.evaluate_once(g, args[1], env, known)?;
             let mut inner = env.clone();
-            inner.insert(*axis, Bound::Poly(index));
+            inner.insert(*axis, AxisValue::Poly(index));
             return self.evaluate_once(g, args[0], &inner, known);
         }
         let Op::Map(map) = g.op(id) else { return None };
@@ -194,7 +195,7 @@ fn polynomial(node: &DimNode) -> Option<Dim> {
 }
 
 /// The values of nodes at places, as far as they are known.
-type Known = Vec<(NodeId, Vec<(AxisId, Option<Bound>)>, Option<Dim>)>;
+type Known = Vec<(NodeId, Vec<(AxisId, Option<AxisValue>)>, Option<Dim>)>;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! A check in front of every use of a stored value that may be undefined there.
 
 use super::Analysis;
-use super::domain::{Clause, Domain, Literal, Meaning, Place};
+use super::domain::{Clause, Domain, Literal, Meaning, Position};
 use salient_ir::{AxisId, Builder, Const, DType, Dim, DimNode, Graph, MapOp, NodeId, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,7 +167,7 @@ impl Rebuilt<'_, '_> {
     }
 
     /// A value with its axes standing for what `place` says; false or zero where that leaves an axis.
-    fn view(&mut self, value: NodeId, place: &Place) -> NodeId {
+    fn view(&mut self, value: NodeId, place: &Position) -> NodeId {
         let mut with = Vec::new();
         let mut inside = None;
         let free = self.b.node(value).axes.clone();

@@ -9,7 +9,7 @@ use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, Range, Relation, 
 use std::collections::BTreeMap;
 
 /// What each free axis of a node stands for: a polynomial of the symbols of [`Terms`].
-pub(super) type Place = BTreeMap<AxisId, Dim>;
+pub(super) type Position = BTreeMap<AxisId, Dim>;
 
 /// One statement about a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub(super) enum Literal {
     /// The polynomial is at least zero.
     Nonnegative(Dim),
     /// The truth value of a node at a place is `holds`.
-    Truth { node: NodeId, place: Place, holds: bool },
+    Truth { node: NodeId, place: Position, holds: bool },
     /// A node is defined at a place.
-    Defined { node: NodeId, place: Place },
+    Defined { node: NodeId, place: Position },
 }
 
 /// At least one of its literals holds.
@@ -39,20 +39,20 @@ pub(super) struct Facts {
 /// since a symbol by itself is never negative.
 pub(super) struct Terms<'g> {
     g: &'g Graph,
-    unknown: Vec<(NodeId, Place)>,
+    unknown: Vec<(NodeId, Position)>,
     /// What each of them may be, by the form of its node alone.
     ranges: Vec<Range>,
     /// What nodes may be that were asked for.
     of_nodes: BTreeMap<NodeId, Range>,
-    numbers: BTreeMap<(NodeId, Place), usize>,
-    polynomials: BTreeMap<(NodeId, Place), Dim>,
+    numbers: BTreeMap<(NodeId, Position), usize>,
+    polynomials: BTreeMap<(NodeId, Position), Dim>,
 }
 
 /// What a symbol of a polynomial stands for.
 pub(super) enum Meaning<'t> {
     Axis(AxisId),
     /// An integer of the graph at a place.
-    Unknown(NodeId, &'t Place),
+    Unknown(NodeId, &'t Position),
     /// The part of an unknown integer that is subtracted; the other part stands for the whole.
     Nothing,
     Dimension,
@@ -71,7 +71,7 @@ impl<'g> Terms<'g> {
     }
 
     /// Every axis of a node as its own symbol.
-    pub(super) fn own_place(&self, id: NodeId) -> Place {
+    pub(super) fn own_position(&self, id: NodeId) -> Position {
         self.g.node(id).axes.iter().map(|a| (a, self.axis(a))).collect()
     }
 
@@ -97,15 +97,15 @@ impl<'g> Terms<'g> {
     }
 
     /// The polynomial of an integer of which nothing is known.
-    fn unknown(&mut self, id: NodeId, place: &Place) -> Dim {
+    fn unknown(&mut self, id: NodeId, place: &Position) -> Dim {
         let [whole, part] = self.unknown_symbols(id, place).map(Dim::symbol);
         &whole - &part
     }
 
     /// The two symbols of which such an integer is the difference.
-    fn unknown_symbols(&mut self, id: NodeId, place: &Place) -> [Symbol; 2] {
+    fn unknown_symbols(&mut self, id: NodeId, place: &Position) -> [Symbol; 2] {
         let axes = &self.g.node(id).axes;
-        let place: Place =
+        let place: Position =
             place.iter().filter(|(a, _)| axes.contains(**a)).map(|(a, d)| (*a, d.clone())).collect();
         let entry = (id, place);
         let next = self.unknown.len();
@@ -168,7 +168,7 @@ impl<'g> Terms<'g> {
     }
 
     /// The value of an integer node at a place.
-    pub(super) fn polynomial(&mut self, id: NodeId, place: &Place) -> Dim {
+    pub(super) fn polynomial(&mut self, id: NodeId, place: &Position) -> Dim {
         let g = self.g;
         match g.op(id) {
             Op::Iota(axis) => return place.get(axis).cloned().unwrap_or_else(|| self.axis(*axis)),
@@ -189,7 +189,7 @@ impl<'g> Terms<'g> {
         found
     }
 
-    fn composite(&mut self, id: NodeId, place: &Place) -> Dim {
+    fn composite(&mut self, id: NodeId, place: &Position) -> Dim {
         let args = self.g.args(id);
         match self.g.op(id) {
             Op::Map(MapOp::Add) => &self.polynomial(args[0], place) + &self.polynomial(args[1], place),
@@ -209,7 +209,7 @@ impl<'g> Terms<'g> {
                 }
             }
             Op::At(axis) => {
-                let inner = self.inner_place(*axis, args[1], place);
+                let inner = self.inner_position(*axis, args[1], place);
                 self.polynomial(args[0], &inner)
             }
             Op::Map(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
@@ -220,7 +220,7 @@ impl<'g> Terms<'g> {
     }
 
     /// The place of the tensor under a view.
-    fn inner_place(&mut self, axis: AxisId, index: NodeId, place: &Place) -> Place {
+    fn inner_position(&mut self, axis: AxisId, index: NodeId, place: &Position) -> Position {
         let index = self.polynomial(index, place);
         let mut inner = place.clone();
         inner.insert(axis, index);
@@ -228,7 +228,7 @@ impl<'g> Terms<'g> {
     }
 
     /// The condition that `sign * node + offset` is at least zero.
-    pub(super) fn nonnegative(&mut self, id: NodeId, place: &Place, sign: i64, offset: &Dim) -> Domain {
+    pub(super) fn nonnegative(&mut self, id: NodeId, place: &Position, sign: i64, offset: &Dim) -> Domain {
         self.nonnegative_within(id, place, sign, offset, DEEPEST_EXTREMUM)
     }
 
@@ -236,7 +236,7 @@ impl<'g> Terms<'g> {
     fn nonnegative_within(
         &mut self,
         id: NodeId,
-        place: &Place,
+        place: &Position,
         sign: i64,
         offset: &Dim,
         depth: usize,
@@ -272,7 +272,7 @@ impl<'g> Terms<'g> {
                 self.nonnegative_within(args[0], place, sign, offset, depth)
             }
             (Op::At(axis), _) => {
-                let inner = self.inner_place(*axis, args[1], place);
+                let inner = self.inner_position(*axis, args[1], place);
                 self.nonnegative_within(args[0], &inner, sign, offset, depth)
             }
             _ => {
@@ -327,7 +327,7 @@ impl<'g> Terms<'g> {
     }
 
     /// Adds what follows if a truth value at a place is `holds`.
-    pub(super) fn learn(&mut self, id: NodeId, place: &Place, holds: bool, facts: &mut Facts) {
+    pub(super) fn learn(&mut self, id: NodeId, place: &Position, holds: bool, facts: &mut Facts) {
         let (g, args) = (self.g, self.g.args(id));
         let literal = Literal::Truth { node: id, place: place.clone(), holds };
         if facts.literals.len() >= MOST_FACTS || facts.literals.contains(&literal) {
@@ -355,7 +355,7 @@ impl<'g> Terms<'g> {
                 self.learn_remainder((args[1], args[0]), false, place, facts);
             }
             (Op::At(axis), _) => {
-                let inner = self.inner_place(*axis, args[1], place);
+                let inner = self.inner_position(*axis, args[1], place);
                 self.learn(args[0], &inner, holds, facts);
             }
             _ => {}
@@ -367,7 +367,7 @@ impl<'g> Terms<'g> {
         &mut self,
         (remainder, rest): (NodeId, NodeId),
         holds: bool,
-        place: &Place,
+        place: &Position,
         facts: &mut Facts,
     ) {
         let args = self.g.args(remainder);
@@ -403,7 +403,7 @@ impl<'g> Terms<'g> {
     }
 
     /// `less <= more`, or `less < more`: also of the arguments of minima, maxima and magnitudes.
-    fn learn_order(&mut self, less: NodeId, more: NodeId, strict: bool, place: &Place, facts: &mut Facts) {
+    fn learn_order(&mut self, less: NodeId, more: NodeId, strict: bool, place: &Position, facts: &mut Facts) {
         let (below, above) =
             (self.bounded_by(less, MapOp::Max, place), self.bounded_by(more, MapOp::Min, place));
         let gap = Dim::constant(i64::from(strict));
@@ -413,7 +413,7 @@ impl<'g> Terms<'g> {
     }
 
     /// The value of a node, and of each argument where it is the given extremum of them.
-    fn bounded_by(&mut self, id: NodeId, extremum: MapOp, place: &Place) -> Vec<Dim> {
+    fn bounded_by(&mut self, id: NodeId, extremum: MapOp, place: &Position) -> Vec<Dim> {
         let args = self.g.args(id);
         let mut out = vec![self.polynomial(id, place)];
         if *self.g.op(id) == Op::Map(extremum) {
@@ -435,16 +435,16 @@ impl<'g> Terms<'g> {
         let literals = clause.iter().map(|literal| match literal {
             Literal::Nonnegative(p) => Literal::Nonnegative(self.moved(p, axis, index)),
             Literal::Truth { node, place, holds } => {
-                Literal::Truth { node: *node, place: self.moved_place(place, axis, index), holds: *holds }
+                Literal::Truth { node: *node, place: self.moved_position(place, axis, index), holds: *holds }
             }
             Literal::Defined { node, place } => {
-                Literal::Defined { node: *node, place: self.moved_place(place, axis, index) }
+                Literal::Defined { node: *node, place: self.moved_position(place, axis, index) }
             }
         });
         literals.collect()
     }
 
-    fn moved_place(&mut self, place: &Place, axis: AxisId, index: &Dim) -> Place {
+    fn moved_position(&mut self, place: &Position, axis: AxisId, index: &Dim) -> Position {
         place.iter().map(|(a, d)| (*a, self.moved(d, axis, index))).collect()
     }
 
@@ -457,7 +457,7 @@ impl<'g> Terms<'g> {
         for symbol in p.symbols() {
             let Symbol::Special(UNKNOWN, n) = symbol else { continue };
             let (node, place) = self.unknown[n as usize].clone();
-            let place = self.moved_place(&place, axis, index);
+            let place = self.moved_position(&place, axis, index);
             let moved = self.unknown_symbols(node, &place).map(Dim::symbol);
             with.extend([UNKNOWN, SUBTRACTED].map(|kind| kind.number(n)).into_iter().zip(moved));
         }

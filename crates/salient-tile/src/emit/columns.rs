@@ -6,7 +6,7 @@
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Kernel, Kind, Stmt};
 use salient_ir::{AxisId, DType, Dim, NodeId, ReduceOp};
@@ -29,7 +29,7 @@ pub(crate) fn reduce_columns(
     let mut m = Maker::planned(scope, target, Kind::Rows);
     let g = m.scope.graph;
     let (depth, width) = (g.extent(axis).clone(), g.extent(column).clone());
-    let mut env = Env::from([(column, Bound::Poly(var(&LANE)))]);
+    let mut env = Env::from([(column, AxisValue::Poly(var(&LANE)))]);
     m.scope.ranges.insert(&LANE, &width);
     m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != column), &mut env);
     let chunk = m.outer("chunk", &ceil_div(&width, &n(CHUNK)));
@@ -38,7 +38,7 @@ pub(crate) fn reduce_columns(
     let row = m.variable(&name, &depth);
     let strip = Columns { target, op, dtype: g.node(x).dtype, from: var(&from), count: var(&count) };
     let begin = strip.call(&mut m, None, &env);
-    env.insert(axis, Bound::Poly(var(&row)));
+    env.insert(axis, AxisValue::Poly(var(&row)));
     let add = strip.call(&mut m, Some(x), &env);
     let block = vec![
         let_dim(&from, &chunk * &n(CHUNK)),

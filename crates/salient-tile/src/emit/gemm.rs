@@ -8,7 +8,7 @@ use crate::dims::{LANE, LANES, ROW, ceil_div, n, row_major, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::Gemm;
 use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, rows_of};
 use crate::plan::layouts::panels::Edge;
@@ -397,7 +397,7 @@ fn epilogue(
     let row_name = if row_names.is_empty() { "row".to_owned() } else { row_names.join("_") };
     let row = m.variable(&row_name, &rows_of(g, c));
     numbered(g, &m.scope.ranges, &c.rows, &var(&row), &mut env);
-    env.insert(c.column, Bound::Poly(var(&LANE)));
+    env.insert(c.column, AxisValue::Poly(var(&LANE)));
     m.scope.ranges.insert(&LANE, g.extent(c.column));
     let (id, count) = (target.id, to - from);
     let store = crate::emit::map::strip(m, target.node, id, target.buffer, &env, from.clone(), &count);
@@ -419,7 +419,7 @@ fn stored_rows(
     ranges.insert(&ROW, &rows_of(scope.graph, c));
     let mut env = env.clone();
     numbered(scope.graph, &ranges, &c.rows, &var(&ROW), &mut env);
-    env.insert(c.column, Bound::Poly(column.clone()));
+    env.insert(c.column, AxisValue::Poly(column.clone()));
     let (base, at) = stored(target.id, target.buffer).at(&env)?;
     let (step, start) = at.linear_in(&ROW)?;
     (!step.mentions(&ROW) && !start.mentions(&ROW)).then_some((base, start, step))

@@ -2,7 +2,7 @@
 
 use crate::dims::{n, product, var};
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
@@ -113,7 +113,7 @@ impl<'s, 'g> Maker<'s, 'g> {
             let (name, extent) =
                 (self.scope.graph.axis(axis).name.clone(), self.scope.graph.extent(axis).clone());
             let v = self.outer(&name, &extent);
-            env.insert(axis, Bound::Poly(v));
+            env.insert(axis, AxisValue::Poly(v));
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Buffer, BufferId, Kernel, Kind};
 use salient_ir::{AxisId, Dim, NodeId};
@@ -30,7 +30,7 @@ pub(crate) fn map_to(
     let shape = m.scope.graph.shape(axes);
     let (rows, width) = match axes.split_last() {
         Some((last, rows)) => {
-            env.insert(*last, Bound::Poly(var(&LANE)));
+            env.insert(*last, AxisValue::Poly(var(&LANE)));
             (rows, shape.last().expect("as many extents as axes").clone())
         }
         None => (axes, n(1)),

@@ -5,7 +5,7 @@
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::Pack;
 use crate::plan::attention::Scale;
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
@@ -68,14 +68,14 @@ pub(crate) fn pack_scaled(
         Some(axis) => {
             let name = m.axis_name(axis);
             let v = m.variable(&name, &g.extent(axis).clone());
-            env.insert(axis, Bound::Poly(var(&v)));
+            env.insert(axis, AxisValue::Poly(var(&v)));
             v
         }
         None => m.variable("only", &n(1)),
     };
     if let Some(axis) = run.axis {
         m.scope.ranges.insert(&LANE, g.extent(axis));
-        env.insert(axis, Bound::Poly(var(&LANE)));
+        env.insert(axis, AxisValue::Poly(var(&LANE)));
     }
     let start = &to.offset + &(&(&var(&each) - &fixed.from) * fixed_stride);
     let mut b = Builder::new(label);

@@ -6,7 +6,7 @@
 
 use crate::dims::LANE;
 use crate::emit::strip::{Strip, both};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::program::kernel::{Base, Check};
 use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
 use salient_vector::{Builder, I32, Mask};
@@ -122,8 +122,8 @@ impl Strip<'_, '_> {
         let env = self.under_view(b, axis, index, &of.env);
         let mut differ = of.differ;
         let lanes = match &env[&axis] {
-            Bound::Poly(_) => of.lanes,
-            bound @ (Bound::Loose(_) | Bound::Vector(_)) => {
+            AxisValue::Poly(_) => of.lanes,
+            bound @ (AxisValue::Loose(_) | AxisValue::Vector(_)) => {
                 let at = self.int(b, index, &of.env);
                 let inside = self.inside(b, bound, axis);
                 if let Some(demanded) = of.reported {
@@ -148,12 +148,12 @@ impl Strip<'_, '_> {
         self.scope.graph.node(id).axes.iter().any(|axis| self.bound_differs(&env[&axis]))
     }
 
-    fn bound_differs(&self, bound: &Bound) -> bool {
+    fn bound_differs(&self, bound: &AxisValue) -> bool {
         match bound {
-            Bound::Poly(at) | Bound::Loose(at) => {
+            AxisValue::Poly(at) | AxisValue::Loose(at) => {
                 at.linear_in(&LANE).is_none_or(|(slope, _)| slope.as_constant() != Some(0))
             }
-            Bound::Vector(index) => self.even(*index).is_none(),
+            AxisValue::Vector(index) => self.even(*index).is_none(),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target};
 use crate::emit::stream::softmax::log_sum;
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::layouts::stored;
 use crate::program::kernel::{Kernel, Kind};
 use salient_ir::op::RowWeights;
@@ -19,7 +19,7 @@ fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) ->
     let mut m = Maker::planned(scope, target, Kind::Rows);
     let extent = m.scope.graph.extent(along).clone();
     m.scope.ranges.insert(&LANE, &extent);
-    let mut env = Env::from([(along, Bound::Poly(var(&LANE)))]);
+    let mut env = Env::from([(along, AxisValue::Poly(var(&LANE)))]);
     m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != along), &mut env);
     (m, env)
 }

@@ -9,7 +9,7 @@
 
 use crate::dims::LANE;
 use crate::emit::scalar::scalar;
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::Scores;
 use crate::plan::layouts::Stored;
@@ -136,7 +136,7 @@ pub(crate) struct Strip<'s, 'g> {
     /// What the current loop has computed.
     memo: HashMap<NodeId, Vec<(Env, Value)>>,
     /// Whether positions of the current loop lie inside an axis, by the position and the axis.
-    inside: Vec<(Bound, AxisId, Mask)>,
+    inside: Vec<(AxisValue, AxisId, Mask)>,
     /// Indices that the current loop has read and that are the same along the strip, as vectors and as integers.
     even: Vec<(Value, Int)>,
 }
@@ -239,11 +239,11 @@ impl<'s, 'g> Strip<'s, 'g> {
                 panic!("the axis `{name}` of a stored node is not bound in {:?}", stored.base)
             });
             match bound {
-                Bound::Poly(d) | Bound::Loose(d) => {
+                AxisValue::Poly(d) | AxisValue::Loose(d) => {
                     fixed = &fixed + &(d * stride);
-                    is_loose |= matches!(bound, Bound::Loose(_));
+                    is_loose |= matches!(bound, AxisValue::Loose(_));
                 }
-                Bound::Vector(index) => indices.push((*index, stride)),
+                AxisValue::Vector(index) => indices.push((*index, stride)),
             }
         }
         let along = fixed.linear_in(&LANE);
@@ -492,7 +492,7 @@ impl<'s, 'g> Strip<'s, 'g> {
         let place = self.place(b, stored, env);
         let mut used: Option<Mask> = None;
         for axis in self.scope.graph.node(id).axes.iter() {
-            let Some(bound @ (Bound::Loose(_) | Bound::Vector(_))) = env.get(&axis) else { continue };
+            let Some(bound @ (AxisValue::Loose(_) | AxisValue::Vector(_))) = env.get(&axis) else { continue };
             let inside = self.inside(b, bound, axis);
             used = Some(both(b, used, inside));
         }
@@ -501,13 +501,13 @@ impl<'s, 'g> Strip<'s, 'g> {
     }
 
     /// The lanes whose position lies inside an axis.
-    pub(crate) fn inside(&mut self, b: &mut Builder, bound: &Bound, axis: AxisId) -> Mask {
+    pub(crate) fn inside(&mut self, b: &mut Builder, bound: &AxisValue, axis: AxisId) -> Mask {
         if let Some((.., mask)) = self.inside.iter().find(|(known, of, _)| *of == axis && known == bound) {
             return *mask;
         }
         let index = match bound {
-            Bound::Poly(d) | Bound::Loose(d) => self.vector(b, d),
-            Bound::Vector(index) => *index,
+            AxisValue::Poly(d) | AxisValue::Loose(d) => self.vector(b, d),
+            AxisValue::Vector(index) => *index,
         };
         let extent = self.scope.graph.extent(axis).clone();
         let mask = self.in_range(b, index, &Dim::constant(0), &extent);
@@ -518,8 +518,8 @@ impl<'s, 'g> Strip<'s, 'g> {
     /// The index along an axis.
     fn position_along(&mut self, b: &mut Builder, axis: AxisId, env: &Env) -> I32 {
         match env.get(&axis).expect("the axis of an index is bound") {
-            Bound::Poly(d) | Bound::Loose(d) => self.vector(b, &d.clone()),
-            Bound::Vector(v) => *v,
+            AxisValue::Poly(d) | AxisValue::Loose(d) => self.vector(b, &d.clone()),
+            AxisValue::Vector(v) => *v,
         }
     }
 
@@ -527,12 +527,12 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn under_view(&mut self, b: &mut Builder, axis: AxisId, index: NodeId, env: &Env) -> Env {
         let g = self.scope.graph;
         let bound = match self.scope.ranges.evaluate(g, index, env) {
-            Some(d) if self.scope.ranges.inside(&d, g.extent(axis)) => Bound::Poly(d),
-            Some(d) => Bound::Loose(d),
+            Some(d) if self.scope.ranges.inside(&d, g.extent(axis)) => AxisValue::Poly(d),
+            Some(d) => AxisValue::Loose(d),
             None => {
                 let value = self.int(b, index, env);
                 self.read_even(b, index, env, value);
-                Bound::Vector(value)
+                AxisValue::Vector(value)
             }
         };
         let mut inner = env.clone();
@@ -556,10 +556,10 @@ impl<'s, 'g> Strip<'s, 'g> {
             let to = &from + g.extent(*part);
             let within = self.in_range(b, index, &from, &to);
             let bound = match &env[&axis] {
-                Bound::Poly(d) | Bound::Loose(d) => Bound::Loose(d - &from),
-                Bound::Vector(_) => {
+                AxisValue::Poly(d) | AxisValue::Loose(d) => AxisValue::Loose(d - &from),
+                AxisValue::Vector(_) => {
                     let start = self.vector(b, &from);
-                    Bound::Vector(b.sub(index, start))
+                    AxisValue::Vector(b.sub(index, start))
                 }
             };
             let mut inner = env.clone();

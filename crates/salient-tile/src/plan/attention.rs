@@ -11,7 +11,7 @@ pub(crate) mod split;
 
 use crate::defined::Defined;
 use crate::dims::{LANE, ROW, index_of, n, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::sum_of_products;
 use crate::plan::layouts::panels::peel;
@@ -220,8 +220,8 @@ pub(crate) fn inner_products(
     score: NodeId,
 ) -> (Vec<Scores>, Ranges) {
     let (mut env, mut ranges) = any_place(of.g, score);
-    env.insert(query, Bound::Poly(var(&ROW)));
-    env.insert(key, Bound::Poly(var(&LANE)));
+    env.insert(query, AxisValue::Poly(var(&ROW)));
+    env.insert(key, AxisValue::Poly(var(&LANE)));
     ranges.insert(&ROW, of.g.extent(query));
     ranges.insert(&LANE, of.g.extent(key));
     (find_scores(of, &ranges, score, &env, &ROW), ranges)
@@ -233,7 +233,7 @@ fn any_place(g: &Graph, node: NodeId) -> (Env, Ranges) {
     for axis in g.node(node).axes.iter() {
         let name = index_of(axis);
         ranges.insert(&name, g.extent(axis));
-        env.insert(axis, Bound::Poly(var(&name)));
+        env.insert(axis, AxisValue::Poly(var(&name)));
     }
     (env, ranges)
 }
@@ -303,8 +303,8 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &Symbol) -> O
         return None;
     }
     let fixed = |axis: AxisId| match scores.env.get(&axis) {
-        Some(Bound::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(&LANE),
-        Some(Bound::Loose(_) | Bound::Vector(_)) | None => false,
+        Some(AxisValue::Poly(d)) => axis == scores.row_axis || !d.mentions(row) && !d.mentions(&LANE),
+        Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => false,
     };
     let alone = g.users(scores.node) == [user] && by != scores.node;
     (alone && may_go_into_queries(g, op, by) && g.node(by).axes.iter().all(fixed)).then_some(Scale {
@@ -356,7 +356,8 @@ impl Finder<'_> {
                 Some(index) => {
                     let inside = self.ranges.inside(&index, g.extent(*axis));
                     let mut inner = env.clone();
-                    inner.insert(*axis, if inside { Bound::Poly(index) } else { Bound::Loose(index) });
+                    inner
+                        .insert(*axis, if inside { AxisValue::Poly(index) } else { AxisValue::Loose(index) });
                     self.visit(args[0], &inner);
                 }
                 None => self.refuse_all(args[0]),
@@ -408,8 +409,8 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) 
     let mentions = |x: NodeId, symbol: &Symbol| {
         let x = peel(g, ranges, x, depth, env);
         g.node(x.node).axes.iter().filter(|k| *k != depth).any(|k| match x.env.get(&k) {
-            Some(Bound::Poly(d)) => d.mentions(symbol),
-            Some(Bound::Loose(_) | Bound::Vector(_)) | None => true,
+            Some(AxisValue::Poly(d)) => d.mentions(symbol),
+            Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => true,
         })
     };
     let role = |x: NodeId| (mentions(x, row), mentions(x, &LANE));
@@ -423,18 +424,20 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) 
             .node(node)
             .axes
             .iter()
-            .filter(|k| matches!(env.get(k), Some(Bound::Poly(d)) if d.mentions(symbol)))
+            .filter(|k| matches!(env.get(k), Some(AxisValue::Poly(d)) if d.mentions(symbol)))
             .collect();
         match axes.as_slice() {
             [one] => match env.get(one) {
-                Some(Bound::Poly(d)) => d.linear_in(symbol).filter(|(slope, _)| *slope == n(1)).map(|_| *one),
-                Some(Bound::Loose(_) | Bound::Vector(_)) | None => None,
+                Some(AxisValue::Poly(d)) => {
+                    d.linear_in(symbol).filter(|(slope, _)| *slope == n(1)).map(|_| *one)
+                }
+                Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => None,
             },
             _ => None,
         }
     };
     let (row_axis, key_axis) = (step_by_step(row)?, step_by_step(&LANE)?);
-    if env.get(&key_axis) != Some(&Bound::Poly(var(&LANE))) {
+    if env.get(&key_axis) != Some(&AxisValue::Poly(var(&LANE))) {
         return None;
     }
     Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone(), scale: None })

@@ -3,7 +3,7 @@
 //! Makes no kernels: see `product`.
 
 use crate::dims::{LANE, ROW, index_of, n, product as total, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::layouts::{Stored, StridedRows};
 use crate::plan::{Layouts, Left};
 use crate::program::kernel::Base;
@@ -129,7 +129,7 @@ pub(crate) fn numbered(g: &Graph, ranges: &Ranges, axes: &[AxisId], at: &Dim, en
             rest = quotient;
             index
         };
-        env.insert(*axis, Bound::Poly(index));
+        env.insert(*axis, AxisValue::Poly(index));
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn left_in_place(
     ranges.insert(&LANE, g.extent(c.depth));
     let mut env = env.clone();
     numbered(g, &ranges, &c.rows, &var(&ROW), &mut env);
-    env.insert(c.depth, Bound::Poly(var(&LANE)));
+    env.insert(c.depth, AxisValue::Poly(var(&LANE)));
     let (base, at) = match rows {
         Some(stored) => stored.at(&Renamed::of(g, c).env(&env))?,
         None => layouts.stored_view(&ranges, c.left, &env)?,
@@ -176,7 +176,7 @@ pub(crate) fn left_with_rows(
         for axis in outer_axes(&c, order) {
             let name = index_of(axis);
             ranges.insert(&name, g.extent(axis));
-            anywhere.insert(axis, Bound::Poly(var(&name)));
+            anywhere.insert(axis, AxisValue::Poly(var(&name)));
         }
         let rows = stored(&c);
         let found = left_in_place(layouts, &ranges, &c, rows.as_ref(), &anywhere)?;

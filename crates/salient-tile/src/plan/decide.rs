@@ -7,7 +7,7 @@ use super::materialise::{Choices, Form, Planner};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::{Attention, attention};
@@ -428,7 +428,7 @@ impl<'g> Decider<'g> {
             let own = if other == axis { before } else { other };
             let name = index_of(*own);
             ranges.insert(&name, g.extent(*own));
-            env.insert(*own, Bound::Poly(var(&name)));
+            env.insert(*own, AxisValue::Poly(var(&name)));
             at = &at + &(&var(&name) * stride);
         }
         if self.layouts.stored_view(&ranges, *held, &env)? != (Base::Buffer(state), at) {

@@ -6,7 +6,7 @@ pub(crate) mod panels;
 use super::Options;
 use crate::defined::Defined;
 use crate::dims::{LANE, index_of, n, row_major, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::program::kernel::{Base, Buffer, BufferId};
 use salient_ir::quantised::Coding;
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
@@ -28,8 +28,8 @@ impl Stored {
         let mut at = self.offset.clone();
         for (axis, stride) in &self.strides {
             match env.get(axis)? {
-                Bound::Poly(d) => at = &at + &(d * stride),
-                Bound::Loose(_) | Bound::Vector(_) => return None,
+                AxisValue::Poly(d) => at = &at + &(d * stride),
+                AxisValue::Loose(_) | AxisValue::Vector(_) => return None,
             }
         }
         Some((self.base, at))
@@ -111,9 +111,9 @@ impl Layouts<'_> {
     ) -> Option<Dim> {
         let mut env = env.clone();
         if let Some(other) = other {
-            env.insert(other, Bound::Poly(n(0)));
+            env.insert(other, AxisValue::Poly(n(0)));
         }
-        env.insert(axis?, Bound::Poly(var(&LANE)));
+        env.insert(axis?, AxisValue::Poly(var(&LANE)));
         let address = self.leaf(ranges, node, &env, &mut BTreeSet::new())?;
         address.linear_in(&LANE).map(|(slope, _)| slope)
     }
@@ -147,8 +147,8 @@ impl Layouts<'_> {
             return None;
         }
         let mut env = env.clone();
-        env.insert(along, Bound::Poly(n(0)));
-        env.insert(by, Bound::Poly(var(&LANE)));
+        env.insert(along, AxisValue::Poly(n(0)));
+        env.insert(by, AxisValue::Poly(var(&LANE)));
         let (base, at) = self.stored_view(ranges, node, &env)?;
         let (row, start) = at.linear_in(&LANE)?;
         Some(StridedRows { base, start, row })
@@ -168,7 +168,7 @@ impl Layouts<'_> {
             return None;
         }
         let mut inner = env.clone();
-        inner.insert(*axis, Bound::Poly(index));
+        inner.insert(*axis, AxisValue::Poly(index));
         self.stored_view(ranges, args[0], &inner)
     }
 }
@@ -180,7 +180,7 @@ pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: 
     for axis in layouts.graph.node(x).axes.iter() {
         let name = index_of(axis);
         ranges.insert(&name, layouts.graph.extent(axis));
-        env.insert(axis, Bound::Poly(var(&name)));
+        env.insert(axis, AxisValue::Poly(var(&name)));
     }
     let near = |axis: AxisId, other: AxisId| {
         let mut ranges = ranges.clone();

@@ -18,7 +18,7 @@ pub(crate) mod words;
 
 use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
 use crate::dims::{n, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
@@ -313,7 +313,7 @@ impl Printer<'_, '_> {
         for axis in g.node(a.score).axes.iter() {
             let index = Symbol::variable(&name(axis));
             ranges.insert(&index, g.extent(axis));
-            env.insert(axis, Bound::Poly(var(&index)));
+            env.insert(axis, AxisValue::Poly(var(&index)));
         }
         let KeyRange { begins, ends } = of.range.at(&env);
         let list = |word: &str, first: Dim, others: &[Dim]| match others {

@@ -8,7 +8,7 @@ use crate::emit::maker::{Maker, for_loop};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, fill};
 use crate::emit::strip::{Strip, Visit};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::attention::probe::{OneSided, Probe, Side};
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Base, Stmt};
@@ -82,7 +82,7 @@ fn by_sides(
         let (origin, count) = match (of, t.axis()) {
             (Side::Row, Some(axis)) => {
                 m.scope.ranges.insert(&LANE, &g.extent(axis).clone());
-                inner.insert(axis, Bound::Poly(var(&LANE)));
+                inner.insert(axis, AxisValue::Poly(var(&LANE)));
                 (t.origin(), t.count())
             }
             (Side::Key, _) | (Side::Row, None) => (place.key.clone(), place.count.clone()),

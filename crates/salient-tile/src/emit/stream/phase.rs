@@ -12,7 +12,7 @@ use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
 use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
@@ -314,7 +314,7 @@ pub(crate) fn store_row(
     let mut strides = Vec::new();
     let mut count = n(1);
     if let Some(width) = a.width {
-        env.insert(width, Bound::Poly(var(&LANE)));
+        env.insert(width, AxisValue::Poly(var(&LANE)));
         strides.push((width, n(1)));
         count = g.extent(width).clone();
         m.scope.ranges.insert(&LANE, &count);

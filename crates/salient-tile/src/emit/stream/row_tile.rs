@@ -2,7 +2,7 @@
 
 use crate::dims::{n, var};
 use crate::emit::maker::{Maker, for_loop, let_dim};
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
 use crate::plan::scratch::TileWidths;
@@ -57,8 +57,8 @@ impl RowTile<'_> {
 /// The index at which the axis stands for the first row.
 pub(crate) fn origin(env: &Env, axis: AxisId, row: &Symbol, first: &Dim) -> Dim {
     match env.get(&axis) {
-        Some(Bound::Poly(d)) => d.substitute(&BTreeMap::from([(row.clone(), first.clone())])),
-        Some(Bound::Loose(_) | Bound::Vector(_)) | None => unreachable!("rows stand for polynomials"),
+        Some(AxisValue::Poly(d)) => d.substitute(&BTreeMap::from([(row.clone(), first.clone())])),
+        Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => unreachable!("rows stand for polynomials"),
     }
 }
 

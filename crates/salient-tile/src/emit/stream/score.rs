@@ -4,7 +4,7 @@ use crate::dims::{LANE, n, var};
 use crate::emit::maker::Maker;
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::strip::{Strip, Visit};
-use crate::index::Bound;
+use crate::index::AxisValue;
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::Stmt;
@@ -27,7 +27,7 @@ pub(crate) fn compute_invariant(
         let mut inner = t.env.clone();
         if let (true, Some(axis)) = (by_row, t.axis()) {
             m.scope.ranges.insert(&LANE, &m.scope.graph.extent(axis).clone());
-            inner.insert(axis, Bound::Poly(var(&LANE)));
+            inner.insert(axis, AxisValue::Poly(var(&LANE)));
         }
         let mut b = Builder::new("fixed");
         let mut s = Strip::new(m.scope, Visit::Lanes, origin.clone(), &[base]);

@@ -11,7 +11,7 @@ use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{Place, Softmax, fill};
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::layouts::StridedRows;
 use crate::plan::scratch::Slot;
@@ -35,7 +35,7 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
     let TileRows { row, count, each_query } = tile_rows(&mut m, plan, &mut env);
     let part = m.outer("part", &home.count);
-    env.insert(a.key, Bound::Poly(var(&LANE)));
+    env.insert(a.key, AxisValue::Poly(var(&LANE)));
     m.scope.ranges.insert(&LANE, &keys);
     let scores = m.scope.find_scores(a.score, &env, &row);
     let rows_of_keys: Vec<StridedRows> = scores
@@ -96,14 +96,14 @@ fn tile_rows(m: &mut Maker<'_, '_>, plan: &SplitKv, env: &mut Env) -> TileRows {
     let rows = g.extent(query).clone();
     let Some(group) = &plan.group else {
         let row = m.variable(&g.axis(query).name.clone(), &rows);
-        env.insert(query, Bound::Poly(var(&row)));
+        env.insert(query, AxisValue::Poly(var(&row)));
         return TileRows { row, count: rows, each_query: None };
     };
     let shares = m.outer("group", &group.count);
     let row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
-    env.insert(group.axis, Bound::Poly(&(&shares * &group.size) + &var(&row)));
+    env.insert(group.axis, AxisValue::Poly(&(&shares * &group.size) + &var(&row)));
     let each = m.variable(&g.axis(query).name.clone(), &rows);
-    env.insert(query, Bound::Poly(var(&each)));
+    env.insert(query, AxisValue::Poly(var(&each)));
     TileRows { row, count: group.size.clone(), each_query: Some(each) }
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     m.outer_axes(home.held.iter().copied(), &mut env);
     let rows = g.extent(home.query).clone();
     let row = m.variable(&g.axis(home.query).name.clone(), &rows);
-    env.insert(home.query, Bound::Poly(var(&row)));
+    env.insert(home.query, AxisValue::Poly(var(&row)));
     let wide = home.width();
     let (context, factors) = (m.scratch(Slot::Context), m.scratch(Slot::Factors));
     let softmax = Softmax::new(&mut m, a, context, wide.clone());

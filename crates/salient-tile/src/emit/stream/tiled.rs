@@ -13,7 +13,7 @@ use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::Place;
 use crate::emit::strip::Scope;
-use crate::index::{Bound, Env};
+use crate::index::{AxisValue, Env};
 use crate::plan::Tiled;
 use crate::plan::layouts::panels::peel;
 use crate::program::kernel::{Kernel, Kind};
@@ -38,9 +38,9 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     let row_name = a.query.map_or_else(|| "row".into(), |x| m.axis_name(x));
     let row = m.variable(&row_name, &rows);
     if let Some(query) = a.query {
-        env.insert(query, Bound::Poly(var(&row)));
+        env.insert(query, AxisValue::Poly(var(&row)));
     }
-    env.insert(a.key, Bound::Poly(var(&LANE)));
+    env.insert(a.key, AxisValue::Poly(var(&LANE)));
     m.scope.ranges.insert(&LANE, &keys);
 
     let scores = match a.query {

@@ -4,7 +4,7 @@
 //! probe looks at each tile of scores before it is computed.
 
 use crate::dims::{LANE, index_of, n, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use salient_ir::{AxisId, Dim, Graph, MapOp, NodeId, Op, Symbol};
 use std::collections::BTreeMap;
 
@@ -44,10 +44,10 @@ pub(crate) fn places(g: &Graph, axes: impl IntoIterator<Item = AxisId>, key: Axi
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
     for axis in axes {
         ranges.insert(&index_of(axis), g.extent(axis));
-        env.insert(axis, Bound::Poly(var(&index_of(axis))));
+        env.insert(axis, AxisValue::Poly(var(&index_of(axis))));
     }
     ranges.insert(&LANE, g.extent(key));
-    env.insert(key, Bound::Poly(var(&LANE)));
+    env.insert(key, AxisValue::Poly(var(&LANE)));
     (env, ranges)
 }
 
@@ -100,8 +100,8 @@ impl KeyRange {
     pub(crate) fn at(&self, env: &Env) -> KeyRange {
         let with: BTreeMap<Symbol, Dim> = (env.iter())
             .filter_map(|(axis, bound)| match bound {
-                Bound::Poly(d) => Some((index_of(*axis), d.clone())),
-                Bound::Loose(_) | Bound::Vector(_) => None,
+                AxisValue::Poly(d) => Some((index_of(*axis), d.clone())),
+                AxisValue::Loose(_) | AxisValue::Vector(_) => None,
             })
             .collect();
         let each = |of: &[Dim]| of.iter().map(|d| d.substitute(&with)).collect();

@@ -1,7 +1,7 @@
 //! Attention of few rows with its keys in parts: where that can be done, and where the states of the parts lie.
 
 use crate::dims::{LANE, ROW, SHARES, ceil_div, index_of, n, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm, key_loop};
 use crate::plan::attention::{Attention, Scores};
@@ -57,7 +57,7 @@ fn shared(g: &Graph, node: NodeId, axis: AxisId) -> Option<(Dim, Dim)> {
     let Op::At(inner) = *g.op(node) else { return None };
     let args = g.args(node);
     let head = var(&index_of(axis));
-    let env = Env::from([(axis, Bound::Poly(head.clone()))]);
+    let env = Env::from([(axis, AxisValue::Poly(head.clone()))]);
     match Ranges::default().evaluate(g, args[1], &env).and_then(|index| index.quotient_of()) {
         Some((p, size)) if p == head => Some((size, g.extent(inner).clone())),
         Some(_) | None => shared(g, args[0], axis),
@@ -117,20 +117,20 @@ pub(crate) fn split(
     for axis in held.iter().chain([&query]) {
         let name = index_of(*axis);
         ranges.insert(&name, g.extent(*axis));
-        env.insert(*axis, Bound::Poly(var(&name)));
+        env.insert(*axis, AxisValue::Poly(var(&name)));
     }
     match &group {
         None => {
             ranges.insert(&ROW, g.extent(query));
-            env.insert(query, Bound::Poly(var(&ROW)));
+            env.insert(query, AxisValue::Poly(var(&ROW)));
         }
         Some(group) => {
             ranges.insert(&SHARES, &group.count);
             ranges.insert(&ROW, &group.size);
-            env.insert(group.axis, Bound::Poly(&(&var(&SHARES) * &group.size) + &var(&ROW)));
+            env.insert(group.axis, AxisValue::Poly(&(&var(&SHARES) * &group.size) + &var(&ROW)));
         }
     }
-    env.insert(a.key, Bound::Poly(var(&LANE)));
+    env.insert(a.key, AxisValue::Poly(var(&LANE)));
     ranges.insert(&LANE, g.extent(a.key));
     let scores = layouts.find_scores(&ranges, a.score, &env, &ROW);
     let lies = |s: &Scores| {
@@ -185,7 +185,7 @@ impl Parts {
     pub(crate) fn at(&self, g: &Graph, env: &Env, part: &Dim) -> Dim {
         let mut place = n(0);
         for axis in self.held.iter().chain([&self.query]) {
-            let Some(Bound::Poly(index)) = env.get(axis) else {
+            let Some(AxisValue::Poly(index)) = env.get(axis) else {
                 unreachable!("outer axes stand for polynomials")
             };
             let extent = if *axis == self.query { self.rows.clone() } else { g.extent(*axis).clone() };

@@ -6,7 +6,7 @@
 
 use crate::coded::body_coding;
 use crate::dims::{DEPTH, LANE, LANES, ceil_div, n, var};
-use crate::index::{Bound, Env, Ranges};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::contraction::Contraction;
 use crate::program::kernel::{Base, Buffer, BufferId, Role};
@@ -37,7 +37,7 @@ pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &
         if index == var(&LANE) {
             at.key = axis;
         }
-        at.env.insert(axis, Bound::Poly(index));
+        at.env.insert(axis, AxisValue::Poly(index));
         at.node = args[0];
         if at.has_one_key(g) {
             out = at.clone();
@@ -49,13 +49,14 @@ pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &
 impl Operand {
     /// Whether at most one axis depends on the lane, and is the lane.
     fn has_one_key(&self, g: &Graph) -> bool {
-        let bounds: Vec<&Bound> = g.node(self.node).axes.iter().filter_map(|a| self.env.get(&a)).collect();
-        let of_lane = |bound: &&&Bound| match bound {
-            Bound::Poly(d) | Bound::Loose(d) => d.mentions(&LANE),
-            Bound::Vector(_) => true,
+        let bounds: Vec<&AxisValue> =
+            g.node(self.node).axes.iter().filter_map(|a| self.env.get(&a)).collect();
+        let of_lane = |bound: &&&AxisValue| match bound {
+            AxisValue::Poly(d) | AxisValue::Loose(d) => d.mentions(&LANE),
+            AxisValue::Vector(_) => true,
         };
         let mut keys = bounds.iter().filter(of_lane);
-        let is_key = keys.next().is_none_or(|bound| **bound == Bound::Poly(var(&LANE)));
+        let is_key = keys.next().is_none_or(|bound| **bound == AxisValue::Poly(var(&LANE)));
         is_key && keys.next().is_none()
     }
 }
@@ -104,7 +105,7 @@ impl Panels {
     pub(crate) fn at(&self, g: &Graph, env: &Env, panel: &Dim, width: &Dim) -> Dim {
         let mut place = n(0);
         for axis in &self.outer {
-            let Some(Bound::Poly(index)) = env.get(axis) else {
+            let Some(AxisValue::Poly(index)) = env.get(axis) else {
                 unreachable!("outer axes stand for polynomials")
             };
             place = &(&place * g.extent(*axis)) + index;
@@ -158,12 +159,13 @@ pub(crate) fn coded_panels(
     let mut ranges = Ranges::default();
     ranges.insert(&DEPTH, g.extent(c.depth));
     ranges.insert(&LANE, g.extent(c.column));
-    let env = Env::from([(c.column, Bound::Poly(var(&LANE))), (c.depth, Bound::Poly(var(&DEPTH)))]);
+    let env = Env::from([(c.column, AxisValue::Poly(var(&LANE))), (c.depth, AxisValue::Poly(var(&DEPTH)))]);
     let whole = peel(g, &ranges, c.right, c.column, &env);
     let Op::Param(at) = *g.op(whole.node) else { return None };
     let coding = *layouts.options.coded.get(&at)?;
     let [row, depth] = g.params()[at].axes[..] else { return None };
-    let is = |axis, name: &Symbol| matches!(whole.env.get(&axis), Some(Bound::Poly(d)) if *d == var(name));
+    let is =
+        |axis, name: &Symbol| matches!(whole.env.get(&axis), Some(AxisValue::Poly(d)) if *d == var(name));
     // A view that takes a part of the parameter is no whole matrix.
     let complete = g.extent(row) == g.extent(c.column) && g.extent(depth) == g.extent(c.depth);
     if !(whole.key == row && is(row, &LANE) && is(depth, &DEPTH) && complete) {

@@ -1,14 +1,14 @@
 //! Every element of each result, and of each value that is stored on the way, is written by one item of one kernel, for all
 //! sizes that the model allows.
 //!
-//! What a kernel writes are sets of elements over variables ([`writes`]): items, loops, and the loops of its bodies. A set is
-//! put together until it goes from one place to another without variables ([`combine`]). What kernels write of one buffer has
+//! What a kernel writes are sets of elements over variables (`writes`): items, loops, and the loops of its bodies. A set is
+//! put together until it goes from one place to another without variables (`combine`). What kernels write of one buffer has
 //! to follow one on the other from its first element to its last, with what an append leaves where it was; of kernels that
 //! run under conditions this holds in each case. An item may write an element more than once.
 //!
 //! Of packed panels the columns after the last are not written, and of states of parts the rows that there are not. Scratch
 //! memory is written again and again and is not looked at. Where no proof is found the elements are counted at some sizes
-//! ([`count`]): what is written by two items, or by none, is shown with these sizes; all else is open.
+//! (`count`): what is written by two items, or by none, is shown with these sizes; all else is open.
 
 mod combine;
 mod count;
