@@ -250,7 +250,12 @@ fn fused_means_that_nothing_of_every_query_and_key_is_stored_or_computed_again()
     assert_eq!(refused("return p @ v"), None);
     // Weights that are asked for are stored for that.
     assert_eq!(refused("let y = p @ v\n    return y, p"), None);
-    let again = refused("return (if p == p then p else 0) @ v").expect("scores are made for each column");
+    // Whatever is done to the weights before the values are summed under them.
+    for weights in ["(if p == p then p else 0)", "p ** 2", "(p * f32(p > 0.1))", "(p + p / 2)"] {
+        assert_eq!(refused(&format!("return {weights} @ v")), None, "{weights}");
+    }
+    let differences = "let y[t: T, e: E] = sum[j](abs(p[t, j] - v[j, e]))\n    return y";
+    let again = refused(differences).expect("scores are made for each column");
     assert!(again.contains("computes its scores again for each `e`, E times"), "{again}");
     let stored = refused("return p @ (p @ v)").expect("weights are stored for the second use");
     assert!(stored.contains("T * T elements, one for every query and key"), "{stored}");
