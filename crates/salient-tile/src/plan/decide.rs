@@ -3,7 +3,7 @@
 //! Goes through the values in the order in which they are stored, so that what an operand's layout allows is known when its
 //! readers are planned.
 
-use super::materialise::{Choices, Form, Planner};
+use super::materialise::{Choices, KernelChoice, Planner};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
@@ -66,9 +66,9 @@ pub(crate) fn decide<'g>(
         },
     };
     let planned = || Planner::new(g, defined, options.fuse).plan().into_iter().collect();
-    let steps: Vec<(NodeId, Form)> = choices.map_or_else(planned, |choices| choices.forms.clone());
-    let forms: BTreeMap<NodeId, Form> = steps.iter().cloned().collect();
-    let is_source = |form: &Form| matches!(form, Form::Source);
+    let steps: Vec<(NodeId, KernelChoice)> = choices.map_or_else(planned, |choices| choices.forms.clone());
+    let forms: BTreeMap<NodeId, KernelChoice> = steps.iter().cloned().collect();
+    let is_source = |form: &KernelChoice| matches!(form, KernelChoice::Source);
     steps.iter().filter(|(_, form)| is_source(form)).for_each(|(node, _)| d.source(*node));
     d.done.sources = d.done.buffers.len();
     for (node, form) in steps.iter().filter(|(_, form)| !is_source(form)) {
@@ -149,11 +149,11 @@ impl<'g> Decider<'g> {
     }
 
     /// Where a node is stored: in an output that is nothing but it, else in a temporary.
-    fn home(&mut self, node: NodeId, form: &Form) -> BufferId {
+    fn home(&mut self, node: NodeId, form: &KernelChoice) -> BufferId {
         let g = self.layouts.graph;
         // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
         let once = g.outputs().iter().filter(|o| o.node == node).count() == 1;
-        let repeated = once && g.users(node).is_empty() && matches!(form, Form::Map);
+        let repeated = once && g.users(node).is_empty() && matches!(form, KernelChoice::Map);
         let direct = g.outputs().iter().enumerate().find_map(|(k, out)| {
             let order = order_of_output(g, out).or_else(|| repeated.then(|| out.axes.clone()));
             let is_free = self.choices.is_none_or(|choices| choices.homes.get(&node) == Some(&Some(k)));
@@ -184,7 +184,7 @@ impl<'g> Decider<'g> {
     }
 
     /// The step that stores a node.
-    fn step(&mut self, node: NodeId, form: &Form, forms: &BTreeMap<NodeId, Form>) {
+    fn step(&mut self, node: NodeId, form: &KernelChoice, forms: &BTreeMap<NodeId, KernelChoice>) {
         let id = self.home(node, form);
         let before = self.repeats.before(node);
         let same = before.and_then(|n| forms.get(&n)).is_some_and(|f| form.follows(f, &self.repeats));
@@ -231,7 +231,7 @@ impl<'g> Decider<'g> {
     }
 
     /// Adds the kernels that store a node.
-    fn kernels_of(&mut self, node: NodeId, id: BufferId, form: &Form) {
+    fn kernels_of(&mut self, node: NodeId, id: BufferId, form: &KernelChoice) {
         let g = self.layouts.graph;
         let Buffer { axes: order, name, .. } = self.done.buffers[id.0].clone();
         let target = Target { node, id, order: &order, name: &name };
@@ -241,21 +241,21 @@ impl<'g> Decider<'g> {
             return;
         }
         match form {
-            Form::Source => unreachable!("sources have no kernel"),
-            Form::Map => self.kernel(node, id, Anchor::Map, None),
-            Form::Statistics(along) => {
+            KernelChoice::Source => unreachable!("sources have no kernel"),
+            KernelChoice::Map => self.kernel(node, id, Anchor::Map, None),
+            KernelChoice::Statistics(along) => {
                 let held = held_by(&self.layouts, node, *along);
                 self.kernel(node, id, Anchor::Rows { along: *along, held }, None);
             }
-            Form::Product(product) => {
+            KernelChoice::Product(product) => {
                 let c = contraction(g, *product, &order).expect("planned as a product");
                 self.gemm(target, c);
             }
-            Form::Attention(of, query) => {
+            KernelChoice::Attention(of, query) => {
                 let a = attention(g, *of, *query, &order).expect("planned as an attention");
                 self.attend(target, a);
             }
-            Form::Rows => self.rows_of(target),
+            KernelChoice::Rows => self.rows_of(target),
         }
     }
 

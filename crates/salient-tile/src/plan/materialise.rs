@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choices {
     /// The values in the order in which they are stored.
-    pub(crate) forms: Vec<(NodeId, Form)>,
+    pub(crate) forms: Vec<(NodeId, KernelChoice)>,
     /// The axes of each as they lie.
     pub(crate) axes: BTreeMap<NodeId, Vec<AxisId>>,
     /// The output in which each is stored, if it is in one.
@@ -41,7 +41,7 @@ impl Choices {
 
 /// The kernel that a stored node gets.
 #[derive(Clone, Debug)]
-pub(crate) enum Form {
+pub(crate) enum KernelChoice {
     /// Inputs and parameters are stored already.
     Source,
     /// An expression of stored nodes.
@@ -56,26 +56,35 @@ pub(crate) enum Form {
     Attention(NodeId, Option<AxisId>),
 }
 
-impl Form {
+impl KernelChoice {
     /// The node whose product it stores an expression of.
     pub(crate) fn product(&self) -> Option<NodeId> {
         match self {
-            Form::Product(node) => Some(*node),
-            Form::Source | Form::Map | Form::Statistics(_) | Form::Rows | Form::Attention(..) => None,
+            KernelChoice::Product(node) => Some(*node),
+            KernelChoice::Source
+            | KernelChoice::Map
+            | KernelChoice::Statistics(_)
+            | KernelChoice::Rows
+            | KernelChoice::Attention(..) => None,
         }
     }
 
     /// Whether it is the form `before` of the corresponding node one block before.
-    pub(crate) fn follows(&self, before: &Form, repeats: &Repeats<'_>) -> bool {
+    pub(crate) fn follows(&self, before: &KernelChoice, repeats: &Repeats<'_>) -> bool {
         match (self, before) {
-            (Form::Source, Form::Source) | (Form::Map, Form::Map) | (Form::Rows, Form::Rows) => true,
-            (Form::Statistics(axis), Form::Statistics(other)) => axis == other,
-            (Form::Product(n), Form::Product(b)) => repeats.shift(*b) == *n,
-            (Form::Attention(n, query), Form::Attention(b, other)) => {
+            (KernelChoice::Source, KernelChoice::Source)
+            | (KernelChoice::Map, KernelChoice::Map)
+            | (KernelChoice::Rows, KernelChoice::Rows) => true,
+            (KernelChoice::Statistics(axis), KernelChoice::Statistics(other)) => axis == other,
+            (KernelChoice::Product(n), KernelChoice::Product(b)) => repeats.shift(*b) == *n,
+            (KernelChoice::Attention(n, query), KernelChoice::Attention(b, other)) => {
                 repeats.shift(*b) == *n && query == other
             }
-            (Form::Source | Form::Map | Form::Statistics(_) | Form::Rows, _) => false,
-            (Form::Product(_) | Form::Attention(..), _) => false,
+            (
+                KernelChoice::Source | KernelChoice::Map | KernelChoice::Statistics(_) | KernelChoice::Rows,
+                _,
+            ) => false,
+            (KernelChoice::Product(_) | KernelChoice::Attention(..), _) => false,
         }
     }
 }
@@ -99,7 +108,7 @@ pub(crate) struct Planner<'g> {
     held: BTreeSet<NodeId>,
     /// Those rows, each with the axis that the reductions run along.
     rows: BTreeMap<NodeId, AxisId>,
-    forms: BTreeMap<NodeId, Form>,
+    forms: BTreeMap<NodeId, KernelChoice>,
 }
 
 /// Whether a strip cannot compute the node on the way.
@@ -135,7 +144,8 @@ impl<'g> Planner<'g> {
         let found = statistics(self.g, (&is_stored, &self.outputs), (&self.uses, &self.of_scores), lies);
         let kept = self.kept.clone();
         self.kept.extend(found.values());
-        let holds = |root: NodeId| matches!(self.form(root).0, Form::Map) && self.defined.may_be_stored(root);
+        let holds =
+            |root: NodeId| matches!(self.form(root).0, KernelChoice::Map) && self.defined.may_be_stored(root);
         let mut rows = BTreeMap::new();
         for (held, root) in &found {
             if let Op::Reduce(_, axis) = *self.g.op(*held)
@@ -150,7 +160,7 @@ impl<'g> Planner<'g> {
     }
 
     /// The form of every node that is stored.
-    pub(crate) fn plan(mut self) -> BTreeMap<NodeId, Form> {
+    pub(crate) fn plan(mut self) -> BTreeMap<NodeId, KernelChoice> {
         if self.fuse {
             self.hold();
         }
@@ -206,18 +216,23 @@ impl<'g> Planner<'g> {
             && matches!(self.g.op(id), Op::Map(_))
             && self.defined.may_be_stored(id)
             && match self.form(id).0 {
-                Form::Product(_) | Form::Attention(..) => true,
-                Form::Source | Form::Map | Form::Statistics(_) | Form::Rows => false,
+                KernelChoice::Product(_) | KernelChoice::Attention(..) => true,
+                KernelChoice::Source
+                | KernelChoice::Map
+                | KernelChoice::Statistics(_)
+                | KernelChoice::Rows => false,
             }
     }
 
     /// The kernel for a node, and the nodes whose expressions it evaluates.
-    fn form(&self, id: NodeId) -> (Form, Vec<NodeId>) {
+    fn form(&self, id: NodeId) -> (KernelChoice, Vec<NodeId>) {
         let g = self.g;
         match g.op(id).class() {
-            Class::Port => (Form::Source, Vec::new()),
-            Class::Bind => self.anchor_form(id, id).unwrap_or_else(|| (Form::Rows, g.args(id).to_vec())),
-            Class::Leaf | Class::View | Class::Concat => (Form::Map, g.args(id).to_vec()),
+            Class::Port => (KernelChoice::Source, Vec::new()),
+            Class::Bind => {
+                self.anchor_form(id, id).unwrap_or_else(|| (KernelChoice::Rows, g.args(id).to_vec()))
+            }
+            Class::Leaf | Class::View | Class::Concat => (KernelChoice::Map, g.args(id).to_vec()),
             Class::Map => {
                 let inline = self.elementwise(id);
                 let anchors = inline
@@ -236,7 +251,10 @@ impl<'g> Planner<'g> {
                         (form, operands)
                     }
                     None => {
-                        let form = self.rows.get(&id).map_or(Form::Map, |axis| Form::Statistics(*axis));
+                        let form = self
+                            .rows
+                            .get(&id)
+                            .map_or(KernelChoice::Map, |axis| KernelChoice::Statistics(*axis));
                         (form, g.args(id).to_vec())
                     }
                 }
@@ -301,7 +319,7 @@ impl<'g> Planner<'g> {
     }
 
     /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
-    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(Form, Vec<NodeId>)> {
+    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(KernelChoice, Vec<NodeId>)> {
         let g = self.g;
         if g.node(anchor).axes != g.node(root).axes {
             return None;
@@ -309,7 +327,7 @@ impl<'g> Planner<'g> {
         let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
         if contraction(g, anchor, &order).is_some() {
             let (a, b, _) = sum_of_products(g, anchor)?;
-            return Some((Form::Product(anchor), vec![a, b]));
+            return Some((KernelChoice::Product(anchor), vec![a, b]));
         }
         let is_stored =
             |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
@@ -322,7 +340,7 @@ impl<'g> Planner<'g> {
         }
         let mut operands = values.to_vec();
         operands.extend(self.around(g.args(anchor)[0], &inside));
-        Some((Form::Attention(anchor, query), operands))
+        Some((KernelChoice::Attention(anchor, query), operands))
     }
 
     /// The operands of an expression, with those of the products inside it in place of the products. What ends the kernel of

@@ -186,19 +186,19 @@ pub type Life = Option<(usize, usize)>;
 
 /// Larger ones first, each at the lowest address where it meets no other that is alive with it.
 fn first_fit(lives: &[Life], sizes: &[usize]) -> Arena {
-    struct Place {
+    struct Region {
         buffer: usize,
         life: (usize, usize),
         bytes: usize,
         offset: usize,
     }
-    let mut wanted: Vec<Place> = (lives.iter().enumerate())
-        .filter_map(|(buffer, life)| Some(Place { buffer, life: (*life)?, bytes: sizes[buffer], offset: 0 }))
+    let mut wanted: Vec<Region> = (lives.iter().enumerate())
+        .filter_map(|(buffer, life)| Some(Region { buffer, life: (*life)?, bytes: sizes[buffer], offset: 0 }))
         .collect();
     wanted.sort_by_key(|p| (Reverse(p.bytes), p.buffer));
-    let mut placed: Vec<Place> = Vec::new();
+    let mut placed: Vec<Region> = Vec::new();
     for mut next in wanted {
-        let mut others: Vec<&Place> =
+        let mut others: Vec<&Region> =
             placed.iter().filter(|p| p.life.0 <= next.life.1 && next.life.0 <= p.life.1).collect();
         others.sort_by_key(|p| p.offset);
         for other in others {

@@ -6,7 +6,7 @@
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, for_loop};
 use crate::emit::stream::row_tile::RowTile;
-use crate::emit::stream::softmax::{Place, fill};
+use crate::emit::stream::softmax::{ScoreTile, fill};
 use crate::emit::strip::{Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::probe::{OneSided, Probe, Side};
@@ -22,7 +22,7 @@ pub(crate) fn look(
     m: &mut Maker<'_, '_>,
     (condition, probe): (NodeId, &Probe),
     t: &RowTile<'_>,
-    place: Place<'_>,
+    place: ScoreTile<'_>,
 ) -> (Vec<Stmt>, Dim, Dim) {
     let flags = m.scratch(Slot::Kept);
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
@@ -68,7 +68,7 @@ fn by_sides(
     m: &mut Maker<'_, '_>,
     condition: NodeId,
     t: &RowTile<'_>,
-    place: Place<'_>,
+    place: ScoreTile<'_>,
     parts: &[OneSided],
     flags: Base,
 ) -> Stmt {
@@ -187,7 +187,13 @@ fn keep(b: &mut Builder, to: salient_vector::Ptr, any: Mask, hidden: Mask) {
 }
 
 /// One row, key by key.
-fn by_elements(m: &mut Maker<'_, '_>, condition: NodeId, env: &Env, place: Place<'_>, flags: Base) -> Stmt {
+fn by_elements(
+    m: &mut Maker<'_, '_>,
+    condition: NodeId,
+    env: &Env,
+    place: ScoreTile<'_>,
+    flags: Base,
+) -> Stmt {
     let mut b = Builder::new("look_closely");
     let mut s = Strip::new(m.scope, Visit::Lanes, place.key.clone(), &[flags]);
     let trip = s.integer(&mut b, place.count);

@@ -10,7 +10,7 @@ use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
-use crate::emit::stream::softmax::{Place, Softmax, divide_row, fill, log_of_row};
+use crate::emit::stream::softmax::{ScoreTile, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::NanCheck;
@@ -88,7 +88,7 @@ pub(crate) fn stream(
         tile.push(values.pack(m, a, t.env));
     }
     m.scope.ranges.insert(&LANE, &keys);
-    let place = Place { row: t.row, first: &t.first, key: &from, count: &here };
+    let place = ScoreTile { row: t.row, first: &t.first, key: &from, count: &here };
     let check = values.as_ref().filter(|_| t.key_loop.nan_check != NanCheck::Never);
     let check = check.map(|values| (values, m.scratch(Slot::Wild)));
     if let Some((_, wild)) = check {
@@ -223,7 +223,7 @@ fn weights_of(
     m: &mut Maker<'_, '_>,
     t: &RowTile<'_>,
     softmax: &Softmax,
-    (place, range, upto): (Place<'_>, &TileRange, &Dim),
+    (place, range, upto): (ScoreTile<'_>, &TileRange, &Dim),
     check: Checked<'_>,
     tile: &mut Vec<Stmt>,
 ) -> Option<(Vec<Stmt>, Dim)> {
@@ -282,7 +282,7 @@ pub(crate) fn store_row(
     target: Target<'_>,
     a: &Attention,
     env: &Env,
-    place: Place<'_>,
+    place: ScoreTile<'_>,
     softmax: &Softmax,
     (context, context_width): (Base, &Dim),
 ) -> Vec<Stmt> {

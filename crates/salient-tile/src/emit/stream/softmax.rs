@@ -44,14 +44,14 @@ pub(crate) struct Softmax {
 
 /// A tile of scores: the row as a variable, the first row, the first key, and how many keys there are.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'p> {
+pub(crate) struct ScoreTile<'p> {
     pub(crate) row: &'p Symbol,
     pub(crate) first: &'p Dim,
     pub(crate) key: &'p Dim,
     pub(crate) count: &'p Dim,
 }
 
-impl Place<'_> {
+impl ScoreTile<'_> {
     /// The row's position in the tile.
     pub(crate) fn local(&self) -> Dim {
         &var(self.row) - self.first
@@ -91,7 +91,7 @@ impl Softmax {
         m: &mut Maker<'_, '_>,
         score: NodeId,
         env: &Env,
-        place: Place<'_>,
+        place: ScoreTile<'_>,
         there: bool,
     ) -> Option<Stmt> {
         match self.normaliser {
@@ -107,7 +107,7 @@ impl Softmax {
         &self,
         m: &mut Maker<'_, '_>,
         rows: &Dim,
-        place: Place<'_>,
+        place: ScoreTile<'_>,
     ) -> Option<(Stmt, Stmt)> {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some((self.shift(m, rows), self.exponentials(m, place))),
@@ -121,7 +121,7 @@ impl Softmax {
         m: &mut Maker<'_, '_>,
         weight: NodeId,
         env: &Env,
-        place: Place<'_>,
+        place: ScoreTile<'_>,
         there: bool,
     ) -> Stmt {
         let local = place.local();
@@ -170,7 +170,7 @@ impl Softmax {
         m: &mut Maker<'_, '_>,
         score: NodeId,
         env: &Env,
-        place: Place<'_>,
+        place: ScoreTile<'_>,
         there: bool,
     ) -> Stmt {
         let local = place.local();
@@ -203,7 +203,14 @@ impl Softmax {
     }
 
     /// One row: the scores of the tile and the greatest of them. Where `there` says so the scores lie in place already.
-    fn score(&self, m: &mut Maker<'_, '_>, score: NodeId, env: &Env, place: Place<'_>, there: bool) -> Stmt {
+    fn score(
+        &self,
+        m: &mut Maker<'_, '_>,
+        score: NodeId,
+        env: &Env,
+        place: ScoreTile<'_>,
+        there: bool,
+    ) -> Stmt {
         let local = place.local();
         let mut b = Builder::new(if there { "greatest" } else { "score" });
         let mut s = Strip::new(m.scope, Visit::Lanes, place.key.clone(), &[self.newest, self.weights]);
@@ -253,7 +260,7 @@ impl Softmax {
     }
 
     /// One row: scores to exponentials, added to the sum.
-    fn exponentials(&self, m: &mut Maker<'_, '_>, place: Place<'_>) -> Stmt {
+    fn exponentials(&self, m: &mut Maker<'_, '_>, place: ScoreTile<'_>) -> Stmt {
         let local = place.local();
         let mut b = Builder::new("exponentials");
         let trip = b.int_param("n");

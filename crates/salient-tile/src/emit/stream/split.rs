@@ -9,7 +9,7 @@ use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
-use crate::emit::stream::softmax::{Place, Softmax, fill};
+use crate::emit::stream::softmax::{ScoreTile, Softmax, fill};
 use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::split::{Parts, SplitKv};
@@ -68,7 +68,7 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
 
     // The state of each row of the part: the weighted sum, the maximum, the sum of exponentials.
     let wide = g.extent(width).clone();
-    let place = Place { row: &row, first: &n(0), key: &n(0), count: &n(0) };
+    let place = ScoreTile { row: &row, first: &n(0), key: &n(0), count: &n(0) };
     let at = home.at(g, &env, &part);
     let context = (streamed.context, &streamed.context_row);
     let keep = keep_part(&mut m, home, &at, &wide, place, &streamed.softmax, context);
@@ -191,7 +191,7 @@ fn keep_part(
     home: &Parts,
     at: &Dim,
     wide: &Dim,
-    place: Place<'_>,
+    place: ScoreTile<'_>,
     softmax: &Softmax,
     (context, context_row): (Base, &Dim),
 ) -> Stmt {
@@ -283,7 +283,7 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let mut block = vec![sums, fill(&mut m, context, &wide, 0.0)];
     block.push(for_loop(&part, n(0), home.count.clone(), n(1), vec![add]));
     let (here, zero) = (var(&row), n(0));
-    let place = Place { row: &row, first: &here, key: &zero, count: &zero };
+    let place = ScoreTile { row: &row, first: &here, key: &zero, count: &zero };
     block.extend(store_row(&mut m, target, a, &env, place, &softmax, (context, &wide)));
     let block = vec![for_loop(&row, n(0), rows, n(1), block)];
     m.finish(block, target.node, target.id)

@@ -11,7 +11,7 @@ use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
-use crate::emit::stream::softmax::Place;
+use crate::emit::stream::softmax::ScoreTile;
 use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
 use crate::plan::Tiled;
@@ -90,7 +90,7 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     stmts.extend(streamed.stmts);
     let context = (streamed.context, &streamed.context_row);
     let zero = n(0);
-    let place = Place { row: &row, first, key: &zero, count: &zero };
+    let place = ScoreTile { row: &row, first, key: &zero, count: &zero };
     let finish = store_row(&mut m, target, a, &env, place, &streamed.softmax, context);
     stmts.push(for_loop(&row, first.clone(), last.clone(), one.clone(), finish));
     m.finish(stmts, target.node, target.id)

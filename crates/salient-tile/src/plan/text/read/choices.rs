@@ -4,7 +4,7 @@ use super::lines::{Document, Kernel, rows};
 use super::{ReadError, error};
 use crate::plan::attention::attention;
 use crate::plan::contraction::{contraction, sum_of_products};
-use crate::plan::materialise::{Choices, Form};
+use crate::plan::materialise::{Choices, KernelChoice};
 use crate::plan::text::words::{KernelWord, OperandForm};
 use crate::plan::{Anchor, KernelPlan, Plan};
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId, Op};
@@ -19,7 +19,7 @@ pub(super) fn choices(
 ) -> Result<Choices, ReadError> {
     let mut out = Choices::default();
     let mut known: BTreeSet<NodeId> = g.ids().filter(|id| g.port(*id).is_some()).collect();
-    out.forms.extend(known.iter().map(|id| (*id, Form::Source)));
+    out.forms.extend(known.iter().map(|id| (*id, KernelChoice::Source)));
     for ((kernel, node), home) in document.kernels.iter().zip(stored).zip(homes) {
         if kernel.form.is_some() {
             continue;
@@ -34,7 +34,8 @@ pub(super) fn choices(
         let order = layout(kernel, g, *node)?;
         let form = form(kernel, g, *node, &order, &known)?;
         let mut texts = kernel.parts.iter().chain([&kernel.value]).map(|line| &line.text);
-        if let (Form::Product(product), true) = (&form, texts.any(|text| OperandForm::Rows.is_read_in(text)))
+        if let (KernelChoice::Product(product), true) =
+            (&form, texts.any(|text| OperandForm::Rows.is_read_in(text)))
         {
             out.rows.insert(*product);
         }
@@ -75,20 +76,20 @@ fn form(
     node: NodeId,
     order: &[AxisId],
     known: &BTreeSet<NodeId>,
-) -> Result<Form, ReadError> {
+) -> Result<KernelChoice, ReadError> {
     let line = kernel.value.line;
     let is_bound = g.op(node).class() == Class::Bind;
     match kernel.word {
-        KernelWord::Rows | KernelWord::Columns if is_bound => Ok(Form::Rows),
+        KernelWord::Rows | KernelWord::Columns if is_bound => Ok(KernelChoice::Rows),
         KernelWord::Rows => match reduction(g, node, known) {
-            Some(along) => Ok(Form::Statistics(along)),
+            Some(along) => Ok(KernelChoice::Statistics(along)),
             None => error(line, "no reduction is in the expression"),
         },
         KernelWord::Gemm => {
             let is_product =
                 |id: &NodeId| sum_of_products(g, *id).is_some() && contraction(g, *id, order).is_some();
             match anchors(g, node, known).into_iter().find(is_product) {
-                Some(product) => Ok(Form::Product(product)),
+                Some(product) => Ok(KernelChoice::Product(product)),
                 None => error(line, "no product is in the expression"),
             }
         }
@@ -109,11 +110,11 @@ fn form(
             let values = &g.args(anchor)[1..];
             let is_alone = query.is_none_or(|q| values.iter().take(1).all(|v| !g.node(*v).axes.contains(q)));
             if is_alone && attention(g, anchor, query, order).is_some() {
-                return Ok(Form::Attention(anchor, query));
+                return Ok(KernelChoice::Attention(anchor, query));
             }
             error(line, "this is no attention")
         }
-        KernelWord::Map | KernelWord::Append if !is_bound => Ok(Form::Map),
+        KernelWord::Map | KernelWord::Append if !is_bound => Ok(KernelChoice::Map),
         word @ (KernelWord::Map | KernelWord::Append | KernelWord::Columns | KernelWord::Pack) => {
             error(line, format!("`{}` does not compute this expression", word.text()))
         }
