@@ -1,6 +1,7 @@
 //! The passes as a table, in the order in which they run.
 
 use crate::after::log_sum_exp::by_log_sum_exp;
+use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
@@ -128,6 +129,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Refining,
         strict: false,
         step: Step::After(weighted_sums),
+    },
+    Pass {
+        name: "masks-outermost",
+        purpose: "weights that are zero wherever a mask inside of them does not hold have the mask around them, so that the keys \
+                  that it excludes are known",
+        before: "weighted_sum[t.1](max((if m then p else 0) - 0.01, 0), v)",
+        after: "weighted_sum[t.1](if m then max(p - 0.01, 0) else 0, v)",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::After(masks_outermost),
     },
 ];
 

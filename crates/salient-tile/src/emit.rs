@@ -24,6 +24,7 @@ use crate::emit::pack::pack_panels;
 use crate::emit::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
 use crate::emit::stream::split::{merge, parts};
 use crate::emit::stream::tiled::tiled;
+use crate::emit::stream::whole_rows::whole_rows;
 use crate::emit::strip::Scope;
 use crate::plan::layouts::stored;
 use crate::plan::repeat::Repeats;
@@ -126,6 +127,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         Anchor::Gemm(of) => gemm(scope, target, of),
         Anchor::Pack(pack) => pack_panels(scope, target, pack),
         Anchor::Tiled(of) => tiled(scope, target, of),
+        Anchor::WholeRows(of) => whole_rows(scope, target, of),
         Anchor::SplitKv(of) => parts(scope, target, of),
         Anchor::Merge(of) => merge(scope, target, of),
     };

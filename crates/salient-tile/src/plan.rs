@@ -29,6 +29,7 @@ use crate::defined::Defined;
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::split::SplitKv;
+use crate::plan::attention::whole_rows::WholeRows;
 use crate::plan::contraction::Contraction;
 use crate::plan::expression::Expression;
 use crate::plan::layouts::panels::{Edge, Panels};
@@ -157,6 +158,8 @@ pub(crate) enum Anchor {
     Pack(Pack),
     /// An attention, rows in tiles over packed keys.
     Tiled(Tiled),
+    /// An attention whose scores are kept for all keys, rows in tiles over packed keys.
+    WholeRows(WholeRows),
     /// An attention of few rows: the state of each row after each part of the keys.
     SplitKv(SplitKv),
     /// The parts of such an attention merged.
@@ -342,6 +345,7 @@ impl Anchor {
                 scores: tiled.scores.iter().map(|s| s.moved(node, buffer)).collect(),
                 key_loop: tiled.key_loop.moved(node),
             }),
+            Anchor::WholeRows(whole) => Anchor::WholeRows(whole.moved(node, buffer)),
             Anchor::SplitKv(split) => Anchor::SplitKv(split.moved(node, buffer)),
             Anchor::Merge(split) => Anchor::Merge(split.moved(node, buffer)),
         }

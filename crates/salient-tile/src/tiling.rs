@@ -26,6 +26,8 @@ pub struct Tiling {
     pub attention_rows: i64,
     /// Keys of a tile of attention.
     pub attention_keys: i64,
+    /// Query rows of a tile of which the scores of all keys are kept.
+    pub whole_rows: i64,
     /// The most query rows for which keys are read where they lie instead of being packed.
     pub few_rows: i64,
     /// Keys of a tile where rows are few.
@@ -50,6 +52,8 @@ impl Tiling {
             // With their scores, they stay in the nearest caches.
             attention_rows: 64,
             attention_keys: 128,
+            // So few that their scores stay in the second cache for thousands of keys.
+            whole_rows: 24,
             few_rows: 8,
             // Panels of values are read one after the other, while the tile is in the nearest cache.
             few_keys: 32,
@@ -130,6 +134,7 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(product_depth_few, (1, 65536), "the same, where a register tile has fewer than four rows"),
     knob!(attention_rows, (1, 1024), "query rows of a tile of attention"),
     knob!(attention_keys, (1, 4096), "keys of a tile of attention"),
+    knob!(whole_rows, (1, 1024), "query rows of a tile of which the scores of all keys are kept"),
     knob!(few_rows, (1, 64), "query rows up to which keys are read where they lie"),
     knob!(few_keys, (1, 4096), "keys of a tile where rows are few"),
     knob!(few_part, (1, 65536), "keys that one item takes where rows are few"),

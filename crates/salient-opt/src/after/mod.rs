@@ -1,6 +1,7 @@
 //! The passes after the e-graph. They ask who else reads a value, which is known only of the graph that was extracted.
 
 pub(crate) mod log_sum_exp;
+pub(crate) mod masks;
 pub(crate) mod merge_sums;
 pub(crate) mod order_factors;
 mod scores;

@@ -8,3 +8,4 @@ pub(crate) mod softmax;
 pub(crate) mod split;
 pub(crate) mod tiled;
 pub(crate) mod values;
+pub(crate) mod whole_rows;

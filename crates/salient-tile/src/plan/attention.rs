@@ -8,12 +8,13 @@ pub(crate) mod key_loop;
 pub(crate) mod key_range;
 pub(crate) mod probe;
 pub(crate) mod split;
+pub(crate) mod whole_rows;
 
 use crate::defined::Defined;
 use crate::dims::{LANE, ROW, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
-use crate::plan::contraction::sum_of_products;
+use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::layouts::panels::peel;
 use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
@@ -114,7 +115,7 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTree
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..));
-        if reduces && (!reduced || is_product(id)) {
+        if reduces && (!reduced || is_matrix_product(g, id)) {
             continue;
         }
         let among = if reduces { &with_scores } else { &with_products };

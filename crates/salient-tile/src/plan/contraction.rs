@@ -45,6 +45,12 @@ pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId
     (g.node(a).axes.contains(depth) && g.node(b).axes.contains(depth)).then_some((a, b, depth))
 }
 
+/// Whether a node is a sum of products of which each operand has an axis that the other lacks. A sum of squares is none.
+pub(crate) fn is_matrix_product(g: &Graph, node: NodeId) -> bool {
+    let has_own = |x: NodeId, y: NodeId| !g.node(x).axes.is_subset(&g.node(y).axes);
+    sum_of_products(g, node).is_some_and(|(a, b, _)| has_own(a, b) && has_own(b, a))
+}
+
 /// The node as a matrix product, if each operand has an axis that the other lacks, or the one that has none is multiplied
 /// with a parameter, which is packed once. `order` is the layout of the result: rows and columns are taken from its inner
 /// end, and columns hold the innermost axis where they can.

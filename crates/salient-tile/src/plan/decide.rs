@@ -10,7 +10,8 @@ use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
-use crate::plan::attention::{Attention, attention};
+use crate::plan::attention::whole_rows::{row_reduction, whole_rows};
+use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
 use crate::plan::layouts::axis_order::{layout, order_of_output};
@@ -65,7 +66,7 @@ pub(crate) fn decide<'g>(
             appends: Vec::new(),
         },
     };
-    let planned = || Planner::new(g, defined, options.fuse).plan().into_iter().collect();
+    let planned = || Planner::new(g, defined, options).plan().into_iter().collect();
     let steps: Vec<(NodeId, KernelChoice)> = choices.map_or_else(planned, |choices| choices.forms.clone());
     let forms: BTreeMap<NodeId, KernelChoice> = steps.iter().cloned().collect();
     let is_source = |form: &KernelChoice| matches!(form, KernelChoice::Source);
@@ -364,8 +365,11 @@ impl<'g> Decider<'g> {
     }
 
     /// An attention. Few rows are split over keys, many are cut into tiles; where how many there are is known when it runs,
-    /// both kernels are there.
+    /// both kernels are there. What holds reductions of its rows is cut into tiles that keep all of their scores.
     fn attend(&mut self, target: Target<'_>, a: Attention) {
+        if self.whole_rows(target, &a) {
+            return;
+        }
         let limit = self.layouts.options.tiling.few_rows;
         let rows = a.query.map(|query| self.layouts.graph.extent(query).clone());
         let few = rows.as_ref().map_or(Few::Never, |rows| Few::of(rows, limit));
@@ -392,22 +396,50 @@ impl<'g> Decider<'g> {
 
     /// Adds the kernels that pack keys, then the attention itself.
     fn tiled(&mut self, target: Target<'_>, a: Attention, when: Option<(Dim, Dim)>) {
-        let g = self.layouts.graph;
         let found = a.query.map(|query| self.layouts.inner_products(query, a.key, a.score));
         let (found, anywhere) = found.unwrap_or_default();
         let products: BTreeSet<NodeId> = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
-        let mut scores = Vec::new();
-        for s in found {
-            let operand = peel(g, &anywhere, s.key, s.key_axis, &s.env);
-            let name = format!("{}.keys", target.name);
-            let keys = self.pack(name, operand.node, operand.key, s.depth, when.clone());
-            scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys });
-        }
-        let width = a.width;
-        let outer: Vec<AxisId> = target.order.iter().copied().filter(|x| Some(*x) != width).collect();
-        let key_loop = key_loop(&self.layouts, &a, a.query, &outer, &products);
+        let scores = self.pack_keys(target, &found, &anywhere, when.as_ref());
+        let key_loop = key_loop(&self.layouts, &a, a.query, &around(target, &a), &products);
         let anchor = Anchor::Tiled(Tiled { attention: a, scores, key_loop });
         self.kernel(target.node, target.id, anchor, when);
+    }
+
+    /// Adds the kernels that pack the keys of these products.
+    fn pack_keys(
+        &mut self,
+        target: Target<'_>,
+        found: &[Scores],
+        anywhere: &Ranges,
+        when: Option<&(Dim, Dim)>,
+    ) -> Vec<PackedScores> {
+        let mut scores = Vec::new();
+        for s in found {
+            let operand = peel(self.layouts.graph, anywhere, s.key, s.key_axis, &s.env);
+            let name = format!("{}.keys", target.name);
+            let keys = self.pack(name, operand.node, operand.key, s.depth, when.cloned());
+            scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys });
+        }
+        scores
+    }
+
+    /// Adds the kernels of an attention whose expression has reductions of its rows that nobody stores, if it has some.
+    fn whole_rows(&mut self, target: Target<'_>, a: &Attention) -> bool {
+        let g = self.layouts.graph;
+        let held = self.layouts.reductions_inside(a);
+        let Some(query) = a.query.filter(|_| !held.is_empty() && a.sink.is_none()) else { return false };
+        if held.iter().any(|id| row_reduction(g, *id, query).is_none()) {
+            return false;
+        }
+        let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([a.score]).collect();
+        let found = self.layouts.products_inside((query, a.key), &expressions);
+        let Some((products, anywhere)) = found.filter(|(products, _)| !products.is_empty()) else {
+            return false;
+        };
+        let mut plan = whole_rows(&self.layouts, a, query, (&around(target, a), &products), &held);
+        plan.scores = self.pack_keys(target, &products, &anywhere, None);
+        self.kernel(target.node, target.id, Anchor::WholeRows(plan), None);
+        true
     }
 
     /// What is appended to a state, and the state, if that is what the target is.
@@ -450,6 +482,11 @@ impl<'g> Decider<'g> {
         let state = self.layouts.graph.states().iter().find(|s| s.output == k)?;
         self.with_role(Role::Input(state.input))
     }
+}
+
+/// The axes of the result of an attention but its width.
+fn around(target: Target<'_>, a: &Attention) -> Vec<AxisId> {
+    target.order.iter().copied().filter(|x| Some(*x) != a.width).collect()
 }
 
 /// The symbols whose values are known where parameters are: those of their shapes, and the number of lanes.

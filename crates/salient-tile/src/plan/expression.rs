@@ -1,8 +1,9 @@
 //! What a kernel computes and reads: the expression from the node that it stores down to what is stored.
 
-use super::{Anchor, Layouts};
+use super::{Anchor, Layouts, Tiled};
 use crate::dims::{n, product};
 use crate::plan::attention::Attention;
+use crate::plan::attention::whole_rows::WholeRows;
 use crate::program::kernel::{Buffer, BufferId};
 use salient_ir::{AxisId, Dim, FusedOp, Graph, NodeId, Op, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,10 +43,11 @@ impl Walk {
                 let left = if gemm.left.rows().is_some() { Vec::new() } else { vec![gemm.contraction.left] };
                 walk.products.insert(gemm.contraction.node, left);
             }
-            Anchor::Tiled(tiled) => {
-                walk.own = Some(tiled.attention.node);
-                walk.reads.extend(tiled.scores.iter().map(|s| s.keys.id));
-                walk.products.extend(tiled.scores.iter().map(|s| (s.product, vec![s.query])));
+            Anchor::Tiled(Tiled { attention, scores, .. })
+            | Anchor::WholeRows(WholeRows { attention, scores, .. }) => {
+                walk.own = Some(attention.node);
+                walk.reads.extend(scores.iter().map(|s| s.keys.id));
+                walk.products.extend(scores.iter().map(|s| (s.product, vec![s.query])));
             }
             Anchor::Merge(split) => {
                 walk.products.insert(split.attention.node, Vec::new());
@@ -140,10 +142,10 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => elements,
         },
         Anchor::Gemm(gemm) => &(&elements * g.extent(gemm.contraction.depth)) * &n(2),
-        Anchor::Tiled(tiled) => {
-            let a = &tiled.attention;
+        Anchor::Tiled(Tiled { attention: a, scores, .. })
+        | Anchor::WholeRows(WholeRows { attention: a, scores, .. }) => {
             let rows = buffer.axes.iter().copied().filter(|axis| Some(*axis) != a.width);
-            of_attention(g, rows, a, tiled.scores.iter().map(|s| s.product))
+            of_attention(g, rows, a, scores.iter().map(|s| s.product))
         }
         Anchor::SplitKv(split) => {
             let rows = split.parts.held.iter().copied().chain([split.parts.query]);

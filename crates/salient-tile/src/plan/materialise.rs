@@ -4,13 +4,16 @@
 //! are decided by `decide`.
 
 pub(crate) mod keep;
+pub(crate) mod row_reductions;
 pub(crate) mod statistics;
 
 use crate::defined::Defined;
+use crate::plan::Options;
 use crate::plan::attention::{Among, expressions_of, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, kept, uses};
+use crate::plan::materialise::row_reductions::{Known, row_reductions};
 use crate::plan::materialise::statistics::statistics;
 use crate::plan::repeat::Repeats;
 use salient_ir::{AxisId, Class, Graph, NodeId, Op};
@@ -94,6 +97,8 @@ pub(crate) struct Planner<'g> {
     g: &'g Graph,
     defined: &'g Defined,
     fuse: bool,
+    /// The most rows of an attention that are split over keys.
+    few_rows: i64,
     /// Products inside scores that are not stored.
     tiled: BTreeSet<NodeId>,
     /// Whether each node is an expression of them.
@@ -104,7 +109,7 @@ pub(crate) struct Planner<'g> {
     outputs: BTreeSet<NodeId>,
     /// Element-wise nodes that are stored for their several readers, or for what their kernel holds.
     kept: BTreeSet<NodeId>,
-    /// Reductions that the kernel of the only rows that need them holds.
+    /// Reductions that the kernel of the only rows that need them holds, or that of the attention over these rows.
     held: BTreeSet<NodeId>,
     /// Those rows, each with the axis that the reductions run along.
     rows: BTreeMap<NodeId, AxisId>,
@@ -118,7 +123,8 @@ fn is_anchor(op: &Op) -> bool {
 
 impl<'g> Planner<'g> {
     /// Nothing is decided yet, but which values are stored for their several readers.
-    pub(crate) fn new(g: &'g Graph, defined: &'g Defined, fuse: bool) -> Planner<'g> {
+    pub(crate) fn new(g: &'g Graph, defined: &'g Defined, options: Options<'_>) -> Planner<'g> {
+        let Options { fuse, tiling, .. } = options;
         let tiled = tiled_scores(g, defined, fuse);
         let of_scores = expressions_of(g, |id| tiled.contains(&id));
         let uses = uses(g);
@@ -126,7 +132,8 @@ impl<'g> Planner<'g> {
         let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
         kept.extend(ends_of_long_chains(g, defined, &kept));
         let (held, rows, forms) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        Planner { g, defined, fuse, tiled, of_scores, uses, outputs, kept, held, rows, forms }
+        let few_rows = tiling.few_rows;
+        Planner { g, defined, fuse, few_rows, tiled, of_scores, uses, outputs, kept, held, rows, forms }
     }
 
     /// Whether a node is stored wherever it is read.
@@ -157,6 +164,17 @@ impl<'g> Planner<'g> {
         self.held = found.into_iter().filter(|(_, root)| rows.contains_key(root)).map(|(id, _)| id).collect();
         self.kept.retain(|id| kept.contains(id) || rows.contains_key(id));
         self.rows = rows;
+        let of_attentions = self.held_by_attentions();
+        self.held.extend(of_attentions);
+    }
+
+    /// The reductions of scores that attentions hold.
+    fn held_by_attentions(&self) -> BTreeSet<NodeId> {
+        let is_kept = |id: NodeId| self.outputs.contains(&id) || self.kept.contains(&id);
+        let is_stored = |id: NodeId| self.is_anchor(id) && !self.tiled.contains(&id);
+        let of = Among { g: self.g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
+        let of_scores = &self.of_scores;
+        row_reductions(&Known { of: &of, is_kept: &is_kept, of_scores, few_rows: self.few_rows })
     }
 
     /// The form of every node that is stored.
@@ -321,7 +339,7 @@ impl<'g> Planner<'g> {
     /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
     fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(KernelChoice, Vec<NodeId>)> {
         let g = self.g;
-        if g.node(anchor).axes != g.node(root).axes {
+        if g.node(anchor).axes != g.node(root).axes || self.held.contains(&anchor) {
             return None;
         }
         let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
@@ -329,8 +347,10 @@ impl<'g> Planner<'g> {
             let (a, b, _) = sum_of_products(g, anchor)?;
             return Some((KernelChoice::Product(anchor), vec![a, b]));
         }
-        let is_stored =
-            |id: NodeId| self.forms.contains_key(&id) || self.is_anchor(id) && !self.tiled.contains(&id);
+        let is_stored = |id: NodeId| {
+            let is_made = self.tiled.contains(&id) || self.held.contains(&id);
+            self.forms.contains_key(&id) || self.is_anchor(id) && !is_made
+        };
         let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
         let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
@@ -354,6 +374,8 @@ impl<'g> Planner<'g> {
             if inside.contains(&id) {
                 let operands = sum_of_products(self.g, id);
                 out.extend(operands.into_iter().flat_map(|(a, b, _)| [a, b]));
+            } else if self.held.contains(&id) {
+                stack.extend(self.g.args(id));
             } else if self.is_anchor(id) || inside.is_empty() && self.ends_a_kernel(id) {
                 out.push(id);
             } else {

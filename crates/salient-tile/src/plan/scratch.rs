@@ -4,9 +4,11 @@ use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
+use crate::plan::attention::whole_rows::WholeRows;
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
 use salient_ir::{AxisId, Dim, Graph, NodeId};
+use salient_vector::tile::LINE;
 
 /// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
 pub(crate) const FEW_CODED_ROWS: i64 = 4;
@@ -30,6 +32,8 @@ pub(crate) enum Slot {
     Scores,
     /// Weights where no product makes the scores.
     Weights,
+    /// A reduction of each row.
+    Held,
     /// The greatest score of each row so far.
     Max,
     /// The greatest score of each row in the newest tile.
@@ -64,6 +68,7 @@ impl Slot {
             Slot::Queries => "queries",
             Slot::Scores => "scores",
             Slot::Weights => "weights",
+            Slot::Held => "held",
             Slot::Max => "max",
             Slot::Newest => "newest",
             Slot::Shift => "shift",
@@ -93,6 +98,7 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, anchor: &Anchor) -> Vec<S
             };
             tile.scratch(g)
         }
+        Anchor::WholeRows(whole) => of_whole_rows(g, options, whole),
         Anchor::SplitKv(split) => {
             let tile = Tile {
                 attention: &split.attention,
@@ -180,6 +186,54 @@ impl TileWidths {
     }
 }
 
+/// Elements between the rows of scores that are kept for all keys, of which there are so many: whole panels, and one line more, so
+/// that rows do not fall into the same sets of a cache.
+pub(crate) fn whole_row(options: Options<'_>, keys: &Dim) -> Dim {
+    let panel = options.tiling.panel_width();
+    &(&ceil_div(keys, &panel) * &panel) + &n(i64::from(LINE))
+}
+
+/// Of each product the packed queries and the scores of all keys; what is held of each row; exponentials that have no product to
+/// take the place of; the state of the weights.
+fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scratch> {
+    let (a, key_loop) = (&whole.attention, &whole.key_loop);
+    let rows = n(options.tiling.whole_rows);
+    let scores = &rows * &whole_row(options, g.extent(a.key));
+    let w = TileWidths::new(g, options, a, options.tiling.attention_keys);
+    let mut out: Vec<Scratch> = Vec::new();
+    for node in &key_loop.invariant {
+        out.push(slot(Slot::Fixed, if key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));
+    }
+    for s in &whole.scores {
+        let depth = g.op(s.product).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
+        out.extend([slot(Slot::Queries, &rows * &depth), slot(Slot::Scores, scores.clone())]);
+    }
+    for held in &whole.held {
+        out.push(slot(Slot::Held, rows.clone()));
+        if held.leaves.as_ref().is_some_and(|leaves| leaves.in_place_of.is_none()) {
+            out.push(slot(Slot::Weights, scores.clone()));
+        }
+    }
+    out.extend([slot(Slot::Max, rows.clone()), slot(Slot::Sum, rows.clone())]);
+    out.push(slot(Slot::Context, &rows * &w.context));
+    if a.value.is_some() {
+        out.push(values(&w, key_loop));
+        if key_loop.nan_check != NanCheck::Never {
+            out.push(slot(Slot::Wild, n(1)));
+        }
+    }
+    out
+}
+
+/// Panels of values of a tile of keys. Of rows that are read as they lie at most one panel is left over.
+fn values(w: &TileWidths, key_loop: &KeyLoop) -> Scratch {
+    let panels = match key_loop.values {
+        ValueForm::InPlace => n(1),
+        ValueForm::PackedPerTile => w.panels.clone(),
+    };
+    slot(Slot::Values, &(&w.scores * &w.panel) * &panels)
+}
+
 /// Rows that are streamed over keys together.
 struct Tile<'p> {
     attention: &'p Attention,
@@ -209,12 +263,7 @@ impl Tile<'_> {
         out.extend(state(rows));
         out.push(slot(Slot::Context, rows * &w.context));
         if self.attention.value.is_some() {
-            // Of rows that are read as they lie at most one panel is left over.
-            let panels = match self.key_loop.values {
-                ValueForm::InPlace => n(1),
-                ValueForm::PackedPerTile => w.panels.clone(),
-            };
-            out.push(slot(Slot::Values, &(&w.scores * &w.panel) * &panels));
+            out.push(values(w, self.key_loop));
             if self.key_loop.nan_check != NanCheck::Never {
                 out.push(slot(Slot::Wild, n(1)));
             }

@@ -16,13 +16,14 @@ pub mod read;
 pub mod summary;
 pub(crate) mod words;
 
-use super::{Anchor, Gemm, KernelPlan, Left, Plan, Step, Tiled};
+use super::{Anchor, Gemm, KernelPlan, Left, PackedScores, Plan, Step, Tiled};
 use crate::dims::{n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::split::SplitKv;
+use crate::plan::attention::whole_rows::WholeRows;
 use crate::plan::contraction::sum_of_products;
 use crate::program::kernel::{BufferId, Role};
 use blocks::{Blocks, Part, chains, parts};
@@ -205,6 +206,7 @@ impl Printer<'_, '_> {
                 // Shown with the tiles.
                 Anchor::Merge(_) => {}
                 Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
+                Anchor::WholeRows(whole) => self.whole_rows(&mut out, k, whole, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
                 Anchor::Append(_) | Anchor::Map => self.plain(&mut out, k, stored),
                 Anchor::Rows { .. } | Anchor::Reduction | Anchor::Columns { .. } => {
@@ -270,23 +272,47 @@ impl Printer<'_, '_> {
     }
 
     fn tiled(&self, out: &mut String, k: &KernelPlan, tiled: &Tiled, stored: &BTreeSet<NodeId>) {
-        let a = &tiled.attention;
-        let mut leaves = leaves(stored);
-        leaves.stored.remove(&a.node);
-        leaves.lines.insert(a.score);
-        // A value that is not stored is computed where it is packed.
-        let is_stored = |value: &NodeId| stored.contains(&self.below_views(*value, stored));
-        if let (Some(value), ValueForm::PackedPerTile) = (a.value.filter(is_stored), tiled.key_loop.values) {
-            leaves.forms.insert(value, OperandForm::Tile.text().to_owned());
-        }
-        for scores in &tiled.scores {
-            leaves.forms.insert(scores.key, self.form_of(scores.keys.id).text().to_owned());
-        }
+        let Tiled { attention: a, scores, key_loop } = tiled;
+        let leaves = self.of_tiles(a, key_loop, scores, stored);
         let when = k.when.as_ref().map(|(_, rows)| {
             let limit = n(self.plan.options.tiling.few_rows + 1);
             format!(", split_kv where {rows} < {limit}")
         });
         let clause = format!("over {}{}", self.keys(a, &tiled.key_loop), when.unwrap_or_default());
+        let axes = &self.plan.buffers[k.buffer.0].axes;
+        self.kernel(out, k, (self.name(k), axes), &leaves, &clause);
+    }
+
+    /// The forms in which an attention in tiles reads its operands.
+    fn of_tiles(
+        &self,
+        a: &Attention,
+        key_loop: &KeyLoop,
+        scores: &[PackedScores],
+        stored: &BTreeSet<NodeId>,
+    ) -> Leaves {
+        let mut leaves = leaves(stored);
+        leaves.stored.remove(&a.node);
+        leaves.lines.insert(a.score);
+        // A value that is not stored is computed where it is packed.
+        let is_stored = |value: &NodeId| stored.contains(&self.below_views(*value, stored));
+        if let (Some(value), ValueForm::PackedPerTile) = (a.value.filter(is_stored), key_loop.values) {
+            leaves.forms.insert(value, OperandForm::Tile.text().to_owned());
+        }
+        for scores in scores {
+            leaves.forms.insert(scores.key, self.form_of(scores.keys.id).text().to_owned());
+        }
+        leaves
+    }
+
+    fn whole_rows(&self, out: &mut String, k: &KernelPlan, whole: &WholeRows, stored: &BTreeSet<NodeId>) {
+        let a = &whole.attention;
+        let mut leaves = self.of_tiles(a, &whole.key_loop, &whole.scores, stored);
+        for held in &whole.held {
+            leaves.lines.extend([held.attention.node, held.attention.score]);
+            leaves.lines.extend(held.leaves.as_ref().map(|leaves| leaves.node));
+        }
+        let clause = format!("over {}, whole rows of scores", self.keys(a, &whole.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, k, (self.name(k), axes), &leaves, &clause);
     }

@@ -6,11 +6,12 @@ use crate::dims::n;
 use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
-use crate::plan::contraction::sum_of_products;
+use crate::plan::attention::whole_rows::{WholeRows, is_exponential_of};
+use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::order::shared_rows;
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
 use crate::program::kernel::{Buffer, BufferId, Role};
-use salient_ir::{AxisId, AxisSet, Dim, Op};
+use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The faults of a plan.
@@ -240,6 +241,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             key_loop(plan, k, (&tiled.attention, &tiled.key_loop), faults);
             tiled.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
         }
+        Anchor::WholeRows(whole) => whole_rows(plan, k, whole, faults),
         Anchor::SplitKv(split) | Anchor::Merge(split) => {
             attention(plan, k, &split.attention, faults);
             key_loop(plan, k, (&split.attention, &split.key_loop), faults);
@@ -251,6 +253,42 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             faults.unless(is_parts, own, || "its parts are another buffer".to_owned());
         }
     }
+}
+
+/// What is held of a row is a reduction of it that comes after those it depends on; products are made for every key that any of
+/// these visits; what is left behind for others are the exponentials that they read.
+fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
+    let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    for (a, of) in whole.members() {
+        attention(plan, k, a, faults);
+        key_loop(plan, k, (a, of), faults);
+        let same = a.key == whole.attention.key && a.query == whole.attention.query;
+        faults.unless(same, own, || "what it holds is of other rows".to_owned());
+        let is_inside = whole.visits == KeyRange::default() || whole.visits == of.range;
+        faults.unless(is_inside, own, || "keys are read for which no product is made".to_owned());
+    }
+    let held: BTreeSet<NodeId> = whole.held.iter().map(|h| h.attention.node).collect();
+    faults.unless(held.iter().copied().eq(whole.held.iter().map(|h| h.attention.node)), own, || {
+        "what it holds is not in order".to_owned()
+    });
+    let is_missing = |id: &&NodeId| {
+        g.op(**id).bound() == Some(whole.attention.key)
+            && !held.contains(id)
+            && **id != whole.attention.node
+            && !is_matrix_product(g, **id)
+    };
+    faults.unless(!k.expression.computes.iter().any(|id| is_missing(&id)), own, || {
+        "it reads a reduction of its rows that it does not hold".to_owned()
+    });
+    for (h, leaves) in whole.held.iter().filter_map(|h| h.leaves.as_ref().map(|leaves| (h, leaves))) {
+        let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
+        faults.unless(is_exponential_of(g, leaves.node, &scores, h.attention.node), own, || {
+            "what a log-sum-exp leaves behind are not its exponentials".to_owned()
+        });
+        let is_product = leaves.in_place_of.is_none_or(|at| at < whole.scores.len());
+        faults.unless(is_product, own, || "it leaves them in place of no product".to_owned());
+    }
+    whole.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
 }
 
 /// Keys, rows and values of an attention have the axes that their roles need.

@@ -1,8 +1,9 @@
 //! Where a plan is not what is meant by fused attention: scores or weights of all queries and keys are stored, or they are
 //! computed again for every position of another axis. No faults: the results are right. `--require-fused` asks for none.
 
+use crate::plan::attention::whole_rows::WholeRows;
 use crate::plan::contraction::sum_of_products;
-use crate::plan::{Anchor, KernelPlan, Plan};
+use crate::plan::{Anchor, KernelPlan, Plan, Tiled};
 use crate::program::kernel::Role;
 use salient_ir::{AxisId, Class, Dim, Graph, MapOp, Name, NodeId, Op, Origin};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,13 +87,16 @@ pub fn unfused(plan: &Plan<'_>) -> Vec<Unfused> {
 
 /// An axis for every position of which a kernel computes the same scores.
 fn computed_again(plan: &Plan<'_>, k: &KernelPlan) -> Option<AxisId> {
-    let Anchor::Tiled(tiled) = &k.anchor else { return None };
-    let (a, g) = (&tiled.attention, &plan.graph);
+    let (Anchor::Tiled(Tiled { attention: a, scores, .. })
+    | Anchor::WholeRows(WholeRows { attention: a, scores, .. })) = &k.anchor
+    else {
+        return None;
+    };
+    let g = &plan.graph;
     let outer = plan.buffers[k.buffer.0].axes.iter().copied();
     let mut outer = outer.filter(|axis| Some(*axis) != a.query && Some(*axis) != a.width);
-    let is_of_none = |axis: &AxisId| {
-        !tiled.scores.is_empty() && tiled.scores.iter().all(|s| !g.node(s.product).axes.contains(*axis))
-    };
+    let is_of_none =
+        |axis: &AxisId| !scores.is_empty() && scores.iter().all(|s| !g.node(s.product).axes.contains(*axis));
     outer.find(is_of_none)
 }
 
@@ -135,7 +139,10 @@ impl Pairs {
 
     /// Whether a kernel sums values with weights of every query and key, and is not the one that makes these.
     fn sums_apart(&self, g: &Graph, k: &KernelPlan) -> bool {
-        let is_one_pass = matches!(k.anchor, Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_));
+        let is_one_pass = matches!(
+            k.anchor,
+            Anchor::Tiled(_) | Anchor::WholeRows(_) | Anchor::SplitKv(_) | Anchor::Merge(_)
+        );
         let is_weight = |id: NodeId| self.weights[id.index()] && self.scores_in(id).next().is_some();
         let sums = |id: &NodeId| {
             let Some((a, b, _)) = sum_of_products(g, *id) else { return false };

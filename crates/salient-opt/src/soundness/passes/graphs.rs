@@ -202,7 +202,7 @@ impl Draw {
     fn weights(&mut self, s: &V) -> V {
         let (m, j) = (self.m.clone(), self.j);
         let positive = |s: &V| m.map(MapOp::Max, &[s, &m.num(0.0)]);
-        match self.one_of(12) {
+        match self.one_of(14) {
             0..3 => m.softmax(j, s),
             3 => m.exp_over_sum(j, s),
             4 => m.shifted_exp_over_sum(j, s),
@@ -217,6 +217,11 @@ impl Draw {
             10 => {
                 let w = &m.softmax(j, s) * &self.mask().f32();
                 &w / &(&w.sum(j) + &m.num(0.125))
+            }
+            // Zero without the mask, which stands inside.
+            11 | 12 => {
+                let kept = m.select(&self.mask(), &positive(s), &m.num(0.0));
+                m.map(MapOp::Max, &[&(&kept - &m.num(0.25)), &m.num(0.0)])
             }
             _ => s.clone(),
         }

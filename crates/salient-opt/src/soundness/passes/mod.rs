@@ -213,4 +213,5 @@ passes! {
     ordering_factors_keeps_values: "order-factors";
     weights_from_their_log_sum_exp_keep_values: "log-sum-exp";
     weighted_sums_in_one_pass_keep_values: "weighted-sums";
+    masks_around_weights_keep_values: "masks-outermost";
 }

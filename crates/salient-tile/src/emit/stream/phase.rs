@@ -10,11 +10,11 @@ use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
-use crate::emit::stream::softmax::{ScoreTile, Softmax, divide_row, fill, log_of_row};
+use crate::emit::stream::softmax::{RowState, ScoreTile, Softmax, divide_row, fill, log_of_row};
 use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::NanCheck;
-use crate::plan::attention::key_range::{RowSpan, TileRange};
+use crate::plan::attention::key_range::{KeyRange, RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::Slot;
@@ -75,11 +75,12 @@ pub(crate) fn stream(
 
     // The keys that some row of the tile keeps.
     m.scope.ranges.insert(&LANE, &keys);
-    let (range, begin, end) = visited(m, t, &sizes, &mut stmts);
+    let (range, begin, end) = visited(m, t, &t.key_loop.range, &sizes.panel, &mut stmts);
     let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &n(1))));
     let (from, upto) = (var(&key), var(&stop));
     let here = &upto - &from;
-    let (mut tile, made) = scores(m, t, &sizes, &products, (&from, &upto), make);
+    let widths = (&sizes.score_row, &sizes.panel);
+    let (mut tile, made) = scores(m, t, widths, &products, (&from, &upto), make);
 
     // The values of the tile, and the scores to weights element by element: unmasked where the whole tile is kept.
     let of_tile = Keys { first: from.clone(), count: here.clone(), row: sizes.score_row.clone() };
@@ -100,7 +101,7 @@ pub(crate) fn stream(
     }
     let to = Weighted {
         rows: (&t.first, &t.last),
-        weights: softmax.weights,
+        weights: (softmax.weights, &n(0), &sizes.score_row),
         factor: softmax.factor(),
         context,
         context_row: &sizes.context_row,
@@ -129,16 +130,20 @@ fn visit(limit: Stmt, looked: Option<(Vec<Stmt>, Dim)>, tile: Vec<Stmt>) -> Vec<
 }
 
 /// A product of queries and keys whose queries are packed.
-struct QueryTile<'t> {
-    scores: &'t Scores,
+pub(crate) struct QueryTile<'t> {
+    pub(crate) scores: &'t Scores,
     queries: Base,
     /// Where its scores go.
-    out: Base,
+    pub(crate) out: Base,
     depth: Dim,
 }
 
 /// Packs the queries, once for the tile of rows.
-fn pack_queries<'t>(m: &mut Maker<'_, '_>, t: &RowTile<'t>, stmts: &mut Vec<Stmt>) -> Vec<QueryTile<'t>> {
+pub(crate) fn pack_queries<'t>(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'t>,
+    stmts: &mut Vec<Stmt>,
+) -> Vec<QueryTile<'t>> {
     let mut packed = Vec::new();
     for s in t.scores {
         let depth = m.scope.graph.extent(s.depth).clone();
@@ -154,23 +159,24 @@ fn pack_queries<'t>(m: &mut Maker<'_, '_>, t: &RowTile<'t>, stmts: &mut Vec<Stmt
     packed
 }
 
-/// The keys that the tiles of these rows visit: what is known of them, the first, and one past the last.
-fn visited(
+/// The keys of a range that the tiles of these rows visit: what is known of them, the first, and one past the last.
+pub(crate) fn visited(
     m: &mut Maker<'_, '_>,
     t: &RowTile<'_>,
-    sizes: &Sizes,
+    range: &KeyRange,
+    panel: &Dim,
     stmts: &mut Vec<Stmt>,
 ) -> (TileRange, Dim, Dim) {
     let keys = m.scope.graph.extent(t.attention.key).clone();
     let rows = RowSpan { variable: t.row, first: &t.first, last: &t.last };
-    let range = t.key_loop.range.of_tile(t.env, rows);
+    let range = range.of_tile(t.env, rows);
     let (first_key, begin) = (m.variable("first_key", &keys), m.variable("begin", &keys));
     let end = m.variable("end", &(&keys + &n(1)));
     let begins = std::iter::once(t.keys.0.clone()).chain(range.begins.iter().cloned());
     stmts.push(Stmt::Let { var: first_key.clone(), value: Int::Max(begins.collect()) });
     // Tiles begin where panels do.
-    let whole_panels = var(&first_key).floor_div(&sizes.panel).expect("a panel has columns");
-    let aligned = &whole_panels * &sizes.panel;
+    let whole_panels = var(&first_key).floor_div(panel).expect("a panel has columns");
+    let aligned = &whole_panels * panel;
     stmts.push(Stmt::Let { var: begin.clone(), value: Int::Max(vec![aligned, t.keys.0.clone()]) });
     let ends = std::iter::once(t.keys.1.clone()).chain(range.ends.iter().cloned());
     stmts.push(let_min(&end, ends.collect()));
@@ -178,13 +184,13 @@ fn visited(
 }
 
 /// What nodes stood for before something else was stored for them.
-type Before = Vec<(NodeId, Option<Stored>)>;
+pub(crate) type Before = Vec<(NodeId, Option<Stored>)>;
 
-/// The scores of the keys `from..upto`, and what they replace among what is stored.
-fn scores(
+/// The scores of the keys `from..upto`, in rows of so many elements, and what they replace among what is stored.
+pub(crate) fn scores(
     m: &mut Maker<'_, '_>,
     t: &RowTile<'_>,
-    sizes: &Sizes,
+    (score_row, panel): (&Dim, &Dim),
     products: &[QueryTile<'_>],
     (from, upto): (&Dim, &Dim),
     make: &mut dyn FnMut(&mut Maker<'_, '_>, &Making<'_>) -> Vec<Stmt>,
@@ -198,15 +204,15 @@ fn scores(
             queries: product.queries,
             depth: &product.depth,
             out: product.out,
-            row: &sizes.score_row,
+            row: score_row,
             keys: (from, upto),
-            panel: &sizes.panel,
+            panel,
         };
         stmts.extend(make(m, &making));
         // The scores as a value that expressions can read: row by row, from the tile's first key on.
         let first_row = origin(&s.env, s.row_axis, t.row, &t.first);
-        let offset = &n(0) - &(&(&first_row * &sizes.score_row) + from);
-        let strides = vec![(s.row_axis, sizes.score_row.clone()), (s.key_axis, n(1))];
+        let offset = &n(0) - &(&(&first_row * score_row) + from);
+        let strides = vec![(s.row_axis, score_row.clone()), (s.key_axis, n(1))];
         let value = Maker::scratch_value(product.out, offset, strides);
         replaced.push((s.scaled(), m.scope.stored.insert(s.scaled(), value)));
         m.scope.inlined.extend([s.node, s.scaled()]);
@@ -283,21 +289,21 @@ pub(crate) fn store_row(
     a: &Attention,
     env: &Env,
     place: ScoreTile<'_>,
-    softmax: &Softmax,
+    state: RowState,
     (context, context_width): (Base, &Dim),
 ) -> Vec<Stmt> {
     let g = m.scope.graph;
     let local = place.local();
     let row = address(context, &local * context_width);
     let mut divide = |zeros| {
-        let args = vec![row.clone(), Arg::Int(context_width.clone()), address(softmax.sum, local.clone())];
+        let args = vec![row.clone(), Arg::Int(context_width.clone()), address(state.sum, local.clone())];
         m.call(divide_row(zeros), args)
     };
     let finish = match (a.value, a.normaliser) {
         (Some(_), Normaliser::Softmax { zeros }) => Some(divide(zeros)),
         (Some(_), Normaliser::Sum) => Some(divide(false)),
         (None, Normaliser::Softmax { .. }) => {
-            let args = vec![row, address(softmax.max, local.clone()), address(softmax.sum, local)];
+            let args = vec![row, address(state.max, local.clone()), address(state.sum, local)];
             Some(m.call(log_of_row(), args))
         }
         (_, Normaliser::One | Normaliser::Greatest) | (None, Normaliser::Sum) => None,
@@ -305,8 +311,8 @@ pub(crate) fn store_row(
     // What the state of a row holds is read there.
     let one = n(1);
     let (held, held_row) = match (a.value, a.normaliser) {
-        (None, Normaliser::Sum) => (softmax.sum, &one),
-        (_, Normaliser::Greatest) => (softmax.max, &one),
+        (None, Normaliser::Sum) => (state.sum, &one),
+        (_, Normaliser::Greatest) => (state.max, &one),
         (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One) => (context, context_width),
     };
     let mut env = env.clone();

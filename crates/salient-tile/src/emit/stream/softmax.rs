@@ -19,7 +19,7 @@ use salient_vector::handle::Handle;
 use salient_vector::{Body, Builder, F32, math};
 
 /// Strips that are laid out in a row where a pass is short of independent work.
-const UNROLL: u32 = 4;
+pub(crate) const UNROLL: u32 = 4;
 
 /// The state of each row of a tile, in scratch memory.
 pub(crate) struct Softmax {
@@ -40,6 +40,13 @@ pub(crate) struct Softmax {
     pub(crate) weights: Base,
     /// Elements between the rows of them: the keys of a tile.
     pub(crate) weights_row: Dim,
+}
+
+/// Where the state of the rows of a tile lies once all keys were visited.
+#[derive(Clone, Copy)]
+pub(crate) struct RowState {
+    pub(crate) max: Base,
+    pub(crate) sum: Base,
 }
 
 /// A tile of scores: the row as a variable, the first row, the first key, and how many keys there are.
@@ -65,6 +72,11 @@ impl Softmax {
         let (shift, sum, factor) = (m.scratch(Slot::Shift), m.scratch(Slot::Sum), m.scratch(Slot::Factor));
         let (normaliser, reports) = (a.normaliser, m.scope.defined.demanding(a.score));
         Softmax { normaliser, reports, max, newest, shift, sum, factor, weights, weights_row }
+    }
+
+    /// What is left of it at the end.
+    pub(crate) fn state(&self) -> RowState {
+        RowState { max: self.max, sum: self.sum }
     }
 
     /// No key seen.

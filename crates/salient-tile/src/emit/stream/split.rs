@@ -284,7 +284,7 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     block.push(for_loop(&part, n(0), home.count.clone(), n(1), vec![add]));
     let (here, zero) = (var(&row), n(0));
     let place = ScoreTile { row: &row, first: &here, key: &zero, count: &zero };
-    block.extend(store_row(&mut m, target, a, &env, place, &softmax, (context, &wide)));
+    block.extend(store_row(&mut m, target, a, &env, place, softmax.state(), (context, &wide)));
     let block = vec![for_loop(&row, n(0), rows, n(1), block)];
     m.finish(block, target.node, target.id)
 }

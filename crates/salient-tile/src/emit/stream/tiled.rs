@@ -14,26 +14,37 @@ use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::ScoreTile;
 use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
-use crate::plan::Tiled;
+use crate::plan::attention::Attention;
 use crate::plan::layouts::panels::peel;
-use crate::program::kernel::{Kernel, Kind};
-use salient_ir::{AxisId, AxisSet};
+use crate::plan::{PackedScores, Tiled};
+use crate::program::kernel::{Kernel, Kind, Stmt};
+use salient_ir::{AxisSet, Dim, Symbol};
 use salient_vector::tile::Zeros;
 
-/// The kernel that stores `target.node`, an expression of an attention over the axes of its result: rows in tiles over packed
-/// keys.
-pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
-    let g = scope.graph;
-    let (a, tiling, shape) = (&plan.attention, scope.options.tiling, scope.options.tiling.tile());
-    let tile_rows = n(tiling.attention_rows);
-    let mut m = Maker::planned(scope, target, Kind::Attention);
-    let mut env = Env::new();
+/// Rows of an attention along its query axis, in blocks that are the items of a kernel.
+pub(crate) struct RowBlock {
+    /// What every axis stands for: the row a variable, the key the lane.
+    pub(crate) env: Env,
+    pub(crate) row: Symbol,
+    /// The range of the row variable.
+    pub(crate) first: Dim,
+    pub(crate) last: Dim,
+    pub(crate) stmts: Vec<Stmt>,
+}
+
+/// Begins a kernel over blocks of so many rows.
+pub(crate) fn row_block(
+    m: &mut Maker<'_, '_>,
+    target: Target<'_>,
+    a: &Attention,
+    tile_rows: &Dim,
+) -> RowBlock {
+    let (g, mut env) = (m.scope.graph, Env::new());
     let inner: AxisSet = a.query.into_iter().chain(a.width).collect();
     m.outer_axes(target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x)), &mut env);
     let one = n(1);
-    let extent = |axis: Option<AxisId>| axis.map_or(one.clone(), |x| g.extent(x).clone());
-    let (rows, keys) = (extent(a.query), g.extent(a.key).clone());
-    let block = m.outer("block", &ceil_div(&rows, &tile_rows));
+    let rows = a.query.map_or(one.clone(), |x| g.extent(x).clone());
+    let block = m.outer("block", &ceil_div(&rows, tile_rows));
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &one)));
     let row_name = a.query.map_or_else(|| "row".into(), |x| m.axis_name(x));
     let row = m.variable(&row_name, &rows);
@@ -41,57 +52,72 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
         env.insert(query, AxisValue::Poly(var(&row)));
     }
     env.insert(a.key, AxisValue::Poly(var(&LANE)));
-    m.scope.ranges.insert(&LANE, &keys);
+    m.scope.ranges.insert(&LANE, g.extent(a.key));
+    let stmts =
+        vec![let_dim(&first, &block * tile_rows), let_min(&last, vec![rows, &var(&first) + tile_rows])];
+    RowBlock { env, row, first: var(&first), last: var(&last), stmts }
+}
 
+/// Scores of a block of rows from packed keys.
+pub(crate) fn packed_product(
+    m: &mut Maker<'_, '_>,
+    tile: &RowTile<'_>,
+    t: &Making<'_>,
+    planned: &[PackedScores],
+) -> Vec<Stmt> {
+    let (s, panels) = (t.scores, &planned[t.at].keys);
+    let column = m.variable("column", m.scope.graph.extent(tile.attention.key));
+    let at = var(&column);
+    let keys_env = peel(m.scope.graph, &m.scope.ranges, s.key, s.key_axis, &s.env).env;
+    let panel = at.floor_div(t.panel).expect("a panel has columns");
+    let place = panels.at(m.scope.graph, &keys_env, &panel, t.panel);
+    let operands = Operands {
+        left: (t.queries, &n(0), t.depth),
+        panel: (panels.base(), &place),
+        panel_row: None,
+        depth: t.depth,
+        dest: (t.out, &(&at - t.keys.0), t.row),
+        factors: None,
+        ahead: None,
+    };
+    let block = tiles(m, tile.shape, Zeros::Multiply, (&tile.first, &tile.last), &operands);
+    vec![for_loop(&column, t.keys.0.clone(), t.keys.1.clone(), t.panel.clone(), block)]
+}
+
+/// The kernel that stores `target.node`, an expression of an attention over the axes of its result: rows in tiles over packed
+/// keys.
+pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
+    let g = scope.graph;
+    let (a, tiling) = (&plan.attention, scope.options.tiling);
+    let mut m = Maker::planned(scope, target, Kind::Attention);
+    let block = row_block(&mut m, target, a, &n(tiling.attention_rows));
+    let RowBlock { env, row, first, last, mut stmts } = block;
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &env, &row),
         None => Vec::new(),
     };
     let planned = plan.scores.iter().map(|s| s.product);
     assert!(scores.iter().map(|s| s.node).eq(planned), "the products inside scores are those of the plan");
-    let mut stmts = vec![
-        let_dim(&first, &block * &tile_rows),
-        let_min(&last, vec![rows.clone(), &var(&first) + &tile_rows]),
-    ];
     let tile = RowTile {
         attention: a,
         env: &env,
-        shape,
+        shape: tiling.tile(),
         row: &row,
-        first: var(&first),
-        last: var(&last),
-        keys: (n(0), keys.clone()),
+        first: first.clone(),
+        last: last.clone(),
+        keys: (n(0), g.extent(a.key).clone()),
         tile: tiling.attention_keys,
         few: false,
         scores: &scores,
         key_loop: &plan.key_loop,
     };
-    let (first, last) = (&tile.first, &tile.last);
-    let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| {
-        let (s, panels) = (t.scores, &plan.scores[t.at].keys);
-        let column = m.variable("column", &keys);
-        let at = var(&column);
-        let keys_env = peel(g, &m.scope.ranges, s.key, s.key_axis, &s.env).env;
-        let panel = at.floor_div(t.panel).expect("a panel has columns");
-        let place = panels.at(g, &keys_env, &panel, t.panel);
-        let operands = Operands {
-            left: (t.queries, &n(0), t.depth),
-            panel: (panels.base(), &place),
-            panel_row: None,
-            depth: t.depth,
-            dest: (t.out, &(&at - t.keys.0), t.row),
-            factors: None,
-            ahead: None,
-        };
-        let block = tiles(m, shape, Zeros::Multiply, (first, last), &operands);
-        vec![for_loop(&column, t.keys.0.clone(), t.keys.1.clone(), t.panel.clone(), block)]
-    };
+    let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| packed_product(m, &tile, t, &plan.scores);
     let streamed = stream(&mut m, &tile, &mut make);
     stmts.extend(streamed.stmts);
     let context = (streamed.context, &streamed.context_row);
     let zero = n(0);
-    let place = ScoreTile { row: &row, first, key: &zero, count: &zero };
-    let finish = store_row(&mut m, target, a, &env, place, &streamed.softmax, context);
-    stmts.push(for_loop(&row, first.clone(), last.clone(), one.clone(), finish));
+    let place = ScoreTile { row: &row, first: &first, key: &zero, count: &zero };
+    let finish = store_row(&mut m, target, a, &env, place, streamed.softmax.state(), context);
+    stmts.push(for_loop(&row, first.clone(), last, n(1), finish));
     m.finish(stmts, target.node, target.id)
 }

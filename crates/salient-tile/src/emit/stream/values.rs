@@ -49,7 +49,8 @@ pub(crate) struct Values {
 /// What the product with the values adds to.
 pub(crate) struct Weighted<'d> {
     pub(crate) rows: (&'d Dim, &'d Dim),
-    pub(crate) weights: Base,
+    /// Where the weight of the first row for the first key is, and the elements between rows.
+    pub(crate) weights: (Base, &'d Dim, &'d Dim),
     /// What each row of the context is multiplied by first.
     pub(crate) factor: Option<Base>,
     pub(crate) context: Base,
@@ -144,7 +145,7 @@ impl Values {
         let mut out = Vec::new();
         let block = |m: &mut Maker<'_, '_>, panel: &Symbol, source: (Base, Dim), row: Option<&Dim>| {
             let operands = Operands {
-                left: (to.weights, &n(0), &self.keys.row),
+                left: to.weights,
                 panel: (source.0, &source.1),
                 panel_row: row,
                 depth: &self.keys.count,
@@ -174,7 +175,7 @@ impl Values {
 }
 
 /// Sets the flag where one of so many values is NaN or infinite.
-fn find_wild(m: &mut Maker<'_, '_>, (base, at): (Base, Dim), count: &Dim, flag: Base) -> Stmt {
+pub(crate) fn find_wild(m: &mut Maker<'_, '_>, (base, at): (Base, Dim), count: &Dim, flag: Base) -> Stmt {
     let mut b = Builder::new("find_wild");
     let x = b.input("x");
     let trip = b.int_param("n");

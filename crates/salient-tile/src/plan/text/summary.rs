@@ -43,7 +43,9 @@ impl Anchor {
             Anchor::Columns { .. } => KernelWord::Columns,
             Anchor::Gemm(_) => KernelWord::Gemm,
             Anchor::Pack(_) => KernelWord::Pack,
-            Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => KernelWord::Attention,
+            Anchor::Tiled(_) | Anchor::WholeRows(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => {
+                KernelWord::Attention
+            }
         }
     }
 
@@ -53,7 +55,7 @@ impl Anchor {
             Anchor::SplitKv(_) => Some(SPLIT_KV),
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) | Anchor::Tiled(_) => None,
-            Anchor::Merge(_) => None,
+            Anchor::Merge(_) | Anchor::WholeRows(_) => None,
         }
     }
 }

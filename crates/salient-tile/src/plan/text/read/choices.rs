@@ -172,6 +172,9 @@ fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
         Anchor::Tiled(tiled) => {
             tiled.attention.node == id || tiled.scores.iter().any(|scores| scores.product == id)
         }
+        Anchor::WholeRows(whole) => {
+            whole.members().any(|(a, _)| a.node == id) || whole.scores.iter().any(|s| s.product == id)
+        }
         Anchor::SplitKv(split) | Anchor::Merge(split) => split.attention.node == id || is_product(),
         Anchor::Map | Anchor::Append(_) | Anchor::Pack(_) => false,
     }

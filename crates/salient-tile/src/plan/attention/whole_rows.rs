@@ -1,0 +1,336 @@
+//! Attention whose weights need reductions of their own row first, as squared weights need the sum that a softmax divides by.
+//!
+//! An online softmax brings a weighted sum forward tile by tile of keys, which works where the weights are linear in the
+//! exponentials of the scores. Other weights wait for the reductions of their whole row. So the scores of a tile of rows are
+//! kept for all keys that the rows visit, in scratch memory that grows with the number of keys and never with its square; then
+//! each row is reduced as often as its weights ask for, and the product with the values comes last. No score is computed
+//! twice, and no sum is rescaled.
+
+use super::key_loop::{KeyLoop, Mask, key_loop};
+use super::key_range::KeyRange;
+use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
+use crate::dims::{LANE, ROW, index_of, var};
+use crate::index::{AxisValue, Env, Ranges};
+use crate::plan::contraction::is_matrix_product;
+use crate::plan::{Layouts, PackedScores};
+use crate::program::kernel::BufferId;
+use salient_ir::{AxisId, Class, Const, Graph, MapOp, NodeId, Op, Symbol};
+use std::collections::BTreeSet;
+
+/// An attention in tiles of rows, of which the scores of all keys are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct WholeRows {
+    pub(crate) attention: Attention,
+    /// The products inside the scores and inside what is held.
+    pub(crate) scores: Vec<PackedScores>,
+    pub(crate) key_loop: KeyLoop,
+    /// Reductions of the rows, in the order in which they are computed.
+    pub(crate) held: Vec<RowReduction>,
+    /// The keys for which the products are made.
+    pub(crate) visits: KeyRange,
+}
+
+/// A reduction of each row of scores, held while the row is near.
+#[derive(Clone, Debug)]
+pub(crate) struct RowReduction {
+    /// The reduction, as an attention without values.
+    pub(crate) attention: Attention,
+    pub(crate) key_loop: KeyLoop,
+    pub(crate) leaves: Option<Leaves>,
+}
+
+/// What a log-sum-exp leaves behind for those that come after it: the exponentials of its scores, divided by their sum.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaves {
+    /// The value that they are.
+    pub(crate) node: NodeId,
+    /// The product, by position, in whose place they are stored, if nobody reads that any more.
+    pub(crate) in_place_of: Option<usize>,
+}
+
+impl WholeRows {
+    /// The same over other nodes and buffers.
+    pub(crate) fn moved(
+        &self,
+        node: &impl Fn(NodeId) -> NodeId,
+        buffer: &impl Fn(BufferId) -> BufferId,
+    ) -> WholeRows {
+        let reduction = |held: &RowReduction| RowReduction {
+            attention: held.attention.moved(node),
+            key_loop: held.key_loop.moved(node),
+            leaves: held.leaves.as_ref().map(|leaves| Leaves { node: node(leaves.node), ..leaves.clone() }),
+        };
+        WholeRows {
+            attention: self.attention.moved(node),
+            scores: self.scores.iter().map(|s| s.moved(node, buffer)).collect(),
+            key_loop: self.key_loop.moved(node),
+            held: self.held.iter().map(reduction).collect(),
+            visits: self.visits.clone(),
+        }
+    }
+
+    /// What is computed of each row, in order: what is held, then the weights.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&Attention, &KeyLoop)> {
+        let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
+        held.chain([(&self.attention, &self.key_loop)])
+    }
+}
+
+impl KeyLoop {
+    /// The mask, if the range of keys says all that it does: within the range the scores need none.
+    pub(crate) fn mask_by_range(&self) -> Option<&Mask> {
+        self.mask.as_ref().filter(|mask| mask.probe.is_none())
+    }
+
+    /// What is computed at the keys that a row visits.
+    pub(crate) fn score_in_range(&self, a: &Attention) -> NodeId {
+        self.mask_by_range().map_or(a.score, |mask| mask.unmasked)
+    }
+}
+
+/// Reductions of the rows of an attention that are in the expression of its scores and that are not stored, in the order in which
+/// they are computed.
+pub(crate) fn reductions_inside(
+    g: &Graph,
+    score: NodeId,
+    key: AxisId,
+    is_stored: impl Fn(NodeId) -> bool,
+) -> BTreeSet<NodeId> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![score]);
+    while let Some(id) = stack.pop() {
+        if is_stored(id) || !seen.insert(id) {
+            continue;
+        }
+        match g.op(id).class() {
+            Class::Map | Class::View | Class::Concat => stack.extend(g.args(id)),
+            Class::Bind if g.op(id).bound() == Some(key) && !is_matrix_product(g, id) => {
+                found.insert(id);
+                stack.push(g.args(id)[0]);
+            }
+            Class::Bind | Class::Port | Class::Leaf => {}
+        }
+    }
+    found
+}
+
+/// A reduction of the rows of scores, as an attention without values.
+pub(crate) fn row_reduction(g: &Graph, node: NodeId, query: AxisId) -> Option<Attention> {
+    let a = parts(g, node).filter(|a| a.value.is_none() && a.sink.is_none())?;
+    (g.node(node).axes.contains(query) && g.node(a.score).axes.contains(a.key))
+        .then_some(Attention { query: Some(query), ..a })
+}
+
+/// The products inside several expressions of one kernel, each once, for rows along an axis; `None` if two of the expressions
+/// read one product at different places.
+pub(crate) fn products_inside(
+    of: &Among<'_>,
+    (query, key): (AxisId, AxisId),
+    expressions: &[NodeId],
+) -> Option<(Vec<Scores>, Ranges)> {
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for axis in expressions.iter().flat_map(|id| of.g.node(*id).axes.iter()) {
+        ranges.insert(&index_of(axis), of.g.extent(axis));
+        env.insert(axis, AxisValue::Poly(var(&index_of(axis))));
+    }
+    env.insert(query, AxisValue::Poly(var(&ROW)));
+    env.insert(key, AxisValue::Poly(var(&LANE)));
+    ranges.insert(&ROW, of.g.extent(query));
+    ranges.insert(&LANE, of.g.extent(key));
+    Some((joined_scores(of, &ranges, expressions, &env, &ROW)?, ranges))
+}
+
+/// As [`products_inside`], where axes stand for what `env` says.
+fn joined_scores(
+    of: &Among<'_>,
+    ranges: &Ranges,
+    expressions: &[NodeId],
+    env: &Env,
+    row: &Symbol,
+) -> Option<Vec<Scores>> {
+    let mut out: Vec<Scores> = Vec::new();
+    for id in expressions {
+        for scores in find_scores(of, ranges, *id, env, row) {
+            match out.iter().find(|known| known.node == scores.node) {
+                Some(known) if known.env == scores.env && known.scaled() == scores.scaled() => {}
+                Some(_) => return None,
+                None => out.push(scores),
+            }
+        }
+    }
+    Some(out)
+}
+
+impl Layouts<'_> {
+    /// The products inside several expressions of one kernel, each once, in the order in which they are found.
+    pub(crate) fn scores_inside(
+        &self,
+        ranges: &Ranges,
+        expressions: &[NodeId],
+        env: &Env,
+        row: &Symbol,
+    ) -> Option<Vec<Scores>> {
+        self.among(|among| joined_scores(among, ranges, expressions, env, row))
+    }
+
+    /// See [`products_inside`].
+    pub(crate) fn products_inside(
+        &self,
+        axes: (AxisId, AxisId),
+        expressions: &[NodeId],
+    ) -> Option<(Vec<Scores>, Ranges)> {
+        self.among(|among| products_inside(among, axes, expressions))
+    }
+
+    /// The reductions of the rows of an attention that its kernel has to compute, since nobody stores them.
+    pub(crate) fn reductions_inside(&self, a: &Attention) -> BTreeSet<NodeId> {
+        reductions_inside(self.graph, a.score, a.key, |id| self.is_stored(id))
+    }
+}
+
+/// The plan of an attention that holds these reductions; `outer` are the axes around its rows, and `products` what its
+/// expressions have of products of queries and keys, as they are and scaled. The products themselves are filled in later.
+pub(crate) fn whole_rows(
+    layouts: &Layouts<'_>,
+    a: &Attention,
+    query: AxisId,
+    (outer, products): (&[AxisId], &[Scores]),
+    held: &BTreeSet<NodeId>,
+) -> WholeRows {
+    let g = layouts.graph;
+    let made: BTreeSet<NodeId> = products.iter().flat_map(|s| [s.node, s.scaled()]).collect();
+    let of_rows = |a: &Attention| key_loop(layouts, a, Some(query), outer, &made);
+    let mut key_loop = of_rows(a);
+    let reductions = held.iter().map(|id| row_reduction(g, *id, query).expect("planned as held"));
+    let mut held: Vec<RowReduction> = reductions
+        .map(|attention| RowReduction { key_loop: of_rows(&attention), attention, leaves: None })
+        .collect();
+    // What is computed once for each row is computed before anything is held.
+    let ids: BTreeSet<NodeId> = held.iter().map(|h| h.attention.node).collect();
+    let mut invariant: BTreeSet<NodeId> = key_loop.invariant.drain(..).collect();
+    invariant.extend(held.iter_mut().flat_map(|h| h.key_loop.invariant.drain(..)));
+    key_loop.invariant =
+        invariant.into_iter().filter(|id| !layouts.reads(*id, |x| ids.contains(&x))).collect();
+    let same = held.iter().all(|h| h.key_loop.range == key_loop.range);
+    let visits = if same { key_loop.range.clone() } else { KeyRange::default() };
+    let scores = Vec::new();
+    let mut out = WholeRows { attention: a.clone(), scores, key_loop, held, visits };
+    leave_exponentials(layouts, &mut out, products);
+    out
+}
+
+/// Decides which of what is held leaves its exponentials behind, and where.
+fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[Scores]) {
+    let roots: Vec<NodeId> = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).collect();
+    for at in 0..plan.held.len() {
+        let node = exponentials_of(layouts, plan, &roots, at);
+        plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
+    }
+    let left: BTreeSet<NodeId> = plan.held.iter().filter_map(|h| h.leaves.as_ref().map(|l| l.node)).collect();
+    let reads = |root: NodeId, product: &Scores| {
+        reaches(layouts, root, |id| id == product.scaled(), |id| left.contains(&id))
+    };
+    for at in 0..plan.held.len() {
+        let is_last = |product: &&Scores| {
+            reads(roots[at], product) && roots[at + 1..].iter().all(|later| !reads(*later, product))
+        };
+        let place = products.iter().position(|product| is_last(&product));
+        if let Some(leaves) = &mut plan.held[at].leaves {
+            leaves.in_place_of = place;
+        }
+    }
+}
+
+/// The value `exp(x - log_sum_exp(x))` that later expressions read of the reduction at a position, if there is one. Where the
+/// range of keys masks `x`, every reader has to visit the same keys.
+fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at: usize) -> Option<NodeId> {
+    let g = layouts.graph;
+    let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
+    if !matches!(own.normaliser, Normaliser::Softmax { .. }) {
+        return None;
+    }
+    let unmasked = key_loop.score_in_range(own);
+    let later: Vec<&KeyLoop> = plan.members().skip(at + 1).map(|(_, key_loop)| key_loop).collect();
+    let scores = [own.score, unmasked];
+    let found = g.ids().find(|id| is_exponential_of(g, *id, &scores, own.node) && !layouts.is_stored(*id))?;
+    let x = exponential_of_difference(g, found)?.0;
+    let readers = || {
+        let all = roots[at + 1..].iter().zip(&later);
+        all.filter(|(root, _)| reaches(layouts, **root, |id| id == found, |_| false))
+    };
+    let same = |other: &KeyLoop| other.range == key_loop.range && other.mask_by_range().is_some();
+    let fits = x == own.score || readers().all(|(_, other)| same(other));
+    let is_elsewhere = roots[at + 1..].iter().any(|root| is_read_under_view(layouts, *root, found));
+    (fits && !is_elsewhere && readers().next().is_some()).then_some(found)
+}
+
+/// Whether an expression reads a node at another place than its own.
+fn is_read_under_view(layouts: &Layouts<'_>, root: NodeId, node: NodeId) -> bool {
+    let is_view = |id: NodeId| {
+        matches!(layouts.graph.op(id).class(), Class::View | Class::Concat)
+            && layouts.graph.args(id).iter().any(|arg| layouts.reads(*arg, |id| id == node))
+    };
+    layouts.reads(root, is_view)
+}
+
+/// Whether a node is `exp(x - log_sum_exp)` of one of these scores.
+pub(crate) fn is_exponential_of(g: &Graph, id: NodeId, scores: &[NodeId], log_sum: NodeId) -> bool {
+    exponential_of_difference(g, id)
+        .is_some_and(|(x, guard)| scores.contains(&x) && is_log_sum(g, guard, log_sum))
+}
+
+/// `exp(x - y)`, as `x` and `y`.
+fn exponential_of_difference(g: &Graph, id: NodeId) -> Option<(NodeId, NodeId)> {
+    if *g.op(id) != Op::Map(MapOp::Exp) {
+        return None;
+    }
+    let difference = g.args(id)[0];
+    (*g.op(difference) == Op::Map(MapOp::Sub)).then(|| (g.args(difference)[0], g.args(difference)[1]))
+}
+
+/// Whether a node is the log-sum-exp `of`, or that with zero in place of -inf.
+fn is_log_sum(g: &Graph, id: NodeId, of: NodeId) -> bool {
+    if id == of {
+        return true;
+    }
+    if *g.op(id) != Op::Map(MapOp::Select) {
+        return false;
+    }
+    let args = g.args(id);
+    let is_low = |id: NodeId| *g.op(id) == Op::Const(Const::f32(f32::NEG_INFINITY));
+    let condition = g.args(args[0]);
+    *g.op(args[0]) == Op::Map(MapOp::Ne)
+        && (condition[0] == of && is_low(condition[1]) || condition[1] == of && is_low(condition[0]))
+        && args[1] == of
+        && *g.op(args[2]) == Op::Const(Const::f32(0.0))
+}
+
+/// Whether an expression has a node in it, above what is stored and what `stops` says.
+fn reaches(
+    layouts: &Layouts<'_>,
+    root: NodeId,
+    is_one: impl Fn(NodeId) -> bool,
+    stops: impl Fn(NodeId) -> bool,
+) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
+    while let Some(id) = stack.pop() {
+        if layouts.is_stored(id) || !seen.insert(id) {
+            continue;
+        }
+        if is_one(id) {
+            return true;
+        }
+        // What is held has been computed by then.
+        let is_held = layouts.graph.op(id).class() == Class::Bind;
+        if !stops(id) && !is_held {
+            stack.extend(layouts.graph.args(id));
+        }
+    }
+    false
+}
+
+impl Layouts<'_> {
+    /// Whether an expression reads one of these nodes, above what is stored.
+    fn reads(&self, root: NodeId, is_one: impl Fn(NodeId) -> bool) -> bool {
+        reaches(self, root, is_one, |_| false)
+    }
+}
