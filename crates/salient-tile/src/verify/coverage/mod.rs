@@ -13,6 +13,8 @@
 mod combine;
 mod count;
 mod known;
+#[cfg(test)]
+mod tests;
 mod writes;
 
 use super::bounds::scope_of;

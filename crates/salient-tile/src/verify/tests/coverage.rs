@@ -7,6 +7,9 @@ use crate::program::kernel::{Arg, Base, Int, Kernel, Program, Stmt};
 use crate::verify::coverage::{counted, coverage, is_proved, written};
 use crate::{Options, schedule};
 use salient_ir::{Builder, DType, Dim, Graph, Op, Symbol};
+use salient_vector::Ty;
+use salient_vector::body::{Access, Const, Inst, Place, Section, Value};
+use std::sync::Arc;
 
 /// A state to which a call appends.
 fn append() -> Graph {
@@ -257,6 +260,50 @@ fn states_of_parts_without_one_of_a_row() {
         };
         assert!(first(&mut kernel.block, &mut change), "states are kept");
     });
+}
+
+#[test]
+fn sums_that_are_not_begun() {
+    refused(&rows(), |program| {
+        let kernel = kernel("columns")(program);
+        let begin = kernel.bodies.iter().position(|body| body.name == "begin");
+        kernel.block.retain(|stmt| !matches!(stmt, Stmt::Call { body, .. } if Some(*body) == begin));
+    });
+}
+
+/// Changes where the first store of a body of a kernel goes, which may use a mask that is true.
+fn store(named: &'static str, change: impl Fn(&mut Place, Value)) -> impl FnOnce(&mut Program) {
+    move |program| {
+        let body = Arc::make_mut(&mut kernel(named)(program).bodies[0]);
+        let out = Value(body.types.len() as u32);
+        body.types.push(Ty::Mask);
+        body.sections.insert(0, Section::Straight(vec![Inst::Const { out, value: Const::Mask(true) }]));
+        let insts = body.sections.iter_mut().flat_map(|section| match section {
+            Section::Straight(insts) => insts,
+            Section::Loop(code) => &mut code.insts,
+        });
+        let place = insts.into_iter().find_map(|inst| {
+            let Inst::Store { place, .. } = inst else { return None };
+            Some(place)
+        });
+        change(place.expect("the body writes"), out);
+    }
+}
+
+#[test]
+fn a_store_that_a_mask_hides() {
+    refused(&rows(), store("y", |place, mask| place.mask = Some(mask)));
+}
+
+#[test]
+fn lanes_that_lie_apart_where_vectors_do_not() {
+    let apart = |place: &mut Place, _| place.access = Access::Strided(place.addr.index.expect("a strip"));
+    refused(&rows(), store("y", apart));
+}
+
+#[test]
+fn one_lane_of_each_vector() {
+    refused(&rows(), store("y", |place, _| place.access = Access::One));
 }
 
 #[test]
