@@ -5,7 +5,7 @@ use crate::program::kernel::{Arg, Base, BufferId, Int, Kernel, Kind, Program, St
 use crate::program::text;
 use crate::verify::footprint::{Def, Touch, parameter, stores};
 use crate::verify::quotients::divide;
-use salient_ir::{Dim, Symbol};
+use salient_ir::{Dim, Symbol, SymbolKind};
 use salient_vector::Body;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -288,7 +288,7 @@ fn along_strip(start: &Dim, index: &Symbol) -> Result<Dim, String> {
 }
 
 /// A variable of that kind that none of these is.
-pub(super) fn fresh(kind: salient_ir::Kind, turns: &[Turn]) -> Symbol {
+pub(super) fn fresh(kind: SymbolKind, turns: &[Turn]) -> Symbol {
     let numbers = turns.iter().filter_map(|turn| match &turn.name {
         Symbol::Special(of, number) if *of == kind => Some(number + 1),
         Symbol::Special(..) | Symbol::Dimension(_) | Symbol::Variable(..) => None,
