@@ -21,15 +21,15 @@ pub(crate) static LANE: Symbol = SymbolKind::new(7, "lane").only();
 /// An integer parameter of a vector body, by its position.
 pub(crate) const PARAMETER: SymbolKind = SymbolKind::new(8, "p");
 /// A lane of a vector, in a proof about a body.
-pub(crate) static BODY_LANE: Symbol = SymbolKind::new(9, "lane").only();
+pub(crate) static BODY_LANE: Symbol = SymbolKind::new(9, "body_lane").only();
 /// The row of a product or of an attention, in a plan.
 pub(crate) static ROW: Symbol = SymbolKind::new(10, "row").only();
 /// What several rows share keys of, in a plan.
 pub(crate) static SHARES: Symbol = SymbolKind::new(11, "shares").only();
 /// An integer that a vector body computes.
 pub(crate) const COMPUTED: SymbolKind = SymbolKind::new(12, "v");
-/// The turn of a loop whose variable goes by steps, in a proof of what is written.
-pub(crate) const TURN: SymbolKind = SymbolKind::new(13, "turn");
+/// The number of an iteration of a loop whose variable goes by steps, in a proof of what is written.
+pub(crate) const ITERATION: SymbolKind = SymbolKind::new(13, "iteration");
 /// What a variable of a body stands for where the body is called, in such a proof.
 pub(crate) const OF_BODY: SymbolKind = SymbolKind::new(14, "in");
 /// The quotient and the rest of a variable that is divided, in such a proof.

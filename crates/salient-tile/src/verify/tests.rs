@@ -1,4 +1,4 @@
-//! Deliberately wrong plans and programs: each is told, and why.
+//! Deliberately wrong plans and programs: each is reported, and why.
 
 mod addresses;
 mod coverage;

@@ -142,15 +142,15 @@ fn each(
         return Some(());
     }
     *left = left.checked_sub(1)?;
-    let Some(turn) = set.turns.get(depth) else {
-        let item = set.turns.first().map_or(Some(0), |item| known.get(&item.name).copied())?;
+    let Some(variable) = set.variables.get(depth) else {
+        let item = set.variables.first().map_or(Some(0), |item| known.get(&item.name).copied())?;
         note(item, set.from.eval(known).ok()?..set.to.eval(known).ok()?);
         return Some(());
     };
-    for at in turn.from.eval(known).ok()?..turn.to.eval(known).ok()? {
-        known.insert(turn.name.clone(), at);
+    for at in variable.from.eval(known).ok()?..variable.to.eval(known).ok()? {
+        known.insert(variable.name.clone(), at);
         each(set, depth + 1, known, left, note)?;
     }
-    known.remove(&turn.name);
+    known.remove(&variable.name);
     Some(())
 }

@@ -3,7 +3,7 @@
 use super::combine::{Reach, combined};
 use super::known::Known;
 use super::side_by_side;
-use super::writes::{Set, Turn, Writes};
+use super::writes::{LoopVariable, Set, Writes};
 use crate::dims::{LANES, ceil_div, n, var};
 use crate::program::kernel::{BufferId, Kind};
 use crate::verify::scope::Scope;
@@ -27,20 +27,20 @@ fn at(name: &str) -> Dim {
     var(&Symbol::variable(name))
 }
 
-fn turn(name: &str, from: Dim, to: Dim) -> Turn {
-    Turn { name: Symbol::variable(name), from, to, of_item: true }
+fn variable(name: &str, from: Dim, to: Dim) -> LoopVariable {
+    LoopVariable { name: Symbol::variable(name), from, to, of_item: true }
 }
 
 /// Elements `64 * b .. end`, where `end` is the least of some, for each `b`.
-fn blocks(b: Turn, end: &[Dim]) -> Set {
+fn blocks(b: LoopVariable, end: &[Dim]) -> Set {
     let least = [(Symbol::variable("end"), end.to_vec())].into();
-    Set { turns: vec![b], least, from: &n(64) * &at("b"), to: at("end"), ..Set::nothing() }
+    Set { variables: vec![b], least, from: &n(64) * &at("b"), to: at("end"), ..Set::nothing() }
 }
 
 /// What it is put together to, if no variable is left.
 fn whole(set: Set) -> Option<(Dim, Dim)> {
     let set = combined(set, &known(), Reach::Items);
-    set.turns.is_empty().then_some((set.from, set.to))
+    set.variables.is_empty().then_some((set.from, set.to))
 }
 
 fn next() -> Dim {
@@ -50,16 +50,16 @@ fn next() -> Dim {
 #[test]
 fn blocks_end_where_the_next_begins_or_at_the_end_of_all() {
     let (t, count) = (size("T"), ceil_div(&size("T"), &n(64)));
-    let all = || turn("b", n(0), count.clone());
+    let all = || variable("b", n(0), count.clone());
     assert_eq!(whole(blocks(all(), &[t.clone(), next()])), Some((n(0), t.clone())));
     // They are whole blocks alone.
     let few = t.floor_div(&n(64)).unwrap();
-    let found = whole(blocks(turn("b", n(0), few.clone()), &[t.clone(), next()]));
+    let found = whole(blocks(variable("b", n(0), few.clone()), &[t.clone(), next()]));
     assert_eq!(found, Some((n(0), &n(64) * &few)));
     // They may end before the last element, or there may be more of them.
-    assert_eq!(whole(blocks(turn("b", n(0), size("D")), &[t.clone(), next()])), None);
+    assert_eq!(whole(blocks(variable("b", n(0), size("D")), &[t.clone(), next()])), None);
     // There are none, and they begin after what would be the end.
-    let late = turn("b", n(1), &count + &n(1));
+    let late = variable("b", n(1), &count + &n(1));
     assert_eq!(whole(blocks(late, &[t.clone(), next()])), None);
     // They overlap.
     assert_eq!(whole(blocks(all(), std::slice::from_ref(&t))), None);
@@ -72,7 +72,7 @@ fn blocks_end_where_the_next_begins_or_at_the_end_of_all() {
 #[test]
 fn a_loop_that_may_run_backwards_is_none() {
     let row = |from: Dim, to: Dim| Set {
-        turns: vec![turn("t", from, to)],
+        variables: vec![variable("t", from, to)],
         from: &at("t") * &size("D"),
         to: &(&at("t") * &size("D")) + &size("D"),
         ..Set::nothing()
@@ -84,13 +84,13 @@ fn a_loop_that_may_run_backwards_is_none() {
 #[test]
 fn what_a_loop_repeats_is_there_if_it_runs() {
     let set = |times: Dim, of_item: bool| {
-        let repeats = Turn { name: Symbol::variable("k"), from: n(0), to: times, of_item };
-        combined(Set { turns: vec![repeats], to: size("T"), ..Set::nothing() }, &known(), Reach::Items)
+        let repeats = LoopVariable { name: Symbol::variable("k"), from: n(0), to: times, of_item };
+        combined(Set { variables: vec![repeats], to: size("T"), ..Set::nothing() }, &known(), Reach::Items)
     };
     assert!(set(&size("D") + &n(1), false).is_certain);
     assert!(!set(size("D"), false).is_certain);
     // Items that write the same are none that write once.
-    assert!(!set(&size("D") + &n(1), true).turns.is_empty());
+    assert!(!set(&size("D") + &n(1), true).variables.is_empty());
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn a_variable_is_divided_where_it_is_all_multiples_and_remainders() {
     let transposed = |from: Dim, to: Dim| {
         let quotient = at("i").floor_div(&size("D")).unwrap();
         let rest = &at("i") - &(&size("D") * &quotient);
-        let turns = vec![turn("b", n(0), size("T")), turn("i", from, to)];
+        let variables = vec![variable("b", n(0), size("T")), variable("i", from, to)];
         let from = &(&(&rest * &size("T")) + &quotient) + &(&at("b") * &all);
-        Set { turns, to: &from + &n(1), from, ..Set::nothing() }
+        Set { variables, to: &from + &n(1), from, ..Set::nothing() }
     };
     assert_eq!(whole(transposed(n(0), all.clone())), Some((n(0), &size("T") * &all)));
     assert_eq!(whole(transposed(n(0), &all - &n(1))), None);
@@ -113,9 +113,9 @@ fn a_variable_is_divided_where_it_is_all_multiples_and_remainders() {
 fn a_quotient_is_read_off_where_the_rest_is_below_the_divisor() {
     let rows = |most: Dim| {
         let quotient = (&(&at("i") * &size("D")) + &at("j")).floor_div(&size("D")).unwrap();
-        let turns = vec![turn("i", n(0), size("T")), turn("j", n(0), most)];
+        let variables = vec![variable("i", n(0), size("T")), variable("j", n(0), most)];
         let from = &(&quotient * &size("D")) + &at("j");
-        Set { turns, to: &from + &n(1), from, ..Set::nothing() }
+        Set { variables, to: &from + &n(1), from, ..Set::nothing() }
     };
     assert_eq!(whole(rows(size("D"))), Some((n(0), &size("T") * &size("D"))));
     assert_eq!(whole(rows(&size("D") + &n(1))), None);
@@ -124,8 +124,8 @@ fn a_quotient_is_read_off_where_the_rest_is_below_the_divisor() {
 #[test]
 fn a_condition_on_a_variable_is_a_bound_of_it() {
     let some = |condition: Dim| {
-        let turns = vec![turn("t", n(0), &size("T") + &size("D"))];
-        Set { turns, when: vec![condition], from: at("t"), to: &at("t") + &n(1), ..Set::nothing() }
+        let variables = vec![variable("t", n(0), &size("T") + &size("D"))];
+        Set { variables, when: vec![condition], from: at("t"), to: &at("t") + &n(1), ..Set::nothing() }
     };
     assert_eq!(whole(some(&(&size("T") - &at("t")) - &n(1))), Some((n(0), size("T"))));
     assert_eq!(whole(some(&at("t") - &size("T"))), Some((size("T"), &size("T") + &size("D"))));
@@ -138,10 +138,10 @@ fn a_condition_on_a_variable_is_a_bound_of_it() {
 fn what_is_side_by_side_is_one_only_where_nothing_is_between() {
     let all = |second: Dim| {
         let piece = |from: Dim, to: Dim| {
-            let turns = vec![turn("t", n(0), size("T"))];
+            let variables = vec![variable("t", n(0), size("T"))];
             Writes {
                 buffer: BufferId(0),
-                set: Set { turns, from, to, ..Set::nothing() },
+                set: Set { variables, from, to, ..Set::nothing() },
                 call: String::new(),
             }
         };

@@ -74,7 +74,7 @@ fn what_is_proved_is_so_when_it_is_counted() {
 }
 
 #[test]
-fn room_is_left_where_nothing_has_a_value_and_told() {
+fn room_is_left_where_nothing_has_a_value_and_reported() {
     let found = coverage(&schedule(&attention(), tiled()), &[]).with_room;
     let found: Vec<String> = found.into_iter().map(|(name, room)| format!("{name}: {room}")).collect();
     assert_eq!(found, ["y.parts: rows that there are not", "y.keys: columns after T"]);
