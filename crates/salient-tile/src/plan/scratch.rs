@@ -23,7 +23,7 @@ pub(crate) enum Slot {
     /// A panel of codes, widened.
     Wide,
     /// A loop-invariant part of scores.
-    Fixed,
+    LoopInvariant,
     /// Queries of a tile, packed.
     Queries,
     /// Scores of a tile, which become weights.
@@ -45,9 +45,9 @@ pub(crate) enum Slot {
     /// Values of a tile, packed.
     Values,
     /// Whether a value of the tile is NaN or infinite.
-    Wild,
+    NotFinite,
     /// What a probe of the mask finds.
-    Kept,
+    Probe,
     /// What each part of the keys is multiplied by.
     Factors,
 }
@@ -60,7 +60,7 @@ impl Slot {
             Slot::Spread => "spread",
             Slot::Totals => "totals",
             Slot::Wide => "wide",
-            Slot::Fixed => "fixed",
+            Slot::LoopInvariant => "fixed",
             Slot::Queries => "queries",
             Slot::Scores => "scores",
             Slot::Weights => "weights",
@@ -71,8 +71,8 @@ impl Slot {
             Slot::Factor => "factor",
             Slot::Context => "context",
             Slot::Values => "values",
-            Slot::Wild => "wild",
-            Slot::Kept => "kept",
+            Slot::NotFinite => "not_finite",
+            Slot::Probe => "kept",
             Slot::Factors => "factors",
         }
     }
@@ -196,7 +196,10 @@ impl Tile<'_> {
         let scores = rows * &w.scores;
         let mut out: Vec<Scratch> = Vec::new();
         for node in &self.key_loop.invariant {
-            out.push(slot(Slot::Fixed, if self.key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));
+            out.push(slot(
+                Slot::LoopInvariant,
+                if self.key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) },
+            ));
         }
         for product in &self.products {
             let depth = g.op(*product).bound().map_or_else(|| n(1), |axis: AxisId| g.extent(axis).clone());
@@ -216,11 +219,11 @@ impl Tile<'_> {
             };
             out.push(slot(Slot::Values, &(&w.scores * &w.panel) * &panels));
             if self.key_loop.nan_check != NanCheck::Never {
-                out.push(slot(Slot::Wild, n(1)));
+                out.push(slot(Slot::NotFinite, n(1)));
             }
         }
         if self.key_loop.mask.as_ref().is_some_and(|mask| mask.probe.is_some()) {
-            out.push(slot(Slot::Kept, n(2)));
+            out.push(slot(Slot::Probe, n(2)));
         }
         out
     }
