@@ -99,9 +99,9 @@ mod tests {
 
     #[test]
     fn values_that_are_not_finite_agree_with_themselves_alone() {
-        let wild = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
-        for (n, a) in wild.iter().enumerate() {
-            for (m, b) in wild.iter().enumerate() {
+        let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
+        for (n, a) in values.iter().enumerate() {
+            for (m, b) in values.iter().enumerate() {
                 let pair = |x: f32| array(&[2], &[x, 1e30]);
                 assert_eq!(agree(&pair(*a), &pair(*b)).is_ok(), n == m, "{a} and {b}");
             }

@@ -2,7 +2,10 @@
 
 use crate::files::{files_under, root, sources};
 use crate::sweep;
-use salient::{Options, Sources, models};
+use salient::{Engine, Options, Sources, fuse, lower, models};
+use salient_ir::Requirement;
+use salient_tile::{Program, Tiling};
+use salient_vector::tile::Shape;
 use std::path::PathBuf;
 
 /// A model of an example.
@@ -65,6 +68,33 @@ pub fn models_under(folder: &str) -> Vec<Example> {
 /// Checks every example: see [`sweep::each`].
 pub fn each(check: impl Fn(&Example) -> Result<(), String> + Sync) {
     sweep::each_of(&examples(), |example| &example.name, check);
+}
+
+/// Engines, and the register tiles of the programs that they run: those of the portable vectors, and one of several rows,
+/// which has edges of all kinds.
+const SCHEDULES: [(Engine, Shape); 3] = [
+    (Engine::Jit, Shape { rows: 1, vectors: 8 }),
+    (Engine::Jit, Shape { rows: 4, vectors: 4 }),
+    (Engine::Unfused, Shape { rows: 4, vectors: 4 }),
+];
+
+/// Checks every program that an example becomes, with what its model requires of dimensions: see [`each`].
+pub fn each_program(check: impl Fn(&Example, &Program, &[Requirement]) -> Result<(), String> + Sync) {
+    each(|example| {
+        let sources = example.sources()?;
+        for (engine, tile) in SCHEDULES {
+            let options = Options { engine, set: settings(&example.file), ..example.options() };
+            let lowered = lower(&sources, &options).map_err(|e| e.to_string())?;
+            let graph = fuse(&lowered.graph, &options);
+            let tiling = Tiling::of(tile);
+            let fuse = engine == Engine::Jit;
+            let options = salient_tile::Options { fuse, tiling, ..salient_tile::Options::default() };
+            let program = salient_tile::schedule(&graph, options);
+            check(example, &program, graph.requirements())
+                .map_err(|why| format!("{engine}, {tile:?}:\n{why}"))?;
+        }
+        Ok(())
+    });
 }
 
 /// The settings with which the models of an example are compiled: published models with one layer, since the others are

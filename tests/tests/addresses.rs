@@ -1,15 +1,9 @@
 //! Every address of every program that the examples become lies in its buffer or scratch slot, for all sizes; what is not
 //! proved of them is known, by class.
 
-use salient::{Engine, Options, fuse, lower};
-use salient_tests::examples::{self, settings};
-use salient_tile::Tiling;
+use salient_tests::examples;
 use salient_tile::verify::bounds::{Undecided, bounds};
-use salient_vector::tile::Shape;
 use std::sync::Mutex;
-
-/// Register tiles of the portable vectors, and one of several rows, which has edges of all kinds.
-const TILES: [Shape; 2] = [Shape { rows: 1, vectors: 8 }, Shape { rows: 4, vectors: 4 }];
 
 /// Why an address is not proved: examples, what stands in the call, and how many there are in the program that has most.
 const OPEN: [(&str, &str, usize); 2] = [
@@ -44,27 +38,13 @@ fn unknown(name: &str, open: &[Undecided], most: &Mutex<[usize; OPEN.len()]>) ->
 #[test]
 fn every_address_of_the_examples_is_proved_or_of_a_known_class() {
     let most = Mutex::new([0; OPEN.len()]);
-    examples::each(|example| {
-        let sources = example.sources()?;
-        for (engine, tile) in [(Engine::Jit, TILES[0]), (Engine::Jit, TILES[1]), (Engine::Unfused, TILES[1])]
-        {
-            let options = Options { engine, set: settings(&example.file), ..example.options() };
-            let lowered = lower(&sources, &options).map_err(|e| e.to_string())?;
-            let graph = fuse(&lowered.graph, &options);
-            let tiling = Tiling::of(tile);
-            let fuse = engine == Engine::Jit;
-            let options = salient_tile::Options { fuse, tiling, ..salient_tile::Options::default() };
-            let program = salient_tile::schedule(&graph, options);
-            let found = bounds(&program, graph.requirements());
-            if found.looked_at == 0 {
-                return Err("it has no addresses".to_owned());
-            }
-            let unknown = unknown(&example.name, &found.undecided, &most);
-            if !unknown.is_empty() {
-                return Err(format!("{engine}, {tile:?}:\n{}", unknown.join("\n")));
-            }
+    examples::each_program(|example, program, requirements| {
+        let found = bounds(program, requirements);
+        if found.looked_at == 0 {
+            return Err("it has no addresses".to_owned());
         }
-        Ok(())
+        let unknown = unknown(&example.name, &found.undecided, &most);
+        if unknown.is_empty() { Ok(()) } else { Err(unknown.join("\n")) }
     });
     if std::env::var_os("ONLY").is_none() {
         let most = most.into_inner().expect("no check holds it");

@@ -152,8 +152,8 @@ fn causal_states_its_offset() {
 
 #[test]
 fn a_masked_key_adds_nothing_whatever_its_score() {
-    for wild in ["nan", "inf", "-inf"] {
-        let s = format!("[[1, 2, {wild}]]");
+    for special in ["nan", "inf", "-inf"] {
+        let s = format!("[[1, 2, {special}]]");
         gives(
             "model m(s: f32[T, S], keep: bool[T, S], v: f32[S, F]) -> (y: f32[T, F]) {
                  return softmax(if keep then s else -inf) @ v
@@ -167,8 +167,8 @@ fn a_masked_key_adds_nothing_whatever_its_score() {
 /// Written out, the weight zero times NaN is NaN; fused, a masked key is left out.
 #[test]
 fn a_masked_value_adds_nothing_once_fused() {
-    for wild in ["nan", "inf", "-inf"] {
-        let v = format!("[[1], [2], [{wild}]]");
+    for special in ["nan", "inf", "-inf"] {
+        let v = format!("[[1], [2], [{special}]]");
         let program =
             "model m(q: f32[T, E], k: f32[S, E], v: f32[S, F], keep: bool[T, S]) -> (y: f32[T, F]) {
             return scaled_attention(q, k, v, keep)
@@ -177,7 +177,7 @@ fn a_masked_value_adds_nothing_once_fused() {
         for (way, outputs) in outputs(program, &inputs) {
             let y = outputs.get("y").expect("the output").to_f64_vec()[0];
             let left_out = (y - 1.731_058_579).abs() < 1e-6;
-            assert!(left_out || y.is_nan() && !way.starts_with("jit"), "{way}: {y} for {wild}");
+            assert!(left_out || y.is_nan() && !way.starts_with("jit"), "{way}: {y} for {special}");
         }
     }
 }

@@ -17,7 +17,7 @@ mod symbol;
 pub use factor::Factor;
 pub use limit::Limit;
 use limit::Size;
-pub use symbol::{Kind, Numbers, Symbol};
+pub use symbol::{Numbers, Symbol, SymbolKind};
 
 /// An interned-enough name: cheap to clone, ordered by text.
 pub type Name = Arc<str>;

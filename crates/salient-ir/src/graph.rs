@@ -3,7 +3,7 @@
 //! Passes take a [`Graph`] and return a new one by way of a [`Builder`](crate::Builder). Layout, buffers and kernels are not known here.
 
 use crate::axis::{Axis, AxisId, AxisSet};
-use crate::dim::{Bindings, Dim, DimError, Name};
+use crate::dim::{Dim, DimError, Name, Numbers};
 use crate::op::Op;
 use crate::ty::DType;
 use petgraph::Direction;
@@ -148,9 +148,9 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Whether it holds under `bindings`; the error says what does not, with values.
-    pub fn check(&self, bindings: &Bindings) -> Result<(), String> {
-        let value = |d: &Dim| d.eval(bindings).map_err(|e: DimError| e.to_string());
+    /// Whether it holds for these numbers; the error says what does not, with values.
+    pub fn check(&self, numbers: &impl Numbers) -> Result<(), String> {
+        let value = |d: &Dim| d.eval(numbers).map_err(|e: DimError| e.to_string());
         let failure = match &self.relation {
             Relation::Equal(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
@@ -395,6 +395,7 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dim::Bindings;
 
     #[test]
     fn a_divisor_is_at_least_one() {

@@ -17,7 +17,7 @@ pub use array::quantised;
 pub use axis::{Axis, AxisId, AxisSet};
 pub use dim::range::{self, Range};
 pub use dim::set::{DimAt, Dims};
-pub use dim::{Bindings, Dim, DimError, DimNode, Factor, Kind, Limit, Name, Numbers, Symbol};
+pub use dim::{Bindings, Dim, DimError, DimNode, Factor, Limit, Name, Numbers, Symbol, SymbolKind};
 pub use graph::builder::Builder;
 pub use graph::typing::TypeError;
 pub use graph::{

@@ -1,42 +1,42 @@
 //! Integer polynomials as the planner and the emitter write them, and what they are over beside dimensions and the variables
 //! of loops.
 
-use salient_ir::{AxisId, Dim, Kind, Symbol};
+use salient_ir::{AxisId, Dim, Symbol, SymbolKind};
 
 /// An integer of the graph of which nothing is known, but for a part that is subtracted from it: see
 /// [`Terms`](crate::defined).
-pub(crate) const UNKNOWN: Kind = Kind::new(1, "+");
+pub(crate) const UNKNOWN: SymbolKind = SymbolKind::new(1, "+");
 /// The part that is subtracted.
-pub(crate) const SUBTRACTED: Kind = Kind::new(2, "-");
+pub(crate) const SUBTRACTED: SymbolKind = SymbolKind::new(2, "-");
 /// An index along an axis of the graph, by the axis; in a plan, where there are no loops yet, the place along it.
-pub(crate) const AXIS: Kind = Kind::new(3, "axis");
+pub(crate) const AXIS: SymbolKind = SymbolKind::new(3, "axis");
 /// A number in a proof about a loop program.
-pub(crate) const PROVED: Kind = Kind::new(4, "");
+pub(crate) const PROVED: SymbolKind = SymbolKind::new(4, "");
 /// The number of lanes of the target.
-pub static LANES: Symbol = Kind::new(5, "L").only();
+pub static LANES: Symbol = SymbolKind::new(5, "L").only();
 /// The row of a right operand in blocks.
-pub(crate) static DEPTH: Symbol = Kind::new(6, "depth").only();
+pub(crate) static DEPTH: Symbol = SymbolKind::new(6, "depth").only();
 /// The position along the lanes: an absolute index of the axis along which a kernel goes by vectors.
-pub(crate) static LANE: Symbol = Kind::new(7, "lane").only();
+pub(crate) static LANE: Symbol = SymbolKind::new(7, "lane").only();
 /// An integer parameter of a vector body, by its position.
-pub(crate) const PARAMETER: Kind = Kind::new(8, "p");
+pub(crate) const PARAMETER: SymbolKind = SymbolKind::new(8, "p");
 /// A lane of a vector, in a proof about a body.
-pub(crate) static BODY_LANE: Symbol = Kind::new(9, "lane").only();
+pub(crate) static BODY_LANE: Symbol = SymbolKind::new(9, "body_lane").only();
 /// The row of a product or of an attention, in a plan.
-pub(crate) static ROW: Symbol = Kind::new(10, "row").only();
+pub(crate) static ROW: Symbol = SymbolKind::new(10, "row").only();
 /// What several rows share keys of, in a plan.
-pub(crate) static SHARES: Symbol = Kind::new(11, "shares").only();
+pub(crate) static SHARES: Symbol = SymbolKind::new(11, "shares").only();
 /// An integer that a vector body computes.
-pub(crate) const COMPUTED: Kind = Kind::new(12, "v");
-/// The turn of a loop whose variable goes by steps, in a proof of what is written.
-pub(crate) const TURN: Kind = Kind::new(13, "turn");
+pub(crate) const COMPUTED: SymbolKind = SymbolKind::new(12, "v");
+/// The number of an iteration of a loop whose variable goes by steps, in a proof of what is written.
+pub(crate) const ITERATION: SymbolKind = SymbolKind::new(13, "iteration");
 /// What a variable of a body stands for where the body is called, in such a proof.
-pub(crate) const OF_BODY: Kind = Kind::new(14, "in");
+pub(crate) const OF_BODY: SymbolKind = SymbolKind::new(14, "in");
 /// The quotient and the rest of a variable that is divided, in such a proof.
-pub(crate) const QUOTIENT: Kind = Kind::new(15, "quotient");
-pub(crate) const REST: Kind = Kind::new(16, "rest");
+pub(crate) const QUOTIENT: SymbolKind = SymbolKind::new(15, "quotient");
+pub(crate) const REST: SymbolKind = SymbolKind::new(16, "rest");
 /// A quotient that is taken for a name while sums are divided.
-pub(crate) const NAMED: Kind = Kind::new(17, "named");
+pub(crate) const NAMED: SymbolKind = SymbolKind::new(17, "named");
 
 /// A constant dimension.
 pub(crate) fn n(value: i64) -> Dim {

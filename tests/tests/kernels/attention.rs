@@ -208,18 +208,18 @@ fn rows_without_keys_are_zeros_or_nan() {
 
 #[test]
 fn masked_keys_add_nothing_whatever_they_hold() {
-    let wild = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    let not_finite = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
     let ops = [FusedOp::Attend, FusedOp::WeightedSum];
-    for (wild, op) in wild.into_iter().flat_map(|wild| ops.map(|op| (wild, op))) {
+    for (value, op) in not_finite.into_iter().flat_map(|value| ops.map(|op| (value, op))) {
         let mut case = Case::new(causal(0, op), &[("H", 1), ("Q", 70), ("K", 70), ("E", 5), ("F", 6)], 2);
         for (name, width) in [("k", 5), ("v", 6)] {
             let values = case.inputs.get_mut(name).unwrap().as_f32_mut().unwrap();
             // The last keys are seen by the last rows alone.
-            values[66 * width..].fill(wild);
+            values[66 * width..].fill(value);
         }
         let out = case.compiled(Isa::detect(), true, 1)[0].to_f64_vec();
-        assert!(out[..66 * 6].iter().all(|x| x.is_finite()), "{wild} leaks into rows that do not see it");
-        assert!(out[66 * 6..].iter().all(|x| !x.is_finite()), "{wild} is lost in rows that see it");
+        assert!(out[..66 * 6].iter().all(|x| x.is_finite()), "{value} leaks into rows that do not see it");
+        assert!(out[66 * 6..].iter().all(|x| !x.is_finite()), "{value} is lost in rows that see it");
     }
 }
 

@@ -19,9 +19,9 @@ fn reductions_at_odd_sizes() {
                 let dims = [("T", *size), ("D", SIZES[(n + 4) % SIZES.len()])];
                 let mut case = Case::new(g.clone(), &dims, n as u64);
                 case.check();
-                let wild = case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap();
-                let middle = wild.len() / 2;
-                wild[middle] = f32::NAN;
+                let values = case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap();
+                let middle = values.len() / 2;
+                values[middle] = f32::NAN;
                 case.check();
                 case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap().fill(f32::NEG_INFINITY);
                 case.check();
@@ -113,8 +113,8 @@ fn a_norm_is_one_kernel() {
             let t = SIZES[(n + 4) % SIZES.len()];
             let mut case = Case::new(g.clone(), &[("B", 2), ("T", t), ("D", *size)], n as u64);
             case.check();
-            let wild = case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap();
-            wild[0] = f32::NAN;
+            let values = case.inputs.get_mut("x").unwrap().as_f32_mut().unwrap();
+            values[0] = f32::NAN;
             case.check();
         }
     }

@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Symbol {
     /// One of a kind, by its number.
-    Special(Kind, u32),
+    Special(SymbolKind, u32),
     /// A dimension of a model, by its name.
     Dimension(Name),
     /// A variable: the word that it is called by, and which one of that word it is; the first is 1.
@@ -21,17 +21,17 @@ pub enum Symbol {
 
 /// A kind of symbols that no model and no loop has. Who computes with them declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind {
+pub struct SymbolKind {
     /// Where it stands among the kinds that are computed with together.
     rank: u8,
     /// How it prints, behind a sign.
     word: &'static str,
 }
 
-impl Kind {
+impl SymbolKind {
     /// A kind that stands behind those of lower rank, and prints as the word.
-    pub const fn new(rank: u8, word: &'static str) -> Kind {
-        Kind { rank, word }
+    pub const fn new(rank: u8, word: &'static str) -> SymbolKind {
+        SymbolKind { rank, word }
     }
 
     /// The only symbol of its kind.
@@ -60,7 +60,7 @@ impl Symbol {
     }
 
     /// Whether it is of that kind.
-    pub fn is_of(&self, kind: Kind) -> bool {
+    pub fn is_of(&self, kind: SymbolKind) -> bool {
         matches!(self, Symbol::Special(own, _) if *own == kind)
     }
 }
@@ -68,8 +68,8 @@ impl Symbol {
 impl fmt::Display for Symbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Symbol::Special(Kind { word, .. }, 0) => write!(f, "%{word}"),
-            Symbol::Special(Kind { word, .. }, number) => write!(f, "%{word}{number}"),
+            Symbol::Special(SymbolKind { word, .. }, 0) => write!(f, "%{word}"),
+            Symbol::Special(SymbolKind { word, .. }, number) => write!(f, "%{word}{number}"),
             Symbol::Dimension(name) | Symbol::Variable(name, 1) => f.write_str(name),
             Symbol::Variable(word, number) => write!(f, "{word}{number}"),
         }
@@ -120,8 +120,9 @@ mod tests {
 
     #[test]
     fn symbols_of_one_spelling_are_different() {
-        const KIND: Kind = Kind::new(0, "T");
-        let all = [KIND.only(), KIND.number(1), Kind::new(1, "T").only(), "T".into(), Symbol::variable("T")];
+        const KIND: SymbolKind = SymbolKind::new(0, "T");
+        let all =
+            [KIND.only(), KIND.number(1), SymbolKind::new(1, "T").only(), "T".into(), Symbol::variable("T")];
         let dims: Vec<Dim> = all.iter().map(Dim::symbol).collect();
         for (at, d) in dims.iter().enumerate() {
             assert_eq!(dims.iter().position(|other| other == d), Some(at));
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!([of(1), of(2), of(12)], ["key", "key2", "key12"]);
         assert!(Symbol::Variable("key".into(), 2) < Symbol::Variable("key".into(), 12));
         assert_eq!(
-            [Kind::new(0, "L").only(), Kind::new(0, "p").number(3)].map(|s| s.to_string()),
+            [SymbolKind::new(0, "L").only(), SymbolKind::new(0, "p").number(3)].map(|s| s.to_string()),
             ["%L", "%p3"]
         );
     }

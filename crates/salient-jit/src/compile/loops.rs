@@ -12,7 +12,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
-use salient_ir::{Dim, DimNode, Kind, Name, Symbol};
+use salient_ir::{Dim, DimNode, Name, Symbol, SymbolKind};
 use salient_tile::{Arg, Base, BufferId, Int, Kernel, LANES, Program, Stmt};
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Nest {
 }
 
 /// The variables of a nest, by the order in which they are bound.
-const VARIABLE: Kind = Kind::new(0, "v");
+const VARIABLE: SymbolKind = SymbolKind::new(0, "v");
 
 /// A number for each, in the order of their decimals: 10 stands before 2. Terms are added up in the order of their variables;
 /// any would do, and this is the one in which the code of kernels was measured.

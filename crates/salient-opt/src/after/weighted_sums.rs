@@ -1,8 +1,11 @@
 //! Sums of values under weights that no softmax makes, `sum[j](f(q k) v)`: one pass over the keys.
 //!
-//! After extraction, where it is known who else reads the scores: what is stored for another reader need not be computed
-//! again. A sum of products alone is none of these: the rules give it the order that costs least, and where the weights
-//! are divided by their sum, which the rules do not look through, it is given that order here.
+//! After extraction, where it is known who else reads the scores. A sum becomes a pass if each reader of its scores is such a
+//! sum too, or combines the scores along an axis, as an attention or a maximum does: these compute the scores themselves. What
+//! is stored for any other reader need not be computed again.
+//!
+//! A sum of products alone is none of these: the rules give it the order that costs least, and where the weights are divided
+//! by their sum, which the rules do not look through, it is given that order here.
 //! Makes no softmax; that is for the rules.
 
 use crate::after::scores::{depth, find_scores, readers, reduces_scores};
@@ -48,7 +51,8 @@ pub(crate) fn weighted_sums(g: &Graph) -> Rewritten {
     rewrite_in_order(g, |b, new, id| Some(build(g, b, new, &digests, found.get(&id)?)))
 }
 
-/// The sums whose scores nobody else reads.
+/// The sums whose scores are read by such sums alone, or by what combines them along an axis, which computes the scores
+/// itself.
 fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
     let data = g.of_inputs();
     let extents = nominal_extents(&Known::of(g));

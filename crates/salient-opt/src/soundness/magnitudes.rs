@@ -26,7 +26,7 @@ fn has_magnitudes(form: TrialData) -> bool {
         | TrialData::Positive
         | TrialData::NonNegative => true,
         TrialData::Literal(_) | TrialData::Always(_) | TrialData::Index => true,
-        TrialData::Wild
+        TrialData::NotFinite
         | TrialData::Infinite
         | TrialData::Open
         | TrialData::Outside

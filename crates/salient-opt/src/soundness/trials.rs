@@ -42,7 +42,7 @@ pub(super) enum TrialData {
     /// An exponential, zero where a mask of data says so: whole rows of it too.
     NonNegative,
     /// A logarithm of a plain input: NaN, -inf and numbers. Only for rules that hold exactly.
-    Wild,
+    NotFinite,
     /// A reciprocal of an input with zeros: infinities. Only for rules that hold exactly.
     Infinite,
     /// A literal.
@@ -81,7 +81,7 @@ const FLOATS: &[TrialData] = &[
     TrialData::Causal,
     TrialData::Positive,
     TrialData::NonNegative,
-    TrialData::Wild,
+    TrialData::NotFinite,
     TrialData::Infinite,
     TrialData::Literal(-2e4),
     TrialData::Literal(-2.0),
@@ -122,8 +122,8 @@ fn forms(dtype: DType, row: &RuleRow, purpose: Purpose) -> Vec<TrialData> {
         (DType::I64 | DType::I32, _) => &[TrialData::Index],
         (DType::F16 | DType::BF16, _) => &[],
     };
-    let wild = |f: &TrialData| matches!(f, TrialData::Wild | TrialData::Infinite);
-    list.iter().copied().filter(|f| row.holds <= Holds::ButSigns || !wild(f)).collect()
+    let may_be_infinite_or_nan = |f: &TrialData| matches!(f, TrialData::NotFinite | TrialData::Infinite);
+    list.iter().copied().filter(|f| row.holds <= Holds::ButSigns || !may_be_infinite_or_nan(f)).collect()
 }
 
 /// One way of trying a rule: what each variable is.
@@ -240,7 +240,7 @@ pub(super) fn keeps_contract(row: &RuleRow, trial: &Trial, sizes: &Bindings) -> 
             TrialData::Plain
             | TrialData::Positive
             | TrialData::NonNegative
-            | TrialData::Wild
+            | TrialData::NotFinite
             | TrialData::Infinite => true,
             TrialData::Literal(_)
             | TrialData::Always(_)
@@ -316,7 +316,7 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
                 let keep = b.input(&format!("{word}_keep"), &ids, DType::Bool, None);
                 masked(&mut b, keep, e, 0.0)?
             }
-            TrialData::Wild => {
+            TrialData::NotFinite => {
                 let x = b.input(word, &ids, *dtype, None);
                 b.map(MapOp::Log, &[x]).ok()?
             }
@@ -465,12 +465,12 @@ pub(super) fn hostile(g: &Graph, dims: &Bindings, seed: u64, huge: bool) -> BTre
         let huge = huge && !port.name.starts_with("log_");
         let empty_row = rng.usize(0..count.div_ceil(row).max(1));
         let open = port.name.starts_with(OPEN);
-        let wild = if seed == 3 { f64::NAN } else { f64::NEG_INFINITY };
+        let not_finite = if seed == 3 { f64::NAN } else { f64::NEG_INFINITY };
         let values: Vec<f64> = (0..count)
             .map(|n| match port.dtype {
                 DType::Bool => f64::from(u8::from(rng.bool() && !(seed > 0 && n / row == empty_row))),
                 DType::I64 | DType::I32 => f64::from(rng.u32(0..3)),
-                _ if open && (rng.u8(0..4) == 0 || seed > 1 && n / row == empty_row) => wild,
+                _ if open && (rng.u8(0..4) == 0 || seed > 1 && n / row == empty_row) => not_finite,
                 DType::F32 | DType::F16 | DType::BF16 => match rng.u8(0..8) {
                     0 if seed > 1 => 0.0,
                     1 if seed > 1 => -0.0,

@@ -67,13 +67,13 @@ pub(crate) fn decide<'g>(
         },
     };
     let planned = || Planner::new(g, defined, options).plan().into_iter().collect();
-    let steps: Vec<(NodeId, KernelChoice)> = choices.map_or_else(planned, |choices| choices.forms.clone());
-    let forms: BTreeMap<NodeId, KernelChoice> = steps.iter().cloned().collect();
-    let is_source = |form: &KernelChoice| matches!(form, KernelChoice::Source);
-    steps.iter().filter(|(_, form)| is_source(form)).for_each(|(node, _)| d.source(*node));
+    let steps: Vec<(NodeId, KernelChoice)> = choices.map_or_else(planned, |choices| choices.kernels.clone());
+    let kernel_choices: BTreeMap<NodeId, KernelChoice> = steps.iter().cloned().collect();
+    let is_source = |choice: &KernelChoice| matches!(choice, KernelChoice::Source);
+    steps.iter().filter(|(_, choice)| is_source(choice)).for_each(|(node, _)| d.source(*node));
     d.done.sources = d.done.buffers.len();
-    for (node, form) in steps.iter().filter(|(_, form)| !is_source(form)) {
-        d.step(*node, form, &forms);
+    for (node, choice) in steps.iter().filter(|(_, choice)| !is_source(choice)) {
+        d.step(*node, choice, &kernel_choices);
     }
     for (k, output) in g.outputs().iter().enumerate() {
         if d.with_role(Role::Output(k)).is_none() {
@@ -150,11 +150,11 @@ impl<'g> Decider<'g> {
     }
 
     /// Where a node is stored: in an output that is nothing but it, else in a temporary.
-    fn home(&mut self, node: NodeId, form: &KernelChoice) -> BufferId {
+    fn home(&mut self, node: NodeId, choice: &KernelChoice) -> BufferId {
         let g = self.layouts.graph;
         // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
         let once = g.outputs().iter().filter(|o| o.node == node).count() == 1;
-        let repeated = once && g.users(node).is_empty() && matches!(form, KernelChoice::Map);
+        let repeated = once && g.users(node).is_empty() && matches!(choice, KernelChoice::Map);
         let direct = g.outputs().iter().enumerate().find_map(|(k, out)| {
             let order = order_of_output(g, out).or_else(|| repeated.then(|| out.axes.clone()));
             let is_free = self.choices.is_none_or(|choices| choices.homes.get(&node) == Some(&Some(k)));
@@ -166,7 +166,7 @@ impl<'g> Decider<'g> {
                 let name = self.layouts.names[node.index()].clone();
                 let name = name.unwrap_or_else(|| format!("value.{}", node.index()));
                 let chosen = self.choices.and_then(|choices| choices.axes.get(&node).cloned());
-                let axes = chosen.unwrap_or_else(|| layout(g, node, form.product()));
+                let axes = chosen.unwrap_or_else(|| layout(g, node, choice.product()));
                 self.push(name, Role::Temporary, node, axes)
             }
         };
@@ -185,10 +185,12 @@ impl<'g> Decider<'g> {
     }
 
     /// The step that stores a node.
-    fn step(&mut self, node: NodeId, form: &KernelChoice, forms: &BTreeMap<NodeId, KernelChoice>) {
-        let id = self.home(node, form);
+    fn step(&mut self, node: NodeId, choice: &KernelChoice, kernel_choices: &BTreeMap<NodeId, KernelChoice>) {
+        let id = self.home(node, choice);
         let before = self.repeats.before(node);
-        let same = before.and_then(|n| forms.get(&n)).is_some_and(|f| form.follows(f, &self.repeats));
+        let same = before
+            .and_then(|n| kernel_choices.get(&n))
+            .is_some_and(|before| choice.follows(before, &self.repeats));
         let copied = if same && self.appends_alike(node) { self.copied(node) } else { None };
         let step = match copied {
             Some(step) => {
@@ -197,7 +199,7 @@ impl<'g> Decider<'g> {
             }
             None => {
                 let (kernels, buffers) = (self.done.kernels.len(), self.done.buffers.len());
-                self.kernels_of(node, id, form);
+                self.kernels_of(node, id, choice);
                 let kernels = kernels..self.done.kernels.len();
                 let buffers = buffers..self.done.buffers.len();
                 Step { node, buffer: id, kernels, buffers, copy: None }
@@ -232,7 +234,7 @@ impl<'g> Decider<'g> {
     }
 
     /// Adds the kernels that store a node.
-    fn kernels_of(&mut self, node: NodeId, id: BufferId, form: &KernelChoice) {
+    fn kernels_of(&mut self, node: NodeId, id: BufferId, choice: &KernelChoice) {
         let g = self.layouts.graph;
         let Buffer { axes: order, name, .. } = self.done.buffers[id.0].clone();
         let target = Target { node, id, order: &order, name: &name };
@@ -241,7 +243,7 @@ impl<'g> Decider<'g> {
             self.done.appends.push(Append { input, output: id });
             return;
         }
-        match form {
+        match choice {
             KernelChoice::Source => unreachable!("sources have no kernel"),
             KernelChoice::Map => self.kernel(node, id, Anchor::Map, None),
             KernelChoice::Statistics(along) => {

@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is stored and how, where it is not the planner that decides it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choices {
-    /// The values in the order in which they are stored.
-    pub(crate) forms: Vec<(NodeId, KernelChoice)>,
+    /// The values in the order in which they are stored, with the kernel of each.
+    pub(crate) kernels: Vec<(NodeId, KernelChoice)>,
     /// The axes of each as they lie.
     pub(crate) axes: BTreeMap<NodeId, Vec<AxisId>>,
     /// The output in which each is stored, if it is in one.
@@ -72,7 +72,7 @@ impl KernelChoice {
         }
     }
 
-    /// Whether it is the form `before` of the corresponding node one block before.
+    /// Whether it is the choice `before` for the corresponding node one block before.
     pub(crate) fn follows(&self, before: &KernelChoice, repeats: &Repeats<'_>) -> bool {
         match (self, before) {
             (KernelChoice::Source, KernelChoice::Source)
@@ -113,7 +113,8 @@ pub(crate) struct Planner<'g> {
     held: BTreeSet<NodeId>,
     /// Those rows, each with the axis that the reductions run along.
     rows: BTreeMap<NodeId, AxisId>,
-    forms: BTreeMap<NodeId, KernelChoice>,
+    /// What is chosen so far.
+    choices: BTreeMap<NodeId, KernelChoice>,
 }
 
 /// Whether a strip cannot compute the node on the way.
@@ -131,9 +132,9 @@ impl<'g> Planner<'g> {
         let outputs = g.outputs().iter().map(|o| o.node).collect();
         let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
         kept.extend(ends_of_long_chains(g, defined, &kept));
-        let (held, rows, forms) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        let (held, rows, choices) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let few_rows = tiling.few_rows;
-        Planner { g, defined, fuse, few_rows, tiled, of_scores, uses, outputs, kept, held, rows, forms }
+        Planner { g, defined, fuse, few_rows, tiled, of_scores, uses, outputs, kept, held, rows, choices }
     }
 
     /// Whether a node is stored wherever it is read.
@@ -151,8 +152,9 @@ impl<'g> Planner<'g> {
         let found = statistics(self.g, (&is_stored, &self.outputs), (&self.uses, &self.of_scores), lies);
         let kept = self.kept.clone();
         self.kept.extend(found.values());
-        let holds =
-            |root: NodeId| matches!(self.form(root).0, KernelChoice::Map) && self.defined.may_be_stored(root);
+        let holds = |root: NodeId| {
+            matches!(self.choice(root).0, KernelChoice::Map) && self.defined.may_be_stored(root)
+        };
         let mut rows = BTreeMap::new();
         for (held, root) in &found {
             if let Op::Reduce(_, axis) = *self.g.op(*held)
@@ -177,7 +179,7 @@ impl<'g> Planner<'g> {
         row_reductions(&Known { of: &of, is_kept: &is_kept, of_scores, few_rows: self.few_rows })
     }
 
-    /// The form of every node that is stored.
+    /// The kernel of every node that is stored.
     pub(crate) fn plan(mut self) -> BTreeMap<NodeId, KernelChoice> {
         if self.fuse {
             self.hold();
@@ -188,17 +190,17 @@ impl<'g> Planner<'g> {
         }
         // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
         while let Some(id) = work.pop_last() {
-            if self.forms.contains_key(&id) {
+            if self.choices.contains_key(&id) {
                 continue;
             }
-            let (form, operands) = self.form(id);
-            self.forms.insert(id, form);
+            let (choice, operands) = self.choice(id);
+            self.choices.insert(id, choice);
             let mut seen = BTreeSet::new();
             for operand in operands {
                 self.frontier(operand, &mut seen, &mut work);
             }
         }
-        self.forms
+        self.choices
     }
 
     /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
@@ -233,7 +235,7 @@ impl<'g> Planner<'g> {
         self.fuse
             && matches!(self.g.op(id), Op::Map(_))
             && self.defined.may_be_stored(id)
-            && match self.form(id).0 {
+            && match self.choice(id).0 {
                 KernelChoice::Product(_) | KernelChoice::Attention(..) => true,
                 KernelChoice::Source
                 | KernelChoice::Map
@@ -243,12 +245,12 @@ impl<'g> Planner<'g> {
     }
 
     /// The kernel for a node, and the nodes whose expressions it evaluates.
-    fn form(&self, id: NodeId) -> (KernelChoice, Vec<NodeId>) {
+    fn choice(&self, id: NodeId) -> (KernelChoice, Vec<NodeId>) {
         let g = self.g;
         match g.op(id).class() {
             Class::Port => (KernelChoice::Source, Vec::new()),
             Class::Bind => {
-                self.anchor_form(id, id).unwrap_or_else(|| (KernelChoice::Rows, g.args(id).to_vec()))
+                self.anchor_choice(id, id).unwrap_or_else(|| (KernelChoice::Rows, g.args(id).to_vec()))
             }
             Class::Leaf | Class::View | Class::Concat => (KernelChoice::Map, g.args(id).to_vec()),
             Class::Map => {
@@ -258,22 +260,22 @@ impl<'g> Planner<'g> {
                     .copied()
                     .filter(|a| !self.outputs.contains(a) && self.joins(*a, id, &inline));
                 let found = if self.fuse {
-                    anchors.into_iter().find_map(|a| self.anchor_form(a, id).map(|f| (a, f)))
+                    anchors.into_iter().find_map(|a| self.anchor_choice(a, id).map(|f| (a, f)))
                 } else {
                     None
                 };
                 match found {
-                    Some((anchor, (form, mut operands))) => {
+                    Some((anchor, (choice, mut operands))) => {
                         operands.extend(inline.into_iter().filter(|x| *x != anchor && self.is_anchor(*x)));
                         operands.extend(self.views(id));
-                        (form, operands)
+                        (choice, operands)
                     }
                     None => {
-                        let form = self
+                        let choice = self
                             .rows
                             .get(&id)
                             .map_or(KernelChoice::Map, |axis| KernelChoice::Statistics(*axis));
-                        (form, g.args(id).to_vec())
+                        (choice, g.args(id).to_vec())
                     }
                 }
             }
@@ -337,7 +339,7 @@ impl<'g> Planner<'g> {
     }
 
     /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
-    fn anchor_form(&self, anchor: NodeId, root: NodeId) -> Option<(KernelChoice, Vec<NodeId>)> {
+    fn anchor_choice(&self, anchor: NodeId, root: NodeId) -> Option<(KernelChoice, Vec<NodeId>)> {
         let g = self.g;
         if g.node(anchor).axes != g.node(root).axes || self.held.contains(&anchor) {
             return None;
@@ -349,7 +351,7 @@ impl<'g> Planner<'g> {
         }
         let is_stored = |id: NodeId| {
             let is_made = self.tiled.contains(&id) || self.held.contains(&id);
-            self.forms.contains_key(&id) || self.is_anchor(id) && !is_made
+            self.choices.contains_key(&id) || self.is_anchor(id) && !is_made
         };
         let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
         let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;

@@ -25,7 +25,7 @@ pub(crate) enum Slot {
     /// A panel of codes, widened.
     Wide,
     /// A loop-invariant part of scores.
-    Fixed,
+    LoopInvariant,
     /// Queries of a tile, packed.
     Queries,
     /// Scores of a tile, which become weights.
@@ -49,9 +49,9 @@ pub(crate) enum Slot {
     /// Values of a tile, packed.
     Values,
     /// Whether a value of the tile is NaN or infinite.
-    Wild,
+    NotFinite,
     /// What a probe of the mask finds.
-    Kept,
+    Probe,
     /// What each part of the keys is multiplied by.
     Factors,
 }
@@ -64,7 +64,7 @@ impl Slot {
             Slot::Spread => "spread",
             Slot::Totals => "totals",
             Slot::Wide => "wide",
-            Slot::Fixed => "fixed",
+            Slot::LoopInvariant => "fixed",
             Slot::Queries => "queries",
             Slot::Scores => "scores",
             Slot::Weights => "weights",
@@ -76,8 +76,8 @@ impl Slot {
             Slot::Factor => "factor",
             Slot::Context => "context",
             Slot::Values => "values",
-            Slot::Wild => "wild",
-            Slot::Kept => "kept",
+            Slot::NotFinite => "not_finite",
+            Slot::Probe => "kept",
             Slot::Factors => "factors",
         }
     }
@@ -202,7 +202,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     let w = TileWidths::new(g, options, a, options.tiling.attention_keys);
     let mut out: Vec<Scratch> = Vec::new();
     for node in &key_loop.invariant {
-        out.push(slot(Slot::Fixed, if key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));
+        out.push(slot(Slot::LoopInvariant, if key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));
     }
     for s in &whole.scores {
         let depth = g.op(s.product).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
@@ -219,7 +219,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     if a.value.is_some() {
         out.push(values(&w, key_loop));
         if key_loop.nan_check != NanCheck::Never {
-            out.push(slot(Slot::Wild, n(1)));
+            out.push(slot(Slot::NotFinite, n(1)));
         }
     }
     out
@@ -250,7 +250,10 @@ impl Tile<'_> {
         let scores = rows * &w.scores;
         let mut out: Vec<Scratch> = Vec::new();
         for node in &self.key_loop.invariant {
-            out.push(slot(Slot::Fixed, if self.key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));
+            out.push(slot(
+                Slot::LoopInvariant,
+                if self.key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) },
+            ));
         }
         for product in &self.products {
             let depth = g.op(*product).bound().map_or_else(|| n(1), |axis: AxisId| g.extent(axis).clone());
@@ -265,11 +268,11 @@ impl Tile<'_> {
         if self.attention.value.is_some() {
             out.push(values(w, self.key_loop));
             if self.key_loop.nan_check != NanCheck::Never {
-                out.push(slot(Slot::Wild, n(1)));
+                out.push(slot(Slot::NotFinite, n(1)));
             }
         }
         if self.key_loop.mask.as_ref().is_some_and(|mask| mask.probe.is_some()) {
-            out.push(slot(Slot::Kept, n(2)));
+            out.push(slot(Slot::Probe, n(2)));
         }
         out
     }

@@ -252,7 +252,7 @@ pub(super) fn inside(scope: &Scope, touch: &Touch, with: &mut BTreeMap<Symbol, D
         let zero = || vec![Bound::new(n(0))];
         let bounds = |of: &[Dim]| of.iter().map(|d| Bound::new(put(d))).collect::<Vec<_>>();
         let (lower, upper, nature) = match def {
-            Def::Turn(trip) => (zero(), vec![Bound::new(&put(trip) - &n(1))], Nature::Any),
+            Def::LoopIndex(trip) => (zero(), vec![Bound::new(&put(trip) - &n(1))], Nature::Any),
             Def::Lane => (zero(), vec![Bound::new(&var(&LANES) - &n(1))], Nature::Any),
             Def::Data => (Vec::new(), Vec::new(), Nature::Data),
             Def::Least(of) => (Vec::new(), bounds(of), Nature::Least(all(of))),

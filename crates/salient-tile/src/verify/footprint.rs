@@ -128,7 +128,7 @@ impl Run<'_> {
     /// Runs a loop twice: first to see what moves evenly, then to see what is touched.
     fn repeat(&mut self, code: &Loop) {
         let trip = self.number(code.trip);
-        let index = self.define(Def::Turn(trip.clone()));
+        let index = self.define(Def::LoopIndex(trip.clone()));
         let init: Vec<Known> = code.carried.iter().map(|c| self.get(c.init).clone()).collect();
         let steps = self.steps(code, &index, &init);
         self.inside = Some((code.kind, trip.clone(), index.clone()));

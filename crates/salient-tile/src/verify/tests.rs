@@ -1,14 +1,15 @@
-//! Deliberately wrong plans and programs: each is told, and why.
+//! Deliberately wrong plans and programs: each is reported, and why.
 
 mod addresses;
 mod coverage;
 mod writes;
 
 use super::{Fault, plan as plans, program as programs};
-use crate::dims::n;
+use crate::dims::{n, var};
 use crate::plan::{Anchor, KernelPlan, Options, Plan, plan};
 use crate::program::kernel::{Append, Arg, Base, BufferId, Int, Kernel, Program, Stmt};
 use crate::schedule;
+use addresses::{first, is_output};
 use salient_ir::{AxisId, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
 fn axis(b: &mut Builder, name: &str, extent: &str) -> AxisId {
@@ -407,6 +408,20 @@ fn call(block: &mut [Stmt], change: &mut dyn FnMut(&mut usize, &mut Vec<Arg>)) -
 /// Changes the first call of the last kernel.
 fn first_call(mut change: impl FnMut(&mut usize, &mut Vec<Arg>)) -> impl FnOnce(&mut Program) {
     move |program| assert!(call(&mut last(program).block, &mut change), "there is a call")
+}
+
+/// Where the rows of a result lie `D` elements apart, a kernel writes them `T` elements apart.
+fn swap_strides(program: &mut Program) {
+    let swapped = [("D".into(), var(&"T".into()))].into();
+    let copy = program.clone();
+    let mut change = |stmt: &mut Stmt| {
+        let Stmt::Call { args, .. } = stmt else { return false };
+        let Some(arg) = args.iter_mut().find(|arg| is_output(&copy, arg)) else { return false };
+        let Arg::Address { offset, .. } = arg else { return false };
+        *offset = offset.substitute(&swapped);
+        offset.mentions(&"T".into())
+    };
+    assert!(program.kernels.iter_mut().any(|k| first(&mut k.block, &mut change)), "rows are written");
 }
 
 #[test]

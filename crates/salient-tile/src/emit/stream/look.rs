@@ -24,7 +24,7 @@ pub(crate) fn look(
     t: &RowTile<'_>,
     place: ScoreTile<'_>,
 ) -> (Vec<Stmt>, Dim, Dim) {
-    let flags = m.scratch(Slot::Kept);
+    let flags = m.scratch(Slot::Probe);
     let mut stmts = vec![fill(m, flags, &n(2), 0.0)];
     match probe {
         Probe::Sides(parts) => stmts.push(by_sides(m, condition, t, place, parts, flags)),

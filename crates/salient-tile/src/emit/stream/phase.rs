@@ -91,9 +91,9 @@ pub(crate) fn stream(
     m.scope.ranges.insert(&LANE, &keys);
     let place = ScoreTile { row: t.row, first: &t.first, key: &from, count: &here };
     let check = values.as_ref().filter(|_| t.key_loop.nan_check != NanCheck::Never);
-    let check = check.map(|values| (values, m.scratch(Slot::Wild)));
-    if let Some((_, wild)) = check {
-        tile.push(fill(m, wild, &n(1), 0.0));
+    let check = check.map(|values| (values, m.scratch(Slot::NotFinite)));
+    if let Some((_, flag)) = check {
+        tile.push(fill(m, flag, &n(1), 0.0));
     }
     let looked = weights_of(m, t, &softmax, (place, &range, &upto), check, &mut tile);
     if let Some((all_rows, one_row)) = softmax.normalise(m, &count, place) {
@@ -240,7 +240,7 @@ fn weights_of(
         let made = softmax.scores(m, score, t.env, place, is_there);
         let mut stmts: Vec<Stmt> = made.map(|row| t.each_row(row)).into_iter().collect();
         let check = check.filter(|_| is_checked);
-        stmts.extend(check.map(|(values, wild)| values.find_wild(m, wild)).into_iter().flatten());
+        stmts.extend(check.map(|(values, flag)| values.find_not_finite(m, flag)).into_iter().flatten());
         stmts
     };
     let masked = weights(m, a.score, true);
@@ -273,8 +273,8 @@ fn weigh(
     let plain = values.map(|values| values.weigh(m, Zeros::Multiply, to)).unwrap_or_default();
     match check {
         None => tile.extend(plain),
-        Some((values, wild)) => {
-            let (read, found) = flag(m, wild, 0);
+        Some((values, at)) => {
+            let (read, found) = flag(m, at, 0);
             tile.push(read);
             let then = values.weigh(m, Zeros::Skip, to);
             tile.push(Stmt::If { left: n(0), right: found, then, otherwise: plain });

@@ -23,7 +23,7 @@ pub(crate) fn compute_invariant(
     for node in &t.key_loop.invariant {
         let by_row = t.key_loop.is_by_row(m.scope.graph, *node);
         let count = if by_row { t.count() } else { n(1) };
-        let base = m.scratch(Slot::Fixed);
+        let base = m.scratch(Slot::LoopInvariant);
         let mut inner = t.env.clone();
         if let (true, Some(axis)) = (by_row, t.axis()) {
             m.scope.ranges.insert(&LANE, &m.scope.graph.extent(axis).clone());

@@ -125,17 +125,17 @@ impl Values {
     }
 
     /// Sets the flag where a value of the tile is NaN or infinite.
-    pub(crate) fn find_wild(&self, m: &mut Maker<'_, '_>, flag: Base) -> Vec<Stmt> {
+    pub(crate) fn find_not_finite(&self, m: &mut Maker<'_, '_>, flag: Base) -> Vec<Stmt> {
         let mut out = Vec::new();
         if let Some((base, first, row)) = &self.in_place {
             let key = m.variable("j", &self.keys.count);
             let at = first + &(&var(&key) * row);
-            let call = find_wild(m, (*base, at), &(&self.whole * &self.panel), flag);
+            let call = find_not_finite(m, (*base, at), &(&self.whole * &self.panel), flag);
             out.push(for_loop(&key, n(0), self.keys.count.clone(), n(1), vec![call]));
         }
         let panel = m.variable("panel", &self.panels);
         let at = self.packed_at(&var(&panel));
-        let call = find_wild(m, (self.packed, at), &(&self.keys.count * &self.panel), flag);
+        let call = find_not_finite(m, (self.packed, at), &(&self.keys.count * &self.panel), flag);
         out.push(self.for_packed(&panel, vec![call]));
         out
     }
@@ -175,21 +175,26 @@ impl Values {
 }
 
 /// Sets the flag where one of so many values is NaN or infinite.
-pub(crate) fn find_wild(m: &mut Maker<'_, '_>, (base, at): (Base, Dim), count: &Dim, flag: Base) -> Stmt {
-    let mut b = Builder::new("find_wild");
+pub(crate) fn find_not_finite(
+    m: &mut Maker<'_, '_>,
+    (base, at): (Base, Dim),
+    count: &Dim,
+    flag: Base,
+) -> Stmt {
+    let mut b = Builder::new("find_not_finite");
     let x = b.input("x");
     let trip = b.int_param("n");
     let flag_at = b.output("flag");
     let clean = b.mask(false);
-    let wild = b.lanes(trip, clean, |b, index, wild| {
+    let found = b.lanes(trip, clean, |b, index, found| {
         let v = b.load::<F32>(x.at(index));
         let (gone, zero) = (b.sub(v, v), b.f32(0.0));
         let bad = b.ne(gone, zero);
-        b.or(wild, bad)
+        b.or(found, bad)
     });
-    let wild = b.hany(wild);
+    let found = b.hany(found);
     let one = b.i32(1);
-    b.store(flag_at.at_start().one().masked(wild), one);
+    b.store(flag_at.at_start().one().masked(found), one);
     let args = vec![address(base, at), Arg::Int(count.clone()), address(flag, n(0))];
     m.call(b.finish(), args)
 }

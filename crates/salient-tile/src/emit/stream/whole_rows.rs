@@ -12,7 +12,7 @@ use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::emit::stream::score::compute_invariant;
 use crate::emit::stream::softmax::{RowState, ScoreTile, UNROLL, fill, log_sum};
 use crate::emit::stream::tiled::{RowBlock, packed_product, row_block};
-use crate::emit::stream::values::{Keys, Values, Weighted, find_wild};
+use crate::emit::stream::values::{Keys, Values, Weighted, find_not_finite};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck};
 use crate::plan::attention::key_range::KeyRange;
@@ -404,10 +404,10 @@ impl Whole<'_> {
         };
         stmts.push(over_keys(m, Zeros::Multiply));
         if plan.key_loop.nan_check != NanCheck::Never {
-            let found = m.scratch(Slot::Wild);
+            let found = m.scratch(Slot::NotFinite);
             stmts.push(fill(m, found, &n(1), 0.0));
             let row = (self.context, &self.local() * &self.sizes.context_row);
-            let look = find_wild(m, row, &self.sizes.wide, found);
+            let look = find_not_finite(m, row, &self.sizes.wide, found);
             stmts.push(t.each_row(look));
             let (read, is_found) = flag(m, found, 0);
             let again = vec![clear, over_keys(m, Zeros::Skip)];

@@ -5,7 +5,7 @@
 //! last. So every place is written for one number of the variable, and between the ends no place is left out.
 
 use super::known::Known;
-use super::writes::{Room, Set, Turn, fresh};
+use super::writes::{LoopVariable, Room, Set, fresh};
 use crate::dims::{NAMED, QUOTIENT, REST, ceil_div, n, var};
 use crate::program::kernel::Kind;
 use crate::verify::quotients::divide;
@@ -49,37 +49,37 @@ impl Combine<'_> {
         self.condition()
             || self.quotient()
             || self.only_one()
-            || self.each(|combine, turn| combine.join(turn, reach))
-            || self.each(|combine, turn| combine.repeat(turn))
-            || reach >= Reach::Items && self.each(|combine, turn| combine.blocks(turn))
-            || reach == Reach::WithRoom && self.each(|combine, turn| combine.room(turn))
-            || reach >= Reach::Items && self.each(|combine, turn| combine.one_by_proof(turn))
+            || self.each(|combine, variable| combine.join(variable, reach))
+            || self.each(|combine, variable| combine.repeat(variable))
+            || reach >= Reach::Items && self.each(|combine, variable| combine.blocks(variable))
+            || reach == Reach::WithRoom && self.each(|combine, variable| combine.room(variable))
+            || reach >= Reach::Items && self.each(|combine, variable| combine.one_by_proof(variable))
     }
 
     /// Tries the variables from the innermost to the outermost.
-    fn each(&mut self, try_one: impl Fn(&mut Self, &Turn) -> bool) -> bool {
-        let turns = self.set.turns.clone();
-        turns.iter().rev().any(|turn| try_one(self, turn))
+    fn each(&mut self, try_one: impl Fn(&mut Self, &LoopVariable) -> bool) -> bool {
+        let variables = self.set.variables.clone();
+        variables.iter().rev().any(|variable| try_one(self, variable))
     }
 
     /// A condition on a variable becomes a bound of it.
     fn condition(&mut self) -> bool {
         for at in 0..self.set.when.len() {
             let condition = self.set.when[at].clone();
-            let last = self.set.turns.iter().rposition(|t| self.set.depends(&condition, &t.name));
+            let last = self.set.variables.iter().rposition(|t| self.set.depends(&condition, &t.name));
             let Some(last) = last else { continue };
-            let turn = self.set.turns[last].clone();
-            let Some((of, rest)) = condition.linear_in(&turn.name) else { continue };
-            if self.set.depends(&rest, &turn.name) {
+            let variable = self.set.variables[last].clone();
+            let Some((of, rest)) = condition.linear_in(&variable.name) else { continue };
+            if self.set.depends(&rest, &variable.name) {
                 continue;
             }
             let (from, to) = match of.as_constant() {
-                Some(1) => (self.greater(&turn.from, &(&n(0) - &rest)), Some(turn.to)),
-                Some(-1) => (Some(turn.from), self.lesser(&turn.to, &(&rest + &n(1)))),
+                Some(1) => (self.greater(&variable.from, &(&n(0) - &rest)), Some(variable.to)),
+                Some(-1) => (Some(variable.from), self.lesser(&variable.to, &(&rest + &n(1)))),
                 Some(_) | None => continue,
             };
             if let (Some(from), Some(to)) = (from, to) {
-                self.set.turns[last] = Turn { from, to, ..turn };
+                self.set.variables[last] = LoopVariable { from, to, ..variable };
                 self.set.when.remove(at);
                 return true;
             }
@@ -105,17 +105,19 @@ impl Combine<'_> {
 
     /// A variable that is one number only is that.
     fn only_one(&mut self) -> bool {
-        let one = |turn: &&Turn| turn.to == &turn.from + &n(1);
-        let Some(Turn { name, from, .. }) = self.set.turns.iter().find(one).cloned() else { return false };
+        let one = |variable: &&LoopVariable| variable.to == &variable.from + &n(1);
+        let Some(LoopVariable { name, from, .. }) = self.set.variables.iter().find(one).cloned() else {
+            return false;
+        };
         self.set.put(&name, &from);
         true
     }
 
     /// The same where that takes a proof.
-    fn one_by_proof(&mut self, turn: &Turn) -> bool {
-        let is_one = self.same(&turn.to, &(&turn.from + &n(1)));
+    fn one_by_proof(&mut self, variable: &LoopVariable) -> bool {
+        let is_one = self.same(&variable.to, &(&variable.from + &n(1)));
         if is_one {
-            self.set.put(&turn.name, &turn.from);
+            self.set.put(&variable.name, &variable.from);
         }
         is_one
     }
@@ -138,16 +140,19 @@ impl Combine<'_> {
 
     /// A variable that is divided is counted from zero, if its beginning is the same for all others.
     fn count_from_zero(&mut self, p: &Dim) -> bool {
-        let begins = |turn: &&Turn| {
-            p.mentions(&turn.name) && turn.from.as_constant() != Some(0) && !self.set.varies(&turn.from)
+        let begins = |variable: &&LoopVariable| {
+            p.mentions(&variable.name)
+                && variable.from.as_constant() != Some(0)
+                && !self.set.varies(&variable.from)
         };
-        let Some(Turn { name, from, .. }) = self.set.turns.iter().find(begins).cloned() else {
+        let Some(LoopVariable { name, from, .. }) = self.set.variables.iter().find(begins).cloned() else {
             return false;
         };
         let with = BTreeMap::from([(name.clone(), &from + &var(&name))]);
         self.set.change(&mut |d| d.substitute(&with));
-        let turn = self.set.turns.iter_mut().find(|turn| turn.name == name).expect("it was found");
-        (turn.from, turn.to) = (n(0), &turn.to - &from);
+        let variable =
+            self.set.variables.iter_mut().find(|variable| variable.name == name).expect("it was found");
+        (variable.from, variable.to) = (n(0), &variable.to - &from);
         true
     }
 
@@ -170,36 +175,38 @@ impl Combine<'_> {
 
     /// A variable in `0 .. b * q` that is divided by `q` becomes `q` times a number below `b`, and a number below `q`.
     fn divide(&mut self, p: &Dim, q: &Dim) -> bool {
-        let Some(at) = self.set.turns.iter().position(|turn| p.as_symbol() == Some(&turn.name)) else {
+        let Some(at) = self.set.variables.iter().position(|variable| p.as_symbol() == Some(&variable.name))
+        else {
             return false;
         };
-        let turn = self.set.turns[at].clone();
-        let is_before = self.set.turns[at..].iter().all(|t| !self.set.depends(q, &t.name));
-        let Some(count) = even(&turn.to, q).filter(|_| turn.from.as_constant() == Some(0) && is_before)
+        let variable = self.set.variables[at].clone();
+        let is_before = self.set.variables[at..].iter().all(|t| !self.set.depends(q, &t.name));
+        let Some(count) =
+            even(&variable.to, q).filter(|_| variable.from.as_constant() == Some(0) && is_before)
         else {
             return false;
         };
         if !self.prove(&count) || !self.prove(q) {
             return false;
         }
-        let (quotient, rest) = (fresh(QUOTIENT, &self.set.turns), fresh(REST, &self.set.turns));
+        let (quotient, rest) = (fresh(QUOTIENT, &self.set.variables), fresh(REST, &self.set.variables));
         self.set.change(&mut |d| with_quotient(d, (p, q), &var(&quotient)));
-        self.set.put(&turn.name, &(&(q * &var(&quotient)) + &var(&rest)));
-        let of_item = turn.of_item;
+        self.set.put(&variable.name, &(&(q * &var(&quotient)) + &var(&rest)));
+        let of_item = variable.of_item;
         let into = [(quotient, count), (rest, q.clone())];
-        let into = into.map(|(name, to)| Turn { name, from: n(0), to, of_item });
-        self.set.turns.splice(at..at, into);
+        let into = into.map(|(name, to)| LoopVariable { name, from: n(0), to, of_item });
+        self.set.variables.splice(at..at, into);
         true
     }
 
     /// What goes from `lo` to `hi` for each number of a variable, for all of them: where it begins and where it ends.
-    fn telescope(&self, turn: &Turn, lo: &Dim, hi: &Dim) -> Option<(Dim, Dim)> {
-        let at = |value: &Dim| lo.substitute(&BTreeMap::from([(turn.name.clone(), value.clone())]));
-        let (first, next, last) = (at(&turn.from), at(&(&var(&turn.name) + &n(1))), at(&turn.to));
-        if self.set.depends(&last, &turn.name) || self.set.depends(&first, &turn.name) {
+    fn telescope(&self, variable: &LoopVariable, lo: &Dim, hi: &Dim) -> Option<(Dim, Dim)> {
+        let at = |value: &Dim| lo.substitute(&BTreeMap::from([(variable.name.clone(), value.clone())]));
+        let (first, next, last) = (at(&variable.from), at(&(&var(&variable.name) + &n(1))), at(&variable.to));
+        if self.set.depends(&last, &variable.name) || self.set.depends(&first, &variable.name) {
             return None;
         }
-        let is_in_order = || self.prove(&(&turn.to - &turn.from)) && self.prove(&(&next - lo));
+        let is_in_order = || self.prove(&(&variable.to - &variable.from)) && self.prove(&(&next - lo));
         if self.same(hi, &next) {
             return is_in_order().then_some((first, last));
         }
@@ -209,76 +216,76 @@ impl Combine<'_> {
             let ends: Vec<Dim> = of.iter().map(|d| &(&times * d) + &rest).collect();
             let (nexts, others): (Vec<&Dim>, Vec<&Dim>) = ends.iter().partition(|end| self.same(end, &next));
             let [end] = others.as_slice() else { return None };
-            let fits = !nexts.is_empty() && !self.set.depends(end, &turn.name) && self.prove(&times);
+            let fits = !nexts.is_empty() && !self.set.depends(end, &variable.name) && self.prove(&times);
             let whole = fits && self.prove(&(&last - *end)) && self.prove(&(*end - &first));
             (whole && is_in_order()).then(|| (first.clone(), (*end).clone()))
         })
     }
 
     /// Whether nothing but the places themselves depends on a variable.
-    fn is_innermost(&self, turn: &Turn) -> bool {
-        let others = self.set.turns.iter().filter(|other| other.name != turn.name);
+    fn is_innermost(&self, variable: &LoopVariable) -> bool {
+        let others = self.set.variables.iter().filter(|other| other.name != variable.name);
         let mut fixed = others.flat_map(|other| [&other.from, &other.to]).chain(&self.set.when);
-        !fixed.any(|d| self.set.depends(d, &turn.name))
+        !fixed.any(|d| self.set.depends(d, &variable.name))
     }
 
     /// What is written for all numbers of a variable, one after the other.
-    fn join(&mut self, turn: &Turn, reach: Reach) -> bool {
-        let may = !turn.of_item || reach >= Reach::Items;
-        if !may || !self.set.depends(&self.set.from, &turn.name) || !self.is_innermost(turn) {
+    fn join(&mut self, variable: &LoopVariable, reach: Reach) -> bool {
+        let may = !variable.of_item || reach >= Reach::Items;
+        if !may || !self.set.depends(&self.set.from, &variable.name) || !self.is_innermost(variable) {
             return false;
         }
-        let Some((from, to)) = self.telescope(turn, &self.set.from, &self.set.to) else { return false };
-        self.set.turns.retain(|other| other.name != turn.name);
+        let Some((from, to)) = self.telescope(variable, &self.set.from, &self.set.to) else { return false };
+        self.set.variables.retain(|other| other.name != variable.name);
         (self.set.from, self.set.to) = (from, to);
         true
     }
 
     /// What a loop of an item writes again and again.
-    fn repeat(&mut self, turn: &Turn) -> bool {
-        let is_free = |d: &Dim| !self.set.depends(d, &turn.name);
+    fn repeat(&mut self, variable: &LoopVariable) -> bool {
+        let is_free = |d: &Dim| !self.set.depends(d, &variable.name);
         let places = [&self.set.from, &self.set.to];
-        if turn.of_item || !self.is_innermost(turn) || !places.into_iter().all(is_free) {
+        if variable.of_item || !self.is_innermost(variable) || !places.into_iter().all(is_free) {
             return false;
         }
-        self.set.is_certain &= self.prove(&(&(&turn.to - &turn.from) - &n(1)));
-        self.set.turns.retain(|other| other.name != turn.name);
+        self.set.is_certain &= self.prove(&(&(&variable.to - &variable.from) - &n(1)));
+        self.set.variables.retain(|other| other.name != variable.name);
         true
     }
 
     /// A variable of blocks, and one that goes through each block, are one that goes through all.
-    fn blocks(&mut self, block: &Turn) -> bool {
+    fn blocks(&mut self, block: &LoopVariable) -> bool {
         let depends = |d: &Dim| self.set.depends(d, &block.name);
-        let within = |turn: &Turn| depends(&turn.from) || depends(&turn.to);
-        let mut inner = (0..self.set.turns.len()).filter(|at| within(&self.set.turns[*at]));
+        let within = |variable: &LoopVariable| depends(&variable.from) || depends(&variable.to);
+        let mut inner = (0..self.set.variables.len()).filter(|at| within(&self.set.variables[*at]));
         let (Some(at), None) = (inner.next(), inner.next()) else { return false };
         let mut others = self.set.when.iter().chain([&self.set.from, &self.set.to]);
         if others.any(depends) {
             return false;
         }
-        let turn = self.set.turns[at].clone();
-        let Some((from, to)) = self.telescope(block, &turn.from, &turn.to) else { return false };
-        let of_item = block.of_item || turn.of_item;
-        self.set.turns[at] = Turn { from, to, of_item, ..turn };
-        self.set.turns.retain(|other| other.name != block.name);
+        let variable = self.set.variables[at].clone();
+        let Some((from, to)) = self.telescope(block, &variable.from, &variable.to) else { return false };
+        let of_item = block.of_item || variable.of_item;
+        self.set.variables[at] = LoopVariable { from, to, of_item, ..variable };
+        self.set.variables.retain(|other| other.name != block.name);
         true
     }
 
     /// What is written for all numbers of a variable, with places between that have no value.
-    fn room(&mut self, turn: &Turn) -> bool {
+    fn room(&mut self, variable: &LoopVariable) -> bool {
         let (from, to) = (self.set.from.clone(), self.set.to.clone());
-        let depends = self.set.depends(&from, &turn.name);
-        if self.set.room.is_some() || !depends || !self.is_innermost(turn) {
+        let depends = self.set.depends(&from, &variable.name);
+        if self.set.room.is_some() || !depends || !self.is_innermost(variable) {
             return false;
         }
-        let at = |value: &Dim| from.substitute(&BTreeMap::from([(turn.name.clone(), value.clone())]));
-        let (first, next, last) = (at(&turn.from), at(&(&var(&turn.name) + &n(1))), at(&turn.to));
+        let at = |value: &Dim| from.substitute(&BTreeMap::from([(variable.name.clone(), value.clone())]));
+        let (first, next, last) = (at(&variable.from), at(&(&var(&variable.name) + &n(1))), at(&variable.to));
         let Some(room) = self.room_between(&to, &next) else { return false };
-        let in_order = [&next - &to, &next - &from, &turn.to - &turn.from];
+        let in_order = [&next - &to, &next - &from, &variable.to - &variable.from];
         if !in_order.iter().all(|d| self.prove(d)) {
             return false;
         }
-        self.set.turns.retain(|other| other.name != turn.name);
+        self.set.variables.retain(|other| other.name != variable.name);
         (self.set.from, self.set.to) = (first, last);
         self.set.room = Some(room);
         true
@@ -306,7 +313,7 @@ impl Combine<'_> {
             }
             // In a panel there are left so many.
             let left = end - &self.set.from;
-            self.set.turns.iter().find_map(|panel| {
+            self.set.variables.iter().find_map(|panel| {
                 let columns = &left + &(&width * &var(&panel.name));
                 let is_all = panel.from.as_constant() == Some(0) && panel.to == ceil_div(&columns, &width);
                 (is_all && !self.set.varies(&columns)).then_some(columns)

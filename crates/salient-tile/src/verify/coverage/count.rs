@@ -3,7 +3,7 @@
 use super::writes::{Set, writes};
 use crate::dims::LANES;
 use crate::program::kernel::{BufferId, Program, Role};
-use salient_ir::{Relation, Requirement, Symbol};
+use salient_ir::{Requirement, Symbol};
 use std::collections::BTreeMap;
 
 /// Numbers for dimensions and variables.
@@ -50,7 +50,7 @@ pub(super) fn shown(program: &Program, requirements: &[Requirement], id: BufferI
         let dimensions = program.dimensions.iter().map(|name| Symbol::Dimension(name.clone()));
         let mut known: Numbers = dimensions.zip(in_turn).collect();
         known.insert(LANES.clone(), WIDTH);
-        let fits = requirements.iter().all(|requirement| holds(&requirement.relation, &known));
+        let fits = requirements.iter().all(|requirement| requirement.check(&known).is_ok());
         let found = if fits { count(program, id, &kernels, &known)? } else { None };
         let at = program
             .dimensions
@@ -58,15 +58,6 @@ pub(super) fn shown(program: &Program, requirements: &[Requirement], id: BufferI
             .map(|name| format!("{name} = {}", known[&Symbol::Dimension(name.clone())]));
         found.map(|what| format!("{what} at {}", at.collect::<Vec<_>>().join(", ")))
     })
-}
-
-fn holds(relation: &Relation, known: &Numbers) -> bool {
-    let values = |a: &salient_ir::Dim, b: &salient_ir::Dim| a.eval(known).ok().zip(b.eval(known).ok());
-    match relation {
-        Relation::Equal(a, b) => values(a, b).is_some_and(|(a, b)| a == b),
-        Relation::Divides(a, b) => values(a, b).is_some_and(|(a, b)| b != 0 && a % b == 0),
-        Relation::AtMost(a, b) => values(a, b).is_some_and(|(a, b)| a <= b),
-    }
 }
 
 /// What is wrong with what is written at some sizes, if anything is; `None` where these are too large, or have no meaning.
@@ -151,15 +142,15 @@ fn each(
         return Some(());
     }
     *left = left.checked_sub(1)?;
-    let Some(turn) = set.turns.get(depth) else {
-        let item = set.turns.first().map_or(Some(0), |item| known.get(&item.name).copied())?;
+    let Some(variable) = set.variables.get(depth) else {
+        let item = set.variables.first().map_or(Some(0), |item| known.get(&item.name).copied())?;
         note(item, set.from.eval(known).ok()?..set.to.eval(known).ok()?);
         return Some(());
     };
-    for at in turn.from.eval(known).ok()?..turn.to.eval(known).ok()? {
-        known.insert(turn.name.clone(), at);
+    for at in variable.from.eval(known).ok()?..variable.to.eval(known).ok()? {
+        known.insert(variable.name.clone(), at);
         each(set, depth + 1, known, left, note)?;
     }
-    known.remove(&turn.name);
+    known.remove(&variable.name);
     Some(())
 }

@@ -77,9 +77,9 @@ impl Around<'_> {
             let of = self.scope.all(&of.iter().collect::<Vec<_>>());
             let value = self.scope.least(of);
             self.scope.bind(name, value);
-        } else if let Some(turn) = set.turns.iter().find(|turn| turn.name == *name) {
-            let [_, _] = [&turn.from, &turn.to].map(|d| self.value(d));
-            let [from, to] = self.scope.values([&turn.from, &turn.to]);
+        } else if let Some(variable) = set.variables.iter().find(|variable| variable.name == *name) {
+            let [_, _] = [&variable.from, &variable.to].map(|d| self.value(d));
+            let [from, to] = self.scope.values([&variable.from, &variable.to]);
             let (lower, upper) = (Bound::new(from), Bound::new(&to - &n(1)));
             let value = self.scope.variable(vec![lower], vec![upper], Nature::Any);
             self.scope.bind(name, value);

@@ -13,6 +13,8 @@
 mod combine;
 mod count;
 mod known;
+#[cfg(test)]
+mod tests;
 mod writes;
 
 use super::bounds::scope_of;
@@ -212,7 +214,7 @@ impl Stored<'_> {
             return Err(why.clone());
         }
         let all = &written.sets;
-        if let Some((open, call)) = all.iter().find(|(set, _)| !set.turns.is_empty()) {
+        if let Some((open, call)) = all.iter().find(|(set, _)| !set.variables.is_empty()) {
             return Err(format!("{call} writes {open}"));
         }
         let mut conditions: Vec<Dim> = Vec::new();

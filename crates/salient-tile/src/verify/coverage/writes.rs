@@ -1,17 +1,17 @@
 //! What a kernel writes, as sets: the elements from one place up to another, for all numbers of some variables.
 
-use crate::dims::{BODY_LANE, LANES, OF_BODY, TURN, ceil_div, n, var};
+use crate::dims::{BODY_LANE, ITERATION, LANES, OF_BODY, ceil_div, n, var};
 use crate::program::kernel::{Arg, Base, BufferId, Int, Kernel, Kind, Program, Stmt};
 use crate::program::text;
 use crate::verify::footprint::{Def, Touch, parameter, stores};
 use crate::verify::quotients::divide;
-use salient_ir::{Dim, Symbol};
+use salient_ir::{Dim, Symbol, SymbolKind};
 use salient_vector::Body;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A variable, which is each number of `from..to`.
+/// The variable of a loop, or of the items of a kernel: it takes each number of `from..to`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Turn {
+pub(super) struct LoopVariable {
     pub(super) name: Symbol,
     pub(super) from: Dim,
     pub(super) to: Dim,
@@ -25,7 +25,7 @@ pub(super) struct Set {
     /// The kind of the kernel that writes them.
     pub(super) kind: Kind,
     /// Each is bounded by those before it.
-    pub(super) turns: Vec<Turn>,
+    pub(super) variables: Vec<LoopVariable>,
     /// Names of minima.
     pub(super) least: BTreeMap<Symbol, Vec<Dim>>,
     /// What is at least zero where anything is written.
@@ -64,8 +64,9 @@ pub(super) struct Found {
 
 /// Everything that a kernel writes to buffers.
 pub(super) fn writes(program: &Program, kernel: &Kernel) -> Found {
-    let item = Turn { name: kernel.item.clone(), from: n(0), to: kernel.items.clone(), of_item: true };
-    let around = Around { turns: vec![item], ..Around::default() };
+    let item =
+        LoopVariable { name: kernel.item.clone(), from: n(0), to: kernel.items.clone(), of_item: true };
+    let around = Around { variables: vec![item], ..Around::default() };
     let found = Found { writes: Vec::new(), unknown: Vec::new() };
     let mut walk = Walk { program, kernel, around, bodies: BTreeMap::new(), found };
     walk.block(&kernel.block);
@@ -75,7 +76,7 @@ pub(super) fn writes(program: &Program, kernel: &Kernel) -> Found {
 /// What is bound around a statement.
 #[derive(Clone, Default)]
 struct Around {
-    turns: Vec<Turn>,
+    variables: Vec<LoopVariable>,
     least: BTreeMap<Symbol, Vec<Dim>>,
     when: Vec<Dim>,
     /// What all other names stand for.
@@ -106,8 +107,8 @@ impl Around {
         }
     }
 
-    fn turn(&mut self, name: &Symbol, from: Dim, to: Dim) {
-        self.turns.push(Turn { name: name.clone(), from, to, of_item: false });
+    fn loop_variable(&mut self, name: &Symbol, from: Dim, to: Dim) {
+        self.variables.push(LoopVariable { name: name.clone(), from, to, of_item: false });
     }
 }
 
@@ -163,15 +164,15 @@ impl Walk<'_> {
 
     fn bind_loop(&mut self, name: &Symbol, from: Dim, to: Dim, step: &Dim) {
         if step.as_constant() == Some(1) {
-            return self.around.turn(name, from, to);
+            return self.around.loop_variable(name, from, to);
         }
-        // Without a step there is no number of turns: the name stays unknown.
+        // Without a step the number of iterations is not known, and nothing is known of the name.
         if step.as_constant().is_some_and(|step| step <= 0) {
             return;
         }
-        let turn = fresh(TURN, &self.around.turns);
-        self.around.turn(&turn, n(0), ceil_div(&(&to - &from), step));
-        self.around.values.insert(name.clone(), &from + &(&var(&turn) * step));
+        let iteration = fresh(ITERATION, &self.around.variables);
+        self.around.loop_variable(&iteration, n(0), ceil_div(&(&to - &from), step));
+        self.around.values.insert(name.clone(), &from + &(&var(&iteration) * step));
     }
 
     fn call(&mut self, at: usize, body: &Body, args: &[Arg]) {
@@ -219,9 +220,9 @@ impl Walk<'_> {
         }
         let from = &around.value(offset) + &elements;
         let to = &from + &n(1);
-        let Around { turns, least, when, .. } = around;
+        let Around { variables, least, when, .. } = around;
         let mut set =
-            Set { kind: self.kernel.kind, turns, least, when, from, to, is_certain: true, room: None };
+            Set { kind: self.kernel.kind, variables, least, when, from, to, is_certain: true, room: None };
         set.prune();
         match set.unknown(self.program).into_iter().next() {
             Some(name) => Err(format!("nothing is known of `{name}`, on which it depends")),
@@ -243,15 +244,15 @@ fn inside(around: &mut Around, touch: &Touch, start: &Dim, args: &[Arg]) -> Resu
     for (at, (name, def)) in touch.defs.iter().enumerate() {
         let own = OF_BODY.number(at as u32);
         match def {
-            Def::Turn(trip) => {
+            Def::LoopIndex(trip) => {
                 let strip = &(&(trip - &var(name)) - &lane) - &n(1);
                 if touch.facts.contains(&strip) {
                     start = along_strip(&start, name)?;
                 }
                 let trip = trip.substitute(&with);
-                around.turn(&own, n(0), trip);
+                around.loop_variable(&own, n(0), trip);
             }
-            Def::Lane => around.turn(&own, n(0), var(&LANES)),
+            Def::Lane => around.loop_variable(&own, n(0), var(&LANES)),
             Def::Least(of) => {
                 around.least.insert(own.clone(), of.iter().map(|d| d.substitute(&with)).collect());
             }
@@ -260,21 +261,25 @@ fn inside(around: &mut Around, touch: &Touch, start: &Dim, args: &[Arg]) -> Resu
                 with.insert(name.clone(), quotient.unwrap_or_else(|| n(0)));
                 continue;
             }
-            // Unknown: what depends on it is told.
+            // Unknown: what depends on it is reported.
             Def::Data | Def::Greatest(_) => continue,
         }
         with.insert(name.clone(), var(&own));
     }
     let start = start.substitute(&with);
-    let is_of_body = |turn: &Turn| turn.name.is_of(OF_BODY);
-    let is_used = |turn: &Turn| start.mentions(&turn.name);
+    let is_of_body = |variable: &LoopVariable| variable.name.is_of(OF_BODY);
+    let is_used = |variable: &LoopVariable| start.mentions(&variable.name);
     // Loops of a body do not nest. Where the place does not say which it is, it may be each that runs where the store does.
-    let is_known = around.turns.iter().any(|turn| is_of_body(turn) && is_used(turn));
+    let is_known = around.variables.iter().any(|variable| is_of_body(variable) && is_used(variable));
     if touch.is_of_vectors && is_known {
         return Err("it writes one element of each vector".to_owned());
     }
-    let runs = |turn: &Turn| touch.facts.iter().any(|fact| fact.substitute(&with) == &turn.to - &n(1));
-    around.turns.retain(|turn| !is_of_body(turn) || is_used(turn) || !is_known && runs(turn));
+    let runs = |variable: &LoopVariable| {
+        touch.facts.iter().any(|fact| fact.substitute(&with) == &variable.to - &n(1))
+    };
+    around
+        .variables
+        .retain(|variable| !is_of_body(variable) || is_used(variable) || !is_known && runs(variable));
     Ok(start)
 }
 
@@ -288,8 +293,8 @@ fn along_strip(start: &Dim, index: &Symbol) -> Result<Dim, String> {
 }
 
 /// A variable of that kind that none of these is.
-pub(super) fn fresh(kind: salient_ir::Kind, turns: &[Turn]) -> Symbol {
-    let numbers = turns.iter().filter_map(|turn| match &turn.name {
+pub(super) fn fresh(kind: SymbolKind, variables: &[LoopVariable]) -> Symbol {
+    let numbers = variables.iter().filter_map(|variable| match &variable.name {
         Symbol::Special(of, number) if *of == kind => Some(number + 1),
         Symbol::Special(..) | Symbol::Dimension(_) | Symbol::Variable(..) => None,
     });
@@ -301,7 +306,7 @@ impl Set {
     pub(super) fn nothing() -> Set {
         Set {
             kind: Kind::Map,
-            turns: Vec::new(),
+            variables: Vec::new(),
             least: BTreeMap::new(),
             when: Vec::new(),
             from: n(0),
@@ -315,7 +320,7 @@ impl Set {
     pub(super) fn has_same_variables(&self, other: &Set) -> bool {
         let mut minima = self.least.iter();
         let are_same = minima.all(|(name, of)| other.least.get(name).is_none_or(|others| others == of));
-        (&self.turns, &self.when) == (&other.turns, &other.when) && are_same
+        (&self.variables, &self.when) == (&other.variables, &other.when) && are_same
     }
 
     /// Whether it is the same elements, for each number of the same variables.
@@ -337,13 +342,13 @@ impl Set {
 
     /// Every integer in it.
     pub(super) fn dims(&self) -> impl Iterator<Item = &Dim> {
-        let ranges = self.turns.iter().flat_map(|turn| [&turn.from, &turn.to]);
+        let ranges = self.variables.iter().flat_map(|variable| [&variable.from, &variable.to]);
         ranges.chain(self.least.values().flatten()).chain(&self.when).chain([&self.from, &self.to])
     }
 
     /// Changes every integer in it.
     pub(super) fn change(&mut self, with: &mut dyn FnMut(&Dim) -> Dim) {
-        let ranges = self.turns.iter_mut().flat_map(|turn| [&mut turn.from, &mut turn.to]);
+        let ranges = self.variables.iter_mut().flat_map(|variable| [&mut variable.from, &mut variable.to]);
         let minima = self.least.values_mut().flatten();
         let all = ranges.chain(minima).chain(&mut self.when).chain([&mut self.from, &mut self.to]);
         all.for_each(|d| *d = with(d));
@@ -352,7 +357,7 @@ impl Set {
     /// Puts a value in the place of a variable, which is one no more.
     pub(super) fn put(&mut self, name: &Symbol, value: &Dim) {
         let with = BTreeMap::from([(name.clone(), value.clone())]);
-        self.turns.retain(|turn| turn.name != *name);
+        self.variables.retain(|variable| variable.name != *name);
         self.change(&mut |d| d.substitute(&with));
     }
 
@@ -364,12 +369,12 @@ impl Set {
 
     /// Whether an integer depends on any of the variables.
     pub(super) fn varies(&self, d: &Dim) -> bool {
-        self.turns.iter().any(|turn| self.depends(d, &turn.name))
+        self.variables.iter().any(|variable| self.depends(d, &variable.name))
     }
 
     /// Whether a name is a variable or a minimum, and no size.
     pub(super) fn is_bound(&self, name: &Symbol) -> bool {
-        self.least.contains_key(name) || self.turns.iter().any(|turn| turn.name == *name)
+        self.least.contains_key(name) || self.variables.iter().any(|variable| variable.name == *name)
     }
 
     /// Forgets minima that nothing mentions.
@@ -398,7 +403,7 @@ impl Set {
 impl std::fmt::Display for Set {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "elements {} .. {}", self.from, self.to)?;
-        for (at, Turn { name, from, to, .. }) in self.turns.iter().enumerate() {
+        for (at, LoopVariable { name, from, to, .. }) in self.variables.iter().enumerate() {
             write!(f, "{} `{name}` in {from} .. {to}", if at == 0 { " for" } else { "," })?;
         }
         let least = self.least.iter();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::verify) enum Def {
     /// The index of a loop that runs so often.
-    Turn(Dim),
+    LoopIndex(Dim),
     /// A lane.
     Lane,
     /// Read from memory, or computed by what is no polynomial.
@@ -61,7 +61,7 @@ impl Touch {
         for (name, def) in self.defs.iter().rev() {
             if used.contains(name) {
                 match def {
-                    Def::Turn(d) => used.extend(d.symbols()),
+                    Def::LoopIndex(d) => used.extend(d.symbols()),
                     Def::Least(of) | Def::Greatest(of) => used.extend(of.iter().flat_map(Dim::symbols)),
                     Def::Quotient(p, q) => used.extend([p, q].into_iter().flat_map(Dim::symbols)),
                     Def::Lane | Def::Data => {}

@@ -1,12 +1,15 @@
 //! Programs that write an element twice, or never: none is proved, and what happens is shown with sizes at which it does.
 
 use super::addresses::{LAST, binding, call, first, is_output, kernel, lookup, plus, statement, tiled};
-use super::{attention, axis, layer, rows};
+use super::{attention, axis, layer, rows, swap_strides};
 use crate::dims::{n, var};
 use crate::program::kernel::{Arg, Base, Int, Kernel, Program, Stmt};
 use crate::verify::coverage::{counted, coverage, is_proved, written};
 use crate::{Options, schedule};
 use salient_ir::{Builder, DType, Dim, Graph, Op, Symbol};
+use salient_vector::Ty;
+use salient_vector::body::{Access, Const, Inst, Place, Section, Value};
+use std::sync::Arc;
 
 /// A state to which a call appends.
 fn append() -> Graph {
@@ -71,7 +74,7 @@ fn what_is_proved_is_so_when_it_is_counted() {
 }
 
 #[test]
-fn room_is_left_where_nothing_has_a_value_and_told() {
+fn room_is_left_where_nothing_has_a_value_and_reported() {
     let found = coverage(&schedule(&attention(), tiled()), &[]).with_room;
     let found: Vec<String> = found.into_iter().map(|(name, room)| format!("{name}: {room}")).collect();
     assert_eq!(found, ["y.parts: rows that there are not", "y.keys: columns after T"]);
@@ -79,18 +82,7 @@ fn room_is_left_where_nothing_has_a_value_and_told() {
 
 #[test]
 fn rows_that_go_by_another_stride() {
-    wrong(&rows(), NEVER, |program| {
-        let swapped = [("D".into(), var(&"T".into()))].into();
-        let copy = program.clone();
-        let mut change = |stmt: &mut Stmt| {
-            let Stmt::Call { args, .. } = stmt else { return false };
-            let Some(arg) = args.iter_mut().find(|arg| is_output(&copy, arg)) else { return false };
-            let Arg::Address { offset, .. } = arg else { return false };
-            *offset = offset.substitute(&swapped);
-            offset.mentions(&"T".into())
-        };
-        assert!(program.kernels.iter_mut().any(|k| first(&mut k.block, &mut change)), "rows are written");
-    });
+    wrong(&rows(), NEVER, swap_strides);
 }
 
 #[test]
@@ -257,6 +249,50 @@ fn states_of_parts_without_one_of_a_row() {
         };
         assert!(first(&mut kernel.block, &mut change), "states are kept");
     });
+}
+
+#[test]
+fn sums_that_are_not_begun() {
+    refused(&rows(), |program| {
+        let kernel = kernel("columns")(program);
+        let begin = kernel.bodies.iter().position(|body| body.name == "begin");
+        kernel.block.retain(|stmt| !matches!(stmt, Stmt::Call { body, .. } if Some(*body) == begin));
+    });
+}
+
+/// Changes where the first store of a body of a kernel goes, which may use a mask that is true.
+fn store(named: &'static str, change: impl Fn(&mut Place, Value)) -> impl FnOnce(&mut Program) {
+    move |program| {
+        let body = Arc::make_mut(&mut kernel(named)(program).bodies[0]);
+        let out = Value(body.types.len() as u32);
+        body.types.push(Ty::Mask);
+        body.sections.insert(0, Section::Straight(vec![Inst::Const { out, value: Const::Mask(true) }]));
+        let insts = body.sections.iter_mut().flat_map(|section| match section {
+            Section::Straight(insts) => insts,
+            Section::Loop(code) => &mut code.insts,
+        });
+        let place = insts.into_iter().find_map(|inst| {
+            let Inst::Store { place, .. } = inst else { return None };
+            Some(place)
+        });
+        change(place.expect("the body writes"), out);
+    }
+}
+
+#[test]
+fn a_store_that_a_mask_hides() {
+    refused(&rows(), store("y", |place, mask| place.mask = Some(mask)));
+}
+
+#[test]
+fn lanes_that_lie_apart_where_vectors_do_not() {
+    let apart = |place: &mut Place, _| place.access = Access::Strided(place.addr.index.expect("a strip"));
+    refused(&rows(), store("y", apart));
+}
+
+#[test]
+fn one_lane_of_each_vector() {
+    refused(&rows(), store("y", |place, _| place.access = Access::One));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) fn choices(
 ) -> Result<Choices, ReadError> {
     let mut out = Choices::default();
     let mut known: BTreeSet<NodeId> = g.ids().filter(|id| g.port(*id).is_some()).collect();
-    out.forms.extend(known.iter().map(|id| (*id, KernelChoice::Source)));
+    out.kernels.extend(known.iter().map(|id| (*id, KernelChoice::Source)));
     for ((kernel, node), home) in document.kernels.iter().zip(stored).zip(homes) {
         if kernel.form.is_some() {
             continue;
@@ -32,14 +32,14 @@ pub(super) fn choices(
             continue;
         }
         let order = layout(kernel, g, *node)?;
-        let form = form(kernel, g, *node, &order, &known)?;
+        let choice = kernel_choice(kernel, g, *node, &order, &known)?;
         let mut texts = kernel.parts.iter().chain([&kernel.value]).map(|line| &line.text);
         if let (KernelChoice::Product(product), true) =
-            (&form, texts.any(|text| OperandForm::Rows.is_read_in(text)))
+            (&choice, texts.any(|text| OperandForm::Rows.is_read_in(text)))
         {
             out.rows.insert(*product);
         }
-        out.forms.push((*node, form));
+        out.kernels.push((*node, choice));
         out.axes.insert(*node, order);
         out.homes.insert(*node, *home);
         out.joint.extend(kernel.joint.map(|set| (*node, set)));
@@ -70,7 +70,7 @@ fn layout(kernel: &Kernel, g: &Graph, node: NodeId) -> Result<Vec<AxisId>, ReadE
 }
 
 /// The kernel of a value; `known` are those that are stored before.
-fn form(
+fn kernel_choice(
     kernel: &Kernel,
     g: &Graph,
     node: NodeId,
