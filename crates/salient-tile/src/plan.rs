@@ -237,6 +237,8 @@ pub(crate) struct PackedScores {
     pub(crate) key: NodeId,
     /// The keys, packed.
     pub(crate) keys: Panels,
+    /// Whether each row reads another part of the columns, as one that looks at what lies at a distance from it does.
+    pub(crate) is_band: bool,
 }
 
 impl Plan<'_> {
@@ -360,7 +362,7 @@ impl PackedScores {
     ) -> PackedScores {
         let keys = self.keys.in_buffer(buffer(self.keys.id));
         let [product, query, key] = [self.product, self.query, self.key].map(node);
-        PackedScores { product, query, key, keys }
+        PackedScores { product, query, key, keys, is_band: self.is_band }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::plan::Layouts;
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::layouts::panels::peel;
 use salient_ir::op::RowWeights;
-use salient_ir::{AxisId, Class, DType, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
+use salient_ir::{AxisId, Class, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the weights of a row are divided by.
@@ -194,12 +194,26 @@ pub(crate) struct Scores {
     pub(crate) env: Env,
     /// What it is scaled by, if that can be done to the queries.
     pub(crate) scale: Option<Scale>,
+    /// Where the axis that stands for the key does so at a distance that falls by one from row to row: the distance. The rows of
+    /// a tile then read a band of columns, each row one column further left (Dai et al., "Transformer-XL", 2019).
+    pub(crate) shift: Option<Dim>,
 }
 
 impl Scores {
     /// The node whose value the product is once the queries are scaled.
     pub(crate) fn scaled(&self) -> NodeId {
         self.scale.map_or(self.node, |s| s.node)
+    }
+
+    /// What the axes of the keys stand for where they are packed, and the ranges of the variables in that: the axis itself is the
+    /// lane.
+    pub(crate) fn packing(&self, g: &Graph, ranges: &Ranges) -> (Env, Ranges) {
+        let (mut env, mut ranges) = (self.env.clone(), ranges.clone());
+        if self.shift.is_some() {
+            env.insert(self.key_axis, AxisValue::Poly(var(&LANE)));
+            ranges.insert(&LANE, g.extent(self.key_axis));
+        }
+        (env, ranges)
     }
 }
 
@@ -410,23 +424,28 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) 
     let mentions = |x: NodeId, symbol: &Symbol| {
         let x = peel(g, ranges, x, depth, env);
         g.node(x.node).axes.iter().filter(|k| *k != depth).any(|k| match x.env.get(&k) {
-            Some(AxisValue::Poly(d)) => d.mentions(symbol),
-            Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => true,
+            Some(AxisValue::Poly(d) | AxisValue::Loose(d)) => d.mentions(symbol),
+            Some(AxisValue::Vector(_)) | None => true,
         })
     };
     let role = |x: NodeId| (mentions(x, row), mentions(x, &LANE));
-    let (query, key) = match (role(a), role(b)) {
-        ((true, false), (false, true)) => (a, b),
-        ((false, true), (true, false)) => (b, a),
+    let shifted = |query: NodeId, key: NodeId| shifted(g, (query, key, depth), env, row);
+    let (query, key, axes) = match (role(a), role(b)) {
+        ((true, false), (false, true)) => (a, b, plain_axes(g, node, env, row)?),
+        ((false, true), (true, false)) => (b, a, plain_axes(g, node, env, row)?),
+        ((true, false), (true, true)) => (a, b, shifted(a, b)?),
+        ((true, true), (true, false)) => (b, a, shifted(b, a)?),
         _ => return None,
     };
+    let (row_axis, key_axis, shift) = axes;
+    Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone(), scale: None, shift })
+}
+
+/// The axes of a product that go through rows and keys one by one.
+fn plain_axes(g: &Graph, node: NodeId, env: &Env, row: &Symbol) -> Option<(AxisId, AxisId, Option<Dim>)> {
     let step_by_step = |symbol: &Symbol| {
-        let axes: Vec<AxisId> = g
-            .node(node)
-            .axes
-            .iter()
-            .filter(|k| matches!(env.get(k), Some(AxisValue::Poly(d)) if d.mentions(symbol)))
-            .collect();
+        let along = |k: &AxisId| matches!(env.get(k), Some(AxisValue::Poly(d)) if d.mentions(symbol));
+        let axes: Vec<AxisId> = g.node(node).axes.iter().filter(along).collect();
         match axes.as_slice() {
             [one] => match env.get(one) {
                 Some(AxisValue::Poly(d)) => {
@@ -438,8 +457,30 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) 
         }
     };
     let (row_axis, key_axis) = (step_by_step(row)?, step_by_step(&LANE)?);
-    if env.get(&key_axis) != Some(&AxisValue::Poly(var(&LANE))) {
-        return None;
-    }
-    Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone(), scale: None })
+    (env.get(&key_axis) == Some(&AxisValue::Poly(var(&LANE)))).then_some((row_axis, key_axis, None))
+}
+
+/// The axes of a product of a query with what lies at a distance from it: the axis of the distances is the key's, and stands for
+/// the key at a distance that falls by one from row to row.
+fn shifted(
+    g: &Graph,
+    (query, key, depth): (NodeId, NodeId, AxisId),
+    env: &Env,
+    row: &Symbol,
+) -> Option<(AxisId, AxisId, Option<Dim>)> {
+    let mentions = |k: &AxisId, symbol: &Symbol| match env.get(k) {
+        Some(AxisValue::Poly(d) | AxisValue::Loose(d)) => d.mentions(symbol),
+        Some(AxisValue::Vector(_)) | None => true,
+    };
+    let of = |x: NodeId| g.node(x).axes.iter().filter(|k| *k != depth).collect::<Vec<AxisId>>();
+    let one = |found: Vec<AxisId>| if let [one] = found.as_slice() { Some(*one) } else { None };
+    let row_axis = one(of(query).into_iter().filter(|k| mentions(k, row)).collect())?;
+    let key_axis = one(of(key).into_iter().filter(|k| mentions(k, row) || mentions(k, &LANE)).collect())?;
+    let Some(AxisValue::Poly(own)) = env.get(&row_axis) else { return None };
+    let (AxisValue::Poly(place) | AxisValue::Loose(place)) = env.get(&key_axis)? else { return None };
+    let (along_rows, _) = own.linear_in(row)?;
+    let (along_keys, shift) = place.linear_in(&LANE)?;
+    let (falls, _) = shift.linear_in(row)?;
+    let fits = along_rows == n(1) && along_keys == n(1) && falls == n(-1);
+    (fits && !g.node(query).axes.contains(key_axis)).then_some((row_axis, key_axis, Some(shift)))
 }

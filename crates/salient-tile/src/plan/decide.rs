@@ -417,25 +417,29 @@ impl<'g> Decider<'g> {
     ) -> Vec<PackedScores> {
         let mut scores = Vec::new();
         for s in found {
-            let operand = peel(self.layouts.graph, anywhere, s.key, s.key_axis, &s.env);
+            let (env, ranges) = s.packing(self.layouts.graph, anywhere);
+            let operand = peel(self.layouts.graph, &ranges, s.key, s.key_axis, &env);
             let name = format!("{}.keys", target.name);
             let keys = self.pack(name, operand.node, operand.key, s.depth, when.cloned());
-            scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys });
+            let is_band = s.shift.is_some();
+            scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys, is_band });
         }
         scores
     }
 
-    /// Adds the kernels of an attention whose expression has reductions of its rows that nobody stores, if it has some.
+    /// Adds the kernels of an attention that needs whole rows of scores: its expression has reductions of its rows that nobody
+    /// stores, or products with what lies at a distance from each row.
     fn whole_rows(&mut self, target: Target<'_>, a: &Attention) -> bool {
         let g = self.layouts.graph;
         let held = self.layouts.reductions_inside(a);
-        let Some(query) = a.query.filter(|_| !held.is_empty() && a.sink.is_none()) else { return false };
+        let Some(query) = a.query else { return false };
         if held.iter().any(|id| row_reduction(g, *id, query).is_none()) {
             return false;
         }
         let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([a.score]).collect();
         let found = self.layouts.products_inside((query, a.key), &expressions);
-        let Some((products, anywhere)) = found.filter(|(products, _)| !products.is_empty()) else {
+        let needs_rows = |products: &[Scores]| !held.is_empty() || products.iter().any(|s| s.shift.is_some());
+        let Some((products, anywhere)) = found.filter(|(s, _)| !s.is_empty() && needs_rows(s)) else {
             return false;
         };
         let mut plan = whole_rows(&self.layouts, a, query, (&around(target, a), &products), &held);

@@ -193,6 +193,13 @@ pub(crate) fn whole_row(options: Options<'_>, keys: &Dim) -> Dim {
     &(&ceil_div(keys, &panel) * &panel) + &n(i64::from(LINE))
 }
 
+/// Elements between the rows of a product of which each row of a tile reads another part of the columns: those of the keys, one
+/// column further for each row, from where a panel begins.
+pub(crate) fn band_row(options: Options<'_>, keys: &Dim) -> Dim {
+    let panel = options.tiling.panel_width();
+    whole_row(options, &(&(keys + &n(options.tiling.whole_rows)) + &panel))
+}
+
 /// Of each product the packed queries and the scores of all keys; what is held of each row; exponentials that have no product to
 /// take the place of; the state of the weights.
 fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scratch> {
@@ -206,13 +213,17 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     }
     for s in &whole.scores {
         let depth = g.op(s.product).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
-        out.extend([slot(Slot::Queries, &rows * &depth), slot(Slot::Scores, scores.clone())]);
+        let own = if s.is_band { &rows * &band_row(options, g.extent(a.key)) } else { scores.clone() };
+        out.extend([slot(Slot::Queries, &rows * &depth), slot(Slot::Scores, own)]);
     }
     for held in &whole.held {
         out.push(slot(Slot::Held, rows.clone()));
         if held.leaves.as_ref().is_some_and(|leaves| leaves.in_place_of.is_none()) {
             out.push(slot(Slot::Weights, scores.clone()));
         }
+    }
+    if whole.weights_in_place_of().is_none() {
+        out.push(slot(Slot::Weights, scores));
     }
     out.extend([slot(Slot::Max, rows.clone()), slot(Slot::Sum, rows.clone())]);
     out.push(slot(Slot::Context, &rows * &w.context));

@@ -5,7 +5,7 @@
 //! end a row alike.
 
 use crate::dims::{LANE, n, var};
-use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
+use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
@@ -17,10 +17,11 @@ use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{KeyRange, RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
-use crate::plan::scratch::Slot;
+use crate::plan::scratch::{Slot, band_row};
 use crate::program::kernel::{Arg, Base, Int, Stmt};
-use salient_ir::{Dim, NodeId};
+use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::tile::Zeros;
+use std::collections::BTreeMap;
 
 /// A tile of scores to be made: the queries, and where the scores go.
 pub(crate) struct Making<'t> {
@@ -198,26 +199,55 @@ pub(crate) fn scores(
     let (mut stmts, mut replaced) = (Vec::new(), Before::new());
     for (at, product) in products.iter().enumerate() {
         let s = product.scores;
+        let (from, upto, score_row) = match &s.shift {
+            None => (from.clone(), upto.clone(), score_row.clone()),
+            Some(shift) => {
+                let (begin, end) = band(m, t, (s.key_axis, shift), (from, upto), panel, &mut stmts);
+                (begin, end, band_row(m.scope.options, m.scope.graph.extent(t.attention.key)))
+            }
+        };
         let making = Making {
             at,
             scores: s,
             queries: product.queries,
             depth: &product.depth,
             out: product.out,
-            row: score_row,
-            keys: (from, upto),
+            row: &score_row,
+            keys: (&from, &upto),
             panel,
         };
         stmts.extend(make(m, &making));
         // The scores as a value that expressions can read: row by row, from the tile's first key on.
         let first_row = origin(&s.env, s.row_axis, t.row, &t.first);
-        let offset = &n(0) - &(&(&first_row * score_row) + from);
-        let strides = vec![(s.row_axis, score_row.clone()), (s.key_axis, n(1))];
+        let offset = &n(0) - &(&(&first_row * &score_row) + &from);
+        let strides = vec![(s.row_axis, score_row), (s.key_axis, n(1))];
         let value = Maker::scratch_value(product.out, offset, strides);
         replaced.push((s.scaled(), m.scope.stored.insert(s.scaled(), value)));
         m.scope.inlined.extend([s.node, s.scaled()]);
     }
     (stmts, replaced)
+}
+
+/// The columns that the rows of a tile read of a product whose axis stands for the key at a distance that falls from row to row:
+/// the first, where a panel begins, and one past the last.
+fn band(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    (axis, shift): (AxisId, &Dim),
+    (from, upto): (&Dim, &Dim),
+    panel: &Dim,
+    stmts: &mut Vec<Stmt>,
+) -> (Dim, Dim) {
+    let extent = m.scope.graph.extent(axis).clone();
+    let at = |row: &Dim| shift.substitute(&BTreeMap::from([(t.row.clone(), row.clone())]));
+    let [least, begin] = ["least", "band"].map(|word| m.variable(word, &extent));
+    let end = m.variable("band_end", &(&extent + &n(1)));
+    let lowest = from + &at(&(&t.last - &n(1)));
+    stmts.push(Stmt::Let { var: least.clone(), value: Int::Max(vec![lowest, n(0)]) });
+    let whole_panels = var(&least).floor_div(panel).expect("a panel has columns");
+    stmts.push(let_dim(&begin, &whole_panels * panel));
+    stmts.push(let_min(&end, vec![extent, upto + &at(&t.first)]));
+    (var(&begin), var(&end))
 }
 
 /// Values that are checked for NaN and infinity, and where the flag is.

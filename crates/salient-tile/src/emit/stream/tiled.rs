@@ -66,9 +66,10 @@ pub(crate) fn packed_product(
     planned: &[PackedScores],
 ) -> Vec<Stmt> {
     let (s, panels) = (t.scores, &planned[t.at].keys);
-    let column = m.variable("column", m.scope.graph.extent(tile.attention.key));
+    let column = m.variable("column", m.scope.graph.extent(s.key_axis));
     let at = var(&column);
-    let keys_env = peel(m.scope.graph, &m.scope.ranges, s.key, s.key_axis, &s.env).env;
+    let (env, ranges) = s.packing(m.scope.graph, &m.scope.ranges);
+    let keys_env = peel(m.scope.graph, &ranges, s.key, s.key_axis, &env).env;
     let panel = at.floor_div(t.panel).expect("a panel has columns");
     let place = panels.at(m.scope.graph, &keys_env, &panel, t.panel);
     let operands = Operands {

@@ -112,10 +112,12 @@ impl<'t> Whole<'t> {
             });
             held.push((own, left));
         }
+        let weights = match plan.weights_in_place_of() {
+            Some(at) => products[at].out,
+            None => m.scratch(Slot::Weights),
+        };
         let state = RowState { max: m.scratch(Slot::Max), sum: m.scratch(Slot::Sum) };
         let context = m.scratch(Slot::Context);
-        // Weights are made element by element, after all else that reads scores.
-        let weights = products.first().map(|product| product.out).expect("planned with products");
         Whole { tile: t, plan, sizes, row, keys: (begin, end), held, weights, state, context, before }
     }
 
@@ -150,6 +152,8 @@ struct Results {
     exponentials: Option<Base>,
     /// Whether they are divided by their sum.
     divided: bool,
+    /// A further score of the row, which has no value.
+    sink: Option<NodeId>,
 }
 
 impl Whole<'_> {
@@ -226,8 +230,8 @@ impl Whole<'_> {
         let weights = a.value.map(|_| self.weights);
         match a.normaliser {
             Normaliser::Softmax { .. } => {
-                let results =
-                    Results { state: Some(self.state), exponentials: weights, ..Results::default() };
+                let state = Some(self.state);
+                let results = Results { state, exponentials: weights, sink: a.sink, ..Results::default() };
                 stmts.push(self.exponentials(m, (a, key_loop), &keys, results));
             }
             Normaliser::Sum | Normaliser::One => {
@@ -263,7 +267,7 @@ impl Whole<'_> {
     ) -> Stmt {
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let mut b = Builder::new("exponentials_of_row");
-        let Results { log, state, exponentials, divided } = results;
+        let Results { log, state, exponentials, divided, sink } = results;
         let written: Vec<Base> = log
             .into_iter()
             .chain(state.into_iter().flat_map(|s| [s.max, s.sum]))
@@ -281,6 +285,8 @@ impl Whole<'_> {
         });
         s.leave();
         let max = b.hmax(max);
+        let sink = sink.map(|sink| F32::from_value(s.root(&mut b, sink, self.tile.env)));
+        let max = sink.map_or(max, |sink| b.max(sink, max));
         // Nothing kept: any shift will do, and -inf would make NaN of -inf - -inf.
         let empty = b.eq(max, low);
         let shift = b.select(empty, zero, max);
@@ -297,6 +303,11 @@ impl Whole<'_> {
         });
         s.leave();
         let sum = b.hsum(sum);
+        let beside = sink.map(|sink| {
+            let drop = b.sub(sink, shift);
+            math::exp_nonpositive(&mut b, drop)
+        });
+        let sum = beside.map_or(sum, |beside| b.add(sum, beside));
         if let (Some(to), true) = (to, divided) {
             let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
             let divisor = b.select(nothing, one, sum);

@@ -108,6 +108,9 @@ pub(crate) fn split(
     // A further score would be counted in every part.
     let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
     let (found, _) = layouts.inner_products(query, a.key, a.score);
+    if found.iter().any(|scores| scores.shift.is_some()) {
+        return None;
+    }
     let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
     let group = if found.is_empty() { return None } else { group(g, a, &operands) };
     let held: Vec<AxisId> = order.iter().copied().filter(|x| *x != width && *x != query).collect();

@@ -69,6 +69,12 @@ impl WholeRows {
         }
     }
 
+    /// The product, by position, in whose place the weights are stored: each of them is made after all else that reads the scores
+    /// of its key. Where every product is a band they have a place of their own.
+    pub(crate) fn weights_in_place_of(&self) -> Option<usize> {
+        self.scores.iter().position(|s| !s.is_band)
+    }
+
     /// What is computed of each row, in order: what is held, then the weights.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&Attention, &KeyLoop)> {
         let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
@@ -233,7 +239,7 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
         let is_last = |product: &&Scores| {
             reads(roots[at], product) && roots[at + 1..].iter().all(|later| !reads(*later, product))
         };
-        let place = products.iter().position(|product| is_last(&product));
+        let place = products.iter().position(|product| product.shift.is_none() && is_last(&product));
         if let Some(leaves) = &mut plan.held[at].leaves {
             leaves.in_place_of = place;
         }

@@ -46,7 +46,7 @@ fn held_by(known: &Known<'_>, node: NodeId) -> Option<BTreeSet<NodeId>> {
     let is_stored = |id: NodeId| (known.of.is_stored)(id) && !inside.contains(&id);
     let of = Among { is_stored: &is_stored, ..*known.of };
     let query = query_axis(&of, node, known.of_scores)?.0?;
-    let a = attention(g, node, Some(query), &order).filter(|a| a.sink.is_none())?;
+    let a = attention(g, node, Some(query), &order)?;
     if Few::of(g.extent(query), known.few_rows) == Few::Always {
         return None;
     }
