@@ -5,7 +5,7 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, heads, share};
+use crate::before::{axes, batch, guards, heads, relative, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -64,6 +64,25 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| heads::heads(g)),
+    },
+    Pass {
+        name: "guarded-indices",
+        purpose: "an index is what it is where its view is used: under a choice that asks for an inequality of indices",
+        before: "if j <= i then r[max(i - j, 0)] else 0",
+        after: "if j <= i then r[i - j] else 0",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| guards::guarded_indices(g)),
+    },
+    Pass {
+        name: "relative-products",
+        purpose: "a product with what lies at a distance from each row is one with all distances, of which each row reads \
+                  another part",
+        before: "sum[e](q[i, e] * r[i - j, e])",
+        after: "sum[e](q[i, e] * r[T - 1 - d, e]) read at d = j + T - 1 - i",
+        holds: Holds::Rounding,
+        strict: false,
+        step: Step::Before(|g, _| relative::relative_products(g)),
     },
     Pass {
         name: "canonical-axes",

@@ -53,6 +53,11 @@ impl AffineIndex {
                 a.offset = &a.offset + &c.offset;
                 Some(a)
             }
+            Op::Map(MapOp::Sub) => {
+                let (a, c) =
+                    (AffineIndex::within(g, args[0], looks)?, AffineIndex::within(g, args[1], looks)?);
+                Some(a.less(&c))
+            }
             Op::Map(MapOp::Mul) => {
                 let (a, c) =
                     (AffineIndex::within(g, args[0], looks)?, AffineIndex::within(g, args[1], looks)?);
@@ -70,6 +75,29 @@ impl AffineIndex {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
             Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
         }
+    }
+
+    /// The difference of two.
+    pub(crate) fn less(&self, other: &AffineIndex) -> AffineIndex {
+        let mut out = self.clone();
+        for (axis, times) in &other.terms {
+            let term = out.terms.entry(*axis).or_insert_with(|| Dim::constant(0));
+            *term = &*term - times;
+        }
+        out.terms.retain(|_, times| times.as_constant() != Some(0));
+        out.offset = &out.offset - &other.offset;
+        out
+    }
+
+    /// The same with an index in place of an axis's own.
+    pub(crate) fn with(&self, axis: AxisId, index: &AffineIndex) -> AffineIndex {
+        let mut out = self.clone();
+        let Some(by) = out.terms.remove(&axis) else { return out };
+        let minus = &Dim::constant(0) - &by;
+        let times = |(axis, times): (&AxisId, &Dim)| (*axis, times * &minus);
+        let moved =
+            AffineIndex { terms: index.terms.iter().map(times).collect(), offset: &index.offset * &minus };
+        out.less(&moved)
     }
 
     /// The expression for it, behind another one if there is one.

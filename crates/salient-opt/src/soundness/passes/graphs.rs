@@ -76,6 +76,7 @@ impl Draw {
         let queries = self.queries();
         let keys = self.keys();
         let scores = (&queries * &keys).sum(self.e);
+        let scores = self.positioned(&queries, scores);
         let scores = self.scaled(scores);
         let scores = self.masked(scores);
         let weights = self.weights(&scores);
@@ -162,6 +163,34 @@ impl Draw {
             return (&self.y.at(&[(self.s, self.j)]) * &weight).sum(self.d);
         }
         self.projected(name, self.j, self.e)
+    }
+
+    /// With what lies at a distance from the query added, in one of the ways that sources spell it.
+    fn positioned(&mut self, queries: &V, s: V) -> V {
+        let m = self.m.clone();
+        let kind = self.one_of(12);
+        if kind > 3 {
+            return s;
+        }
+        let distance = m.axis("g", "T");
+        let table = m.input("far", &[distance, self.e]);
+        let (i, j, zero) = (m.iota(self.i), m.iota(self.j), m.extent(&Dim::constant(0)));
+        let (past, away) = (j.le(&i), &i - &j);
+        let clamped = m.map(MapOp::Max, &[&away, &zero]);
+        let pairs = |at: &V| (queries * &table.at_index(distance, at)).sum(self.e);
+        let position = match kind {
+            0 => m.select(&past, &pairs(&away), &m.num(0.0)),
+            1 => m.select(&past, &pairs(&clamped), &m.num(0.0)),
+            2 => {
+                let by_distance = (queries * &table).sum(self.e);
+                m.select(&past, &by_distance.at_index(distance, &clamped), &m.num(0.0))
+            }
+            _ => {
+                let both = &table.at_index(distance, &clamped) + &m.input("near", &[self.j, self.e]);
+                m.select(&past, &(queries * &both).sum(self.e), &m.num(0.0))
+            }
+        };
+        &s + &position
     }
 
     fn scaled(&mut self, s: V) -> V {

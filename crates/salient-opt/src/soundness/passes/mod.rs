@@ -206,6 +206,8 @@ macro_rules! passes {
 passes! {
     batching_heads_keeps_values: "batch-heads";
     one_axis_of_heads_keeps_values: "head-axes";
+    indices_under_guards_keep_values: "guarded-indices";
+    products_with_all_distances_keep_values: "relative-products";
     canonical_axes_keep_values: "canonical-axes";
     sharing_keeps_values: "share";
     the_e_graph_keeps_values: "saturate";

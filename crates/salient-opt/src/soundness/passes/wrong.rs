@@ -50,6 +50,8 @@ wrong! {
     parameters_stacked_in_another_order_are_caught: "batch-heads", parts_are_reversed;
     features_that_are_all_the_first_of_their_head_are_caught: "head-axes", remainders_are_zero;
     heads_and_features_swapped_are_caught: "head-axes", quotients_and_remainders_are_swapped;
+    an_index_that_is_one_off_under_its_guard_is_caught: "guarded-indices", places_of_two_indices_are_one_further;
+    distances_that_stand_the_wrong_way_round_are_caught: "relative-products", differences_of_indices_are_negated;
     queries_under_the_name_of_keys_are_caught: "canonical-axes", renamings_are_lost;
     a_bound_axis_that_captures_a_free_one_is_caught: "canonical-axes", sums_capture_an_axis;
     what_is_shared_and_not_renamed_is_caught: "share", renamings_are_lost;
@@ -184,6 +186,33 @@ fn fused_operators_run_along_another_axis(
 fn differences_are_sums(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
     let args = args_of(g, id, MapOp::Sub)?;
     b.map(MapOp::Add, &[new[args[0].index()], new[args[1].index()]]).ok()
+}
+
+/// A view at a place that two indices make is one position further.
+fn places_of_two_indices_are_one_further(
+    g: &Graph,
+    b: &mut Builder,
+    new: &[NodeId],
+    id: NodeId,
+) -> Option<NodeId> {
+    let Op::At(axis) = *g.op(id) else { return None };
+    let [x, index] = [0, 1].map(|n| g.args(id)[n]);
+    if g.node(index).axes.len() != 2 {
+        return None;
+    }
+    let one = b.constant(Const::I64(1));
+    let further = b.map(MapOp::Add, &[new[index.index()], one]).ok()?;
+    b.at(new[x.index()], axis, further).ok()
+}
+
+fn differences_of_indices_are_negated(
+    g: &Graph,
+    b: &mut Builder,
+    new: &[NodeId],
+    id: NodeId,
+) -> Option<NodeId> {
+    let args = args_of(g, id, MapOp::Sub).filter(|_| g.node(id).dtype.is_int())?;
+    b.map(MapOp::Sub, &[new[args[1].index()], new[args[0].index()]]).ok()
 }
 
 fn arms_are_swapped(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {

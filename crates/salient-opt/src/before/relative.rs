@@ -1,0 +1,212 @@
+//! Products with what lies at a distance from each row, `sum[e](q[i, e] * r[i - j, e])`: one product with all distances, of which
+//! each row reads another part (Dai et al., "Transformer-XL", 2019).
+//!
+//! The distances stand the other way round, so that the place that is read grows with the key: then it is a row of memory.
+//! Whether the source multiplies pair by pair or with all distances, in which order, or with a key and what lies at a distance
+//! together, does not show.
+
+use crate::graph::factors::args_of;
+use crate::graph::index::AffineIndex;
+use crate::graph::rewrite::rewrite;
+use salient_ir::{AxisId, AxisSet, Builder, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeSet;
+
+/// The same model with each such product as a view of one with all distances.
+pub(crate) fn relative_products(g: &Graph) -> Graph {
+    let is_one = |id: NodeId| relative(g, id).is_some() || falling(g, id).is_some();
+    if !g.ids().any(is_one) {
+        return g.clone();
+    }
+    let rewritten = rewrite(g, |b, new, id| {
+        if let Some(found) = relative(g, id) {
+            return found.build(g, b, new);
+        }
+        let (along, place) = falling(g, id)?;
+        Some(Backwards { g, along, place: &place }.read(b, new, g.args(id)[0]))
+    });
+    rewritten.graph
+}
+
+/// A read at a place that falls as the key grows.
+struct Backwards<'g> {
+    g: &'g Graph,
+    along: AxisId,
+    place: &'g AffineIndex,
+}
+
+impl Backwards<'_> {
+    /// What is read of a value: of a product with all distances the same with the distances the other way round.
+    fn read(&self, b: &mut Builder, new: &[NodeId], of: NodeId) -> NodeId {
+        let g = self.g;
+        if !g.node(of).axes.contains(self.along) {
+            return new[of.index()];
+        }
+        if let Some(built) = backwards(g, of, self.along, self.place).and_then(|found| found.build(g, b, new))
+        {
+            return built;
+        }
+        if matches!(g.op(of), Op::Map(_)) && self.is_of_product(of) {
+            let args: Vec<NodeId> = g.args(of).iter().map(|arg| self.read(b, new, *arg)).collect();
+            return b.add(g.op(of).clone(), &args).expect("as before at another place");
+        }
+        let index = index_of(b, self.place);
+        b.at(new[of.index()], self.along, index).expect("an index as before")
+    }
+
+    /// Whether an expression has such a product in it, element by element.
+    fn is_of_product(&self, of: NodeId) -> bool {
+        let (g, mut seen, mut stack) = (self.g, BTreeSet::new(), vec![of]);
+        while let Some(id) = stack.pop() {
+            if !g.node(id).axes.contains(self.along) || !seen.insert(id) || seen.len() > LARGEST {
+                continue;
+            }
+            if backwards(g, id, self.along, self.place).is_some() {
+                return true;
+            }
+            if matches!(g.op(id), Op::Map(_)) {
+                stack.extend(g.args(id));
+            }
+        }
+        false
+    }
+}
+
+/// Operators that are looked through for a product, at most.
+const LARGEST: usize = 32;
+
+/// A view whose index falls as one of its own does: the axis and the index.
+fn falling(g: &Graph, id: NodeId) -> Option<(AxisId, AffineIndex)> {
+    let Op::At(axis) = *g.op(id) else { return None };
+    let place = AffineIndex::of(g, g.args(id)[1])?;
+    let is_single = |times: &Dim| matches!(times.as_constant(), Some(1 | -1));
+    let falls = place.terms.values().any(|times| times.as_constant() == Some(-1));
+    (falls && place.terms.values().all(is_single)).then_some((axis, place))
+}
+
+/// The one form of an index in which each axis's own is added or taken off once: `j + (T - 1 - i)`.
+fn index_of(b: &mut Builder, place: &AffineIndex) -> NodeId {
+    let mut sum = b.extent_of(&place.offset);
+    let of = |times: i64| {
+        place.terms.iter().filter(move |(_, t)| t.as_constant() == Some(times)).map(|(axis, _)| *axis)
+    };
+    for axis in of(-1) {
+        let own = b.iota(axis);
+        sum = b.map(MapOp::Sub, &[sum, own]).expect("integers");
+    }
+    for axis in of(1) {
+        let own = b.iota(axis);
+        sum = b.map(MapOp::Add, &[own, sum]).expect("integers");
+    }
+    sum
+}
+
+/// A sum over `depth` of a factor of the row by what is read of a tensor at a distance.
+struct Relative {
+    depth: AxisId,
+    /// The factor of the row.
+    query: NodeId,
+    /// The tensor and its axis of distances.
+    table: NodeId,
+    along: AxisId,
+    /// Where each row reads for each key.
+    place: AffineIndex,
+    /// What is added to what is read, and multiplied with the query too.
+    beside: Option<NodeId>,
+}
+
+/// The operands and the bound axis of a sum of f32 products.
+fn factors(g: &Graph, id: NodeId) -> Option<(AxisId, NodeId, NodeId)> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
+    let product = g.args(id)[0];
+    let is_product = *g.op(product) == Op::Map(MapOp::Mul) && g.node(product).dtype == DType::F32;
+    let (a, c) = (*g.args(product).first()?, *g.args(product).get(1)?);
+    (is_product && g.node(a).axes.contains(depth) && g.node(c).axes.contains(depth)).then_some((depth, a, c))
+}
+
+/// The axes whose indices go into a place once, and those that are taken off it once, if there is one of each: row and key.
+fn row_and_key(place: &AffineIndex) -> Option<(AxisId, AxisId)> {
+    let of = |times: i64| {
+        let mut found =
+            place.terms.iter().filter(|(_, t)| t.as_constant() == Some(times)).map(|(axis, _)| *axis);
+        found.next().filter(|_| found.next().is_none())
+    };
+    (place.terms.len() == 2).then(|| Some((of(1)?, of(-1)?)))?
+}
+
+/// The product with what is read at a distance pair by pair.
+fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
+    let (depth, a, c) = factors(g, id)?;
+    let alone = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
+        let Op::At(along) = *g.op(read) else { return None };
+        let args = g.args(read);
+        let place = AffineIndex::of(g, args[1])?;
+        let (first, second) = row_and_key(&place)?;
+        let table = &g.node(args[0]).axes;
+        let of_query = &g.node(query).axes;
+        // Row and key are told apart by the query, and the tensor has neither.
+        let is_one = of_query.contains(first) != of_query.contains(second)
+            && !table.iter().any(|x| x != along && (x == first || x == second))
+            && g.node(args[0]).axes.contains(depth);
+        let found = Relative { depth, query, table: args[0], along, place, beside };
+        is_one.then_some(found)
+    };
+    let try_with = |query: NodeId, read: NodeId| {
+        alone(query, read, None).or_else(|| {
+            let parts = args_of(g, read, MapOp::Add)?;
+            let all = parts.iter().all(|part| g.node(*part).axes.contains(depth));
+            let both = [(parts[0], parts[1]), (parts[1], parts[0])];
+            both.into_iter().filter(|_| all).find_map(|(part, other)| alone(query, part, Some(other)))
+        })
+    };
+    try_with(a, c).or_else(|| try_with(c, a))
+}
+
+/// A product with all distances that is read at a place which falls as the key grows.
+fn backwards(g: &Graph, id: NodeId, along: AxisId, place: &AffineIndex) -> Option<Relative> {
+    let (depth, a, c) = factors(g, id)?;
+    let has = |x: NodeId| g.node(x).axes.contains(along);
+    let (query, table) = match (has(a), has(c)) {
+        (false, true) => (a, c),
+        (true, false) => (c, a),
+        (true, true) | (false, false) => return None,
+    };
+    let (row, key) = row_and_key(place)?;
+    let is_free = key == along || !g.node(id).axes.contains(key);
+    let falls = g.node(query).axes.contains(row) && is_free;
+    falls.then(|| Relative { depth, query, table, along, place: place.clone(), beside: None })
+}
+
+impl Relative {
+    fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
+        let (row, key) = row_and_key(&self.place)?;
+        let [query, table] = [self.query, self.table].map(|id| new[id.index()]);
+        let taken = g.node(self.query).axes.union(&g.node(self.table).axes);
+        let taken = taken.union(&[row, key, self.along, self.depth].into_iter().collect::<AxisSet>());
+        let distance = b.fresh_axis(self.along, &taken);
+        // The place grows with the key where the key is what is added.
+        let grows = g.node(self.query).axes.contains(key);
+        let last = g.extent(self.along) - &Dim::constant(1);
+        let far_first = |place: &AffineIndex| {
+            let last = AffineIndex { terms: [].into(), offset: last.clone() };
+            last.less(place)
+        };
+        let own = AffineIndex { terms: [(distance, Dim::constant(1))].into(), offset: Dim::constant(0) };
+        let (inside, outside) = match grows {
+            true => (own, self.place.clone()),
+            false => (far_first(&own), far_first(&self.place)),
+        };
+        let [inside, outside] = [inside, outside].map(|place| index_of(b, &place));
+        let table = b.at(table, self.along, inside).ok()?;
+        let products = b.map(MapOp::Mul, &[query, table]).ok()?;
+        let all = b.reduce(ReduceOp::Sum, self.depth, products).ok()?;
+        let found = b.at(all, distance, outside).ok()?;
+        match self.beside {
+            None => Some(found),
+            Some(beside) => {
+                let products = b.map(MapOp::Mul, &[query, new[beside.index()]]).ok()?;
+                let sum = b.reduce(ReduceOp::Sum, self.depth, products).ok()?;
+                b.map(MapOp::Add, &[sum, found]).ok()
+            }
+        }
+    }
+}
