@@ -5,7 +5,7 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, guards, heads, relative, share};
+use crate::before::{axes, batch, ends, guards, heads, relative, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -73,6 +73,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| guards::guarded_indices(g)),
+    },
+    Pass {
+        name: "sums-at-the-end",
+        purpose: "a running sum that is read at its end, or where only zeros come behind, is a sum",
+        before: "cumsum[j](if j < i then x[i, j] else 0) read at j = i",
+        after: "sum[j](if j < i then x[i, j] else 0)",
+        holds: Holds::Rounding,
+        strict: false,
+        step: Step::Before(|g, _| ends::sums_at_the_end(g)),
     },
     Pass {
         name: "relative-products",

@@ -47,5 +47,6 @@ pub(crate) fn reduces_scores(g: &Graph, id: NodeId) -> bool {
     if let Op::Fused(op, _) = g.op(id) {
         return op.info().reduces;
     }
-    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _))
+    // Running sums are kept for a row, if what reads them is by row too.
+    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _) | Op::CumSum(_))
 }

@@ -31,7 +31,7 @@ pub(crate) fn guarded_indices(g: &Graph) -> Graph {
 
 /// An inequality: an index that is at least zero.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct AtLeastZero {
+pub(super) struct AtLeastZero {
     terms: BTreeMap<AxisId, Dim>,
     offset: Dim,
 }
@@ -41,7 +41,7 @@ impl AtLeastZero {
         AtLeastZero { terms, offset }
     }
 
-    fn index(&self) -> AffineIndex {
+    pub(super) fn index(&self) -> AffineIndex {
         AffineIndex { terms: self.terms.clone(), offset: self.offset.clone() }
     }
 
@@ -126,8 +126,7 @@ fn inverse(g: &Graph, axis: AxisId, index: NodeId) -> Option<(AxisId, AffineInde
 }
 
 /// What a condition says of indices where it holds, or where it does not.
-#[expect(clippy::wildcard_enum_match_arm, reason = "others say nothing that is linear")]
-fn inequalities(g: &Graph, condition: NodeId, holds: bool) -> Vec<AtLeastZero> {
+pub(super) fn inequalities(g: &Graph, condition: NodeId, holds: bool) -> Vec<AtLeastZero> {
     let args = g.args(condition);
     if let Op::At(axis) = *g.op(condition) {
         // The condition as it is at another place.
@@ -166,6 +165,17 @@ fn difference(g: &Graph, a: NodeId, c: NodeId, less: i64) -> Option<AtLeastZero>
     Some(AtLeastZero::of(index))
 }
 
+/// Whether an index is proved to be at least zero at every position of its axes.
+pub(super) fn is_never_below_zero(g: &Graph, index: &AffineIndex) -> bool {
+    let mut least = index.offset.clone();
+    for (axis, times) in &index.terms {
+        if !times.is_nonnegative() {
+            least = &least + &(times * &(g.extent(*axis) - &Dim::constant(1)));
+        }
+    }
+    least.is_nonnegative()
+}
+
 /// A view, and what holds wherever it is used.
 struct Under<'g> {
     g: &'g Graph,
@@ -175,16 +185,8 @@ struct Under<'g> {
 impl Under<'_> {
     /// Whether an index is proved to be at least zero: by itself, or since it is more than what a guard says is.
     fn is_at_least_zero(&self, index: &AffineIndex) -> bool {
-        let is_least = |index: &AffineIndex| {
-            let mut least = index.offset.clone();
-            for (axis, times) in &index.terms {
-                if !times.is_nonnegative() {
-                    least = &least + &(times * &(self.g.extent(*axis) - &Dim::constant(1)));
-                }
-            }
-            least.is_nonnegative()
-        };
-        is_least(index) || self.guards.0.iter().any(|known| is_least(&index.less(&known.index())))
+        is_never_below_zero(self.g, index)
+            || self.guards.0.iter().any(|known| is_never_below_zero(self.g, &index.less(&known.index())))
     }
 
     /// An index with what the guards decide in it decided.

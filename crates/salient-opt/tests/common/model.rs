@@ -172,6 +172,11 @@ impl V {
         self.m.wrap(id)
     }
 
+    pub fn cumsum(&self, axis: AxisId) -> V {
+        let id = self.m.0.borrow_mut().add(Op::CumSum(axis), &[self.id]).unwrap();
+        self.m.wrap(id)
+    }
+
     pub fn sum(&self, axis: AxisId) -> V {
         self.reduce(ReduceOp::Sum, axis)
     }

@@ -32,6 +32,8 @@ pub(crate) enum Normaliser {
     One,
     /// There are no weights: the greatest score of each row is asked for.
     Greatest,
+    /// There are no weights: the running sum of the scores along each row is asked for. Only whole rows of scores have one.
+    Running,
 }
 
 /// An attention node, its axes by role.
@@ -111,10 +113,11 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTree
         sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
     };
     let with_products = expressions_of(g, is_product);
+    let is_scan = |id: NodeId| reduced && matches!(g.op(id), Op::CumSum(_)) && g.node(id).dtype == DType::F32;
     let with_scores = expressions_of(g, of_inputs);
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     for id in g.ids() {
-        let reduces = matches!(g.op(id), Op::Reduce(..));
+        let reduces = matches!(g.op(id), Op::Reduce(..)) || is_scan(id);
         if reduces && (!reduced || is_matrix_product(g, id)) {
             continue;
         }
@@ -154,7 +157,7 @@ pub(crate) fn query_axis(
     among: &[bool],
 ) -> Option<(Option<AxisId>, Vec<NodeId>)> {
     let g = of.g;
-    let Attention { key, score, value, .. } = parts(g, node)?;
+    let Attention { key, score, value, .. } = parts(g, node).or_else(|| whole_rows::running_sum(g, node))?;
     let of_value = |a: AxisId| value.is_some_and(|v| g.node(v).axes.contains(a));
     let candidates = g.node(score).axes.iter().filter(|a| *a != key && !of_value(*a));
     let inside = |a: AxisId| {

@@ -341,7 +341,9 @@ impl<'g> Planner<'g> {
     /// The product or attention kernel of `anchor` that stores `root`, with the expressions that it evaluates.
     fn anchor_choice(&self, anchor: NodeId, root: NodeId) -> Option<(KernelChoice, Vec<NodeId>)> {
         let g = self.g;
-        if g.node(anchor).axes != g.node(root).axes || self.held.contains(&anchor) {
+        // A running sum that no attention holds is one of rows.
+        let is_scan = matches!(g.op(anchor), Op::CumSum(_));
+        if g.node(anchor).axes != g.node(root).axes || self.held.contains(&anchor) || is_scan {
             return None;
         }
         let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();

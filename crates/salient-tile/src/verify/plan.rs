@@ -3,10 +3,10 @@
 
 use super::{Fault, Faults};
 use crate::dims::n;
-use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
-use crate::plan::attention::whole_rows::{WholeRows, is_exponential_of};
+use crate::plan::attention::whole_rows::{WholeRows, is_end_of, is_exponential_of};
+use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::order::shared_rows;
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
@@ -260,8 +260,11 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
 fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
     for (a, of) in whole.members() {
-        attention(plan, k, a, faults);
-        key_loop(plan, k, (a, of), faults);
+        // What is held may keep a value for each key, as a running sum does.
+        if a.normaliser != Normaliser::Running {
+            attention(plan, k, a, faults);
+            key_loop(plan, k, (a, of), faults);
+        }
         let same = a.key == whole.attention.key && a.query == whole.attention.query;
         faults.unless(same, own, || "what it holds is of other rows".to_owned());
         let is_inside = whole.visits == KeyRange::default() || whole.visits == of.range;
@@ -280,11 +283,18 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     faults.unless(!k.expression.computes.iter().any(|id| is_missing(&id)), own, || {
         "it reads a reduction of its rows that it does not hold".to_owned()
     });
+    for (at, sum) in whole.held.iter().enumerate().filter(|(_, h)| h.is_end_of_next) {
+        let is_end = whole.held.get(at + 1).is_some_and(|running| is_end_of(sum, running));
+        faults.unless(is_end, own, || "a sum is not the end of the running sum behind it".to_owned());
+    }
     for (h, leaves) in whole.held.iter().filter_map(|h| h.leaves.as_ref().map(|leaves| (h, leaves))) {
         let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
-        faults.unless(is_exponential_of(g, leaves.node, &scores, h.attention.node), own, || {
-            "what a log-sum-exp leaves behind are not its exponentials".to_owned()
-        });
+        let is_own = match h.attention.normaliser {
+            Normaliser::Running => leaves.node == h.attention.node,
+            Normaliser::Softmax { .. } => is_exponential_of(g, leaves.node, &scores, h.attention.node),
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => false,
+        };
+        faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());
         let is_product = leaves.in_place_of.is_none_or(|at| at < whole.scores.len());
         faults.unless(is_product, own, || "it leaves them in place of no product".to_owned());
     }

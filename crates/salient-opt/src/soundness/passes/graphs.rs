@@ -231,7 +231,7 @@ impl Draw {
     fn weights(&mut self, s: &V) -> V {
         let (m, j) = (self.m.clone(), self.j);
         let positive = |s: &V| m.map(MapOp::Max, &[s, &m.num(0.0)]);
-        match self.one_of(14) {
+        match self.one_of(16) {
             0..3 => m.softmax(j, s),
             3 => m.exp_over_sum(j, s),
             4 => m.shifted_exp_over_sum(j, s),
@@ -251,6 +251,15 @@ impl Draw {
             11 | 12 => {
                 let kept = m.select(&self.mask(), &positive(s), &m.num(0.0));
                 m.map(MapOp::Max, &[&(&kept - &m.num(0.25)), &m.num(0.0)])
+            }
+            // What is left of a stick behind each key, broken from the nearest key on.
+            13 | 14 if self.s == self.t => {
+                let before = m.iota(j).lt(&m.iota(self.i));
+                let part = m.select(&before, &positive(s), &m.num(0.0));
+                let run = part.cumsum(j);
+                let last = &m.extent(&Dim::symbol("T")) - &m.extent(&Dim::constant(1));
+                let end = if self.rng.bool() { m.iota(self.i) } else { last };
+                &run.at_index(j, &end) - &run
             }
             _ => s.clone(),
         }

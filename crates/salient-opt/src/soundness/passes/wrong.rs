@@ -11,7 +11,7 @@ use crate::options::{Fp, Options};
 use crate::passes::{PASSES, Pass};
 use crate::pipeline::alone;
 use crate::rules::{Rule, all_rules};
-use salient_ir::{AxisId, Builder, Const, FusedOp, Graph, MapOp, NodeId, Op, text};
+use salient_ir::{AxisId, Builder, Const, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp, text};
 use std::collections::BTreeSet;
 
 /// What a wrong version makes of a node of the right result, over what the nodes before have become.
@@ -51,6 +51,7 @@ wrong! {
     features_that_are_all_the_first_of_their_head_are_caught: "head-axes", remainders_are_zero;
     heads_and_features_swapped_are_caught: "head-axes", quotients_and_remainders_are_swapped;
     an_index_that_is_one_off_under_its_guard_is_caught: "guarded-indices", places_of_two_indices_are_one_further;
+    sums_that_became_maxima_are_caught: "sums-at-the-end", sums_are_maxima;
     distances_that_stand_the_wrong_way_round_are_caught: "relative-products", differences_of_indices_are_negated;
     queries_under_the_name_of_keys_are_caught: "canonical-axes", renamings_are_lost;
     a_bound_axis_that_captures_a_free_one_is_caught: "canonical-axes", sums_capture_an_axis;
@@ -186,6 +187,11 @@ fn fused_operators_run_along_another_axis(
 fn differences_are_sums(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
     let args = args_of(g, id, MapOp::Sub)?;
     b.map(MapOp::Add, &[new[args[0].index()], new[args[1].index()]]).ok()
+}
+
+fn sums_are_maxima(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
+    let Op::Reduce(ReduceOp::Sum, axis) = *g.op(id) else { return None };
+    b.reduce(ReduceOp::Max, axis, new[g.args(id)[0].index()]).ok()
 }
 
 /// A view at a place that two indices make is one position further.

@@ -336,14 +336,16 @@ pub(crate) fn store_row(
             let args = vec![row, address(state.max, local.clone()), address(state.sum, local)];
             Some(m.call(log_of_row(), args))
         }
-        (_, Normaliser::One | Normaliser::Greatest) | (None, Normaliser::Sum) => None,
+        (_, Normaliser::One | Normaliser::Greatest | Normaliser::Running) | (None, Normaliser::Sum) => None,
     };
     // What the state of a row holds is read there.
     let one = n(1);
     let (held, held_row) = match (a.value, a.normaliser) {
         (None, Normaliser::Sum) => (state.sum, &one),
         (_, Normaliser::Greatest) => (state.max, &one),
-        (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One) => (context, context_width),
+        (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One | Normaliser::Running) => {
+            (context, context_width)
+        }
     };
     let mut env = env.clone();
     env.remove(&a.key);

@@ -83,7 +83,7 @@ impl Softmax {
     pub(crate) fn start(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> [Stmt; 2] {
         let max = match self.normaliser {
             Normaliser::Softmax { .. } | Normaliser::Greatest => f32::NEG_INFINITY,
-            Normaliser::Sum | Normaliser::One => 0.0,
+            Normaliser::Sum | Normaliser::One | Normaliser::Running => 0.0,
         };
         [fill(m, self.max, rows, max), fill(m, self.sum, rows, 0.0)]
     }
@@ -92,7 +92,7 @@ impl Softmax {
     pub(crate) fn factor(&self) -> Option<Base> {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some(self.factor),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest | Normaliser::Running => None,
         }
     }
 
@@ -111,6 +111,7 @@ impl Softmax {
             Normaliser::One if there => None,
             Normaliser::Sum | Normaliser::One => Some(self.weight(m, score, env, place, there)),
             Normaliser::Greatest => Some(self.greatest(m, score, env, place, there)),
+            Normaliser::Running => unreachable!("whole rows hold running sums"),
         }
     }
 
@@ -123,7 +124,7 @@ impl Softmax {
     ) -> Option<(Stmt, Stmt)> {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some((self.shift(m, rows), self.exponentials(m, place))),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest | Normaliser::Running => None,
         }
     }
 

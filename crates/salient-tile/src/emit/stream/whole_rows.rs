@@ -127,7 +127,9 @@ impl<'t> Whole<'t> {
         m.scope.ranges.insert(&LANE, m.scope.graph.extent(t.attention.key));
         let mut of_row = Vec::new();
         for (at, held) in plan.held.iter().enumerate() {
-            self.hold(m, held, self.held[at], &mut of_row);
+            let before = at.checked_sub(1).filter(|before| plan.held[*before].is_end_of_next);
+            let end = before.map(|before| self.held[before].0);
+            self.hold(m, held, (self.held[at].0, self.held[at].1, end), &mut of_row);
         }
         self.weigh_row(m, &mut of_row);
         stmts.push(for_loop(t.row, t.first.clone(), t.last.clone(), n(1), of_row));
@@ -197,7 +199,7 @@ impl Whole<'_> {
         &mut self,
         m: &mut Maker<'_, '_>,
         held: &RowReduction,
-        (own, left): (Base, Option<Base>),
+        (own, left, end): (Base, Option<Base>, Option<Base>),
         stmts: &mut Vec<Stmt>,
     ) {
         let a = &held.attention;
@@ -208,13 +210,21 @@ impl Whole<'_> {
                     Results { log: Some(own), exponentials: left, divided: true, ..Results::default() };
                 stmts.push(self.exponentials(m, (a, &held.key_loop), &keys, results));
             }
+            // The running sum that comes next gives it.
+            Normaliser::Sum if held.is_end_of_next => {}
             Normaliser::Sum | Normaliser::Greatest | Normaliser::One => {
                 stmts.push(self.reduction(m, (a, &held.key_loop), &keys, own, None));
             }
+            Normaliser::Running => {
+                let to = left.expect("a running sum leaves itself behind");
+                stmts.push(self.running_sum(m, (a, &held.key_loop), &keys, (to, end)));
+            }
         }
         let query = a.query.expect("planned with rows");
-        let value = Maker::scratch_value(own, &n(0) - &self.tile.first, vec![(query, n(1))]);
-        self.before.push((a.node, m.scope.stored.insert(a.node, value)));
+        if a.normaliser != Normaliser::Running {
+            let value = Maker::scratch_value(own, &n(0) - &self.tile.first, vec![(query, n(1))]);
+            self.before.push((a.node, m.scope.stored.insert(a.node, value)));
+        }
         if let (Some(leaves), Some(left)) = (&held.leaves, left) {
             let offset = &n(0) - &(&(&self.tile.first * &self.row) + &self.keys.0);
             let value = Maker::scratch_value(left, offset, vec![(query, self.row.clone()), (a.key, n(1))]);
@@ -240,6 +250,7 @@ impl Whole<'_> {
             Normaliser::Greatest => {
                 stmts.push(self.reduction(m, (a, key_loop), &keys, self.state.max, weights));
             }
+            Normaliser::Running => unreachable!("a running sum is held"),
         }
     }
 
@@ -376,6 +387,58 @@ impl Whole<'_> {
             self.zeros(&mut b, &mut s, base, keys);
         }
         store_one(&mut b, &mut s, own, &self.local(), total);
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// The running sum of a row of scores: the scores; within each vector the sums of one, two, four and eight before it, after
+    /// Hillis and Steele, "Data parallel algorithms", 1986; then what the vectors before come to. Its end is
+    /// the sum of the row.
+    fn running_sum(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (a, key_loop): (&Attention, &KeyLoop),
+        keys: &Visited,
+        (out, end_at): (Base, Option<Base>),
+    ) -> Stmt {
+        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        let mut b = Builder::new("running_sum_of_row");
+        let written: Vec<Base> = [out].into_iter().chain(end_at).collect();
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
+        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
+        let to = s.pointer(&mut b, out, &self.at(&keys.from));
+        b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
+            s.enter(index);
+            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
+            b.store(to.at(index), v);
+        });
+        s.leave();
+        for before in [1, 2, 4, 8] {
+            b.lanes(trip, (), |b, index, ()| {
+                let (lane, distance) = (b.lane_id(), b.i32(before));
+                let is_inside = b.le(distance, lane);
+                let own = b.load::<F32>(to.at(index));
+                let other = b.load::<F32>(to.at(index).plus(-before).masked(is_inside));
+                let sum = b.add(own, other);
+                b.store(to.at(index), sum);
+            });
+        }
+        let zero = b.f32(0.0);
+        let end = b.lanes(trip, zero, |b, index, carry| {
+            let (lanes, one) = (b.lane_count(), b.int(1));
+            let next = b.add(index, lanes);
+            let end = b.min(next, trip);
+            let last = b.sub(end, one);
+            let total = b.load::<F32>(to.at(last).one());
+            let own = b.load::<F32>(to.at(index));
+            let sum = b.add(own, carry);
+            b.store(to.at(index), sum);
+            b.add(carry, total)
+        });
+        self.zeros(&mut b, &mut s, out, keys);
+        if let Some(base) = end_at {
+            store_one(&mut b, &mut s, base, &self.local(), end);
+        }
         let args = s.finish();
         m.call(b.finish(), args)
     }

@@ -14,7 +14,7 @@ use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
-use salient_ir::{AxisId, Class, Const, Graph, MapOp, NodeId, Op, Symbol};
+use salient_ir::{AxisId, Class, Const, DType, Graph, MapOp, NodeId, Op, Symbol};
 use std::collections::BTreeSet;
 
 /// An attention in tiles of rows, of which the scores of all keys are kept.
@@ -37,9 +37,12 @@ pub(crate) struct RowReduction {
     pub(crate) attention: Attention,
     pub(crate) key_loop: KeyLoop,
     pub(crate) leaves: Option<Leaves>,
+    /// Whether it is the sum of the scores of which the next one is the running sum: that comes to it at its end.
+    pub(crate) is_end_of_next: bool,
 }
 
-/// What a log-sum-exp leaves behind for those that come after it: the exponentials of its scores, divided by their sum.
+/// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores,
+/// divided by their sum; a running sum itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves {
     /// The value that they are.
@@ -59,6 +62,7 @@ impl WholeRows {
             attention: held.attention.moved(node),
             key_loop: held.key_loop.moved(node),
             leaves: held.leaves.as_ref().map(|leaves| Leaves { node: node(leaves.node), ..leaves.clone() }),
+            is_end_of_next: held.is_end_of_next,
         };
         WholeRows {
             attention: self.attention.moved(node),
@@ -121,9 +125,26 @@ pub(crate) fn reductions_inside(
 
 /// A reduction of the rows of scores, as an attention without values.
 pub(crate) fn row_reduction(g: &Graph, node: NodeId, query: AxisId) -> Option<Attention> {
-    let a = parts(g, node).filter(|a| a.value.is_none() && a.sink.is_none())?;
+    let reduces = || parts(g, node).filter(|a| a.value.is_none() && a.sink.is_none());
+    let a = running_sum(g, node).or_else(reduces)?;
     (g.node(node).axes.contains(query) && g.node(a.score).axes.contains(a.key))
         .then_some(Attention { query: Some(query), ..a })
+}
+
+/// A running sum of scores, as an attention without values.
+pub(crate) fn running_sum(g: &Graph, node: NodeId) -> Option<Attention> {
+    let Op::CumSum(key) = *g.op(node) else { return None };
+    (g.node(node).dtype == DType::F32).then(|| Attention {
+        node,
+        normaliser: Normaliser::Running,
+        masked: 0.0,
+        key,
+        score: g.args(node)[0],
+        value: None,
+        sink: None,
+        query: None,
+        width: None,
+    })
 }
 
 /// The products inside several expressions of one kernel, each once, for rows along an axis; `None` if two of the expressions
@@ -208,8 +229,23 @@ pub(crate) fn whole_rows(
     let mut key_loop = of_rows(a);
     let reductions = held.iter().map(|id| row_reduction(g, *id, query).expect("planned as held"));
     let mut held: Vec<RowReduction> = reductions
-        .map(|attention| RowReduction { key_loop: of_rows(&attention), attention, leaves: None })
+        .map(|attention| {
+            let key_loop = of_rows(&attention);
+            RowReduction { attention, key_loop, leaves: None, is_end_of_next: false }
+        })
         .collect();
+    // A running sum goes on where its scores are masked: it stops there only if nobody reads it there.
+    for h in held.iter_mut().filter(|h| h.attention.normaliser == Normaliser::Running) {
+        let same = h.key_loop.range == key_loop.range
+            && h.key_loop.mask_by_range().is_some()
+            && key_loop.mask_by_range().is_some();
+        if !same {
+            (h.key_loop.range, h.key_loop.mask) = (KeyRange::default(), None);
+        }
+    }
+    for at in 1..held.len() {
+        held[at - 1].is_end_of_next = is_end_of(&held[at - 1], &held[at]);
+    }
     // What is computed once for each row is computed before anything is held.
     let ids: BTreeSet<NodeId> = held.iter().map(|h| h.attention.node).collect();
     let mut invariant: BTreeSet<NodeId> = key_loop.invariant.drain(..).collect();
@@ -224,11 +260,25 @@ pub(crate) fn whole_rows(
     out
 }
 
+/// Whether one is the sum of the scores of which the other is the running sum, over the same keys.
+pub(crate) fn is_end_of(sum: &RowReduction, running: &RowReduction) -> bool {
+    let [of_sum, of_running] = [sum, running].map(|h| h.key_loop.score_in_range(&h.attention));
+    sum.attention.normaliser == Normaliser::Sum
+        && running.attention.normaliser == Normaliser::Running
+        && of_sum == of_running
+        && sum.key_loop.range == running.key_loop.range
+}
+
 /// Decides which of what is held leaves its exponentials behind, and where.
 fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[Scores]) {
     let roots: Vec<NodeId> = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).collect();
     for at in 0..plan.held.len() {
-        let node = exponentials_of(layouts, plan, &roots, at);
+        let own = &plan.held[at].attention;
+        let node = match own.normaliser {
+            Normaliser::Running => Some(own.node),
+            Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+        };
         plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
     }
     let left: BTreeSet<NodeId> = plan.held.iter().filter_map(|h| h.leaves.as_ref().map(|l| l.node)).collect();
@@ -251,9 +301,6 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
 fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at: usize) -> Option<NodeId> {
     let g = layouts.graph;
     let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
-    if !matches!(own.normaliser, Normaliser::Softmax { .. }) {
-        return None;
-    }
     let unmasked = key_loop.score_in_range(own);
     let later: Vec<&KeyLoop> = plan.members().skip(at + 1).map(|(_, key_loop)| key_loop).collect();
     let scores = [own.score, unmasked];
