@@ -2,6 +2,7 @@
 
 mod addresses;
 mod coverage;
+mod whole_rows;
 mod writes;
 
 use super::{Fault, plan as plans, program as programs};

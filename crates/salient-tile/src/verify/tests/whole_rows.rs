@@ -1,0 +1,112 @@
+//! Wrong plans of attentions that keep whole rows of scores.
+
+use super::{axis, dot, wrong};
+use crate::dims::n;
+use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::{Anchor, Plan};
+use salient_ir::{Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+
+/// Weights that are a softmax times what is left of a running sum, under a causal mask.
+fn left_over() -> Graph {
+    let mut b = Builder::new("left_over");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "T"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "E"));
+    let q = b.input("q", &[i, e], DType::F32, None);
+    let k = b.input("k", &[j, e], DType::F32, None);
+    let v = b.input("v", &[j, f], DType::F32, None);
+    let score = dot(&mut b, q, k, e);
+    let (row, key) = (b.iota(i), b.iota(j));
+    let (low, zero) = (b.constant(Const::f32(f32::NEG_INFINITY)), b.constant(Const::f32(0.0)));
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let keep = map(MapOp::Le, &[key, row]);
+    let masked = map(MapOp::Select, &[keep, score, low]);
+    let part = map(MapOp::Select, &[keep, score, zero]);
+    let total = b.reduce(ReduceOp::Sum, j, part).unwrap();
+    let run = b.add(Op::CumSum(j), &[part]).unwrap();
+    let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[masked]).unwrap();
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let by = map(MapOp::Sub, &[score, lse]);
+    let weight = map(MapOp::Exp, &[by]);
+    let left = map(MapOp::Sub, &[total, run]);
+    let both = map(MapOp::Mul, &[weight, left]);
+    let kept = map(MapOp::Select, &[keep, both, zero]);
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[kept, v]).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    b.finish()
+}
+
+/// Breaks the plan of the attention.
+fn broken(expected: &str, change: impl FnOnce(&mut WholeRows)) {
+    wrong(&left_over(), expected, |plan: &mut Plan<'_>| {
+        let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
+        let found = anchors.find_map(|anchor| match anchor {
+            Anchor::WholeRows(whole) => Some(whole),
+            Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+            Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+        });
+        change(found.expect("the attention keeps whole rows"));
+    });
+}
+
+#[test]
+fn every_reduction_that_is_read_is_held() {
+    broken("it reads a reduction of its rows that it does not hold", |whole| {
+        whole.held.pop();
+    });
+}
+
+#[test]
+fn what_is_held_comes_in_order() {
+    broken("what it holds is not in order", |whole| whole.held.reverse());
+}
+
+#[test]
+fn products_are_made_for_all_keys_that_are_read() {
+    broken("keys are read for which no product is made", |whole| {
+        whole.visits.ends = vec![n(1)];
+    });
+}
+
+#[test]
+fn what_is_held_visits_the_keys_of_its_mask() {
+    broken("a range of keys that its mask does not give", |whole| {
+        whole.held.last_mut().expect("it holds some").key_loop.range.ends.clear();
+    });
+}
+
+#[test]
+fn what_is_left_behind_are_the_exponentials_themselves() {
+    broken("a reduction leaves behind what it does not compute", |whole| {
+        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.as_mut().filter(|_| !h.is_end_of_next));
+        leaves.expect("some are left").node = whole.attention.score;
+    });
+}
+
+#[test]
+fn exponentials_lie_in_place_of_a_product() {
+    broken("it leaves them in place of no product", |whole| {
+        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.as_mut());
+        leaves.expect("some are left").in_place_of = Some(9);
+    });
+}
+
+#[test]
+fn a_sum_is_the_end_of_its_own_running_sum() {
+    broken("a sum is not the end of the running sum behind it", |whole| {
+        whole.held.iter_mut().for_each(|h| h.is_end_of_next = true);
+    });
+}
+
+#[test]
+fn the_sum_of_what_is_run_over_is_its_end() {
+    let g = left_over();
+    let plan = crate::plan::plan(&g, crate::plan::Options::default());
+    let ends = plan.kernels.iter().filter_map(|k| match &k.anchor {
+        Anchor::WholeRows(whole) => Some(whole.held.iter().filter(|h| h.is_end_of_next).count()),
+        Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+        Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+        Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [1]);
+}
