@@ -15,11 +15,11 @@
 pub(crate) mod attention;
 pub(crate) mod contraction;
 pub(crate) mod decide;
-pub(crate) mod equal_blocks;
 pub(crate) mod expression;
 pub(crate) mod layouts;
 pub(crate) mod materialise;
 pub(crate) mod order;
+pub mod price;
 pub(crate) mod repeat;
 pub(crate) mod scratch;
 

@@ -9,7 +9,8 @@ use crate::output::failure::{Failure, Outcome};
 use crate::output::profile::{Peaks, Profile};
 use crate::output::terminal;
 use salient::{
-    Array, Arrays, DType, Engine, IsaChoice, Model, Options, Session, Sources, Weights, listed, read_sources,
+    Array, Arrays, DType, Engine, Form, IsaChoice, Model, Options, Session, Sources, TIE, Verdict, Weights,
+    listed, read_sources,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -108,7 +109,32 @@ fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
         }
         peaks.measure();
     }
-    Ok(report(&contestants, threads, &peaks))
+    let options = Options { engine: Engine::Jit, isa: args.isa, ..args.compile.options()? };
+    let verdict = salient::verdict(first.graph(), &options);
+    Ok(report(&contestants, threads, &peaks) + &beside_prices(&contestants, &verdict))
+}
+
+/// What the engines' plans are priced at, and a warning where that which was chosen by price is the slower one.
+fn beside_prices(contestants: &[Contestant<'_>], verdict: &Verdict) -> String {
+    let of = |engine: Engine| {
+        let form = match engine {
+            Engine::Jit => verdict.taken,
+            Engine::Unfused | Engine::Oracle => Form::AsWritten,
+        };
+        let contestant = contestants.iter().find(|c| c.engine == engine)?;
+        Some((form, verdict.price(form)?, contestant.median()))
+    };
+    let (Some(taken), Some(written)) = (of(Engine::Jit), of(Engine::Unfused)) else { return String::new() };
+    let mut out = String::new();
+    for (form, price, time) in [taken, written] {
+        let _ =
+            writeln!(out, "{}: priced at {:.3} ms, median {:.3} ms", form.name(), price * 1e3, millis(time));
+    }
+    if taken.2.as_secs_f64() > TIE * written.2.as_secs_f64() {
+        out +=
+            "warning: the plan that was chosen by its price is slower than that of the program as written\n";
+    }
+    out
 }
 
 /// One thread, several threads, and as many copies of the first at once.

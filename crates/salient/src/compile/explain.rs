@@ -2,9 +2,10 @@
 //!
 //! Only puts into words what the optimiser reports and the plan says; nothing is decided here.
 
+use crate::compile::choose::{Candidates, Form, Verdict};
 use crate::compile::options::Options;
-use crate::compile::pipeline::{as_written, lanes, lower, optimise, summary_of, unfused_in};
-use crate::report::cost::{Condition, Cost, Peaks};
+use crate::compile::pipeline::{lanes, lower, optimise, verified};
+use crate::report::cost::{Condition, Cost};
 use crate::report::error::Error;
 use crate::report::timings::{Step, Timings};
 use salient_front::diag::did_you_mean;
@@ -12,9 +13,10 @@ use salient_front::{Diagnostic, Sources};
 use salient_ir::{Graph, NodeId, Origin, text};
 use salient_opt::rules::{RuleRow, all_rules};
 use salient_opt::{Optimised, Repeated, Report, Stop};
+use salient_tile::plan::price::KernelPrice;
 use salient_tile::plan::text::summary::Summary;
+use salient_tile::verify::unfused::unfused;
 use std::fmt::Write;
-use std::time::Duration;
 
 /// The explanation of a model: what fused, by which rules, what did not and for want of what, and the kernels with what
 /// they cost. With the name of a value, as the fused graph prints it, what concerns that value alone.
@@ -29,14 +31,20 @@ pub fn explain(
 ) -> Result<String, Error> {
     let graph = timings.time(Step::Lower, || lower(sources, options))?.graph;
     let optimised = timings.time(Step::Optimise, || optimise(&graph, options));
-    let plan = timings.time(Step::Schedule, || summary_of(&optimised.graph, &optimised.chains, options));
+    let candidates = Candidates::new(&graph, &optimised, options);
+    let (plan, verdict) = timings.time(Step::Schedule, || candidates.choose(true));
+    let planned = verified(&plan, options).summary();
+    let price = plan.price(&verdict.sizes, &options.tuning.peaks).map(|price| price.kernels);
+    let plan: Vec<Priced> =
+        planned.into_iter().enumerate().map(|(at, of)| (of, price.as_ref().map(|p| p[at]))).collect();
     let words = Words::new(sources, &optimised);
-    let costs = Costs { lanes: lanes(options), peaks: options.tuning.peaks };
+    let costs = Costs { lanes: lanes(options) };
     match node {
         Some(name) => words.of_node(name, &plan, &costs),
         None => {
-            let before = costs.of_call("as written", &summary_of(&graph, &[], &as_written(options)));
-            let after = costs.of_call("fused", &plan);
+            let before = costs.of_call(Form::AsWritten.name(), &candidates.plan(Form::AsWritten).summary());
+            let taken: Vec<Summary> = plan.iter().map(|(kernel, _)| kernel.clone()).collect();
+            let after = costs.of_call(verdict.taken.name(), &taken);
             let tuned = match &options.tuning.origin {
                 Some(file) => format!("  tuned to this processor by {file}\n"),
                 None => "  not tuned: sizes and prices are those of a usual core (see `salient tune`)\n"
@@ -46,6 +54,7 @@ pub fn explain(
                 summary(&graph, &optimised),
                 before,
                 after,
+                prices(&verdict),
                 tuned,
                 words.fusion(None),
                 kernels(&plan, &costs),
@@ -62,7 +71,8 @@ pub fn explain(
 /// [`Error::Unfused`] with what is stored or computed again, and with the conditions of rules that were not proved.
 pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
     let optimised = optimise(graph, options);
-    let found = unfused_in(&optimised.graph, &optimised.chains, options);
+    let candidates = Candidates::new(graph, &optimised, options);
+    let found = unfused(verified(&candidates.choose(false).0, options));
     if found.is_empty() {
         return Ok(());
     }
@@ -108,11 +118,33 @@ fn end(report: &Report) -> &'static str {
     }
 }
 
-/// How kernels are priced.
+/// A kernel with its price at the sizes of the verdict.
+type Priced = (Summary, Option<KernelPrice>);
+
+/// The prices of all forms of the plan, and which of them is taken.
+fn prices(verdict: &Verdict) -> String {
+    let mut out = String::new();
+    let sizes: Vec<String> = verdict.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+    let at = if sizes.is_empty() { String::new() } else { format!(" at {}", sizes.join(", ")) };
+    for (form, seconds) in &verdict.prices {
+        line(&mut out, &format!("price{at}: {}, {}", duration(*seconds), form.name()));
+    }
+    let why = match (verdict.taken, verdict.prices.as_slice()) {
+        (_, []) => "it has no price at these sizes",
+        (_, [_]) => "it alone can read parameters in codes",
+        (Form::Fused, _) => "none is cheaper by more than a twentieth",
+        (Form::Joined | Form::Apart | Form::AsWritten, _) => {
+            "what is more fused is dearer by more than a twentieth"
+        }
+    };
+    line(&mut out, &format!("taken: the plan {}; {why}", verdict.taken.name()));
+    out
+}
+
+/// How the work of kernels is counted.
 struct Costs {
     /// Lanes of the vectors that code is made for.
     lanes: usize,
-    peaks: Peaks,
 }
 
 impl Costs {
@@ -127,16 +159,12 @@ impl Costs {
     }
 
     fn words(&self, cost: &Cost) -> String {
-        let mut out = format!("{} flops, {} bytes", cost.flops, cost.bytes);
-        if let Some((time, bound)) = cost.time(&self.peaks) {
-            let _ = write!(out, ", at least {} by {}", duration(time), bound.name());
-        }
-        out
+        format!("{} flops, {} bytes", cost.flops, cost.bytes)
     }
 }
 
-fn duration(time: Duration) -> String {
-    let micros = time.as_secs_f64() * 1e6;
+fn duration(seconds: f64) -> String {
+    let micros = seconds * 1e6;
     if micros < 1e3 { format!("{micros:.1} us") } else { format!("{:.3} ms", micros / 1e3) }
 }
 
@@ -154,7 +182,7 @@ impl<'a> Words<'a> {
     }
 
     /// All that is known of one value.
-    fn of_node(&self, name: &str, plan: &[Summary], costs: &Costs) -> Result<String, Error> {
+    fn of_node(&self, name: &str, plan: &[Priced], costs: &Costs) -> Result<String, Error> {
         let known = || self.names.iter().flatten().map(String::as_str);
         if !known().any(|n| n == name) {
             let missing = Diagnostic::placeless(format!("the fused graph has no value `{name}`"))
@@ -166,8 +194,8 @@ impl<'a> Words<'a> {
         if out.is_empty() {
             let _ = writeln!(out, "`{name}` is neither a fused operator nor a sum that could be part of one");
         }
-        let concerned = |k: &&Summary| k.name == name || k.computes.iter().any(|n| n == name);
-        let kernels: Vec<&Summary> = plan.iter().filter(concerned).collect();
+        let concerned = |(k, _): &&Priced| k.name == name || k.computes.iter().any(|n| n == name);
+        let kernels: Vec<&Priced> = plan.iter().filter(concerned).collect();
         if !kernels.is_empty() {
             out.push_str("\nkernels\n");
         }
@@ -233,16 +261,19 @@ impl<'a> Words<'a> {
     }
 }
 
-fn kernels(plan: &[Summary], costs: &Costs) -> String {
+fn kernels(plan: &[Priced], costs: &Costs) -> String {
     let mut out = "\nkernels\n".to_owned();
     plan.iter().for_each(|k| kernel(&mut out, k, costs));
     out
 }
 
-fn kernel(out: &mut String, kernel: &Summary, costs: &Costs) {
+fn kernel(out: &mut String, (kernel, price): &Priced, costs: &Costs) {
     let once = if kernel.once { "once " } else { "" };
     line(out, &format!("{once}{} {}: {}", kernel.word, kernel.name, kernel.computes.join(", ")));
-    line(out, &format!("  {}", costs.words(&Cost::of_kernel(kernel, costs.lanes))));
+    let price = price.filter(|price| price.seconds > 0.0);
+    let price = price
+        .map_or_else(String::new, |p| format!(", priced at {} by {}", duration(p.seconds), p.bound.name()));
+    line(out, &format!("  {}{price}", costs.words(&Cost::of_kernel(kernel, costs.lanes))));
     if let Some(condition) = Condition::of(kernel) {
         line(out, &format!("  only where {condition}"));
     }

@@ -3,6 +3,7 @@
 //! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
 //! below; which of them a model needs, by its engine.
 
+use crate::compile::choose::{Candidates, Verdict, coded, plan_of};
 use crate::compile::options::Options;
 use crate::compile::stage::{Engine, Stage};
 use crate::report::error::Error;
@@ -10,14 +11,12 @@ use crate::report::timings::{Step, Timings};
 use salient_front::{Lowered, Settings, Sources, format, parse};
 use salient_ir::integers::Integers;
 use salient_ir::quantised::Coding;
-use salient_ir::{Const, Graph, MapOp, NodeId, Op, Port, text};
+use salient_ir::{Const, Graph, MapOp, NodeId, Op, text};
 use salient_jit::Compiled;
 use salient_jit::target::Target;
-use salient_opt::{Fp, Named, Optimised, Pass};
+use salient_opt::{Named, Optimised, Pass};
 use salient_tile::plan::text::read::ReadPlan;
-use salient_tile::plan::text::summary::Summary;
-use salient_tile::verify::unfused::{self, Unfused};
-use salient_tile::{Plan, Program, Tiling, memory, plan, program_of};
+use salient_tile::{Plan, Program, Tiling, memory, program_of};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +73,8 @@ pub fn schedule(fused: &Graph, options: &Options) -> Program {
 
 /// As [`schedule`], of a graph with equal blocks, whose kernels are made once: see [`Optimised::chains`].
 pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Program {
-    planned(fused, chains, options, |plan| program_of(plan, options.verify))
+    let coded = coded(fused, options);
+    program_of(&plan_of(fused, is_fused(options), chains, &coded, options), options.verify)
 }
 
 /// The plan as text; norms and activations have the names that the optimiser found.
@@ -83,7 +83,7 @@ fn print_plan(plan: &Plan<'_>, named: &[Named]) -> String {
     salient_tile::plan::text::print(plan, &labels)
 }
 
-/// What is said of the plan of a graph, and of the norms and activations that the optimiser found.
+/// What is said of the plan that is compiled, and of the norms and activations that the optimiser found in it.
 fn of_plan<T>(
     graph: &Graph,
     options: &Options,
@@ -92,70 +92,49 @@ fn of_plan<T>(
 ) -> T {
     match options.engine {
         Engine::Jit => {
-            let Optimised { graph, chains, report } =
-                timings.time(Step::Optimise, || optimise(graph, options));
-            timings.time(Step::Schedule, || shown(&graph, &chains, options, |plan| say(plan, &report.named)))
+            let optimised = timings.time(Step::Optimise, || optimise(graph, options));
+            timings.time(Step::Schedule, || {
+                let candidates = Candidates::new(graph, &optimised, options);
+                let (plan, verdict) = candidates.choose(false);
+                let named =
+                    if verdict.taken.is_optimised() { optimised.report.named.as_slice() } else { &[] };
+                say(verified(&plan, options), named)
+            })
         }
-        Engine::Unfused | Engine::Oracle => {
-            timings.time(Step::Schedule, || shown(graph, &[], options, |plan| say(plan, &[])))
-        }
+        Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || {
+            let plan = plan_of(graph, false, &[], NOT_CODED, options);
+            say(verified(&plan, options), &[])
+        }),
     }
 }
 
-/// The plan of a fused graph in numbers.
-pub(crate) fn summary_of(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Vec<Summary> {
-    shown(fused, chains, options, |plan| plan.summary())
+const NOT_CODED: &BTreeMap<usize, Coding> = &BTreeMap::new();
+
+/// A plan of which something is told and no program is made, verified where that is asked for.
+pub(crate) fn verified<'p, 'g>(plan: &'p Plan<'g>, options: &Options) -> &'p Plan<'g> {
+    if options.verify || cfg!(debug_assertions) {
+        salient_tile::verify::assert_plan(plan);
+    }
+    plan
 }
 
-/// What the plan of a fused graph does that a fused attention does not do.
-pub(crate) fn unfused_in(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Options) -> Vec<Unfused> {
-    shown(fused, chains, options, unfused::unfused)
-}
-
-/// What is told of a plan of which no program is made; it is verified where that is asked for.
-fn shown<T>(
-    fused: &Graph,
-    chains: &[Vec<Vec<NodeId>>],
-    options: &Options,
-    tell: impl FnOnce(&Plan<'_>) -> T,
-) -> T {
-    planned(fused, chains, options, |plan| {
-        if options.verify || cfg!(debug_assertions) {
-            salient_tile::verify::assert_plan(plan);
-        }
-        tell(plan)
-    })
-}
-
-/// What is made of the plan of a graph, by the options of the planner that follow from those of the user.
-fn planned<T>(
-    fused: &Graph,
-    chains: &[Vec<Vec<NodeId>>],
-    options: &Options,
-    make: impl FnOnce(&Plan<'_>) -> T,
-) -> T {
-    let fuse = match options.engine {
+/// Whether an engine rewrites graphs and joins operators.
+pub(crate) fn is_fused(options: &Options) -> bool {
+    match options.engine {
         Engine::Jit => true,
         Engine::Unfused | Engine::Oracle => false,
-    };
-    let tiling = tiling(options);
-    let coded = |(at, port): (usize, &Port)| Some((at, *options.coded.get(&*port.name)?));
-    let coded: BTreeMap<usize, Coding> = match options.engine {
-        Engine::Jit => fused.params().iter().enumerate().filter_map(coded).collect(),
-        Engine::Unfused | Engine::Oracle => BTreeMap::new(),
-    };
-    let keeps_order = !fuse || options.fp == Fp::Strict;
-    make(&plan(fused, salient_tile::Options { fuse, tiling, keeps_order, coded: &coded, chains }))
+    }
+}
+
+/// The prices of the plans of a model, and which of them is compiled.
+pub fn verdict(graph: &Graph, options: &Options) -> Verdict {
+    let optimised = optimise(graph, options);
+    Candidates::new(graph, &optimised, options).choose(true).1
 }
 
 /// Sizes of tiles: those of the vectors that the options ask for, where this machine has them.
 pub(crate) fn tiling(options: &Options) -> Tiling {
     Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default()
-}
-
-/// The same, without any rewriting.
-pub(crate) fn as_written(options: &Options) -> Options {
-    Options { engine: Engine::Unfused, ..options.clone() }
 }
 
 /// Lanes of the vectors that the options ask for; of the portable ones where this machine has not those.
@@ -225,10 +204,14 @@ pub fn print_after(
 fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> (Program, Option<Integers>) {
     match options.engine {
         Engine::Jit => {
-            let fused = timings.time(Step::Optimise, || optimise(graph, options));
-            let program =
-                timings.time(Step::Schedule, || schedule_blocks(&fused.graph, &fused.chains, options));
-            (program, Integers::new(&fused.graph))
+            let optimised = timings.time(Step::Optimise, || optimise(graph, options));
+            let (program, taken) = timings.time(Step::Schedule, || {
+                let candidates = Candidates::new(graph, &optimised, options);
+                let (plan, verdict) = candidates.choose(false);
+                (program_of(&plan, options.verify), verdict.taken)
+            });
+            let planned = if taken.is_optimised() { &optimised.graph } else { graph };
+            (program, Integers::new(planned))
         }
         Engine::Unfused | Engine::Oracle => {
             (timings.time(Step::Schedule, || schedule(graph, options)), Integers::new(graph))

@@ -12,11 +12,11 @@
 //!
 //! What suits a machine is not decided here.
 
-use crate::report::cost::Peaks;
 use crate::report::error::Error;
 use salient_front::diag::{did_you_mean, listed};
 use salient_jit::THREADING;
 use salient_jit::target::{Isa, processor};
+use salient_tile::plan::price::Machine;
 use salient_tile::{Knob, TILING};
 use std::fmt::Write;
 use std::ops::Range;
@@ -32,14 +32,14 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Tuning {
     /// The file that says so, if one does.
     pub origin: Option<String>,
-    /// What one core does at most, for prices.
-    pub peaks: Peaks,
+    /// What one core does, for prices.
+    pub peaks: Machine,
     /// Sizes of tiles and blocks, and the use of threads.
     pub machine: salient_jit::Tuning,
 }
 
-/// Every field of [`Peaks`].
-pub const PRICES: &[Knob<Peaks>] = &[
+/// The fields of [`Machine`] that are measured.
+pub const PRICES: &[Knob<Machine>] = &[
     Knob {
         name: "flops_per_us",
         range: (1, 1_000_000_000),

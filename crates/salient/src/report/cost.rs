@@ -1,51 +1,11 @@
-//! What the kernels of a plan cost by the roofline: operations, bytes moved, and the least time that a machine needs for them.
-//!
-//! An estimate to compare forms of a program with, not a measurement: memory is counted once for each kernel that reads
-//! or writes it, caches are not modelled, and what a mask hides is not subtracted.
+//! What the kernels of a plan do, as formulas in the dimensions: operations and bytes moved. Memory is counted once for each
+//! kernel that reads or writes it, and what a mask hides is not subtracted. What that takes is the plan's price.
 
-use salient_ir::{Bindings, Dim};
+use salient_ir::Dim;
 use salient_tile::LANES;
 use salient_tile::plan::text::summary::Summary;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
-
-/// What one core does at most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Peaks {
-    /// Floating-point operations per second.
-    pub flops: f64,
-    /// Bytes per second between memory and the core.
-    pub bytes: f64,
-    /// What starting a kernel takes.
-    pub launch: Duration,
-}
-
-/// A core of 3 GHz with two 256-bit fused multiply-adds a cycle, before a memory of 10 GB/s.
-impl Default for Peaks {
-    fn default() -> Peaks {
-        Peaks { flops: 96e9, bytes: 10e9, launch: Duration::from_micros(1) }
-    }
-}
-
-/// What bounds a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bottleneck {
-    /// Arithmetic takes longer than memory.
-    Arithmetic,
-    /// Memory takes longer than arithmetic.
-    Memory,
-}
-
-impl Bottleneck {
-    /// The word in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bottleneck::Arithmetic => "arithmetic",
-            Bottleneck::Memory => "memory",
-        }
-    }
-}
 
 /// What must hold for a kernel to run: `left < right`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,31 +63,5 @@ impl Cost {
             sum.kernels += 1;
         }
         sums
-    }
-
-    /// The least time at these peaks, and what it is bound by; `None` where a dimension is not known.
-    pub fn time(&self, peaks: &Peaks) -> Option<(Duration, Bottleneck)> {
-        let value = |d: &Dim| d.eval(&Bindings::new()).ok().map(|n| n as f64);
-        let (flops, bytes) = (value(&self.flops)? / peaks.flops, value(&self.bytes)? / peaks.bytes);
-        let bound = if flops > bytes { Bottleneck::Arithmetic } else { Bottleneck::Memory };
-        let work = Duration::try_from_secs_f64(flops.max(bytes)).ok()?;
-        Some((work + peaks.launch * u32::try_from(self.kernels).ok()?, bound))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_slower_of_arithmetic_and_memory_bounds() {
-        let peaks = Peaks { flops: 1e9, bytes: 1e9, launch: Duration::ZERO };
-        let cost =
-            |flops, bytes| Cost { flops: Dim::constant(flops), bytes: Dim::constant(bytes), kernels: 1 };
-        let millis = Duration::from_millis;
-        assert_eq!(cost(3_000_000, 1_000_000).time(&peaks), Some((millis(3), Bottleneck::Arithmetic)));
-        assert_eq!(cost(1_000_000, 2_000_000).time(&peaks), Some((millis(2), Bottleneck::Memory)));
-        let symbolic = Cost { flops: Dim::symbol("T"), ..cost(0, 1) };
-        assert_eq!(symbolic.time(&peaks), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Steps of a block as copies of those of the equal block before: the same kernels over other nodes and buffers.
 
-use super::decide::{Decider, PanelsKey, RowsKey};
-use super::{CopiedStep, KernelPlan, Step};
+use crate::plan::decide::{Decider, PanelsKey, RowsKey};
 use crate::plan::layouts::Stored;
 use crate::plan::layouts::panels::Panels;
+use crate::plan::{CopiedStep, KernelPlan, Step};
 use crate::program::kernel::{Append, Base, Buffer, BufferId, Role};
 use salient_ir::{NodeId, Op};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ impl Decider<'_> {
     }
 
     /// Whether a node is a state as the one of the block before is.
-    pub(super) fn appends_alike(&self, node: NodeId) -> bool {
+    pub(in crate::plan) fn appends_alike(&self, node: NodeId) -> bool {
         let of = |id: BufferId| self.done.buffers[id.0].node;
         match self.states(node) {
             Some([None, None]) => true,
@@ -27,7 +27,7 @@ impl Decider<'_> {
     }
 
     /// Notes that a call appends to the state that a node is, if it does to that of the block before.
-    pub(super) fn append_again(&mut self, node: NodeId) {
+    pub(in crate::plan) fn append_again(&mut self, node: NodeId) {
         if let Some([Some(before), Some(input)]) = self.states(node)
             && self.done.appends.iter().any(|a| a.input == before)
         {
@@ -36,7 +36,7 @@ impl Decider<'_> {
     }
 
     /// The step of a node as a copy of that of the block before; `None` where it has to be planned by itself.
-    pub(super) fn copied(&mut self, node: NodeId) -> Option<Step> {
+    pub(in crate::plan) fn copied(&mut self, node: NodeId) -> Option<Step> {
         let before = self.repeats.before(node)?;
         let of = *self.planned.get(&before)?;
         let step = self.done.steps[of].clone();

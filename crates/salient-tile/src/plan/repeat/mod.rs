@@ -5,6 +5,8 @@
 //! which others read. So the first two blocks and the last are scheduled as all else is; a block between takes over what
 //! the one before it has. What is copied here is what scheduling would have made: a test compares the two.
 
+mod equal_blocks;
+
 use salient_ir::{Graph, NodeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;

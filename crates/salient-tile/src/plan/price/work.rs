@@ -1,0 +1,400 @@
+//! The arithmetic of a kernel, by the loops that are made around each anchor.
+
+use super::strip::Each;
+use super::{Machine, Priced};
+use crate::dims::index_of;
+use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
+use crate::plan::attention::key_range::KeyRange;
+use crate::plan::attention::split::SplitKv;
+use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::attention::{Attention, Normaliser};
+use crate::plan::layouts::panels::Edge;
+use crate::plan::{Anchor, Gemm, KernelPlan, Pack, PackedScores, Tiled};
+use salient_ir::op::RowWeights;
+use salient_ir::{AxisId, NodeId, Op, ReduceOp};
+use std::collections::BTreeSet;
+
+/// What a kernel does.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub(super) struct Work {
+    /// Floating-point operations of products by register tiles, as if all tiles were full and deep.
+    fma: f64,
+    /// Operations of vectors, for each lane.
+    operations: f64,
+    /// Operations of loops that go element by element.
+    steps: f64,
+    /// Elements that are read at addresses of their own.
+    gathered: f64,
+    /// Calls of vector bodies.
+    calls: f64,
+}
+
+impl Work {
+    pub(super) fn seconds(&self, machine: &Machine) -> f64 {
+        self.fma / machine.flops
+            + self.operations / (machine.flops / 2.0)
+            + self.steps * machine.step
+            + self.gathered * machine.gather
+            + self.calls * machine.call
+    }
+
+    /// So many elements of an expression more, in strips of so many.
+    fn strips(&mut self, count: f64, width: f64, each: Each, lanes: f64) {
+        let whole = (width / lanes).ceil() * lanes / width.max(1.0);
+        self.operations += count * whole * each.operations;
+        self.gathered += count * each.gathered;
+    }
+
+    fn and(mut self, other: Work) -> Work {
+        self.fma += other.fma;
+        self.operations += other.operations;
+        self.steps += other.steps;
+        self.gathered += other.gathered;
+        self.calls += other.calls;
+        self
+    }
+}
+
+/// Elements that one call of a map computes at most.
+const CHUNK: f64 = 4096.0;
+/// Operations for each score of an online softmax: the greatest, a difference, an exponential, a sum, and their loads and stores.
+const ONLINE: f64 = 17.0;
+/// Operations for each element of an operand that is packed across its rows.
+const TRANSPOSED: f64 = 24.0;
+/// Operations after a row of lanes is reduced to one number, for each lane of a vector.
+const ACROSS: f64 = 6.0;
+
+/// What a pass along a row takes for each element, beside its expression.
+fn of_pass(op: ReduceOp) -> f64 {
+    match op {
+        ReduceOp::Sum | ReduceOp::Any | ReduceOp::All | ReduceOp::Prod => 1.0,
+        // Whether there was a NaN is carried beside.
+        ReduceOp::Max | ReduceOp::Min => 3.0,
+        ReduceOp::ArgMax => 9.0,
+    }
+}
+
+impl Priced<'_> {
+    /// The arithmetic of a kernel.
+    pub(super) fn work(&self, kernel: &KernelPlan) -> Option<Work> {
+        match &kernel.anchor {
+            Anchor::Map => self.map(kernel, kernel.node, &self.plan.buffers[kernel.buffer.0].axes),
+            Anchor::Append(part) => self.map(kernel, part.node, &part.axes),
+            Anchor::Rows { along, held } => self.rows(kernel, *along, held),
+            Anchor::Reduction => self.reduction(kernel),
+            Anchor::Columns { column } => self.columns(kernel, *column),
+            Anchor::Gemm(gemm) => self.gemm(kernel, gemm),
+            Anchor::Pack(pack) => self.pack(kernel, pack),
+            Anchor::Tiled(tiled) => self.tiled(kernel, tiled),
+            Anchor::WholeRows(whole) => self.whole_rows(kernel, whole),
+            Anchor::SplitKv(split) => self.split(kernel, split),
+            Anchor::Merge(split) => self.merge(kernel, split),
+        }
+    }
+
+    fn lanes(&self) -> f64 {
+        self.machine.lanes as f64
+    }
+
+    fn elements(&self, kernel: &KernelPlan) -> Option<f64> {
+        self.extents(self.plan.buffers[kernel.buffer.0].axes.iter().copied())
+    }
+
+    fn map(&self, kernel: &KernelPlan, node: NodeId, axes: &[AxisId]) -> Option<Work> {
+        let (lane, count) = (axes.last().copied(), self.extents(axes.iter().copied())?);
+        let width = lane.map_or(Some(1.0), |axis| self.extent(axis))?;
+        let mut each = self.each(kernel, &[node], lane, []);
+        each.operations += 1.0;
+        let mut work = Work { calls: count / width.clamp(1.0, CHUNK), ..Work::default() };
+        work.strips(count, width, each, self.lanes());
+        Some(work)
+    }
+
+    fn rows(&self, kernel: &KernelPlan, along: AxisId, held: &BTreeSet<NodeId>) -> Option<Work> {
+        let g = &*self.plan.graph;
+        let (count, width) = (self.elements(kernel)?, self.extent(along)?);
+        let rows = count / width.max(1.0);
+        let mut work = Work { calls: rows, ..Work::default() };
+        for id in held {
+            let Op::Reduce(op, _) = *g.op(*id) else { continue };
+            let mut each = self.each(kernel, &[g.args(*id)[0]], Some(along), held.iter().copied());
+            each.operations += of_pass(op);
+            work.strips(count, width, each, self.lanes());
+            work.operations += rows * ACROSS * self.lanes();
+        }
+        let mut each = self.each(kernel, &[kernel.node], Some(along), held.iter().copied());
+        each.operations += 1.0;
+        work.strips(count, width, each, self.lanes());
+        Some(work)
+    }
+
+    /// A reduction, a normalisation or a running sum along the axis that the node binds.
+    fn reduction(&self, kernel: &KernelPlan) -> Option<Work> {
+        let g = &*self.plan.graph;
+        let (x, along) = (*g.args(kernel.node).first()?, g.op(kernel.node).bound()?);
+        let width = self.extent(along)?;
+        let rows = self.extents(g.node(kernel.node).axes.iter().filter(|a| *a != along))?;
+        let each = self.each(kernel, &[x], Some(along), []);
+        let mut work = Work { calls: rows, operations: rows * ACROSS * self.lanes(), ..Work::default() };
+        let mut pass = |expression: bool, more: f64| {
+            let of = if expression { each } else { Each { operations: 1.0, gathered: 0.0 } };
+            let of = Each { operations: of.operations + more, ..of };
+            work.strips(rows * width, width, of, self.lanes());
+        };
+        match *g.op(kernel.node) {
+            Op::Reduce(ReduceOp::Prod, _) | Op::CumSum(_) => {
+                work.steps += rows * width * (each.operations + each.gathered + 4.0);
+            }
+            Op::Reduce(op, _) => pass(true, of_pass(op)),
+            Op::Fused(op, _) => match op.info().weights {
+                RowWeights::LogSumExp => {
+                    pass(true, 1.0);
+                    pass(true, 12.0);
+                }
+                RowWeights::Softmax | RowWeights::ExpNorm => {
+                    pass(true, 2.0);
+                    pass(false, 13.0);
+                    pass(false, 5.0);
+                }
+                RowWeights::Share | RowWeights::Unnormalised => {
+                    pass(true, 2.0);
+                    pass(false, 5.0);
+                }
+            },
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::Map(_) | Op::At(_) | Op::Concat(..) => {}
+        }
+        Some(work)
+    }
+
+    /// A reduction of many columns at once: one call for each row of a strip of columns, which stays in the first cache.
+    fn columns(&self, kernel: &KernelPlan, column: AxisId) -> Option<Work> {
+        let g = &*self.plan.graph;
+        let along = g.op(kernel.node).bound()?;
+        let (width, depth) = (self.extent(column)?, self.extent(along)?);
+        let count = self.elements(kernel)? * depth;
+        let mut each = self.each(kernel, &[*g.args(kernel.node).first()?], Some(column), []);
+        each.operations += 3.0;
+        let mut work = Work { calls: count / width.clamp(1.0, 512.0), ..Work::default() };
+        work.strips(count, width, each, self.lanes());
+        Some(work)
+    }
+
+    /// The operations of a product by register tiles, as if each did as much as the deepest.
+    fn tiles(&self, count: f64, columns: f64, depth: f64, edge: Edge) -> f64 {
+        let panel = match edge {
+            Edge::Whole => self.lanes() * self.plan.options.tiling.tile_vectors as f64,
+            Edge::Narrow => self.lanes(),
+        };
+        let whole = (columns / panel).ceil() * panel / columns.max(1.0);
+        2.0 * count * whole * (depth + 8.0) / 0.96
+    }
+
+    fn gemm(&self, kernel: &KernelPlan, gemm: &Gemm) -> Option<Work> {
+        let c = &gemm.contraction;
+        let (count, columns) = (self.elements(kernel)?, self.extent(c.column)?);
+        let rows = self.extents(c.rows.iter().copied())?;
+        let slow = if rows < 2.0 { 2.0 } else { 1.0 };
+        let depth = self.extent(c.depth)?;
+        let fma = slow * self.tiles(count, columns, depth, gemm.edge);
+        // A group of columns of some rows is an item, with a call for each tile.
+        let calls = count / (rows.clamp(1.0, 6.0) * columns.clamp(1.0, 32.0));
+        let mut work = Work { fma, calls, ..Work::default() };
+        if kernel.node != c.node {
+            let mut each = self.each(kernel, &[kernel.node], Some(c.column), [c.node]);
+            each.operations += 1.0;
+            work.strips(count, columns, each, self.lanes());
+        }
+        Some(work)
+    }
+
+    fn pack(&self, kernel: &KernelPlan, pack: &Pack) -> Option<Work> {
+        // Panels are as wide where there are few columns.
+        let count = self.eval(&self.plan.buffers[kernel.buffer.0].count())?;
+        let (by_column, by_depth) = (
+            self.each(kernel, &[kernel.node], Some(pack.column), []),
+            self.each(kernel, &[kernel.node], Some(pack.depth), []),
+        );
+        let straight = by_column.gathered <= by_depth.gathered;
+        let (mut each, width) = if straight {
+            (by_column, self.extent(pack.column)?)
+        } else {
+            (by_depth, self.extent(pack.depth)?)
+        };
+        each.operations += if straight { 2.0 } else { TRANSPOSED };
+        let mut work = Work { calls: count / width.clamp(1.0, 64.0), ..Work::default() };
+        work.strips(count, width, each, self.lanes());
+        Some(work)
+    }
+
+    /// The part of the keys that rows in tiles of so many visit.
+    fn share(&self, range: &KeyRange, a: &Attention, rows: Option<AxisId>, tile: i64) -> Option<f64> {
+        let keys = self.plan.graph.extent(a.key).eval(&self.numbers).ok()?;
+        let Some(axis) = rows else { return Some(1.0) };
+        let last = self.plan.graph.extent(axis).eval(&self.numbers).ok()?;
+        if keys <= 0 || last <= 0 || range.begins.is_empty() && range.ends.is_empty() {
+            return Some(1.0);
+        }
+        let (mut visited, mut tiles) = (0.0, 0.0);
+        // A tile in so many is looked at.
+        let every = (last / tile.max(1) / 64).max(1);
+        let mut numbers = self.numbers.clone();
+        for first in (0..last).step_by(usize::try_from(tile.max(1) * every).ok()?) {
+            let mut ends = |of: &[salient_ir::Dim], least: bool, none: i64| {
+                let mut at = |row: i64| {
+                    numbers.insert(index_of(axis), row);
+                    let values = of.iter().filter_map(|d| d.eval(&numbers).ok());
+                    if least { values.min().unwrap_or(none) } else { values.max().unwrap_or(none) }
+                };
+                (at(first), at((first + tile).min(last) - 1))
+            };
+            let (begin, end) = (ends(&range.begins, false, 0), ends(&range.ends, true, keys));
+            let from = begin.0.min(begin.1).clamp(0, keys);
+            let to = end.0.max(end.1).clamp(from, keys);
+            visited += (to - from) as f64;
+            tiles += 1.0;
+        }
+        Some(visited / tiles / keys as f64)
+    }
+
+    /// The expression of a score along the keys, the products in it being there; where the mask is looked at tile by tile, that
+    /// too.
+    fn score(&self, kernel: &KernelPlan, a: &Attention, key_loop: &KeyLoop, held: &[NodeId]) -> Each {
+        let roots = match &key_loop.mask {
+            Some(mask) if mask.probe.is_some() => vec![mask.unmasked, mask.condition],
+            Some(mask) => vec![mask.unmasked],
+            None => vec![a.score],
+        };
+        let held = held.iter().copied().chain(key_loop.invariant.iter().copied());
+        self.each(kernel, &roots, Some(a.key), held)
+    }
+
+    /// The rows of an attention: the positions of the axes of its result but the width.
+    fn rows_of(&self, kernel: &KernelPlan, a: &Attention) -> Option<f64> {
+        let axes = self.plan.graph.node(kernel.node).axes.iter();
+        self.extents(axes.filter(|x| Some(*x) != a.width))
+    }
+
+    fn width(&self, a: &Attention) -> Option<f64> {
+        a.width.map_or(Some(1.0), |axis| self.extent(axis))
+    }
+
+    /// What the values cost: packed for each tile of rows, or read where they lie; and their product with the weights.
+    fn values(
+        &self,
+        kernel: &KernelPlan,
+        a: &Attention,
+        key_loop: &KeyLoop,
+        scores: f64,
+        tile: f64,
+    ) -> Option<Work> {
+        let Some(value) = a.value else { return Some(Work::default()) };
+        let width = self.width(a)?;
+        let keys = self.plan.options.tiling.attention_keys as f64;
+        let fma = self.tiles(scores / keys * width, width, keys, key_loop.edge);
+        let mut work = Work { fma, ..Work::default() };
+        if key_loop.values == ValueForm::PackedPerTile {
+            let mut each = self.each(kernel, &[value], a.width, []);
+            each.operations += 2.0;
+            work.strips(scores * width / tile, width, each, self.lanes());
+        }
+        Some(work)
+    }
+
+    /// What follows an attention element by element.
+    fn after(&self, kernel: &KernelPlan, a: &Attention) -> Option<Work> {
+        let mut work = Work::default();
+        if kernel.node != a.node {
+            let each = self.each(kernel, &[kernel.node], a.width, [a.node]);
+            work.strips(self.elements(kernel)?, self.width(a)?, each, self.lanes());
+        }
+        Some(work)
+    }
+
+    /// For each tile of keys of a row the bodies that make its weights, and its part of the register tiles.
+    fn calls(&self, a: &Attention, rows: f64, keys: f64) -> f64 {
+        let bodies = match a.normaliser {
+            Normaliser::Softmax { .. } => 4.0,
+            Normaliser::Sum | Normaliser::Greatest => 2.0,
+            Normaliser::One => 1.0,
+        };
+        rows * (keys / self.plan.options.tiling.attention_keys as f64).ceil() * bodies
+    }
+
+    /// The products of queries and keys for so many scores.
+    fn products(&self, products: impl Iterator<Item = NodeId>, scores: f64, keys: f64) -> f64 {
+        let g = &*self.plan.graph;
+        let depths = products.filter_map(|id| g.op(id).bound()).filter_map(|axis| self.extent(axis));
+        depths.map(|depth| self.tiles(scores, keys, depth, Edge::Whole)).sum()
+    }
+
+    fn tiled(&self, kernel: &KernelPlan, tiled: &Tiled) -> Option<Work> {
+        let Tiled { attention: a, scores: made, key_loop } = tiled;
+        let tile = self.plan.options.tiling.attention_rows;
+        let share = self.share(&key_loop.range, a, key_loop.rows, tile)?;
+        let (rows, keys) = (self.rows_of(kernel, a)?, self.extent(a.key)?);
+        let scores = rows * keys * share;
+        let held: Vec<NodeId> = made.iter().flat_map(|s: &PackedScores| [s.product]).collect();
+        let mut each = self.score(kernel, a, key_loop, &held);
+        each.operations += of_weights(a);
+        let fma = self.products(held.iter().copied(), scores, keys);
+        let per_tile = (tile as f64).min(key_loop.rows.map_or(Some(1.0), |x| self.extent(x))?).max(1.0);
+        let calls = self.calls(a, rows * share, keys);
+        let mut work = Work { fma, calls, ..Work::default() };
+        work.strips(scores, keys, each, self.lanes());
+        Some(work.and(self.values(kernel, a, key_loop, scores, per_tile)?).and(self.after(kernel, a)?))
+    }
+
+    fn whole_rows(&self, kernel: &KernelPlan, whole: &WholeRows) -> Option<Work> {
+        let (a, tile) = (&whole.attention, self.plan.options.tiling.whole_rows);
+        let (rows, keys) = (self.rows_of(kernel, a)?, self.extent(a.key)?);
+        let share = |range: &KeyRange| self.share(range, a, whole.key_loop.rows, tile);
+        let products: Vec<NodeId> = whole.scores.iter().map(|s| s.product).collect();
+        let held = products.iter().copied().chain(whole.held.iter().map(|held| held.attention.node));
+        let left = whole.held.iter().filter_map(|held| Some(held.leaves.as_ref()?.node));
+        let held: Vec<NodeId> = held.chain(left).collect();
+        let visited = rows * keys * share(&whole.visits)?;
+        let fma = self.products(products.iter().copied(), visited, keys);
+        let calls = self.calls(a, visited / keys.max(1.0), keys);
+        let mut work = Work { fma, calls, ..Work::default() };
+        for (member, key_loop) in whole.members() {
+            let mut each = self.score(kernel, member, key_loop, &held);
+            each.operations += of_weights(member);
+            work.strips(rows * keys * share(&key_loop.range)?, keys, each, self.lanes());
+        }
+        let scores = rows * keys * share(&whole.key_loop.range)?;
+        let values = self.values(kernel, a, &whole.key_loop, scores, tile as f64)?;
+        Some(work.and(values).and(self.after(kernel, a)?))
+    }
+
+    /// Keys and values are read where they lie, a dot product for each row.
+    fn split(&self, kernel: &KernelPlan, split: &SplitKv) -> Option<Work> {
+        let (a, key_loop) = (&split.attention, &split.key_loop);
+        let rows = self.extents(split.parts.held.iter().copied().chain([split.parts.query]))?;
+        let keys = self.extent(a.key)?;
+        let scores = rows * keys * self.share(&key_loop.range, a, Some(split.parts.query), 1)?;
+        let mut each = self.score(kernel, a, key_loop, &split.products);
+        each.operations += of_weights(a);
+        let fma = 2.0 * self.products(split.products.iter().copied(), scores, keys);
+        let calls = scores / self.plan.options.tiling.few_keys as f64 * 4.0;
+        let mut work = Work { fma, calls, ..Work::default() };
+        work.strips(scores, keys, each, self.lanes());
+        Some(work.and(self.values(kernel, a, key_loop, scores, 1.0)?))
+    }
+
+    fn merge(&self, kernel: &KernelPlan, split: &SplitKv) -> Option<Work> {
+        let (count, parts) = (self.elements(kernel)?, self.eval(&split.parts.count)?);
+        let width = self.width(&split.attention)?;
+        let work = Work { operations: 4.0 * count * parts, calls: count / width.max(1.0), ..Work::default() };
+        Some(work.and(self.after(kernel, &split.attention)?))
+    }
+}
+
+/// Operations for each score, to make the weight of it.
+fn of_weights(a: &Attention) -> f64 {
+    match a.normaliser {
+        Normaliser::Softmax { .. } => ONLINE,
+        Normaliser::Sum | Normaliser::Greatest => 3.0,
+        Normaliser::One => 1.0,
+    }
+}
