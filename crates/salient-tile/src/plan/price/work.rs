@@ -59,6 +59,8 @@ impl Work {
 const CHUNK: f64 = 4096.0;
 /// Operations for each score of an online softmax: the greatest, a difference, an exponential, a sum, and their loads and stores.
 const ONLINE: f64 = 17.0;
+/// Operations for each score of a running sum: five passes of two loads, a sum and a store.
+const SCAN: f64 = 20.0;
 /// Operations for each element of an operand that is packed across its rows.
 const TRANSPOSED: f64 = 24.0;
 /// Operations after a row of lanes is reduced to one number, for each lane of a vector.
@@ -316,7 +318,7 @@ impl Priced<'_> {
         let bodies = match a.normaliser {
             Normaliser::Softmax { .. } => 4.0,
             Normaliser::Sum | Normaliser::Greatest => 2.0,
-            Normaliser::One => 1.0,
+            Normaliser::One | Normaliser::Running => 1.0,
         };
         rows * (keys / self.plan.options.tiling.attention_keys as f64).ceil() * bodies
     }
@@ -396,5 +398,6 @@ fn of_weights(a: &Attention) -> f64 {
         Normaliser::Softmax { .. } => ONLINE,
         Normaliser::Sum | Normaliser::Greatest => 3.0,
         Normaliser::One => 1.0,
+        Normaliser::Running => SCAN,
     }
 }
