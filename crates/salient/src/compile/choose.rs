@@ -3,7 +3,7 @@
 //! A model has several plans: of its graph as written or as the optimiser has made it, and with a kernel for each operator or
 //! with operators joined. The fused plan is nearly always the cheapest: where it costs less than the program as written takes at
 //! least, no other is made, and it is taken where it costs no more than that of the program as written. Else the cheapest of all
-//! is taken. Plans that differ by less than [`TIE`] cost the same, and of these the most fused is taken.
+//! is taken; where fusion is required, the fused plan is at any price. Plans that differ by less than [`TIE`] cost the same, and of these the most fused is taken.
 
 use crate::compile::options::Options;
 use crate::compile::pipeline::{is_fused, tiling};
@@ -114,7 +114,7 @@ impl<'a> Candidates<'a> {
         verdict.prices.push((Form::Fused, price));
         let is_least = floor.is_some_and(|floor| price <= TIE * floor);
         // Parameters in codes are read by products of fused plans alone.
-        if is_least && !all || !self.coded.is_empty() {
+        if is_least && !all || !self.coded.is_empty() || self.options.require_fused {
             return (fused, verdict);
         }
         let written = self.plan(Form::AsWritten);

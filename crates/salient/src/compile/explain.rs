@@ -72,7 +72,7 @@ pub fn explain(
 pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
     let optimised = optimise(graph, options);
     let candidates = Candidates::new(graph, &optimised, options);
-    let found = unfused(verified(&candidates.choose(false).0, options));
+    let found = unfused(verified(&candidates.plan(Form::Fused), options));
     if found.is_empty() {
         return Ok(());
     }
@@ -131,10 +131,10 @@ fn prices(verdict: &Verdict) -> String {
     }
     let why = match (verdict.taken, verdict.prices.as_slice()) {
         (_, []) => "it has no price at these sizes",
-        (_, [_]) => "it alone can read parameters in codes",
-        (Form::Fused, _) => "none is cheaper by more than a twentieth",
+        (_, [_]) => "no other is looked at where parameters are in codes or fusion is required",
+        (Form::Fused, _) => "the program as written is not cheaper by more than a twentieth",
         (Form::Joined | Form::Apart | Form::AsWritten, _) => {
-            "what is more fused is dearer by more than a twentieth"
+            "fused costs over a twentieth more than as written, and no plan is cheaper but for a tie"
         }
     };
     line(&mut out, &format!("taken: the plan {}; {why}", verdict.taken.name()));
