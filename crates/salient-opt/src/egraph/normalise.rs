@@ -220,8 +220,22 @@ impl Normaliser<'_> {
                 self.add(Tag::Map(MapOp::Recip), &[root])
             }
             Some(-1.0) => self.add(Tag::Map(MapOp::Recip), &args[..1]),
-            Some(_) | None => self.add(Tag::Map(MapOp::Pow), args),
+            Some(_) => self.add(Tag::Map(MapOp::Pow), args),
+            None => self.exponential(args).unwrap_or_else(|| self.add(Tag::Map(MapOp::Pow), args)),
         }
+    }
+
+    /// A power of a literal is an exponential. An exponent that is no data, as that of a frequency, keeps all of its digits; one to
+    /// the power of -inf is one.
+    fn exponential(&mut self, args: &[Id]) -> Option<Id> {
+        let base = self.constant(args[0])?.value();
+        let is_base = base > 0.0 && base.is_finite() && base != 1.0;
+        if !is_base || self.fp == Fp::Strict || !self.classes[args[1]].data.is_data {
+            return None;
+        }
+        let rate = self.literal(Const::f32(base.ln() as f32));
+        let exponent = self.map(MapOp::Mul, &[args[1], rate]);
+        Some(self.add(Tag::Map(MapOp::Exp), &[exponent]))
     }
 
     /// Comparisons of affine values become `0 <= difference` with every term on the side where it is positive.
