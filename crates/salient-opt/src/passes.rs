@@ -161,7 +161,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "masks-outermost",
         purpose: "weights that are zero wherever a mask inside of them does not hold have the mask around them, so that the keys \
-                  that it excludes are known",
+                  that it excludes are known, and all masks are one, in one order",
         before: "weighted_sum[t.1](max((if m then p else 0) - 0.01, 0), v)",
         after: "weighted_sum[t.1](if m then max(p - 0.01, 0) else 0, v)",
         holds: Holds::Exactly,

@@ -1,34 +1,43 @@
 //! Masks inside the weights of a sum over keys: what is zero wherever a mask does not hold has the mask around it.
 //!
 //! `max(if m then p else 0, c)` is zero without `m` as `p` itself is, if `c` is not above zero. With the mask outermost the keys
-//! that it excludes are known before anything is computed of them.
+//! that it excludes are known before anything is computed of them. Masks of masks are one conjunction in one order; those that are
+//! made of scores stand inside, as they say nothing of keys before there are scores.
 
+use crate::graph::demanded::open_values;
+use crate::graph::digest::digests;
+use crate::graph::factors::args_of;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{Builder, Class, Const, DType, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The same graph with the masks of weights outermost.
+/// The masks of weights.
+struct Masks {
+    /// Those that no score decides: they stand around the others, since they say which keys are looked at.
+    early: Vec<NodeId>,
+    /// Those that are made of scores.
+    late: Vec<NodeId>,
+}
+
+/// The same graph with the masks of weights outermost, in one order.
 pub(crate) fn masks_outermost(g: &Graph) -> Rewritten {
-    let mut found: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+    let open = LazyCell::new(|| open_values(g));
+    let mut found: BTreeMap<NodeId, Masks> = BTreeMap::new();
     for id in g.ids().filter(|id| is_summed(g, *id)) {
         let weights = g.args(id)[0];
-        let masks = masks(g, weights);
-        if !masks.is_empty() {
-            found.insert(weights, masks);
+        let all = all_masks(g, weights);
+        // What stands under another mask is looked at outside of it then.
+        if !all.is_empty() && !all.iter().any(|mask| open[mask.index()]) {
+            let (late, early) = all.into_iter().partition(|mask| is_late(g, *mask));
+            found.insert(weights, Masks { early, late });
         }
     }
     if found.is_empty() {
         return Rewritten::unchanged(g);
     }
-    rewrite_in_order(g, |b, new, id| {
-        let masks = found.get(&id)?;
-        let zero = b.constant(Const::f32(0.0));
-        let mut value = without(g, b, new, id, masks);
-        for mask in masks {
-            value = b.map(MapOp::Select, &[new[mask.index()], value, zero]).expect("a mask of numbers");
-        }
-        Some(value)
-    })
+    let digests = digests(g);
+    rewrite_in_order(g, |b, new, id| Some(build(g, b, new, &digests, id, found.get(&id)?)))
 }
 
 /// Whether a node sums its first argument, which is zero where nothing is to be added.
@@ -41,15 +50,44 @@ fn is_summed(g: &Graph, id: NodeId) -> bool {
     }
 }
 
-/// The masks of choices inside an expression, without which it is zero, that do not stand around it already.
-fn masks(g: &Graph, root: NodeId) -> Vec<NodeId> {
+/// Whether a mask is made of what is summed: a score, or the weights of a row.
+fn is_late(g: &Graph, mask: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![mask]);
+    while let Some(id) = stack.pop() {
+        match g.op(id).class() {
+            Class::Map if seen.insert(id) => stack.extend(g.args(id)),
+            Class::Bind => return true,
+            Class::Map | Class::Port | Class::Leaf | Class::View | Class::Concat => {}
+        }
+    }
+    false
+}
+
+/// The parts of a conjunction.
+fn parts(g: &Graph, mask: NodeId, out: &mut BTreeSet<NodeId>) {
+    let mut stack = vec![mask];
+    while let Some(id) = stack.pop() {
+        match args_of(g, id, MapOp::And) {
+            Some(args) => stack.extend(args),
+            None => {
+                out.insert(id);
+            }
+        }
+    }
+}
+
+/// The masks of an expression that is zero without them: those around it, and those inside. None if they stand as they should.
+fn all_masks(g: &Graph, root: NodeId) -> BTreeSet<NodeId> {
     let is_zero = |id: NodeId| *g.op(id) == Op::Const(Const::f32(0.0));
-    // What stands around it is outermost.
-    let mut inside = root;
+    let (mut all, mut inside, mut around) = (BTreeSet::new(), root, 0);
     while *g.op(inside) == Op::Map(MapOp::Select) && is_zero(g.args(inside)[2]) {
+        parts(g, g.args(inside)[0], &mut all);
         inside = g.args(inside)[1];
+        around += 1;
     }
     let (mut candidates, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![inside]);
+    // Only the masks that stand around are looked for in what these are made of.
+    stack.extend(all.iter().filter(|mask| is_late(g, **mask)));
     while let Some(id) = stack.pop() {
         if g.op(id).class() != Class::Map || !seen.insert(id) {
             continue;
@@ -60,11 +98,46 @@ fn masks(g: &Graph, root: NodeId) -> Vec<NodeId> {
         }
         stack.extend(args);
     }
-    let vanishes = |mask: &NodeId| {
-        let zero = value_without(g, inside, *mask, &mut BTreeMap::new());
-        zero.is_some_and(|value| value.to_bits() == 0)
+    let vanishes = |mask: &&NodeId| {
+        let zero = |of| value_without(g, of, **mask, &mut BTreeMap::new()).map(f32::to_bits) == Some(0);
+        zero(inside) || zero(root)
     };
-    candidates.into_iter().filter(vanishes).collect()
+    let is_known = |mask: &NodeId| {
+        let mut of = BTreeSet::new();
+        parts(g, *mask, &mut of);
+        of.is_subset(&all)
+    };
+    let repeated = candidates.iter().any(is_known);
+    let more: Vec<NodeId> =
+        candidates.iter().filter(|mask| !is_known(mask)).filter(vanishes).copied().collect();
+    more.iter().for_each(|mask| parts(g, *mask, &mut all));
+    // One mask around all of it stands as it should.
+    let is_done = more.is_empty() && !repeated && around < 2 && all.len() < 2;
+    if is_done { BTreeSet::new() } else { all }
+}
+
+/// The weights under their masks.
+fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], id: NodeId, masks: &Masks) -> NodeId {
+    let ordered = |masks: &[NodeId]| {
+        let mut masks = masks.to_vec();
+        // As in every conjunction: what has more axes stands first.
+        masks.sort_by_key(|mask| (std::cmp::Reverse(g.node(*mask).axes.len()), digests[mask.index()]));
+        masks
+    };
+    let (early, late) = (ordered(&masks.early), ordered(&masks.late));
+    let all: BTreeSet<NodeId> = early.iter().chain(&late).copied().collect();
+    let first: BTreeSet<NodeId> = early.iter().copied().collect();
+    let mut value = without(g, b, new, id, &all);
+    let zero = b.constant(Const::f32(0.0));
+    let late: Vec<NodeId> = late.iter().map(|mask| without(g, b, new, *mask, &first)).collect();
+    let early: Vec<NodeId> = early.iter().map(|mask| new[mask.index()]).collect();
+    for masks in [late, early] {
+        let all = masks.into_iter().reduce(|x, y| b.map(MapOp::And, &[x, y]).expect("truths"));
+        if let Some(mask) = all {
+            value = b.map(MapOp::Select, &[mask, value, zero]).expect("a mask of numbers");
+        }
+    }
+    value
 }
 
 /// The value of an expression where a mask does not hold, if constants alone decide it; each step as single precision has it.
@@ -101,12 +174,17 @@ fn value_without(
 }
 
 /// An expression with every choice by one of these masks taken.
-fn without(g: &Graph, b: &mut Builder, new: &[NodeId], root: NodeId, masks: &[NodeId]) -> NodeId {
+fn without(g: &Graph, b: &mut Builder, new: &[NodeId], root: NodeId, masks: &BTreeSet<NodeId>) -> NodeId {
+    let holds = |mask: NodeId| {
+        let mut of = BTreeSet::new();
+        parts(g, mask, &mut of);
+        of.is_subset(masks)
+    };
     let mut made: BTreeMap<NodeId, NodeId> = BTreeMap::new();
     let mut stack = vec![root];
     while let Some(id) = stack.last().copied() {
         let args = g.args(id);
-        let is_choice = *g.op(id) == Op::Map(MapOp::Select) && masks.contains(&args[0]);
+        let is_choice = *g.op(id) == Op::Map(MapOp::Select) && holds(args[0]);
         let needed: &[NodeId] = match g.op(id).class() {
             Class::Map if is_choice => &args[1..2],
             Class::Map => &args,

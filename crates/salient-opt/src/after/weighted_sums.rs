@@ -29,6 +29,8 @@ struct Weighted {
     values: Factors,
     /// The products of queries and keys inside the weights.
     scores: Vec<NodeId>,
+    /// Literals that every weight is multiplied by or divided by: factors of the sum.
+    scale: Factors,
     form: Replacement,
 }
 
@@ -57,10 +59,11 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
     let data = g.of_inputs();
     let extents = nominal_extents(&Known::of(g));
     let open = LazyCell::new(|| open_values(g));
-    // A value that is read outside of the choice it stood under must be there.
+    // A value that is read outside of the choice it stood under must be there, and so must a mask.
     let stays = |sum: &Weighted| {
         let mut values = sum.values.above.iter().chain(&sum.values.below);
-        sum.masks.is_empty() || !values.any(|v| open[v.index()])
+        let nested = sum.masks.len() > 1 && sum.masks.iter().any(|mask| open[mask.index()]);
+        sum.masks.is_empty() || !(nested || values.any(|v| open[v.index()]))
     };
     let found = g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?)));
     let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();
@@ -106,16 +109,12 @@ fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
     if g.node(product).dtype != DType::F32 || !matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) {
         return None;
     }
-    let mut factors = Factors::of(g, product, &|id| is_private(g, id));
-    for factor in &mut factors.above {
-        // A value that is chosen for each query is a value of its own for each: the choice is a mask of the weights.
-        let args = g.args(*factor);
-        let is_choice = *g.op(*factor) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
-        if is_choice && !g.node(args[0]).axes.is_subset(&g.node(args[1]).axes) {
-            masks.push(args[0]);
-            *factor = args[1];
-        }
-    }
+    let scores_in = |id: NodeId| {
+        let mut scores = BTreeSet::new();
+        find_scores(g, data, id, key, &mut scores);
+        !scores.is_empty()
+    };
+    let factors = factors_under_masks(g, product, &scores_in, &mut masks);
     let is_norm = |id: &NodeId| *g.op(*id) == Op::Fused(FusedOp::Norm, key);
     let (norms, above): (Vec<NodeId>, Vec<NodeId>) = factors.above.into_iter().partition(is_norm);
     let mut rest = Factors { above, ..factors };
@@ -139,6 +138,40 @@ fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
     Some(Summed { key, masks, weights, rest, scores, averaged })
 }
 
+/// The factors of a product, and of what stands under choices of zero in it; these are masks of the weights.
+fn factors_under_masks(
+    g: &Graph,
+    product: NodeId,
+    has_scores: &impl Fn(NodeId) -> bool,
+    masks: &mut Vec<NodeId>,
+) -> Factors {
+    let mut factors = Factors::default();
+    let mut stack = vec![product];
+    while let Some(id) = stack.pop() {
+        let Factors { above, below } = Factors::of(g, id, &|id| is_private(g, id));
+        factors.below.extend(below);
+        for factor in above {
+            let args = g.args(factor);
+            let is_choice =
+                *g.op(factor) == Op::Map(MapOp::Select) && *g.op(args[2]) == Op::Const(Const::f32(0.0));
+            // A value that is chosen for each query is a value of its own for each: the choice is a mask of the weights.
+            let is_mask =
+                is_choice && (has_scores(factor) || !g.node(args[0]).axes.is_subset(&g.node(args[1]).axes));
+            if is_mask {
+                masks.push(args[0]);
+                let is_product = matches!(g.op(args[1]), Op::Map(MapOp::Mul | MapOp::Div | MapOp::Select));
+                match is_product && is_private(g, args[1]) {
+                    true => stack.push(args[1]),
+                    false => factors.above.push(args[1]),
+                }
+            } else {
+                factors.above.push(factor);
+            }
+        }
+    }
+    factors
+}
+
 /// The sum `id` taken apart, if its weights are made of scores.
 fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Weighted> {
     let Summed { key, masks, mut weights, rest, scores, averaged } = summed(g, data, id)?;
@@ -146,7 +179,15 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     let (made, divided) = (weights.above.clone(), !weights.below.is_empty());
     // What has an axis of its own is a value; without any, whatever else depends on the key.
     let own = |id: &NodeId| !g.node(*id).axes.is_subset(&weighed);
-    let (mut values, others) = partition(rest, own);
+    let (mut values, mut others) = partition(rest, own);
+    let scale = match averaged {
+        true => Factors::default(),
+        false => {
+            let (scale, rest) = partition(others, |id| matches!(g.op(*id), Op::Const(_)));
+            others = rest;
+            scale
+        }
+    };
     if values.above.is_empty() {
         return None;
     }
@@ -178,7 +219,7 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
         }
         (true, _) => Replacement::Pass(FusedOp::WeightedMean),
     };
-    Some(Weighted { key, masks, weights, values, scores, form })
+    Some(Weighted { key, masks, weights, values, scores, scale, form })
 }
 
 /// Whether `q (k v)` is cheaper than `(q k) v`, by the axes of the keys, of what scores sum over, of queries and of values.
@@ -226,7 +267,12 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
                 let zero = b.constant(Const::f32(op.info().masked()));
                 b.map(MapOp::Select, &[mask, weights, zero]).expect("a choice of numbers")
             });
-            b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers")
+            let pass = b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers");
+            let mut scaled = |op, pass: NodeId, by: &[NodeId]| {
+                by.iter().fold(pass, |pass, by| b.map(op, &[pass, new[by.index()]]).expect("numbers"))
+            };
+            let pass = scaled(MapOp::Mul, pass, &sum.scale.above);
+            scaled(MapOp::Div, pass, &sum.scale.below)
         }
         Replacement::Products => {
             let scores = sum.scores[0];

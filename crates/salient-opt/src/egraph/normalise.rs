@@ -4,6 +4,9 @@
 //! indices get one form whatever they were written as, negations sink into comparisons, and a masked value stands in
 //! the first arm of its `select`. What needs a proof or a choice is the rules' business.
 
+mod choices;
+mod extremes;
+
 use crate::facts::affine::Affine;
 use crate::facts::{Classes, Property};
 use crate::graph::demanded::DemandedRead;
@@ -15,7 +18,8 @@ use std::collections::HashMap;
 
 /// Every node of the graph as a class; the result gives the class of each node. `demanded` are reads that are made in any case.
 pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp, demanded: &[DemandedRead]) -> Vec<Id> {
-    let mut n = Normaliser { classes, fp, axes: HashMap::new(), negations: HashMap::new() };
+    let mut n =
+        Normaliser { classes, fp, axes: HashMap::new(), negations: HashMap::new(), integral: HashMap::new() };
     let mut ids: Vec<Id> = Vec::with_capacity(g.len());
     for id in g.ids() {
         let args: Vec<Id> = g.args(id).iter().map(|a| ids[a.index()]).collect();
@@ -42,6 +46,8 @@ struct Normaliser<'a> {
     axes: HashMap<AxisId, Id>,
     /// What conjunctions and disjunctions are when they do not hold.
     negations: HashMap<Id, Id>,
+    /// Numbers that are made of indices, as functions of them.
+    integral: HashMap<Id, Affine>,
 }
 
 impl Normaliser<'_> {
@@ -62,7 +68,9 @@ impl Normaliser<'_> {
                 if !of.axes.contains(*axis) && known.is_inside(index, *axis) {
                     return args[0];
                 }
-                self.along(Tag::At, *axis, args)
+                let read = self.along(Tag::At, *axis, args);
+                self.note_read(*axis, args, read);
+                read
             }
             Op::Concat(axis, parts) => {
                 let mut children = vec![self.axis(*axis)];
@@ -112,8 +120,17 @@ impl Normaliser<'_> {
         self.classes[id].data.dtype == DType::F32
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "others stand as they were written")]
     fn map(&mut self, op: MapOp, args: &[Id]) -> Id {
+        if let Some(folded) = self.folded(op, args) {
+            return folded;
+        }
+        let made = self.in_normal_form(op, args);
+        self.note_integral(op, args, made);
+        made
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "others stand as they were written")]
+    fn in_normal_form(&mut self, op: MapOp, args: &[Id]) -> Id {
         let plain = |n: &mut Self| n.add(Tag::Map(op), args);
         match op {
             MapOp::Sub if self.is_float(args[0]) => {
@@ -133,17 +150,8 @@ impl Normaliser<'_> {
             MapOp::Sqrt if self.fp == Fp::Default && self.is_two_over_pi(args[0]) => {
                 self.literal(Const::f32(SQRT_2_OVER_PI))
             }
-            // A truth value as a number is a choice between two numbers.
-            MapOp::ToF32 if self.classes[args[0]].data.dtype == DType::Bool => {
-                let (one, zero) = (self.literal(Const::f32(1.0)), self.literal(Const::f32(0.0)));
-                self.select(args[0], one, zero)
-            }
             MapOp::ToF32 => self.number(args[0]),
-            MapOp::Add | MapOp::Mul if self.chooses_literal(op, args).is_some() => {
-                let (c, yes, no) = self.chooses_literal(op, args).expect("just seen");
-                let (yes, no) = (self.literal(yes), self.literal(no));
-                self.select(c, yes, no)
-            }
+            MapOp::Min | MapOp::Max if let Some(step) = self.step(op, args) => step,
             MapOp::Add | MapOp::Mul | MapOp::Min | MapOp::Max | MapOp::And | MapOp::Or => {
                 // A literal stands second.
                 if self.constant(args[0]).is_some() && self.constant(args[1]).is_none() {
@@ -182,25 +190,6 @@ impl Normaliser<'_> {
         if negative { self.map(MapOp::Neg, &[number]) } else { number }
     }
 
-    /// An operator on a literal and a choice between two literals: the choice that it amounts to.
-    fn chooses_literal(&self, op: MapOp, args: &[Id]) -> Option<(Id, Const, Const)> {
-        let (choice, c) = match (self.constant(args[0]), self.constant(args[1])) {
-            (None, Some(c)) => (self.written(args[0]), c),
-            (Some(c), None) => (self.written(args[1]), c),
-            (None, None) | (Some(_), Some(_)) => return None,
-        };
-        if choice.tag != Tag::Map(MapOp::Select) || c.dtype() != DType::F32 {
-            return None;
-        }
-        let apply = |id: Id| {
-            let x = (op.info().eval)(&[self.constant(id)?.value(), c.value()]);
-            // Adding zero makes -0 into 0: the arms of a mask are compared with literals.
-            let zero = if self.fp == Fp::Default { 0.0 } else { -0.0 };
-            (!x.is_nan()).then(|| Const::f32(x as f32 + zero))
-        };
-        Some((choice.children[0], apply(choice.children[1])?, apply(choice.children[2])?))
-    }
-
     fn is_two_over_pi(&self, id: Id) -> bool {
         let near = |c: Const| (c.value() - std::f64::consts::FRAC_2_PI).abs() < f64::from(f32::EPSILON);
         self.constant(id).is_some_and(near)
@@ -231,16 +220,34 @@ impl Normaliser<'_> {
                 self.add(Tag::Map(MapOp::Recip), &[root])
             }
             Some(-1.0) => self.add(Tag::Map(MapOp::Recip), &args[..1]),
-            Some(_) | None => self.add(Tag::Map(MapOp::Pow), args),
+            Some(_) => self.add(Tag::Map(MapOp::Pow), args),
+            None => self.exponential(args).unwrap_or_else(|| self.add(Tag::Map(MapOp::Pow), args)),
         }
+    }
+
+    /// A power of a literal is an exponential. An exponent that is no data, as that of a frequency, keeps all of its digits; one to
+    /// the power of -inf is one.
+    fn exponential(&mut self, args: &[Id]) -> Option<Id> {
+        let base = self.constant(args[0])?.value();
+        let is_base = base > 0.0 && base.is_finite() && base != 1.0;
+        if !is_base || self.fp == Fp::Strict || !self.classes[args[1]].data.is_data {
+            return None;
+        }
+        let rate = self.literal(Const::f32(base.ln() as f32));
+        let exponent = self.map(MapOp::Mul, &[args[1], rate]);
+        Some(self.add(Tag::Map(MapOp::Exp), &[exponent]))
     }
 
     /// Comparisons of affine values become `0 <= difference` with every term on the side where it is positive.
     fn compare(&mut self, op: MapOp, a: Id, b: Id) -> Id {
+        if let Some(truth) = self.compares_extreme(op, a, b) {
+            return truth;
+        }
         let gap = |n: &Self, a: Id, b: Id, by: i64| {
-            let mut gap = n.classes[b].data.affine.as_ref()?.plus(n.classes[a].data.affine.as_ref()?, -1)?;
+            let mut gap = n.integral(b)?.plus(&n.integral(a)?, -1)?;
             gap.offset = &gap.offset + &Dim::constant(by);
-            Some(gap)
+            // Numbers without an index stay what a division is guarded by.
+            (!n.is_float(a) || !gap.terms.is_empty()).then_some(gap)
         };
         let by = if op == MapOp::Lt { -1 } else { 0 };
         let Some(mut gap) = gap(self, a, b, by) else {

@@ -3,22 +3,15 @@
 use super::affine::Affine;
 use super::float::{float, is_factor, regular};
 use super::witness::{Position, Witnesses};
-use super::{Classes, Facts, Proof, Properties, Property, integers};
+use super::{Classes, Facts, Proof, Properties, Property, integers, literal};
 use crate::options::Fp;
 use egg::Id;
-use salient_ir::{AxisSet, Const, DType, Dim, MapOp, Typing};
+use salient_ir::{AxisSet, Const, DType, Dim, MapOp};
 
 /// The facts about the result of an operator on the values of these classes.
 pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> Facts {
     let known = &egraph.analysis;
-    let dtype = match op.info().typing {
-        Typing::Float => DType::F32,
-        Typing::Arithmetic | Typing::Integer => args[0].dtype,
-        Typing::Compare | Typing::Logic => DType::Bool,
-        Typing::Select => args[1].dtype,
-        Typing::Cast(to) => to,
-        Typing::Draw => DType::F32,
-    };
+    let dtype = literal::dtype(op, |n| args[n].dtype);
     let axes = args.iter().fold(AxisSet::new(), |s, a| s.union(&a.axes));
     let mut f = Facts::new(dtype, axes);
     f.constant = fold(op, dtype, args);
@@ -67,15 +60,7 @@ fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
     for (v, arg) in values.iter_mut().zip(args) {
         *v = arg.constant?.value();
     }
-    let x = (op.info().eval)(&values[..args.len()]);
-    let exact = x.fract() == 0.0 && x.abs() < 9.0e15;
-    match dtype {
-        DType::F32 => (!x.is_nan()).then(|| Const::f32(x as f32)),
-        DType::I64 => exact.then_some(Const::I64(x as i64)),
-        DType::I32 if exact => i32::try_from(x as i64).ok().map(Const::I32),
-        DType::Bool => Some(Const::Bool(x != 0.0)),
-        DType::I32 | DType::F16 | DType::BF16 => None,
-    }
+    literal::value(op, dtype, &values[..args.len()])
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing is known of other operators")]

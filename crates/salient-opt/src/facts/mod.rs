@@ -14,6 +14,7 @@ mod elementwise;
 mod float;
 mod infer;
 pub(crate) mod integers;
+pub(crate) mod literal;
 mod proof;
 mod properties;
 mod reads;
