@@ -138,7 +138,7 @@ fn has_scores(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
         }
         let args = g.args(id);
         match g.op(id) {
-            Op::Reduce(ReduceOp::Sum, _) if is_exponential(g, args[0]) => return true,
+            Op::Reduce(ReduceOp::Sum, _) if is_exponential(g, args[0], &axes) => return true,
             Op::Fused(FusedOp::Norm, _) => stack.push((args[0], axes)),
             Op::Fused(..) if along(args[0]) => return true,
             // A rename: the axes by the names that they have inside.
@@ -164,11 +164,13 @@ fn has_scores(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
     false
 }
 
-/// An exponential, perhaps under a mask or renamed.
-fn is_exponential(g: &Graph, id: NodeId) -> bool {
-    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
-    while let Some(id) = stack.pop() {
-        if !seen.insert(id) {
+/// An exponential along all of these axes, perhaps under a mask or renamed: where values are summed under exponentials, some of
+/// the axes are those of the values.
+fn is_exponential(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
+    let along = |id: NodeId| axes.iter().all(|a| g.node(id).axes.contains(*a));
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![(id, true)]);
+    while let Some((id, by_name)) = stack.pop() {
+        if by_name && !along(id) || !seen.insert(id) {
             continue;
         }
         let args = g.args(id);
@@ -176,11 +178,11 @@ fn is_exponential(g: &Graph, id: NodeId) -> bool {
         if *op == Op::Map(MapOp::Exp) {
             return true;
         } else if *op == Op::Map(MapOp::Select) {
-            stack.extend(&args[1..]);
+            stack.extend(args[1..].iter().map(|arg| (*arg, by_name)));
         } else if *op == Op::Map(MapOp::Mul) {
-            stack.extend(args);
+            stack.extend(args.iter().map(|arg| (*arg, by_name)));
         } else if op.class() == Class::View {
-            stack.push(args[0]);
+            stack.push((args[0], false));
         }
     }
     false
@@ -274,6 +276,31 @@ mod tests {
         let y = b.at_all(y, &[(group, quotient), (member, rest)]).unwrap();
         b.output("y", &[head], y).unwrap();
         b.finish()
+    }
+
+    /// `sum[j](exp(s) * v) / sum[j](exp(s))` by head and feature, read as one axis.
+    fn deferred() -> Graph {
+        let mut b = Builder::new("m");
+        let two = Dim::constant(2);
+        let [head, feature] = ["head", "feature"].map(|name| b.axis_id(name, &two));
+        let (both, key) = (b.axis_id("both", &Dim::constant(4)), b.axis_id("key", &Dim::symbol("T")));
+        let s = b.input("s", &[head, key], DType::F32, None);
+        let v = b.input("v", &[key, head, feature], DType::F32, None);
+        let e = b.map(MapOp::Exp, &[s]).unwrap();
+        let z = b.reduce(ReduceOp::Sum, key, e).unwrap();
+        let product = b.map(MapOp::Mul, &[e, v]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, key, product).unwrap();
+        let y = b.map(MapOp::Div, &[sum, z]).unwrap();
+        let (at, by) = (b.iota(both), b.constant(salient_ir::Const::I64(2)));
+        let [quotient, rest] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[at, by]).unwrap());
+        let y = b.at_all(y, &[(head, quotient), (feature, rest)]).unwrap();
+        b.output("y", &[both], y).unwrap();
+        b.finish()
+    }
+
+    #[test]
+    fn values_summed_under_exponentials_are_no_scores() {
+        assert_eq!(salient_ir::text::print(&heads(&deferred())), salient_ir::text::print(&deferred()));
     }
 
     /// The number of axes along which the outermost sum is computed.

@@ -73,7 +73,9 @@ impl Normaliser<'_> {
         for (extreme, side, both) in sides.into_iter().chain(others) {
             let Some(parts) = self.parts(extreme, side) else { continue };
             let other = if side == a { b } else { a };
-            if ![parts[0], parts[1], other].iter().all(|id| self.is_whole(*id)) {
+            if ![parts[0], parts[1], other].iter().all(|id| self.is_whole(*id))
+                || self.is_far(parts[1], other)
+            {
                 continue;
             }
             let [x, y] = parts.map(|part| {
@@ -83,6 +85,13 @@ impl Normaliser<'_> {
             return Some(self.map(both, &[x, y]));
         }
         None
+    }
+
+    /// Whether a number that is held at one literal is compared with another that is not next to it, as the ends of buckets of
+    /// distances are. That masks nothing, and comparisons of indices are what most is asked of.
+    fn is_far(&self, held: Id, other: Id) -> bool {
+        let literals = self.constant(held).zip(self.constant(other));
+        literals.is_some_and(|(held, other)| (held.value() - other.value()).abs() > 1.0)
     }
 
     /// `max(x, z) == z` and `min(x, z) == z`.
