@@ -252,7 +252,8 @@ fn explain_prices_kernels_in_formulas_and_in_numbers() {
     // As many operations as the scores and the context have products and sums, at least; and no scores in memory.
     assert!(number("fused: ", " flops") >= 2 * 2 * 64 * 64 * 16, "{text}");
     assert!(number("as written: ", " bytes") >= number("fused: ", " bytes") + 4 * 64 * 64, "{text}");
-    assert!(text.contains(", at least ") && text.contains(" by "), "{text}");
+    assert!(text.contains("\n  price: ") && text.contains(" us, as written\n"), "{text}");
+    assert!(text.contains(", priced at ") && text.contains(" by "), "{text}");
 }
 
 #[test]
