@@ -100,13 +100,61 @@ fn index_of(b: &mut Builder, place: &AffineIndex) -> NodeId {
     sum
 }
 
+/// What is read of a tensor at a distance.
+struct Read {
+    table: NodeId,
+    /// Views of other axes around that view, the outermost first: each an axis and its index.
+    around: Vec<(AxisId, NodeId)>,
+    along: AxisId,
+    place: AffineIndex,
+}
+
+/// The tensor below views of which one is at a distance, wherever it stands among the others.
+fn read_at_distance(g: &Graph, read: NodeId) -> Option<Read> {
+    let (mut around, mut id) = (Vec::new(), read);
+    while let Op::At(along) = *g.op(id) {
+        let (table, index) = (g.args(id)[0], g.args(id)[1]);
+        if let Some(place) = outside(g, index, &around)
+            && row_and_key(&place).is_some()
+        {
+            return Some(Read { table, around, along, place });
+        }
+        around.push((along, index));
+        id = table;
+    }
+    None
+}
+
+/// An index under views, in the indices outside of them.
+fn outside(g: &Graph, index: NodeId, around: &[(AxisId, NodeId)]) -> Option<AffineIndex> {
+    let mut place = AffineIndex::of(g, index)?;
+    for (axis, by) in around.iter().rev() {
+        if place.terms.contains_key(axis) {
+            place = place.with(*axis, &AffineIndex::of(g, *by)?);
+        }
+    }
+    Some(place)
+}
+
+/// The axes of a tensor under views of axes other than that of the distances; `None` if one of them takes the name of that.
+fn axes_under(g: &Graph, table: NodeId, along: AxisId, around: &[(AxisId, NodeId)]) -> Option<AxisSet> {
+    let mut axes: AxisSet = g.node(table).axes.iter().filter(|axis| *axis != along).collect();
+    for (axis, index) in around.iter().rev().filter(|(axis, _)| *axis != along) {
+        if axes.contains(*axis) {
+            axes = axes.iter().filter(|own| own != axis).collect::<AxisSet>().union(&g.node(*index).axes);
+        }
+    }
+    (!axes.contains(along)).then_some(axes)
+}
+
 /// A sum over `depth` of a factor of the row by what is read of a tensor at a distance.
 struct Relative {
     depth: AxisId,
     /// The factor of the row.
     query: NodeId,
-    /// The tensor and its axis of distances.
+    /// The tensor, the views of its other axes, the outermost first, and its axis of distances.
     table: NodeId,
+    around: Vec<(AxisId, NodeId)>,
     along: AxisId,
     /// Where each row reads for each key.
     place: AffineIndex,
@@ -137,17 +185,16 @@ fn row_and_key(place: &AffineIndex) -> Option<(AxisId, AxisId)> {
 fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
     let (depth, a, c) = factors(g, id)?;
     let alone = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
-        let Op::At(along) = *g.op(read) else { return None };
-        let args = g.args(read);
-        let place = AffineIndex::of(g, args[1])?;
+        let Read { table, around, along, place } = read_at_distance(g, read)?;
         let (first, second) = row_and_key(&place)?;
-        let table = &g.node(args[0]).axes;
+        let axes = axes_under(g, table, along, &around)?;
         let of_query = &g.node(query).axes;
         // Row and key are told apart by the query, and the tensor has neither.
         let is_one = of_query.contains(first) != of_query.contains(second)
-            && !table.iter().any(|x| x != along && (x == first || x == second))
-            && g.node(args[0]).axes.contains(depth);
-        let found = Relative { depth, query, table: args[0], along, place, beside };
+            && !axes.contains(first)
+            && !axes.contains(second)
+            && axes.contains(depth);
+        let found = Relative { depth, query, table, around, along, place, beside };
         is_one.then_some(found)
     };
     let try_with = |query: NodeId, read: NodeId| {
@@ -173,14 +220,18 @@ fn backwards(g: &Graph, id: NodeId, along: AxisId, place: &AffineIndex) -> Optio
     let (row, key) = row_and_key(place)?;
     let is_free = key == along || !g.node(id).axes.contains(key);
     let falls = g.node(query).axes.contains(row) && is_free;
-    falls.then(|| Relative { depth, query, table, along, place: place.clone(), beside: None })
+    let (around, place) = (Vec::new(), place.clone());
+    falls.then_some(Relative { depth, query, table, around, along, place, beside: None })
 }
 
 impl Relative {
     fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
         let (row, key) = row_and_key(&self.place)?;
-        let [query, table] = [self.query, self.table].map(|id| new[id.index()]);
-        let taken = g.node(self.query).axes.union(&g.node(self.table).axes);
+        let [query, mut table] = [self.query, self.table].map(|id| new[id.index()]);
+        let mut taken = g.node(self.query).axes.union(&g.node(self.table).axes);
+        for (_, index) in &self.around {
+            taken = taken.union(&g.node(*index).axes);
+        }
         let taken = taken.union(&[row, key, self.along, self.depth].into_iter().collect::<AxisSet>());
         let distance = b.fresh_axis(self.along, &taken);
         // The place grows with the key where the key is what is added.
@@ -196,7 +247,10 @@ impl Relative {
             false => (far_first(&own), far_first(&self.place)),
         };
         let [inside, outside] = [inside, outside].map(|place| index_of(b, &place));
-        let table = b.at(table, self.along, inside).ok()?;
+        table = b.at(table, self.along, inside).ok()?;
+        for (axis, index) in self.around.iter().rev().filter(|(axis, _)| *axis != self.along) {
+            table = b.at(table, *axis, new[index.index()]).ok()?;
+        }
         let products = b.map(MapOp::Mul, &[query, table]).ok()?;
         let all = b.reduce(ReduceOp::Sum, self.depth, products).ok()?;
         let found = b.at(all, distance, outside).ok()?;

@@ -11,13 +11,14 @@ use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
-use crate::emit::stream::softmax::ScoreTile;
+use crate::emit::stream::softmax::{RowState, ScoreTile};
 use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::Attention;
+use crate::plan::attention::key_loop::KeyLoop;
+use crate::plan::attention::{Attention, Scores};
 use crate::plan::layouts::panels::peel;
 use crate::plan::{PackedScores, Tiled};
-use crate::program::kernel::{Kernel, Kind, Stmt};
+use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisSet, Dim, Symbol};
 use salient_vector::tile::Zeros;
 
@@ -30,6 +31,47 @@ pub(crate) struct RowBlock {
     pub(crate) first: Dim,
     pub(crate) last: Dim,
     pub(crate) stmts: Vec<Stmt>,
+}
+
+impl RowBlock {
+    /// The rows as a tile that meets all keys.
+    pub(crate) fn tile<'t>(
+        &'t self,
+        scope: &Scope<'_>,
+        attention: &'t Attention,
+        scores: &'t [Scores],
+        key_loop: &'t KeyLoop,
+    ) -> RowTile<'t> {
+        let tiling = scope.options.tiling;
+        RowTile {
+            attention,
+            env: &self.env,
+            shape: tiling.tile(),
+            row: &self.row,
+            first: self.first.clone(),
+            last: self.last.clone(),
+            keys: (n(0), scope.graph.extent(attention.key).clone()),
+            tile: tiling.attention_keys,
+            few: false,
+            scores,
+            key_loop,
+        }
+    }
+
+    /// The end of every row: what has come of it goes to its place.
+    pub(crate) fn store(
+        &self,
+        m: &mut Maker<'_, '_>,
+        target: Target<'_>,
+        a: &Attention,
+        state: RowState,
+        context: (Base, &Dim),
+    ) -> Stmt {
+        let zero = n(0);
+        let place = ScoreTile { row: &self.row, first: &self.first, key: &zero, count: &zero };
+        let finish = store_row(m, target, a, &self.env, place, state, context);
+        for_loop(&self.row, self.first.clone(), self.last.clone(), n(1), finish)
+    }
 }
 
 /// Begins a kernel over blocks of so many rows.
@@ -88,37 +130,21 @@ pub(crate) fn packed_product(
 /// The kernel that stores `target.node`, an expression of an attention over the axes of its result: rows in tiles over packed
 /// keys.
 pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
-    let g = scope.graph;
     let (a, tiling) = (&plan.attention, scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let block = row_block(&mut m, target, a, &n(tiling.attention_rows));
-    let RowBlock { env, row, first, last, mut stmts } = block;
+    let mut block = row_block(&mut m, target, a, &n(tiling.attention_rows));
+    let mut stmts = std::mem::take(&mut block.stmts);
     let scores = match a.query {
-        Some(_) => m.scope.find_scores(a.score, &env, &row),
+        Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),
         None => Vec::new(),
     };
     let planned = plan.scores.iter().map(|s| s.product);
     assert!(scores.iter().map(|s| s.node).eq(planned), "the products inside scores are those of the plan");
-    let tile = RowTile {
-        attention: a,
-        env: &env,
-        shape: tiling.tile(),
-        row: &row,
-        first: first.clone(),
-        last: last.clone(),
-        keys: (n(0), g.extent(a.key).clone()),
-        tile: tiling.attention_keys,
-        few: false,
-        scores: &scores,
-        key_loop: &plan.key_loop,
-    };
+    let tile = block.tile(m.scope, a, &scores, &plan.key_loop);
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| packed_product(m, &tile, t, &plan.scores);
     let streamed = stream(&mut m, &tile, &mut make);
     stmts.extend(streamed.stmts);
     let context = (streamed.context, &streamed.context_row);
-    let zero = n(0);
-    let place = ScoreTile { row: &row, first: &first, key: &zero, count: &zero };
-    let finish = store_row(&mut m, target, a, &env, place, streamed.softmax.state(), context);
-    stmts.push(for_loop(&row, first.clone(), last, n(1), finish));
+    stmts.push(block.store(&mut m, target, a, streamed.softmax.state(), context));
     m.finish(stmts, target.node, target.id)
 }

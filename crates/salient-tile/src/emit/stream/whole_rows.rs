@@ -7,11 +7,11 @@
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::stream::look::flag;
-use crate::emit::stream::phase::{Before, Making, pack_queries, scores, store_row, visited};
+use crate::emit::stream::phase::{Before, Making, pack_queries, scores, visited};
 use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::emit::stream::score::compute_invariant;
-use crate::emit::stream::softmax::{RowState, ScoreTile, UNROLL, fill, log_sum};
-use crate::emit::stream::tiled::{RowBlock, packed_product, row_block};
+use crate::emit::stream::softmax::{RowState, UNROLL, fill, log_sum};
+use crate::emit::stream::tiled::{packed_product, row_block};
 use crate::emit::stream::values::{Keys, Values, Weighted, find_not_finite};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck};
@@ -29,34 +29,19 @@ use salient_vector::{Builder, F32, Int as IntValue, Ptr, math};
 /// The kernel that stores `target.node`, an expression of an attention over the axes of its result.
 pub(crate) fn whole_rows(scope: &mut Scope<'_>, target: Target<'_>, plan: &WholeRows) -> Kernel {
     let a = &plan.attention;
-    let (tiling, keys) = (scope.options.tiling, scope.graph.extent(a.key).clone());
+    let rows = n(scope.options.tiling.whole_rows);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let RowBlock { env, row, first, last, mut stmts } = row_block(&mut m, target, a, &n(tiling.whole_rows));
+    let mut block = row_block(&mut m, target, a, &rows);
+    let mut stmts = std::mem::take(&mut block.stmts);
     let expressions: Vec<NodeId> = plan.members().map(|(a, _)| a.score).collect();
-    let products = m.scope.scores_inside(&m.scope.ranges, &expressions, &env, &row);
+    let products = m.scope.scores_inside(&m.scope.ranges, &expressions, &block.env, &block.row);
     let products = products.expect("the products inside are read at one place each");
     let planned = plan.scores.iter().map(|s| s.product);
     assert!(products.iter().map(|s| s.node).eq(planned), "the products inside scores are those of the plan");
-    let tile = RowTile {
-        attention: a,
-        env: &env,
-        shape: tiling.tile(),
-        row: &row,
-        first: first.clone(),
-        last: last.clone(),
-        keys: (n(0), keys.clone()),
-        tile: tiling.attention_keys,
-        few: false,
-        scores: &products,
-        key_loop: &plan.key_loop,
-    };
+    let tile = block.tile(m.scope, a, &products, &plan.key_loop);
     let mut whole = Whole::new(&mut m, &tile, plan, &mut stmts);
     whole.stream(&mut m, &mut stmts);
-    let zero = n(0);
-    let place = ScoreTile { row: &row, first: &first, key: &zero, count: &zero };
-    let context = (whole.context, &whole.sizes.context_row);
-    let finish = store_row(&mut m, target, a, &env, place, whole.state, context);
-    stmts.push(for_loop(&row, first.clone(), last.clone(), n(1), finish));
+    stmts.push(block.store(&mut m, target, a, whole.state, (whole.context, &whole.sizes.context_row)));
     for (node, before) in whole.before.into_iter().rev() {
         m.scope.forget(node, before);
     }
