@@ -7,6 +7,7 @@
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, Builder, Class, Dim, Graph, MapOp, NodeId, Op};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with indices as they are where their views are used.
@@ -17,7 +18,7 @@ pub(crate) fn guarded_indices(g: &Graph) -> Graph {
     }
     let rewritten = rewrite(g, |b, new, id| {
         let args = g.args(id);
-        let under = Under { g, guards: &guards[id.index()] };
+        let under = Under { g, guards: &guards[id.index()], made: RefCell::default() };
         if let Op::Map(MapOp::Select) = g.op(id) {
             let arm = under.decided(id, |known| under.is_at_least_zero(known))?;
             return (g.node(arm).axes == g.node(id).axes).then(|| new[arm.index()]);
@@ -180,6 +181,8 @@ pub(super) fn is_never_below_zero(g: &Graph, index: &AffineIndex) -> bool {
 struct Under<'g> {
     g: &'g Graph,
     guards: &'g Guards,
+    /// What became of integers: an index may read its parts over and over.
+    made: RefCell<BTreeMap<NodeId, NodeId>>,
 }
 
 impl Under<'_> {
@@ -189,9 +192,18 @@ impl Under<'_> {
             || self.guards.0.iter().any(|known| is_never_below_zero(self.g, &index.less(&known.index())))
     }
 
-    /// An index with what the guards decide in it decided.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing is decided in others")]
+    /// An index with what the guards decide in it decided; each part once.
     fn simplified(&self, b: &mut Builder, new: &[NodeId], id: NodeId) -> NodeId {
+        let known = self.made.borrow().get(&id).copied();
+        known.unwrap_or_else(|| {
+            let made = self.simplify(b, new, id);
+            self.made.borrow_mut().insert(id, made);
+            made
+        })
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing is decided in others")]
+    fn simplify(&self, b: &mut Builder, new: &[NodeId], id: NodeId) -> NodeId {
         let g = self.g;
         let (Op::Map(op), true) = (g.op(id), g.node(id).dtype.is_int()) else { return new[id.index()] };
         let args = g.args(id);

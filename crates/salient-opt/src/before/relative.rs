@@ -9,7 +9,7 @@ use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with each such product as a view of one with all distances.
 pub(crate) fn relative_products(g: &Graph) -> Graph {
@@ -22,7 +22,7 @@ pub(crate) fn relative_products(g: &Graph) -> Graph {
             return found.build(g, b, new);
         }
         let (along, place) = falling(g, id)?;
-        Some(Backwards { g, along, place: &place }.read(b, new, g.args(id)[0]))
+        Some(Backwards { g, along, place: &place, made: BTreeMap::new() }.read(b, new, g.args(id)[0]))
     });
     rewritten.graph
 }
@@ -32,11 +32,22 @@ struct Backwards<'g> {
     g: &'g Graph,
     along: AxisId,
     place: &'g AffineIndex,
+    /// What has been read so far: an expression may have its parts in it over and over.
+    made: BTreeMap<NodeId, NodeId>,
 }
 
 impl Backwards<'_> {
     /// What is read of a value: of a product with all distances the same with the distances the other way round.
-    fn read(&self, b: &mut Builder, new: &[NodeId], of: NodeId) -> NodeId {
+    fn read(&mut self, b: &mut Builder, new: &[NodeId], of: NodeId) -> NodeId {
+        if let Some(made) = self.made.get(&of) {
+            return *made;
+        }
+        let made = self.make(b, new, of);
+        self.made.insert(of, made);
+        made
+    }
+
+    fn make(&mut self, b: &mut Builder, new: &[NodeId], of: NodeId) -> NodeId {
         let g = self.g;
         if !g.node(of).axes.contains(self.along) {
             return new[of.index()];
