@@ -28,6 +28,8 @@ pub struct Tiling {
     pub attention_keys: i64,
     /// Query rows of a tile of which the scores of all keys are kept.
     pub whole_rows: i64,
+    /// The same where all heads of a row are mixed.
+    pub mixed_rows: i64,
     /// The most query rows for which keys are read where they lie instead of being packed.
     pub few_rows: i64,
     /// Keys of a tile where rows are few.
@@ -54,6 +56,8 @@ impl Tiling {
             attention_keys: 128,
             // So few that their scores stay in the second cache for thousands of keys.
             whole_rows: 24,
+            // Their keys and values are those of all heads, which the second cache does not hold.
+            mixed_rows: 48,
             few_rows: 8,
             // Panels of values are read one after the other, while the tile is in the nearest cache.
             few_keys: 32,
@@ -135,6 +139,7 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(attention_rows, (1, 1024), "query rows of a tile of attention"),
     knob!(attention_keys, (1, 4096), "keys of a tile of attention"),
     knob!(whole_rows, (1, 1024), "query rows of a tile of which the scores of all keys are kept"),
+    knob!(mixed_rows, (1, 1024), "the same, where the heads of a row are mixed"),
     knob!(few_rows, (1, 64), "query rows up to which keys are read where they lie"),
     knob!(few_keys, (1, 4096), "keys of a tile where rows are few"),
     knob!(few_part, (1, 65536), "keys that one item takes where rows are few"),

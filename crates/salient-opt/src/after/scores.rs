@@ -17,7 +17,8 @@ pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
     (a.contains(depth) && b.contains(depth) && !a.is_subset(&b) && !b.is_subset(&a)).then_some(depth)
 }
 
-/// Adds the products of two values of which one depends on the key, element by element inside the expression.
+/// Adds the products of two values of which one depends on the key, element by element inside the expression or in what is mixed
+/// there.
 pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out: &mut BTreeSet<NodeId>) {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
     while let Some(id) = stack.pop() {
@@ -26,6 +27,8 @@ pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out
         }
         if g.op(id).class() == Class::Map {
             stack.extend(g.args(id));
+        } else if let Some(mixed) = mixed_scores(g, data, id, key) {
+            out.extend(mixed);
         } else if depth(g, id).is_some() {
             let operands = g.args(g.args(id)[0]);
             let along = |x: &&NodeId| g.node(**x).axes.contains(key);
@@ -34,6 +37,50 @@ pub(crate) fn find_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId, out
             }
         }
     }
+}
+
+/// The scores inside a mixture: a sum of products of which one operand is made of scores, and the other one, the coefficients,
+/// depends on neither their keys nor their queries, as where heads are mixed (Shazeer et al., "Talking-Heads Attention", 2020).
+pub(crate) fn mixed_scores(g: &Graph, data: &[bool], id: NodeId, key: AxisId) -> Option<BTreeSet<NodeId>> {
+    let depth = depth(g, id)?;
+    let [a, b] = [0, 1].map(|n| g.args(g.args(id)[0])[n]);
+    let has_key = |x: NodeId| g.node(x).axes.contains(key);
+    let (of_scores, coefficients) = match (has_key(a), has_key(b)) {
+        (true, false) => (a, b),
+        (false, true) => (b, a),
+        (true, true) | (false, false) => return None,
+    };
+    let own = |axis: &AxisId| *axis != key && *axis != depth && !g.node(coefficients).axes.contains(*axis);
+    if depth == key || !g.node(of_scores).axes.iter().any(|axis| own(&axis)) {
+        return None;
+    }
+    let mut inside = BTreeSet::new();
+    find_scores(g, data, of_scores, key, &mut inside);
+    let has_query = |score: &NodeId| {
+        let operands = g.args(g.args(*score)[0]);
+        let with_key = operands.iter().find(|x| has_key(**x)).expect("a score depends on its key");
+        let of_query = |axis: &AxisId| own(axis) && !g.node(*with_key).axes.contains(*axis);
+        g.node(*score).axes.iter().any(|axis| of_query(&axis))
+    };
+    (!inside.is_empty() && inside.iter().all(has_query)).then_some(inside)
+}
+
+/// The mixtures of scores inside an expression.
+pub(crate) fn mixtures(g: &Graph, data: &[bool], id: NodeId, key: AxisId) -> BTreeSet<NodeId> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let is_mixture = mixed_scores(g, data, id, key).is_some();
+        if is_mixture {
+            found.insert(id);
+        }
+        if is_mixture || g.op(id).class() == Class::Map {
+            stack.extend(g.args(id));
+        }
+    }
+    found
 }
 
 /// The nodes that read a value through elementwise operators and norms of it; `None` if an output does.

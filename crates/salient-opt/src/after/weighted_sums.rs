@@ -8,7 +8,7 @@
 //! by their sum, which the rules do not look through, it is given that order here.
 //! Makes no softmax; that is for the rules.
 
-use crate::after::scores::{depth, find_scores, readers, reduces_scores};
+use crate::after::scores::{depth, find_scores, mixtures, readers, reduces_scores};
 use crate::facts::Known;
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
@@ -45,17 +45,40 @@ enum Replacement {
 
 /// The same graph with each sum of values under weights made of scores in one pass; such a sum becomes the pass.
 pub(crate) fn weighted_sums(g: &Graph) -> Rewritten {
-    let found = found(g);
+    let (found, mixed) = found(g);
     if found.is_empty() {
         return Rewritten::unchanged(g);
     }
     let digests = digests(g);
-    rewrite_in_order(g, |b, new, id| Some(build(g, b, new, &digests, found.get(&id)?)))
+    rewrite_in_order(g, |b, new, id| match found.get(&id) {
+        Some(sum) => Some(build(g, b, new, &digests, sum)),
+        None if mixed.contains(&id) => mask_around(g, b, new, id),
+        None => None,
+    })
+}
+
+/// A mixture of heads whose scores are zero without a mask, with the mask around it: all heads of a key have one mask then, by which
+/// keys are told that nobody looks at.
+fn mask_around(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
+    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
+    let zero = Op::Const(Const::f32(0.0));
+    let factors = g.args(g.args(id)[0]);
+    let is_masked = |x: &NodeId| {
+        let args = g.args(*x);
+        let chosen = *g.op(*x) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
+        chosen && !g.node(args[0]).axes.contains(depth)
+    };
+    let at = factors.iter().position(is_masked)?;
+    let (chosen, by) = (g.args(factors[at]), new[factors[1 - at].index()]);
+    let product = b.map(MapOp::Mul, &[new[chosen[1].index()], by]).expect("numbers");
+    let sum = b.reduce(ReduceOp::Sum, depth, product).expect("numbers");
+    let zero = b.constant(Const::f32(0.0));
+    Some(b.map(MapOp::Select, &[new[chosen[0].index()], sum, zero]).expect("a choice of numbers"))
 }
 
 /// The sums whose scores are read by such sums alone, or by what combines them along an axis, which computes the scores
-/// itself.
-fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
+/// itself; and the mixtures of scores in them.
+fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
     let data = g.of_inputs();
     let extents = nominal_extents(&Known::of(g));
     let open = LazyCell::new(|| open_values(g));
@@ -78,10 +101,16 @@ fn found(g: &Graph) -> BTreeMap<NodeId, Weighted> {
             break;
         }
     }
+    // What one of them mixes it computes itself, from the scores on.
+    let mixed: BTreeSet<NodeId> = found
+        .values()
+        .flat_map(|sum| sum.weights.above.iter().flat_map(|w| mixtures(g, &data, *w, sum.key)))
+        .collect();
+    found.retain(|id, _| !mixed.contains(id));
     // A pass is no product of queries and keys for another one.
     let passes: BTreeSet<NodeId> = found.keys().copied().collect();
     found.retain(|_, sum| sum.scores.iter().all(|s| !passes.contains(s)));
-    found
+    (found, mixed)
 }
 
 /// A sum over keys of a product, with the factors that are made of scores by themselves.

@@ -1,6 +1,7 @@
 //! Attention: rows of scores streamed over keys, in tiles of rows over packed keys or in parts of keys for few rows.
 
 pub(crate) mod look;
+pub(crate) mod mixture;
 pub(crate) mod phase;
 pub(crate) mod row_tile;
 pub(crate) mod score;

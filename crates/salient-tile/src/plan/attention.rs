@@ -6,6 +6,7 @@
 
 pub(crate) mod key_loop;
 pub(crate) mod key_range;
+pub(crate) mod mixture;
 pub(crate) mod probe;
 pub(crate) mod split;
 pub(crate) mod whole_rows;
@@ -14,10 +15,14 @@ use crate::defined::Defined;
 use crate::dims::{LANE, ROW, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
+use crate::plan::attention::mixture::mixture;
+use crate::plan::attention::whole_rows::reductions_inside;
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::layouts::panels::peel;
 use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, Class, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the weights of a row are divided by.
@@ -34,6 +39,8 @@ pub(crate) enum Normaliser {
     Greatest,
     /// There are no weights: the running sum of the scores along each row is asked for. Only whole rows of scores have one.
     Running,
+    /// There are no weights: the scores of heads are mixed at each key. Only whole rows of scores are.
+    Mixture,
 }
 
 /// An attention node, its axes by role.
@@ -102,8 +109,8 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
 }
 
 /// The products of queries and keys that need not be stored, since nobody reads them but attentions, which compute them
-/// tile by tile, and if `reduced` reductions of scores, which do too.
-pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTreeSet<NodeId> {
+/// tile by tile, and if `reduced` reductions and mixtures of scores, which do too; and those mixtures.
+pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> TiledScores {
     let of_input = g.of_inputs();
     let is_product = |id: NodeId| sum_of_products(g, id).is_some();
     let is_stored = |id: NodeId| matches!(g.op(id).class(), Class::Bind | Class::Port) && !is_product(id);
@@ -116,19 +123,45 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> BTree
     let is_scan = |id: NodeId| reduced && matches!(g.op(id), Op::CumSum(_)) && g.node(id).dtype == DType::F32;
     let with_scores = expressions_of(g, of_inputs);
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    let mut mixtures = BTreeSet::new();
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..)) || is_scan(id);
         if reduces && (!reduced || is_matrix_product(g, id)) {
             continue;
         }
         let among = if reduces { &with_scores } else { &with_products };
-        let Some((_, inside)) = query_axis(&of, id, among) else { continue };
+        let Some((query, inside)) = query_axis(&of, id, among) else { continue };
+        if let (true, false, Some(key)) = (reduced, inside.is_empty(), g.op(id).bound()) {
+            let found = reductions_inside(g, g.args(id)[0], (key, query), is_stored);
+            mixtures.extend(found.into_iter().filter(|id| mixture(g, *id, key, query).is_some()));
+        }
         for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p)) {
             found.entry(product).or_default().insert(id);
         }
     }
-    found.retain(|product, tiled| readers(g, *product).is_some_and(|r| r.is_subset(tiled)));
-    found.into_keys().collect()
+    found.retain(|product, tiled| readers(g, *product, &mixtures).is_some_and(|r| r.is_subset(tiled)));
+    TiledScores { products: found.into_keys().collect(), mixtures }
+}
+
+/// What of the scores of attentions need not be stored.
+pub(crate) struct TiledScores {
+    /// The products of queries and keys.
+    pub(crate) products: BTreeSet<NodeId>,
+    /// The mixtures of these inside of scores.
+    pub(crate) mixtures: BTreeSet<NodeId>,
+}
+
+impl TiledScores {
+    /// Whether each node is one of the products, or an expression or a mixture of them.
+    pub(crate) fn expressions(&self, g: &Graph) -> Vec<bool> {
+        let mut out: Vec<bool> = Vec::with_capacity(g.len());
+        for id in g.ids() {
+            let passes =
+                matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..)) || self.mixtures.contains(&id);
+            out.push(self.products.contains(&id) || passes && g.args(id).iter().any(|a| out[a.index()]));
+        }
+        out
+    }
 }
 
 /// Whether each node is one of those, or an expression of them that a strip computes on the way.
@@ -141,11 +174,23 @@ pub(crate) fn expressions_of(g: &Graph, is_one: impl Fn(NodeId) -> bool) -> Vec<
     out
 }
 
-/// The nodes that read a value, as the first argument alone, through what is computed on the way; `None` if an output does.
-fn readers(g: &Graph, id: NodeId) -> Option<BTreeSet<NodeId>> {
-    let read = g.readers(id, |op| matches!(op, Op::Map(_) | Op::At(_) | Op::Concat(..)))?;
-    let first_alone = |(reader, read): &(NodeId, NodeId)| !g.args(*reader)[1..].contains(read);
-    read.iter().all(first_alone).then(|| read.iter().map(|(reader, _)| *reader).collect())
+/// The nodes that read a value, as the first argument alone, through what is computed on the way and through mixtures; `None` if
+/// an output does.
+fn readers(g: &Graph, id: NodeId, mixtures: &BTreeSet<NodeId>) -> Option<BTreeSet<NodeId>> {
+    let (mut out, mut passed, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        for (reader, read) in g.readers(id, |op| matches!(op, Op::Map(_) | Op::At(_) | Op::Concat(..)))? {
+            if g.args(reader)[1..].contains(&read) {
+                return None;
+            }
+            if !mixtures.contains(&reader) {
+                out.insert(reader);
+            } else if passed.insert(reader) {
+                stack.push(reader);
+            }
+        }
+    }
+    Some(out)
 }
 
 /// The axis whose positions are the rows of a tile, and the products inside the scores that it allows to be computed tile
@@ -163,9 +208,10 @@ pub(crate) fn query_axis(
     let inside = |a: AxisId| {
         if among[score.index()] { inner_products(of, a, key, score).0 } else { Vec::new() }
     };
-    let tried = candidates.map(|a| (Some(a), inside(a)));
-    let (query, inside) = tried.max_by_key(|(a, inside)| (inside.len(), *a)).unwrap_or_default();
-    Some((query, inside.into_iter().map(|s| s.node).collect()))
+    let tried = candidates.map(|a| (Some(a), inside(a).into_iter().map(|s| s.node).collect::<Vec<NodeId>>()));
+    // Of a mixture of heads the products that are mixed, and not the mixture as one of its coefficients with those.
+    let innermost = |inside: &[NodeId]| Reverse(inside.iter().max().copied());
+    Some(tried.max_by_key(|(a, inside)| (inside.len(), innermost(inside), *a)).unwrap_or_default())
 }
 
 /// The roles of the axes of an attention node whose result is laid out in `order`.
@@ -266,7 +312,8 @@ pub(crate) fn find_scores(
     row: &Symbol,
 ) -> Vec<Scores> {
     let (seen, refused) = (BTreeMap::new(), BTreeSet::new());
-    let mut finder = Finder { of, ranges, row, seen, refused, found: Vec::new() };
+    let mut finder =
+        Finder { of, ranges: Cow::Borrowed(ranges), root: env, row, seen, refused, found: Vec::new() };
     finder.visit(id, env);
     finder.found
 }
@@ -335,7 +382,9 @@ pub(crate) fn scale(g: &Graph, user: NodeId, scores: &Scores, row: &Symbol) -> O
 /// A walk over an expression: every node once for each place at which it is read.
 struct Finder<'a> {
     of: &'a Among<'a>,
-    ranges: &'a Ranges,
+    ranges: Cow<'a, Ranges>,
+    /// What axes stand for at the root of the expression.
+    root: &'a Env,
     row: &'a Symbol,
     seen: BTreeMap<NodeId, Vec<Env>>,
     /// Products that have to be stored.
@@ -388,8 +437,16 @@ impl Finder<'_> {
     }
 
     fn product(&mut self, id: NodeId, env: &Env) {
+        if let Some((of, over)) = as_mixture(self.of.g, &self.ranges, id, env, self.row) {
+            let mut inner = env.clone();
+            let index = index_of(over);
+            self.ranges.to_mut().insert(&index, self.of.g.extent(over));
+            let place = self.root.get(&over).cloned().unwrap_or(AxisValue::Poly(var(&index)));
+            inner.insert(over, place);
+            return self.visit(of, &inner);
+        }
         let elsewhere = self.seen[&id].len() > 1;
-        let scores = if elsewhere { None } else { as_scores(self.of.g, self.ranges, id, env, self.row) };
+        let scores = if elsewhere { None } else { as_scores(self.of.g, &self.ranges, id, env, self.row) };
         match scores.filter(|_| !self.refused.contains(&id)) {
             Some(scores) => self.found.push(scores),
             None => self.refuse(id),
@@ -421,17 +478,33 @@ impl Finder<'_> {
     }
 }
 
-fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) -> Option<Scores> {
-    let (a, b, depth) = sum_of_products(g, node)?;
+/// Whether the operand of a product varies with the row, and whether with the key.
+fn role(g: &Graph, ranges: &Ranges, (x, depth): (NodeId, AxisId), env: &Env, row: &Symbol) -> (bool, bool) {
     // A head that rows share is one place, however its view is written.
-    let mentions = |x: NodeId, symbol: &Symbol| {
-        let x = peel(g, ranges, x, depth, env);
+    let x = peel(g, ranges, x, depth, env);
+    let mentions = |symbol: &Symbol| {
         g.node(x.node).axes.iter().filter(|k| *k != depth).any(|k| match x.env.get(&k) {
             Some(AxisValue::Poly(d) | AxisValue::Loose(d)) => d.mentions(symbol),
             Some(AxisValue::Vector(_)) | None => true,
         })
     };
-    let role = |x: NodeId| (mentions(x, row), mentions(x, &LANE));
+    (mentions(row), mentions(&LANE))
+}
+
+/// What is mixed, and over which axis, if a node is a mixture of scores.
+fn as_mixture(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) -> Option<(NodeId, AxisId)> {
+    let (a, b, over) = sum_of_products(g, node)?;
+    let role = |x: NodeId| role(g, ranges, (x, over), env, row);
+    match (role(a), role(b)) {
+        ((true, true), (false, false)) => Some((a, over)),
+        ((false, false), (true, true)) => Some((b, over)),
+        _ => None,
+    }
+}
+
+fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) -> Option<Scores> {
+    let (a, b, depth) = sum_of_products(g, node)?;
+    let role = |x: NodeId| role(g, ranges, (x, depth), env, row);
     let shifted = |query: NodeId, key: NodeId| shifted(g, (query, key, depth), env, row);
     let (query, key, axes) = match (role(a), role(b)) {
         ((true, false), (false, true)) => (a, b, plain_axes(g, node, env, row)?),

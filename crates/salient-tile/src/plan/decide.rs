@@ -402,7 +402,8 @@ impl<'g> Decider<'g> {
         let (found, anywhere) = found.unwrap_or_default();
         let products: BTreeSet<NodeId> = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
         let scores = self.pack_keys(target, &found, &anywhere, when.as_ref());
-        let key_loop = key_loop(&self.layouts, &a, a.query, &around(target, &a), &products);
+        let key_loop =
+            key_loop(&self.layouts, &a, a.query, (&around(target, &a), &BTreeSet::new()), &products);
         let anchor = Anchor::Tiled(Tiled { attention: a, scores, key_loop });
         self.kernel(target.node, target.id, anchor, when);
     }
@@ -433,11 +434,11 @@ impl<'g> Decider<'g> {
         let g = self.layouts.graph;
         let held = self.layouts.reductions_inside(a);
         let Some(query) = a.query else { return false };
-        if held.iter().any(|id| row_reduction(g, *id, query).is_none()) {
+        if held.iter().any(|id| row_reduction(g, *id, (a.key, query)).is_none()) {
             return false;
         }
         let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([a.score]).collect();
-        let found = self.layouts.products_inside((query, a.key), &expressions);
+        let found = self.layouts.products_of_heads((query, a.key), &expressions, &held);
         let needs_rows = |products: &[Scores]| !held.is_empty() || products.iter().any(|s| s.shift.is_some());
         let Some((products, anywhere)) = found.filter(|(s, _)| !s.is_empty() && needs_rows(s)) else {
             return false;

@@ -9,7 +9,7 @@ pub(crate) mod statistics;
 
 use crate::defined::Defined;
 use crate::plan::Options;
-use crate::plan::attention::{Among, expressions_of, query_axis, tiled_scores};
+use crate::plan::attention::{Among, TiledScores, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, kept, uses};
@@ -99,8 +99,8 @@ pub(crate) struct Planner<'g> {
     fuse: bool,
     /// The most rows of an attention that are split over keys.
     few_rows: i64,
-    /// Products inside scores that are not stored.
-    tiled: BTreeSet<NodeId>,
+    /// Products inside scores that are not stored, and mixtures of them.
+    tiled: TiledScores,
     /// Whether each node is an expression of them.
     of_scores: Vec<bool>,
     /// Where the value of each node goes.
@@ -127,7 +127,7 @@ impl<'g> Planner<'g> {
     pub(crate) fn new(g: &'g Graph, defined: &'g Defined, options: Options<'_>) -> Planner<'g> {
         let Options { fuse, tiling, .. } = options;
         let tiled = tiled_scores(g, defined, fuse);
-        let of_scores = expressions_of(g, |id| tiled.contains(&id));
+        let of_scores = tiled.expressions(g);
         let uses = uses(g);
         let outputs = g.outputs().iter().map(|o| o.node).collect();
         let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
@@ -173,7 +173,7 @@ impl<'g> Planner<'g> {
     /// The reductions of scores that attentions hold.
     fn held_by_attentions(&self) -> BTreeSet<NodeId> {
         let is_kept = |id: NodeId| self.outputs.contains(&id) || self.kept.contains(&id);
-        let is_stored = |id: NodeId| self.is_anchor(id) && !self.tiled.contains(&id);
+        let is_stored = |id: NodeId| self.is_anchor(id) && !self.tiled.products.contains(&id);
         let of = Among { g: self.g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
         let of_scores = &self.of_scores;
         row_reductions(&Known { of: &of, is_kept: &is_kept, of_scores, few_rows: self.few_rows })
@@ -352,7 +352,7 @@ impl<'g> Planner<'g> {
             return Some((KernelChoice::Product(anchor), vec![a, b]));
         }
         let is_stored = |id: NodeId| {
-            let is_made = self.tiled.contains(&id) || self.held.contains(&id);
+            let is_made = self.tiled.products.contains(&id) || self.held.contains(&id);
             self.choices.contains_key(&id) || self.is_anchor(id) && !is_made
         };
         let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };

@@ -2,9 +2,9 @@
 
 use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
-use crate::plan::attention::Attention;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
-use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::attention::whole_rows::{Leaves, RowReduction, WholeRows};
+use crate::plan::attention::{Attention, Normaliser};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
 use salient_ir::{AxisId, Dim, Graph, NodeId};
@@ -34,6 +34,10 @@ pub(crate) enum Slot {
     Weights,
     /// A reduction of each row.
     Held,
+    /// The coefficients of a mixture of heads.
+    Coefficients,
+    /// What is mixed, of one row.
+    Mixed,
     /// The greatest score of each row so far.
     Max,
     /// The greatest score of each row in the newest tile.
@@ -69,6 +73,8 @@ impl Slot {
             Slot::Scores => "scores",
             Slot::Weights => "weights",
             Slot::Held => "held",
+            Slot::Coefficients => "coefficients",
+            Slot::Mixed => "mixed",
             Slot::Max => "max",
             Slot::Newest => "newest",
             Slot::Shift => "shift",
@@ -195,17 +201,18 @@ pub(crate) fn whole_row(options: Options<'_>, keys: &Dim) -> Dim {
 
 /// Elements between the rows of a product of which each row of a tile reads another part of the columns: those of the keys, one
 /// column further for each row, from where a panel begins.
-pub(crate) fn band_row(options: Options<'_>, keys: &Dim) -> Dim {
+pub(crate) fn band_row(options: Options<'_>, keys: &Dim, rows: &Dim) -> Dim {
     let panel = options.tiling.panel_width();
-    whole_row(options, &(&(keys + &n(options.tiling.whole_rows)) + &panel))
+    whole_row(options, &(&(keys + rows) + &panel))
 }
 
 /// Of each product the packed queries and the scores of all keys; what is held of each row; exponentials that have no product to
 /// take the place of; the state of the weights.
 fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scratch> {
     let (a, key_loop) = (&whole.attention, &whole.key_loop);
-    let rows = n(options.tiling.whole_rows);
-    let scores = &rows * &whole_row(options, g.extent(a.key));
+    let rows = whole.tile_rows(options.tiling);
+    let of_row = whole_row(options, g.extent(a.key));
+    let scores = &rows * &of_row;
     let w = TileWidths::new(g, options, a, options.tiling.attention_keys);
     let mut out: Vec<Scratch> = Vec::new();
     for node in &key_loop.invariant {
@@ -213,25 +220,53 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     }
     for s in &whole.scores {
         let depth = g.op(s.product).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
-        let own = if s.is_band { &rows * &band_row(options, g.extent(a.key)) } else { scores.clone() };
+        let own = if s.is_band { &rows * &band_row(options, g.extent(a.key), &rows) } else { scores.clone() };
+        let own = &own * &whole.count_of_heads(g, s.product);
         out.extend([slot(Slot::Queries, &rows * &depth), slot(Slot::Scores, own)]);
     }
-    for held in &whole.held {
-        out.push(slot(Slot::Held, rows.clone()));
-        if held.leaves.as_ref().is_some_and(|leaves| leaves.in_place_of.is_none()) {
-            out.push(slot(Slot::Weights, scores.clone()));
-        }
+    for (at, held) in whole.held.iter().enumerate() {
+        let is_weights = whole.ends_in_mixture && at + 1 == whole.held.len();
+        let leaves = held.leaves.as_ref().filter(|_| !is_weights);
+        out.extend(of_held(g, (&rows, &of_row), whole, (held, leaves)));
     }
-    if whole.weights_in_place_of().is_none() {
-        out.push(slot(Slot::Weights, scores));
+    let heads = whole.count_of_heads(g, a.score);
+    if whole.weights_in_place_of(g).is_none() {
+        out.push(slot(Slot::Weights, &scores * &heads));
     }
-    out.extend([slot(Slot::Max, rows.clone()), slot(Slot::Sum, rows.clone())]);
+    out.extend([Slot::Max, Slot::Sum].map(|at| slot(at, &rows * &heads)));
     out.push(slot(Slot::Context, &rows * &w.context));
     if a.value.is_some() {
         out.push(values(&w, key_loop));
         if key_loop.nan_check != NanCheck::Never {
             out.push(slot(Slot::NotFinite, n(1)));
         }
+    }
+    out
+}
+
+/// What is held of each row; the coefficients of a mixture and what it mixes; what is left behind for the keys of a row.
+fn of_held(
+    g: &Graph,
+    (rows, row): (&Dim, &Dim),
+    whole: &WholeRows,
+    (held, leaves): (&RowReduction, Option<&Leaves>),
+) -> Vec<Scratch> {
+    let heads = |node: NodeId| whole.count_of_heads(g, node);
+    let mut out = Vec::new();
+    match whole.mixture(g, held) {
+        Some(mixture) => {
+            out.push(slot(Slot::Coefficients, heads(mixture.by)));
+            if held.copies {
+                out.push(slot(Slot::Mixed, row * g.extent(mixture.over)));
+            }
+        }
+        None if held.attention.normaliser != Normaliser::Running => {
+            out.push(slot(Slot::Held, rows * &heads(held.attention.node)));
+        }
+        None => {}
+    }
+    if let Some(leaves) = leaves.filter(|leaves| leaves.in_place_of.is_none()) {
+        out.push(slot(Slot::Weights, row * &heads(leaves.node)));
     }
     out
 }

@@ -5,7 +5,8 @@ use super::{Fault, Faults};
 use crate::dims::n;
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
-use crate::plan::attention::whole_rows::{WholeRows, is_end_of, is_exponential_of};
+use crate::plan::attention::mixture::{mixed_heads, mixture};
+use crate::plan::attention::whole_rows::{WholeRows, ends_in_mixture, is_end_of, is_exponential_of};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::order::shared_rows;
@@ -238,13 +239,13 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
         }
         Anchor::Tiled(tiled) => {
             attention(plan, k, &tiled.attention, faults);
-            key_loop(plan, k, (&tiled.attention, &tiled.key_loop), faults);
+            key_loop(plan, k, (&tiled.attention, &tiled.key_loop), &BTreeSet::new(), faults);
             tiled.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
         }
         Anchor::WholeRows(whole) => whole_rows(plan, k, whole, faults),
         Anchor::SplitKv(split) | Anchor::Merge(split) => {
             attention(plan, k, &split.attention, faults);
-            key_loop(plan, k, (&split.attention, &split.key_loop), faults);
+            key_loop(plan, k, (&split.attention, &split.key_loop), &BTreeSet::new(), faults);
             let is_parts = if matches!(k.anchor, Anchor::Merge(_)) {
                 k.reads().contains(&split.parts.id)
             } else {
@@ -260,10 +261,10 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
 fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
     for (a, of) in whole.members() {
-        // What is held may keep a value for each key, as a running sum does.
-        if a.normaliser != Normaliser::Running {
+        // What is held may keep a value for each key, as running sums and mixtures do.
+        if !matches!(a.normaliser, Normaliser::Running | Normaliser::Mixture) {
             attention(plan, k, a, faults);
-            key_loop(plan, k, (a, of), faults);
+            key_loop(plan, k, (a, of), &whole.heads, faults);
         }
         let same = a.key == whole.attention.key && a.query == whole.attention.query;
         faults.unless(same, own, || "what it holds is of other rows".to_owned());
@@ -274,11 +275,11 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     faults.unless(held.iter().copied().eq(whole.held.iter().map(|h| h.attention.node)), own, || {
         "what it holds is not in order".to_owned()
     });
+    let (key, query) = (whole.attention.key, whole.attention.query);
     let is_missing = |id: &&NodeId| {
-        g.op(**id).bound() == Some(whole.attention.key)
-            && !held.contains(id)
-            && **id != whole.attention.node
-            && !is_matrix_product(g, **id)
+        let is_reduction = g.op(**id).bound() == Some(key) && !is_matrix_product(g, **id);
+        let is_mixture = || mixture(g, **id, key, query).is_some();
+        !held.contains(id) && **id != whole.attention.node && (is_reduction || is_mixture())
     };
     faults.unless(!k.expression.computes.iter().any(|id| is_missing(&id)), own, || {
         "it reads a reduction of its rows that it does not hold".to_owned()
@@ -287,10 +288,11 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         let is_end = whole.held.get(at + 1).is_some_and(|running| is_end_of(sum, running));
         faults.unless(is_end, own, || "a sum is not the end of the running sum behind it".to_owned());
     }
+    mixtures(plan, k, whole, faults);
     for (h, leaves) in whole.held.iter().filter_map(|h| h.leaves.as_ref().map(|leaves| (h, leaves))) {
         let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
         let is_own = match h.attention.normaliser {
-            Normaliser::Running => leaves.node == h.attention.node,
+            Normaliser::Running | Normaliser::Mixture => leaves.node == h.attention.node,
             Normaliser::Softmax { .. } => is_exponential_of(g, leaves.node, &scores, h.attention.node),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => false,
         };
@@ -299,6 +301,34 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         faults.unless(is_product, own, || "it leaves them in place of no product".to_owned());
     }
     whole.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
+}
+
+/// The heads are those that are mixed. A mixture goes over all keys for which there are products, leaves itself behind in a place
+/// of its own, and mixes what has been made by then.
+fn mixtures(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
+    let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    let held: BTreeSet<NodeId> = whole.held.iter().map(|h| h.attention.node).collect();
+    let query = whole.attention.query;
+    let heads = query.map(|query| mixed_heads(g, &held, whole.attention.key, query)).unwrap_or_default();
+    faults.unless(heads == whole.heads, own, || "its heads are not those that are mixed".to_owned());
+    // A product may be made scaled, for the only reader that it has.
+    let products = whole.scores.iter().flat_map(|s| g.users(s.product).into_iter().chain([s.product]));
+    let mut made: BTreeSet<NodeId> = products.collect();
+    for h in &whole.held {
+        if h.attention.normaliser == Normaliser::Mixture {
+            let of = whole.mixture(g, h).map(|mixture| mixture.of);
+            faults.unless(of == Some(h.attention.score), own, || "it mixes something else".to_owned());
+            let is_whole = h.key_loop.range == whole.visits && h.key_loop.mask.is_none();
+            faults.unless(is_whole, own, || "heads are not mixed at every key that is visited".to_owned());
+            let is_left = h.leaves.as_ref().is_some_and(|leaves| leaves.in_place_of.is_none());
+            faults.unless(is_left, own, || "a mixture has no place of its own".to_owned());
+            let is_there = h.copies || made.contains(&h.attention.score);
+            faults.unless(is_there, own, || "heads are mixed before they are made".to_owned());
+        }
+        made.extend(h.leaves.as_ref().map(|leaves| leaves.node));
+    }
+    let is_end = !whole.ends_in_mixture || ends_in_mixture(g, whole);
+    faults.unless(is_end, own, || "its weights are not the last mixture".to_owned());
 }
 
 /// Keys, rows and values of an attention have the axes that their roles need.
@@ -327,11 +357,17 @@ fn packed_scores(plan: &Plan<'_>, k: &KernelPlan, scores: &PackedScores, faults:
 
 /// The keys that are visited follow from the mask, which the range or a probe tells; what is computed once for a row depends on
 /// no key.
-fn key_loop(plan: &Plan<'_>, k: &KernelPlan, (a, of): (&Attention, &KeyLoop), faults: &mut Faults) {
+fn key_loop(
+    plan: &Plan<'_>,
+    k: &KernelPlan,
+    (a, of): (&Attention, &KeyLoop),
+    heads: &BTreeSet<AxisId>,
+    faults: &mut Faults,
+) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
     let mask = masked(g, a);
     let expected = mask.map(|(condition, _)| {
-        let axes = g.node(a.score).axes.iter().chain(of.rows).filter(|x| *x != a.key);
+        let axes = g.node(a.score).axes.iter().chain(of.rows).filter(|x| *x != a.key && !heads.contains(x));
         key_range(g, &places(g, axes, a.key), condition, of.rows)
     });
     let (range, understood) = expected.unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{KeyRange, RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
-use crate::plan::scratch::{Slot, band_row};
+use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Int, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::tile::Zeros;
@@ -30,8 +30,8 @@ pub(crate) struct Making<'t> {
     pub(crate) scores: &'t Scores,
     pub(crate) queries: Base,
     pub(crate) depth: &'t Dim,
-    pub(crate) out: Base,
-    /// Elements between rows of scores.
+    /// Where the scores go: the place of the first row's first, and the elements between rows.
+    pub(crate) out: (Base, &'t Dim),
     pub(crate) row: &'t Dim,
     /// The first key, and one past the last.
     pub(crate) keys: (&'t Dim, &'t Dim),
@@ -137,6 +137,9 @@ pub(crate) struct QueryTile<'t> {
     /// Where its scores go.
     pub(crate) out: Base,
     depth: Dim,
+    /// The place of the first score, and the elements between the heads of a tile that holds several.
+    pub(crate) at: Dim,
+    pub(crate) heads: Vec<(AxisId, Dim)>,
 }
 
 /// Packs the queries, once for the tile of rows.
@@ -145,19 +148,25 @@ pub(crate) fn pack_queries<'t>(
     t: &RowTile<'t>,
     stmts: &mut Vec<Stmt>,
 ) -> Vec<QueryTile<'t>> {
-    let mut packed = Vec::new();
-    for s in t.scores {
-        let depth = m.scope.graph.extent(s.depth).clone();
-        let queries = m.scratch(Slot::Queries);
-        let from = origin(&s.env, s.row_axis, t.row, &t.first);
-        let over_rows = Span { axis: Some(s.row_axis), from, count: t.count() };
-        let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
-        let to = Packed { base: queries, offset: n(0), outer: depth.clone(), inner: n(1) };
-        stmts.push(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
-        let out = m.scratch(Slot::Scores);
-        packed.push(QueryTile { scores: s, queries, out, depth });
-    }
-    packed
+    t.scores.iter().map(|s| pack_query(m, t, s, stmts)).collect()
+}
+
+/// Packs the queries of one product.
+pub(crate) fn pack_query<'t>(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    s: &'t Scores,
+    stmts: &mut Vec<Stmt>,
+) -> QueryTile<'t> {
+    let depth = m.scope.graph.extent(s.depth).clone();
+    let queries = m.scratch(Slot::Queries);
+    let from = origin(&s.env, s.row_axis, t.row, &t.first);
+    let over_rows = Span { axis: Some(s.row_axis), from, count: t.count() };
+    let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
+    let to = Packed { base: queries, offset: n(0), outer: depth.clone(), inner: n(1) };
+    stmts.push(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
+    let out = m.scratch(Slot::Scores);
+    QueryTile { scores: s, queries, out, depth, at: n(0), heads: Vec::new() }
 }
 
 /// The keys of a range that the tiles of these rows visit: what is known of them, the first, and one past the last.
@@ -188,44 +197,57 @@ pub(crate) fn visited(
 pub(crate) type Before = Vec<(NodeId, Option<Stored>)>;
 
 /// The scores of the keys `from..upto`, in rows of so many elements, and what they replace among what is stored.
-pub(crate) fn scores(
+fn scores(
     m: &mut Maker<'_, '_>,
     t: &RowTile<'_>,
-    (score_row, panel): (&Dim, &Dim),
+    widths: (&Dim, &Dim),
     products: &[QueryTile<'_>],
-    (from, upto): (&Dim, &Dim),
+    keys: (&Dim, &Dim),
     make: &mut dyn FnMut(&mut Maker<'_, '_>, &Making<'_>) -> Vec<Stmt>,
 ) -> (Vec<Stmt>, Before) {
     let (mut stmts, mut replaced) = (Vec::new(), Before::new());
-    for (at, product) in products.iter().enumerate() {
-        let s = product.scores;
-        let (from, upto, score_row) = match &s.shift {
-            None => (from.clone(), upto.clone(), score_row.clone()),
-            Some(shift) => {
-                let (begin, end) = band(m, t, (s.key_axis, shift), (from, upto), panel, &mut stmts);
-                (begin, end, band_row(m.scope.options, m.scope.graph.extent(t.attention.key)))
-            }
-        };
-        let making = Making {
-            at,
-            scores: s,
-            queries: product.queries,
-            depth: &product.depth,
-            out: product.out,
-            row: &score_row,
-            keys: (&from, &upto),
-            panel,
-        };
-        stmts.extend(make(m, &making));
-        // The scores as a value that expressions can read: row by row, from the tile's first key on.
-        let first_row = origin(&s.env, s.row_axis, t.row, &t.first);
-        let offset = &n(0) - &(&(&first_row * &score_row) + &from);
-        let strides = vec![(s.row_axis, score_row), (s.key_axis, n(1))];
-        let value = Maker::scratch_value(product.out, offset, strides);
-        replaced.push((s.scaled(), m.scope.stored.insert(s.scaled(), value)));
-        m.scope.inlined.extend([s.node, s.scaled()]);
+    for product in products.iter().enumerate() {
+        let (made, before) = scores_of(m, t, widths, product, keys, make);
+        stmts.extend(made);
+        replaced.push(before);
     }
     (stmts, replaced)
+}
+
+/// The scores of one product, given with its position, of the keys `from..upto`.
+pub(crate) fn scores_of(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    (score_row, panel): (&Dim, &Dim),
+    (at, product): (usize, &QueryTile<'_>),
+    (from, upto): (&Dim, &Dim),
+    make: &mut dyn FnMut(&mut Maker<'_, '_>, &Making<'_>) -> Vec<Stmt>,
+) -> (Vec<Stmt>, (NodeId, Option<Stored>)) {
+    let (mut stmts, s) = (Vec::new(), product.scores);
+    let (from, upto) = match &s.shift {
+        None => (from.clone(), upto.clone()),
+        Some(shift) => band(m, t, (s.key_axis, shift), (from, upto), panel, &mut stmts),
+    };
+    let making = Making {
+        at,
+        scores: s,
+        queries: product.queries,
+        depth: &product.depth,
+        out: (product.out, &product.at),
+        row: score_row,
+        keys: (&from, &upto),
+        panel,
+    };
+    stmts.extend(make(m, &making));
+    // The scores as a value that expressions can read: row by row, from the tile's first key on.
+    let first_row = origin(&s.env, s.row_axis, t.row, &t.first);
+    let offset = &n(0) - &(&(&first_row * score_row) + &from);
+    let strides = [(s.row_axis, score_row.clone()), (s.key_axis, n(1))];
+    let strides = strides.into_iter().chain(product.heads.iter().cloned()).collect();
+    let value = Maker::scratch_value(product.out, offset, strides);
+    let before = m.scope.stored.insert(s.scaled(), value);
+    m.scope.inlined.extend([s.node, s.scaled()]);
+    (stmts, (s.scaled(), before))
 }
 
 /// The columns that the rows of a tile read of a product whose axis stands for the key at a distance that falls from row to row:
@@ -325,27 +347,28 @@ pub(crate) fn store_row(
     let g = m.scope.graph;
     let local = place.local();
     let row = address(context, &local * context_width);
+    let state_at = &local + &state.at;
     let mut divide = |zeros| {
-        let args = vec![row.clone(), Arg::Int(context_width.clone()), address(state.sum, local.clone())];
+        let args = vec![row.clone(), Arg::Int(context_width.clone()), address(state.sum, state_at.clone())];
         m.call(divide_row(zeros), args)
     };
     let finish = match (a.value, a.normaliser) {
         (Some(_), Normaliser::Softmax { zeros }) => Some(divide(zeros)),
         (Some(_), Normaliser::Sum) => Some(divide(false)),
         (None, Normaliser::Softmax { .. }) => {
-            let args = vec![row, address(state.max, local.clone()), address(state.sum, local)];
+            let args = vec![row, address(state.max, state_at.clone()), address(state.sum, state_at)];
             Some(m.call(log_of_row(), args))
         }
-        (_, Normaliser::One | Normaliser::Greatest | Normaliser::Running) | (None, Normaliser::Sum) => None,
+        (_, Normaliser::One | Normaliser::Greatest | Normaliser::Running | Normaliser::Mixture) => None,
+        (None, Normaliser::Sum) => None,
     };
     // What the state of a row holds is read there.
     let one = n(1);
-    let (held, held_row) = match (a.value, a.normaliser) {
-        (None, Normaliser::Sum) => (state.sum, &one),
-        (_, Normaliser::Greatest) => (state.max, &one),
-        (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One | Normaliser::Running) => {
-            (context, context_width)
-        }
+    let (held, held_row, mut offset) = match (a.value, a.normaliser) {
+        (None, Normaliser::Sum) => (state.sum, &one, state.at),
+        (_, Normaliser::Greatest) => (state.max, &one, state.at),
+        (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One) => (context, context_width, n(0)),
+        (_, Normaliser::Running | Normaliser::Mixture) => unreachable!("these are held"),
     };
     let mut env = env.clone();
     env.remove(&a.key);
@@ -357,7 +380,6 @@ pub(crate) fn store_row(
         count = g.extent(width).clone();
         m.scope.ranges.insert(&LANE, &count);
     }
-    let mut offset = n(0);
     if let Some(query) = a.query {
         strides.push((query, held_row.clone()));
         offset = &offset - &(place.first * held_row);

@@ -43,10 +43,12 @@ pub(crate) struct Softmax {
 }
 
 /// Where the state of the rows of a tile lies once all keys were visited.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct RowState {
     pub(crate) max: Base,
     pub(crate) sum: Base,
+    /// The place of the first row's.
+    pub(crate) at: Dim,
 }
 
 /// A tile of scores: the row as a variable, the first row, the first key, and how many keys there are.
@@ -76,14 +78,14 @@ impl Softmax {
 
     /// What is left of it at the end.
     pub(crate) fn state(&self) -> RowState {
-        RowState { max: self.max, sum: self.sum }
+        RowState { max: self.max, sum: self.sum, at: n(0) }
     }
 
     /// No key seen.
     pub(crate) fn start(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> [Stmt; 2] {
         let max = match self.normaliser {
             Normaliser::Softmax { .. } | Normaliser::Greatest => f32::NEG_INFINITY,
-            Normaliser::Sum | Normaliser::One | Normaliser::Running => 0.0,
+            Normaliser::Sum | Normaliser::One | Normaliser::Running | Normaliser::Mixture => 0.0,
         };
         [fill(m, self.max, rows, max), fill(m, self.sum, rows, 0.0)]
     }
@@ -92,7 +94,8 @@ impl Softmax {
     pub(crate) fn factor(&self) -> Option<Base> {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some(self.factor),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest | Normaliser::Running => None,
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+            Normaliser::Running | Normaliser::Mixture => None,
         }
     }
 
@@ -111,7 +114,7 @@ impl Softmax {
             Normaliser::One if there => None,
             Normaliser::Sum | Normaliser::One => Some(self.weight(m, score, env, place, there)),
             Normaliser::Greatest => Some(self.greatest(m, score, env, place, there)),
-            Normaliser::Running => unreachable!("whole rows hold running sums"),
+            Normaliser::Running | Normaliser::Mixture => unreachable!("whole rows hold these"),
         }
     }
 
@@ -124,7 +127,8 @@ impl Softmax {
     ) -> Option<(Stmt, Stmt)> {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some((self.shift(m, rows), self.exponentials(m, place))),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest | Normaliser::Running => None,
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+            Normaliser::Running | Normaliser::Mixture => None,
         }
     }
 

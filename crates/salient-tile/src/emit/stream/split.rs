@@ -133,7 +133,7 @@ fn dots(m: &mut Maker<'_, '_>, shape: Shape, count: &Dim, t: &Making<'_>, keys: 
             let args = vec![
                 address(t.queries, &var(&row) * t.depth),
                 address(keys.base, &keys.start + &(&var(&key) * &keys.row)),
-                address(t.out, &(&var(&row) * t.row) + &(&var(&key) - from)),
+                address(t.out.0, &(&var(&row) * t.row) + &(&(&var(&key) - from) + t.out.1)),
                 Arg::Int(t.depth.clone()),
                 Arg::Int(keys.row.clone()),
                 Arg::Int(t.row.clone()),

@@ -19,8 +19,9 @@ use crate::plan::attention::{Attention, Scores};
 use crate::plan::layouts::panels::peel;
 use crate::plan::{PackedScores, Tiled};
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
-use salient_ir::{AxisSet, Dim, Symbol};
+use salient_ir::{AxisId, AxisSet, Dim, Symbol};
 use salient_vector::tile::Zeros;
+use std::collections::BTreeSet;
 
 /// Rows of an attention along its query axis, in blocks that are the items of a kernel.
 pub(crate) struct RowBlock {
@@ -74,15 +75,21 @@ impl RowBlock {
     }
 }
 
-/// Begins a kernel over blocks of so many rows.
+/// Begins a kernel over blocks of so many rows, of which each has all of these heads.
 pub(crate) fn row_block(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
     a: &Attention,
     tile_rows: &Dim,
+    heads: &BTreeSet<AxisId>,
 ) -> RowBlock {
     let (g, mut env) = (m.scope.graph, Env::new());
-    let inner: AxisSet = a.query.into_iter().chain(a.width).collect();
+    let inner: AxisSet = a.query.into_iter().chain(a.width).chain(heads.iter().copied()).collect();
+    for head in heads {
+        let extent = g.extent(*head).clone();
+        let index = m.variable(&m.axis_name(*head), &extent);
+        env.insert(*head, AxisValue::Poly(var(&index)));
+    }
     m.outer_axes(target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x)), &mut env);
     let one = n(1);
     let rows = a.query.map_or(one.clone(), |x| g.extent(x).clone());
@@ -119,7 +126,7 @@ pub(crate) fn packed_product(
         panel: (panels.base(), &place),
         panel_row: None,
         depth: t.depth,
-        dest: (t.out, &(&at - t.keys.0), t.row),
+        dest: (t.out.0, &(&(&at - t.keys.0) + t.out.1), t.row),
         factors: None,
         ahead: None,
     };
@@ -132,7 +139,7 @@ pub(crate) fn packed_product(
 pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
     let (a, tiling) = (&plan.attention, scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let mut block = row_block(&mut m, target, a, &n(tiling.attention_rows));
+    let mut block = row_block(&mut m, target, a, &n(tiling.attention_rows), &BTreeSet::new());
     let mut stmts = std::mem::take(&mut block.stmts);
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),

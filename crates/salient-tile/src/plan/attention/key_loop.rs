@@ -80,13 +80,13 @@ impl KeyLoop {
     }
 }
 
-/// The loop over the keys of an attention whose tiles hold rows along an axis. `outer` are the axes around it, and `products`
-/// the values in the scores that are made tile by tile.
+/// The loop over the keys of an attention whose tiles hold rows along an axis. `outer` are the axes around a tile, `heads` those
+/// that the kernel goes over for each tile, and `products` the values in the scores that are made tile by tile.
 pub(crate) fn key_loop(
     layouts: &Layouts<'_>,
     a: &Attention,
     rows: Option<AxisId>,
-    outer: &[AxisId],
+    (outer, heads): (&[AxisId], &BTreeSet<AxisId>),
     products: &BTreeSet<NodeId>,
 ) -> KeyLoop {
     let g = layouts.graph;
@@ -107,7 +107,7 @@ pub(crate) fn key_loop(
     }
     let made: BTreeSet<NodeId> = products.iter().chain(&invariant).copied().collect();
     let nan_check = nan_check(layouts, a, mask.as_ref(), &made);
-    let (env, ranges) = &places;
+    let (env, ranges) = &self::places(g, axes.iter().chain(heads).copied(), a.key);
     let in_place = a.value.is_some_and(|value| values_in_place(layouts, ranges, a, value, env).is_some());
     let values = if in_place { ValueForm::InPlace } else { ValueForm::PackedPerTile };
     // Heads of known width may be narrower than a panel.

@@ -154,7 +154,7 @@ pub(crate) fn split(
     let parts = Parts { id, held: held.clone(), query, rows, count, size };
     let made = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
     let tile_rows = group.as_ref().map_or(query, |group| group.axis);
-    let key_loop = key_loop(layouts, a, Some(tile_rows), &held, &made);
+    let key_loop = key_loop(layouts, a, Some(tile_rows), (&held, &Default::default()), &made);
     // Both were found to be rows in memory, heads that share them taken together.
     let key_loop = KeyLoop { values: ValueForm::InPlace, ..key_loop };
     let products = found.iter().map(|s| s.node).collect();

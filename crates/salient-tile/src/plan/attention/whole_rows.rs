@@ -8,13 +8,15 @@
 
 use super::key_loop::{KeyLoop, Mask, key_loop};
 use super::key_range::KeyRange;
+use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
 use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
-use crate::dims::{LANE, ROW, index_of, var};
+use crate::dims::{LANE, ROW, index_of, n, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
-use salient_ir::{AxisId, Class, Const, DType, Graph, MapOp, NodeId, Op, Symbol};
+use crate::tiling::Tiling;
+use salient_ir::{AxisId, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op, Symbol};
 use std::collections::BTreeSet;
 
 /// An attention in tiles of rows, of which the scores of all keys are kept.
@@ -28,6 +30,10 @@ pub(crate) struct WholeRows {
     pub(crate) held: Vec<RowReduction>,
     /// The keys for which the products are made.
     pub(crate) visits: KeyRange,
+    /// The axes of heads that mixtures sum over or that come of them: the kernel goes over these for each tile of rows.
+    pub(crate) heads: BTreeSet<AxisId>,
+    /// Whether the last mixture is the weights, and goes to their place.
+    pub(crate) ends_in_mixture: bool,
 }
 
 /// A reduction of each row of scores, held while the row is near.
@@ -39,10 +45,12 @@ pub(crate) struct RowReduction {
     pub(crate) leaves: Option<Leaves>,
     /// Whether it is the sum of the scores of which the next one is the running sum: that comes to it at its end.
     pub(crate) is_end_of_next: bool,
+    /// Whether a mixture first computes what it mixes, because that is neither a product nor left behind by what comes before.
+    pub(crate) copies: bool,
 }
 
 /// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores,
-/// divided by their sum; a running sum itself.
+/// divided by their sum; a running sum and a mixture themselves.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves {
     /// The value that they are.
@@ -63,6 +71,7 @@ impl WholeRows {
             key_loop: held.key_loop.moved(node),
             leaves: held.leaves.as_ref().map(|leaves| Leaves { node: node(leaves.node), ..leaves.clone() }),
             is_end_of_next: held.is_end_of_next,
+            copies: held.copies,
         };
         WholeRows {
             attention: self.attention.moved(node),
@@ -70,13 +79,37 @@ impl WholeRows {
             key_loop: self.key_loop.moved(node),
             held: self.held.iter().map(reduction).collect(),
             visits: self.visits.clone(),
+            heads: self.heads.clone(),
+            ends_in_mixture: self.ends_in_mixture,
         }
     }
 
     /// The product, by position, in whose place the weights are stored: each of them is made after all else that reads the scores
-    /// of its key. Where every product is a band they have a place of their own.
-    pub(crate) fn weights_in_place_of(&self) -> Option<usize> {
-        self.scores.iter().position(|s| !s.is_band)
+    /// of its key. Where every product is a band, or of other heads, they have a place of their own.
+    pub(crate) fn weights_in_place_of(&self, g: &Graph) -> Option<usize> {
+        let own = self.count_of_heads(g, self.attention.score);
+        self.scores.iter().position(|s| !s.is_band && self.count_of_heads(g, s.product) == own)
+    }
+
+    /// Rows of a tile. Those of which all heads are kept meet the keys and the values of all heads: there are more of them.
+    pub(crate) fn tile_rows(&self, tiling: Tiling) -> Dim {
+        n(if self.heads.is_empty() { tiling.whole_rows } else { tiling.mixed_rows })
+    }
+
+    /// The axes of mixed heads that a node has.
+    pub(crate) fn heads_of(&self, g: &Graph, node: NodeId) -> Vec<AxisId> {
+        g.node(node).axes.iter().filter(|axis| self.heads.contains(axis)).collect()
+    }
+
+    /// How many mixed heads a node has.
+    pub(crate) fn count_of_heads(&self, g: &Graph, node: NodeId) -> Dim {
+        product(&g.shape(&self.heads_of(g, node)))
+    }
+
+    /// What one of the steps that are held mixes.
+    pub(crate) fn mixture(&self, g: &Graph, held: &RowReduction) -> Option<Mixture> {
+        let a = &held.attention;
+        mixture(g, a.node, a.key, a.query)
     }
 
     /// What is computed of each row, in order: what is held, then the weights.
@@ -98,12 +131,12 @@ impl KeyLoop {
     }
 }
 
-/// Reductions of the rows of an attention that are in the expression of its scores and that are not stored, in the order in which
-/// they are computed.
+/// Reductions and mixtures of the rows of an attention that are in the expression of its scores and that are not stored, in the
+/// order in which they are computed; the axis of the rows may not be known yet.
 pub(crate) fn reductions_inside(
     g: &Graph,
     score: NodeId,
-    key: AxisId,
+    (key, query): (AxisId, Option<AxisId>),
     is_stored: impl Fn(NodeId) -> bool,
 ) -> BTreeSet<NodeId> {
     let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![score]);
@@ -117,14 +150,21 @@ pub(crate) fn reductions_inside(
                 found.insert(id);
                 stack.push(g.args(id)[0]);
             }
+            Class::Bind if mixture(g, id, key, query).is_some() => {
+                found.insert(id);
+                stack.push(g.args(id)[0]);
+            }
             Class::Bind | Class::Port | Class::Leaf => {}
         }
     }
     found
 }
 
-/// A reduction of the rows of scores, as an attention without values.
-pub(crate) fn row_reduction(g: &Graph, node: NodeId, query: AxisId) -> Option<Attention> {
+/// A reduction or a mixture of the rows of scores, as an attention without values.
+pub(crate) fn row_reduction(g: &Graph, node: NodeId, (key, query): (AxisId, AxisId)) -> Option<Attention> {
+    if let Some(mixture) = mixture(g, node, key, Some(query)) {
+        return Some(without_values(node, Normaliser::Mixture, key, mixture.of, Some(query)));
+    }
     let reduces = || parts(g, node).filter(|a| a.value.is_none() && a.sink.is_none());
     let a = running_sum(g, node).or_else(reduces)?;
     (g.node(node).axes.contains(query) && g.node(a.score).axes.contains(a.key))
@@ -134,17 +174,19 @@ pub(crate) fn row_reduction(g: &Graph, node: NodeId, query: AxisId) -> Option<At
 /// A running sum of scores, as an attention without values.
 pub(crate) fn running_sum(g: &Graph, node: NodeId) -> Option<Attention> {
     let Op::CumSum(key) = *g.op(node) else { return None };
-    (g.node(node).dtype == DType::F32).then(|| Attention {
-        node,
-        normaliser: Normaliser::Running,
-        masked: 0.0,
-        key,
-        score: g.args(node)[0],
-        value: None,
-        sink: None,
-        query: None,
-        width: None,
-    })
+    let is_number = g.node(node).dtype == DType::F32;
+    is_number.then(|| without_values(node, Normaliser::Running, key, g.args(node)[0], None))
+}
+
+/// What is asked for of each row of scores.
+fn without_values(
+    node: NodeId,
+    normaliser: Normaliser,
+    key: AxisId,
+    score: NodeId,
+    query: Option<AxisId>,
+) -> Attention {
+    Attention { node, normaliser, masked: 0.0, key, score, value: None, sink: None, query, width: None }
 }
 
 /// The products inside several expressions of one kernel, each once, for rows along an axis; `None` if two of the expressions
@@ -210,7 +252,19 @@ impl Layouts<'_> {
 
     /// The reductions of the rows of an attention that its kernel has to compute, since nobody stores them.
     pub(crate) fn reductions_inside(&self, a: &Attention) -> BTreeSet<NodeId> {
-        reductions_inside(self.graph, a.score, a.key, |id| self.is_stored(id))
+        reductions_inside(self.graph, a.score, (a.key, a.query), |id| self.is_stored(id))
+    }
+
+    /// As [`Layouts::products_inside`], for expressions of which these reductions and mixtures are held.
+    pub(crate) fn products_of_heads(
+        &self,
+        (query, key): (AxisId, AxisId),
+        expressions: &[NodeId],
+        held: &BTreeSet<NodeId>,
+    ) -> Option<(Vec<Scores>, Ranges)> {
+        let found = self.products_inside((query, key), expressions);
+        let heads = mixed_heads(self.graph, held, key, query);
+        found.filter(|(products, _)| have_heads(self.graph, products, &heads))
     }
 }
 
@@ -225,13 +279,15 @@ pub(crate) fn whole_rows(
 ) -> WholeRows {
     let g = layouts.graph;
     let made: BTreeSet<NodeId> = products.iter().flat_map(|s| [s.node, s.scaled()]).collect();
-    let of_rows = |a: &Attention| key_loop(layouts, a, Some(query), outer, &made);
+    let heads = mixed_heads(g, held, a.key, query);
+    let outer: Vec<AxisId> = outer.iter().copied().filter(|axis| !heads.contains(axis)).collect();
+    let of_rows = |a: &Attention| key_loop(layouts, a, Some(query), (&outer, &heads), &made);
     let mut key_loop = of_rows(a);
-    let reductions = held.iter().map(|id| row_reduction(g, *id, query).expect("planned as held"));
+    let reductions = held.iter().map(|id| row_reduction(g, *id, (a.key, query)).expect("planned as held"));
     let mut held: Vec<RowReduction> = reductions
         .map(|attention| {
             let key_loop = of_rows(&attention);
-            RowReduction { attention, key_loop, leaves: None, is_end_of_next: false }
+            RowReduction { attention, key_loop, leaves: None, is_end_of_next: false, copies: false }
         })
         .collect();
     // A running sum goes on where its scores are masked: it stops there only if nobody reads it there.
@@ -252,12 +308,56 @@ pub(crate) fn whole_rows(
     invariant.extend(held.iter_mut().flat_map(|h| h.key_loop.invariant.drain(..)));
     key_loop.invariant =
         invariant.into_iter().filter(|id| !layouts.reads(*id, |x| ids.contains(&x))).collect();
-    let same = held.iter().all(|h| h.key_loop.range == key_loop.range);
+    let is_mixture = |h: &RowReduction| h.attention.normaliser == Normaliser::Mixture;
+    let same = held.iter().filter(|h| !is_mixture(h)).all(|h| h.key_loop.range == key_loop.range);
     let visits = if same { key_loop.range.clone() } else { KeyRange::default() };
+    // Heads are mixed at every key that is visited.
+    for h in held.iter_mut().filter(|h| is_mixture(h)) {
+        (h.key_loop.range, h.key_loop.mask) = (visits.clone(), None);
+    }
     let scores = Vec::new();
-    let mut out = WholeRows { attention: a.clone(), scores, key_loop, held, visits };
+    let attention = a.clone();
+    let mut out = WholeRows { attention, scores, key_loop, held, visits, heads, ends_in_mixture: false };
     leave_exponentials(layouts, &mut out, products);
+    for at in 0..out.held.len() {
+        let of = out.held[at].attention.score;
+        let left = out.held[..at].iter().filter_map(|h| h.leaves.as_ref());
+        let is_there = products.iter().any(|s| s.scaled() == of) || left.into_iter().any(|l| l.node == of);
+        out.held[at].copies = is_mixture(&out.held[at]) && !is_there;
+    }
+    out.ends_in_mixture = ends_in_mixture(g, &out);
     out
+}
+
+/// Whether the last of what is held is a mixture that gives the weights as they are, and reads no product in whose place they are
+/// stored.
+pub(crate) fn ends_in_mixture(g: &Graph, whole: &WholeRows) -> bool {
+    let a = &whole.attention;
+    let is_made = |id: NodeId| {
+        let mut held = whole.held.iter();
+        held.any(|h| h.attention.node == id || h.leaves.as_ref().is_some_and(|leaves| leaves.node == id))
+    };
+    whole.held.last().is_some_and(|last| {
+        let reads_product = || {
+            let (mut seen, mut stack) = (BTreeSet::new(), vec![last.attention.score]);
+            while let Some(id) = stack.pop() {
+                if is_made(id) || !seen.insert(id) {
+                    continue;
+                }
+                if is_matrix_product(g, id) {
+                    return true;
+                }
+                if matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat) {
+                    stack.extend(g.args(id));
+                }
+            }
+            false
+        };
+        last.attention.normaliser == Normaliser::Mixture
+            && last.attention.node == whole.key_loop.score_in_range(a)
+            && (a.normaliser, a.value.is_some()) == (Normaliser::One, true)
+            && !reads_product()
+    })
 }
 
 /// Whether one is the sum of the scores of which the other is the running sum, over the same keys.
@@ -275,7 +375,7 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
     for at in 0..plan.held.len() {
         let own = &plan.held[at].attention;
         let node = match own.normaliser {
-            Normaliser::Running => Some(own.node),
+            Normaliser::Running | Normaliser::Mixture => Some(own.node),
             Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
         };
@@ -289,7 +389,10 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
         let is_last = |product: &&Scores| {
             reads(roots[at], product) && roots[at + 1..].iter().all(|later| !reads(*later, product))
         };
-        let place = products.iter().position(|product| product.shift.is_none() && is_last(&product));
+        // Where heads are mixed the place of a product is that of the mixed weights, and what is left is soon read.
+        let mixes = !plan.heads.is_empty();
+        let fits = |product: &Scores| product.shift.is_none() && !mixes && is_last(&product);
+        let place = products.iter().position(fits);
         if let Some(leaves) = &mut plan.held[at].leaves {
             leaves.in_place_of = place;
         }
@@ -302,7 +405,7 @@ fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at
     let g = layouts.graph;
     let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
     let unmasked = key_loop.score_in_range(own);
-    let later: Vec<&KeyLoop> = plan.members().skip(at + 1).map(|(_, key_loop)| key_loop).collect();
+    let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
     let scores = [own.score, unmasked];
     let found = g.ids().find(|id| is_exponential_of(g, *id, &scores, own.node) && !layouts.is_stored(*id))?;
     let x = exponential_of_difference(g, found)?.0;
@@ -310,8 +413,14 @@ fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at
         let all = roots[at + 1..].iter().zip(&later);
         all.filter(|(root, _)| reaches(layouts, **root, |id| id == found, |_| false))
     };
-    let same = |other: &KeyLoop| other.range == key_loop.range && other.mask_by_range().is_some();
-    let fits = x == own.score || readers().all(|(_, other)| same(other));
+    // A mixture has no mask: those have one that read it.
+    let same = |(a, other): &(&Attention, &KeyLoop)| {
+        other.range == key_loop.range
+            && (other.mask_by_range().is_some() || a.normaliser == Normaliser::Mixture)
+    };
+    let mixes = readers().any(|(_, (a, _))| a.normaliser == Normaliser::Mixture);
+    let fits =
+        x == own.score || (if mixes { later.iter().all(same) } else { readers().all(|(_, l)| same(l)) });
     let is_elsewhere = roots[at + 1..].iter().any(|root| is_read_under_view(layouts, *root, found));
     (fits && !is_elsewhere && readers().next().is_some()).then_some(found)
 }

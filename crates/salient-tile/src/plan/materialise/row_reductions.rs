@@ -1,6 +1,7 @@
 //! Which reductions of scores are computed in the kernel of the attention whose weights need them, over the same rows: the
 //! log-sum-exp of weights that are squared, the sum that divides weights above a threshold.
 
+use crate::plan::attention::mixture::{have_heads, mixed_heads, mixture};
 use crate::plan::attention::split::Few;
 use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
 use crate::plan::attention::{Among, attention, query_axis};
@@ -38,7 +39,7 @@ fn held_by(known: &Known<'_>, node: NodeId) -> Option<BTreeSet<NodeId>> {
     if !known.of_scores[g.args(node)[0].index()] {
         return None;
     }
-    let inside = reductions_inside(g, g.args(node)[0], key, known.is_kept);
+    let inside = reductions_inside(g, g.args(node)[0], (key, None), known.is_kept);
     if inside.is_empty() {
         return None;
     }
@@ -47,11 +48,8 @@ fn held_by(known: &Known<'_>, node: NodeId) -> Option<BTreeSet<NodeId>> {
     let of = Among { is_stored: &is_stored, ..*known.of };
     let query = query_axis(&of, node, known.of_scores)?.0?;
     let a = attention(g, node, Some(query), &order)?;
-    if Few::of(g.extent(query), known.few_rows) == Few::Always {
-        return None;
-    }
     let is_row = |id: &NodeId| {
-        row_reduction(g, *id, query).is_some_and(|a| known.of_scores[a.score.index()])
+        row_reduction(g, *id, (key, query)).is_some_and(|a| known.of_scores[a.score.index()])
             && !(known.is_kept)(*id)
     };
     let mut held: BTreeSet<NodeId> = inside.into_iter().filter(is_row).collect();
@@ -64,11 +62,17 @@ fn held_by(known: &Known<'_>, node: NodeId) -> Option<BTreeSet<NodeId>> {
         }
         held = ending;
     }
+    // Few rows are split over keys, which mixtures do not allow.
+    let mixes = held.iter().any(|id| mixture(g, *id, key, Some(query)).is_some());
+    if !mixes && Few::of(g.extent(query), known.few_rows) == Few::Always {
+        return None;
+    }
     let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([a.score]).collect();
     let is_stored = |id: NodeId| (known.of.is_stored)(id) && !held.contains(&id);
     let of = Among { is_stored: &is_stored, ..*known.of };
     let (products, _) = products_inside(&of, (query, key), &expressions)?;
-    (!held.is_empty() && !products.is_empty()).then_some(held)
+    let fits = have_heads(g, &products, &mixed_heads(g, &held, key, query));
+    (fits && !held.is_empty() && !products.is_empty()).then_some(held)
 }
 
 /// Whether every use of a reduction is in the weights of an attention or in another reduction that it holds, at the place of the

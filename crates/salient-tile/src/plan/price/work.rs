@@ -318,7 +318,7 @@ impl Priced<'_> {
         let bodies = match a.normaliser {
             Normaliser::Softmax { .. } => 4.0,
             Normaliser::Sum | Normaliser::Greatest => 2.0,
-            Normaliser::One | Normaliser::Running => 1.0,
+            Normaliser::One | Normaliser::Running | Normaliser::Mixture => 1.0,
         };
         rows * (keys / self.plan.options.tiling.attention_keys as f64).ceil() * bodies
     }
@@ -348,7 +348,8 @@ impl Priced<'_> {
     }
 
     fn whole_rows(&self, kernel: &KernelPlan, whole: &WholeRows) -> Option<Work> {
-        let (a, tile) = (&whole.attention, self.plan.options.tiling.whole_rows);
+        let (a, tiling) = (&whole.attention, self.plan.options.tiling);
+        let tile = whole.tile_rows(tiling).as_constant().unwrap_or(tiling.whole_rows);
         let (rows, keys) = (self.rows_of(kernel, a)?, self.extent(a.key)?);
         let share = |range: &KeyRange| self.share(range, a, whole.key_loop.rows, tile);
         let products: Vec<NodeId> = whole.scores.iter().map(|s| s.product).collect();
@@ -356,13 +357,34 @@ impl Priced<'_> {
         let left = whole.held.iter().filter_map(|held| Some(held.leaves.as_ref()?.node));
         let held: Vec<NodeId> = held.chain(left).collect();
         let visited = rows * keys * share(&whole.visits)?;
-        let fma = self.products(products.iter().copied(), visited, keys);
+        // Of other heads there may be more or fewer than of those of the result.
+        let g = &*self.plan.graph;
+        let own = self.eval(&whole.count_of_heads(g, a.score))?.max(1.0);
+        let heads = |node: NodeId| Some(self.eval(&whole.count_of_heads(g, node))? / own);
         let calls = self.calls(a, visited / keys.max(1.0), keys);
-        let mut work = Work { fma, calls, ..Work::default() };
+        let mut work = Work { calls, ..Work::default() };
+        for product in &products {
+            work.fma += self.products([*product].into_iter(), visited * heads(*product)?, keys);
+        }
+        for held in &whole.held {
+            let Some(mixture) = whole.mixture(g, held) else { continue };
+            let (mixed, depth) = (visited * heads(mixture.of)?, self.extent(mixture.over)?);
+            let scores = visited * heads(held.attention.node)?;
+            work.fma += self.tiles(scores, keys, depth, Edge::Whole);
+            work.calls += scores / (self.lanes() * self.plan.options.tiling.tile_vectors as f64 * 6.0);
+            if held.copies {
+                let each = self.score(kernel, &held.attention, &held.key_loop, &products);
+                work.strips(mixed, keys, each, self.lanes());
+            }
+        }
         for (member, key_loop) in whole.members() {
-            let mut each = self.score(kernel, member, key_loop, &held);
-            each.operations += of_weights(member);
-            work.strips(rows * keys * share(&key_loop.range)?, keys, each, self.lanes());
+            let is_last = whole.ends_in_mixture && member.node == a.node;
+            if member.normaliser != Normaliser::Mixture && !is_last {
+                let mut each = self.score(kernel, member, key_loop, &held);
+                each.operations += of_weights(member);
+                let scores = rows * keys * share(&key_loop.range)? * heads(member.score)?;
+                work.strips(scores, keys, each, self.lanes());
+            }
         }
         let scores = rows * keys * share(&whole.key_loop.range)?;
         let values = self.values(kernel, a, &whole.key_loop, scores, tile as f64)?;
@@ -397,7 +419,7 @@ fn of_weights(a: &Attention) -> f64 {
     match a.normaliser {
         Normaliser::Softmax { .. } => ONLINE,
         Normaliser::Sum | Normaliser::Greatest => 3.0,
-        Normaliser::One => 1.0,
+        Normaliser::One | Normaliser::Mixture => 1.0,
         Normaliser::Running => SCAN,
     }
 }

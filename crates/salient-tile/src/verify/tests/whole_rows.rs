@@ -35,9 +35,9 @@ fn left_over() -> Graph {
     b.finish()
 }
 
-/// Breaks the plan of the attention.
-fn broken(expected: &str, change: impl FnOnce(&mut WholeRows)) {
-    wrong(&left_over(), expected, |plan: &mut Plan<'_>| {
+/// Breaks the plan of the attention that a graph holds.
+fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut WholeRows)) {
+    wrong(g, expected, |plan: &mut Plan<'_>| {
         let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
         let found = anchors.find_map(|anchor| match anchor {
             Anchor::WholeRows(whole) => Some(whole),
@@ -46,6 +46,78 @@ fn broken(expected: &str, change: impl FnOnce(&mut WholeRows)) {
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
         });
         change(found.expect("the attention keeps whole rows"));
+    });
+}
+
+fn broken(expected: &str, change: impl FnOnce(&mut WholeRows)) {
+    broken_plan(&left_over(), expected, change);
+}
+
+/// Weights of which the heads are mixed before and after the softmax; before the second mixture they are halved.
+fn mixed() -> Graph {
+    let mut b = Builder::new("mixed");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "T"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "E"));
+    let [h, g, o] = ["h", "g", "o"].map(|name| axis(&mut b, name, "H"));
+    let q = b.input("q", &[h, i, e], DType::F32, None);
+    let k = b.input("k", &[h, j, e], DType::F32, None);
+    let v = b.input("v", &[o, j, f], DType::F32, None);
+    let before = b.input("before", &[g, h], DType::F32, None);
+    let after = b.input("after", &[o, g], DType::F32, None);
+    let score = dot(&mut b, q, k, e);
+    let one = dot(&mut b, score, before, h);
+    let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[one]).unwrap();
+    let half = b.constant(Const::f32(0.5));
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let by = map(MapOp::Sub, &[one, lse]);
+    let weight = map(MapOp::Exp, &[by]);
+    let halved = map(MapOp::Mul, &[weight, half]);
+    let two = dot(&mut b, halved, after, g);
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[two, v]).unwrap();
+    b.output("y", &[o, i, f], y).unwrap();
+    b.finish()
+}
+
+#[test]
+fn heads_are_those_that_are_mixed() {
+    broken_plan(&mixed(), "its heads are not those that are mixed", |whole| {
+        whole.heads.pop_first();
+    });
+}
+
+#[test]
+fn every_mixture_that_is_read_is_held() {
+    broken_plan(&mixed(), "it reads a reduction of its rows that it does not hold", |whole| {
+        whole.held.pop();
+        whole.ends_in_mixture = false;
+    });
+}
+
+#[test]
+fn heads_are_mixed_at_every_key_that_is_visited() {
+    broken_plan(&mixed(), "heads are not mixed at every key that is visited", |whole| {
+        whole.held[0].key_loop.range.ends.push(n(1));
+    });
+}
+
+#[test]
+fn a_mixture_has_a_place_of_its_own() {
+    broken_plan(&mixed(), "a mixture has no place of its own", |whole| {
+        whole.held[0].leaves.as_mut().expect("a mixture leaves itself").in_place_of = Some(0);
+    });
+}
+
+#[test]
+fn what_is_mixed_has_been_made() {
+    broken_plan(&mixed(), "heads are mixed before they are made", |whole| {
+        whole.held.last_mut().expect("it holds some").copies = false;
+    });
+}
+
+#[test]
+fn weights_are_the_last_mixture_only_where_they_are() {
+    broken_plan(&mixed(), "its weights are not the last mixture", |whole| {
+        whole.held.pop();
     });
 }
 
