@@ -159,6 +159,11 @@ impl Dim {
         }
     }
 
+    /// Whether it has several terms, as `S + T` has and `E * H` has not.
+    pub fn is_sum(&self) -> bool {
+        self.terms.len() > 1
+    }
+
     /// The symbol, if it is a single one.
     pub fn as_symbol(&self) -> Option<&Symbol> {
         match &*self.terms {

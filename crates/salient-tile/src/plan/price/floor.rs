@@ -27,7 +27,8 @@ pub fn floor_as_written(g: &Graph, sizes: &Bindings, machine: &Machine) -> Optio
             Op::Reduce(_, axis) if !node.axes.is_empty() => own * extent(axis)? / (machine.flops / 2.0),
             Op::Map(op) if !node.axes.is_empty() && node.dtype.is_float() && !in_products(id) => {
                 let additions = if op == MapOp::Mul { 1 } else { op.info().additions };
-                own * f64::from(additions) / (machine.flops / 2.0)
+                let arithmetic = own * f64::from(additions) / (machine.flops / 2.0);
+                arithmetic.max(machine.transfer(4.0 * own, 4.0 * own))
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => continue,
             Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => continue,

@@ -39,6 +39,14 @@ pub struct Machine {
     pub call: f64,
 }
 
+impl Machine {
+    /// Seconds that so many bytes take to the core, of so many that were touched since they last were there.
+    fn transfer(&self, bytes: f64, distance: f64) -> f64 {
+        let held = self.caches.iter().find(|cache| distance <= 0.75 * cache.size);
+        bytes / held.map_or(self.bytes, |cache| cache.bytes)
+    }
+}
+
 /// A cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cache {
@@ -124,23 +132,31 @@ pub fn nominal_sizes(g: &Graph, known: &Bindings) -> Bindings {
 fn sizes_with(g: &Graph, known: &Bindings, others: i64) -> Bindings {
     let mut out = known.clone();
     let extents = || g.axes().map(|(_, axis)| &axis.extent);
-    // Heads are parts of a width.
+    // Heads are parts of a width; what a state grows by is a length of its own.
     let ports = g.inputs().iter().chain(g.params()).flat_map(|port| &port.axes);
     let of_ports = ports.chain(g.outputs().iter().flat_map(|out| &out.axes)).map(|axis| g.extent(*axis));
     let parts: BTreeSet<Name> =
-        of_ports.filter(|d| d.as_dimension().is_none()).flat_map(|d| d.dimensions()).collect();
+        of_ports.filter(|d| d.as_dimension().is_none() && !d.is_sum()).flat_map(|d| d.dimensions()).collect();
     let is_row = |axis: &&AxisId| g.extent(**axis).as_dimension().is_some_and(|name| !parts.contains(name));
-    let mut give = |axis: AxisId, size: i64| {
-        for name in g.extent(axis).dimensions() {
-            out.entry(name).or_insert(size);
-        }
-    };
+    // A state that grows has rows where it does, wherever its layout puts them.
+    let growths = g.growths().into_iter();
+    let lengths: BTreeSet<Name> =
+        growths.flat_map(|of| of.added.dimensions().into_iter().chain([of.held])).collect();
+    lengths.iter().for_each(|name| {
+        out.entry(name.clone()).or_insert(ROWS);
+    });
+    let is_known = |axis: &AxisId| !g.extent(*axis).dimensions().is_disjoint(&lengths);
     let mut inputs: Vec<&[AxisId]> = g.inputs().iter().map(without_width).collect();
     // What several axes stand around says most.
     inputs.sort_by_key(|axes| std::cmp::Reverse(axes.len()));
     for axes in inputs {
         let row = axes.iter().rposition(|axis| is_row(&axis));
-        row.into_iter().for_each(|at| give(axes[at], ROWS));
+        let mut give = |axis: AxisId, size: i64| {
+            for name in g.extent(axis).dimensions() {
+                out.entry(name).or_insert(size);
+            }
+        };
+        row.into_iter().filter(|_| !axes.iter().any(is_known)).for_each(|at| give(axes[at], ROWS));
         axes.iter().for_each(|axis| give(*axis, AROUND));
     }
     for name in g.dimensions().into_iter().chain(extents().flat_map(|d| d.dimensions())) {
@@ -259,8 +275,7 @@ impl Memory {
         let distance = self.clock - self.last[id.0] + size;
         self.clock += size;
         self.last[id.0] = self.clock;
-        let held = machine.caches.iter().find(|cache| distance <= 0.75 * cache.size);
-        size / held.map_or(machine.bytes, |cache| cache.bytes)
+        machine.transfer(size, distance)
     }
 }
 
