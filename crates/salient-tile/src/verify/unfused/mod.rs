@@ -25,7 +25,7 @@ pub struct Unfused {
     pub value: Value,
     /// What is done.
     pub what: What,
-    /// Whether the model asks for it: it returns the array, keeps it, or returns as large a one that is made of it.
+    /// Whether the model asks for it: it returns the array, keeps it, or returns as large a one that a kernel makes of it.
     pub is_asked_for: bool,
 }
 
@@ -113,7 +113,7 @@ pub fn unfused(plan: &Plan<'_>) -> Vec<Unfused> {
                 continue;
             }
             let because = reasons.of(id);
-            let is_asked_for = buffer.role != Role::Temporary || reasons.is_excused(id);
+            let is_asked_for = buffer.role != Role::Temporary || reasons.is_asked_for(id);
             let extents = plan.graph.node(id).axes.iter().map(|axis| plan.graph.extent(axis).clone());
             let elements = extents.fold(Dim::constant(1), |n, extent| &n * &extent);
             let what = What::Stored { elements, because };

@@ -289,22 +289,24 @@ impl<'p, 'g> Reasons<'p, 'g> {
         readers.is_some_and(|readers| readers.iter().all(|(reader, _)| is_softmax(g.op(*reader))))
     }
 
-    /// Whether a value is asked for, or one that has as many elements or more and is made of it.
-    pub(super) fn is_excused(&self, id: NodeId) -> bool {
+    /// Whether a value is asked for, or one that has as many axes and that a kernel makes of it: scores of weights that are
+    /// returned are stored for these.
+    pub(super) fn is_asked_for(&self, id: NodeId) -> bool {
         let g = &*self.plan.graph;
-        let axes = g.node(id).axes.iter().count();
+        let axes = g.node(id).axes.len();
         let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
         while let Some(made) = stack.pop() {
-            if !seen.insert(made) || !self.pairs.has(made) || g.node(made).axes.iter().count() < axes {
+            if !seen.insert(made) || !self.pairs.has(made) || g.node(made).axes.len() < axes {
                 continue;
             }
+            let step = self.stored.get(&made);
             let is_output = |step: &&&Step| matches!(self.plan.buffers[step.buffer.0].role, Role::Output(_));
-            if self.stored.get(&made).filter(is_output).is_some()
-                || g.outputs().iter().any(|o| o.node == made)
-            {
+            if step.filter(is_output).is_some() || g.outputs().iter().any(|o| o.node == made) {
                 return true;
             }
-            stack.extend(g.users(made));
+            if made == id || step.is_none() {
+                stack.extend(g.users(made));
+            }
         }
         false
     }
