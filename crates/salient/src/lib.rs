@@ -15,8 +15,8 @@ pub use compile::choose::{Form, TIE, Verdict};
 pub use compile::explain::{explain, require_fused};
 pub use compile::options::Options;
 pub use compile::pipeline::{
-    compilations, format_source, fuse, lower, models, optimise, print_after, print_stage, schedule,
-    schedule_blocks, verdict,
+    compilations, format_source, fuse, lower, models, optimise, price_warning, print_after, print_stage,
+    schedule, schedule_blocks, verdict,
 };
 pub use compile::plan_text::read_plan;
 pub use compile::sources::{read_source, read_sources};

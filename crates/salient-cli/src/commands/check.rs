@@ -5,7 +5,7 @@ use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
 use salient::{
     Diagnostic, Error, Options, Rejected, Severity, Sources, Span, Step, Timings, lower, models,
-    read_sources, require_fused, verdict,
+    price_warning, read_sources, require_fused,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
                         if options.require_fused {
                             let graph = &lowered.graph;
                             timings.time(Step::Optimise, || require_fused(&sources, graph, &options))?;
-                            let warning = verdict(graph, &options).warning().map(dearer);
-                            rejected.diagnostics.extend(warning);
+                            let warning = price_warning(graph, &options);
+                            rejected.diagnostics.extend(warning.map(dearer));
                         }
                         rejected.diagnostics.extend(lowered.warnings);
                         fine.push(name);

@@ -119,6 +119,20 @@ impl<'a> Candidates<'a> {
         plan_of(graph, form.joins(), chains, &self.coded, self.options)
     }
 
+    /// What is to be said where fusion is required and the fused plan is dearer than that of the program as written. No plan is made
+    /// of that where the fused one costs less than it takes at least.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let machine = &self.options.tuning.peaks;
+        let sizes = nominal_sizes(self.source, &Bindings::new());
+        let price = self.plan(Form::Fused).price(&sizes, machine)?.seconds();
+        let is_least =
+            floor_as_written(self.source, &sizes, machine).is_some_and(|floor| price <= TIE * floor);
+        if is_least || !self.options.require_fused || !self.coded.is_empty() {
+            return None;
+        }
+        dearer(Form::Fused, price, self.plan(Form::AsWritten).price(&sizes, machine)?.seconds())
+    }
+
     /// The plan that is compiled, and why. With `all`, every form is priced, also where that decides nothing.
     pub(crate) fn choose(&self, all: bool) -> (Plan<'_>, Verdict) {
         let machine = &self.options.tuning.peaks;
