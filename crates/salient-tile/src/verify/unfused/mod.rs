@@ -15,7 +15,7 @@ use crate::program::kernel::Role;
 use pairs::Pairs;
 use reasons::{Reasons, is_square};
 use rewriting::Rewriting;
-use salient_ir::{AxisId, Dim, Graph, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Something that a fused attention does not do.
@@ -58,6 +58,8 @@ pub enum Repetition {
         /// Whether it is a square of a difference.
         square: bool,
     },
+    /// What is summed over the keys is chosen by a condition among values, for each of which it is computed.
+    Choice,
     /// Values have the axis, and the weights, which they share, do not.
     SharedWeights,
 }
@@ -67,6 +69,9 @@ impl Repetition {
     pub fn text(self) -> &'static str {
         match self {
             Repetition::NoProduct { .. } => "it is no sum over the keys of products of a weight and a value",
+            Repetition::Choice => {
+                "it sums what a condition chooses among values, and looks at the condition for each of them"
+            }
             Repetition::SharedWeights => "values have this axis, and the weights that they share do not",
         }
     }
@@ -76,7 +81,7 @@ impl Repetition {
         match self {
             Repetition::NoProduct { square: true } => Some(&rewriting::EXPAND_SQUARES),
             Repetition::SharedWeights => Some(&rewriting::ALL_VALUES),
-            Repetition::NoProduct { square: false } => None,
+            Repetition::NoProduct { square: false } | Repetition::Choice => None,
         }
     }
 }
@@ -152,7 +157,10 @@ fn computed_again(plan: &Plan<'_>, node: NodeId, k: &KernelPlan) -> Option<Unfus
     let axis = outer.find(is_of_none)?;
     let is_summand = |id: NodeId| [axis, a.key].iter().all(|axis| g.node(id).axes.contains(*axis));
     let square = k.expression.computes.iter().any(|id| is_summand(*id) && is_square(g, *id));
-    let because = match g.node(a.score).axes.contains(axis) {
+    let has_axis = |id: NodeId| g.node(id).axes.contains(axis);
+    let is_choice = *g.op(a.score) == Op::Map(MapOp::Select) && !has_axis(g.args(a.score)[0]);
+    let because = match has_axis(a.score) {
+        true if is_choice => Repetition::Choice,
         true => Repetition::NoProduct { square },
         false => Repetition::SharedWeights,
     };
