@@ -4,6 +4,7 @@ Peers are PyTorch's compiled FlexAttention, where what changes scores, a mask or
 torch.compile of the mathematics as written.
 """
 
+import functools
 import math
 
 from common import Salient, compare, np, torch_arrays, torch_call
@@ -44,12 +45,21 @@ def weights(q, k):
     return torch.softmax(causal(scores(q, k)), -1)
 
 
+@functools.cache
+def flex_attention():
+    """Compiled by itself: what stands before and behind it cannot be compiled into it on CPUs."""
+    import torch
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention)
+
+
 def flex(score=None, mask=None, **words):
     """FlexAttention with the block mask of `mask`, made outside of the clock."""
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    from torch.nn.attention.flex_attention import create_block_mask
 
     blocks = mask and create_block_mask(mask, None, None, T, T, device="cpu")
-    return lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks, **words)
+    return lambda q, k, v: flex_attention()(q, k, v, score_mod=score, block_mask=blocks, **words)
 
 
 def before(b, h, i, j):
@@ -70,11 +80,9 @@ def merged(y):
 
 
 def alibi_flex(blocks):
-    from torch.nn.attention.flex_attention import flex_attention
-
     def call(q, k, v, slope):
         change = lambda s, b, h, i, j: s - slope[h] * (i - j)  # noqa: E731
-        return flex_attention(q, k, v, score_mod=change, block_mask=blocks)
+        return flex_attention()(q, k, v, score_mod=change, block_mask=blocks)
 
     return call
 
@@ -95,12 +103,10 @@ def forgetting_written(q, k, v, forget):
 
 def forgetting_flex(blocks):
     import torch
-    from torch.nn.attention.flex_attention import flex_attention
-
     def call(q, k, v, forget):
         run = torch.nn.functional.logsigmoid(forget).cumsum(-1)
         change = lambda s, b, h, i, j: s + run[b, h, i] - run[b, h, j]  # noqa: E731
-        return flex_attention(q, k, v, score_mod=change, block_mask=blocks)
+        return flex_attention()(q, k, v, score_mod=change, block_mask=blocks)
 
     return call
 
@@ -122,12 +128,10 @@ def relative_written(q, k, v, r):
 
 
 def relative_flex(blocks):
-    from torch.nn.attention.flex_attention import flex_attention
-
     def call(q, k, v, r):
         position = q @ r.transpose(-1, -2) * SCALE
-        change = lambda s, b, h, i, j: s + position[b, h, i, (i - j).clamp(min=0)]  # noqa: E731
-        return flex_attention(q, k, v, score_mod=change, block_mask=blocks)
+        change = lambda s, b, h, i, j: s + position[b, h, i, (i - j) % T]  # noqa: E731
+        return flex_attention()(q, k, v, score_mod=change, block_mask=blocks)
 
     return call
 
@@ -173,14 +177,6 @@ def sink_written(q, k, v, sink):
     return e / (e.sum(-1, keepdim=True) + torch.exp(sink)[:, None, None]) @ v
 
 
-def sink_flex(q, k, v, sink):
-    import torch
-    from torch.nn.attention.flex_attention import flex_attention
-
-    y, lse = flex_attention(q, k, v, return_lse=True)
-    return y * torch.sigmoid(lse - sink[:, None])[..., None]
-
-
 def real_mask(real):
     import torch
 
@@ -191,10 +187,11 @@ def real_mask(real):
 def families():
     """Name: arrays of our model, the mathematics as written, and the same by FlexAttention or None."""
     import torch
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    from torch.nn.attention.flex_attention import create_block_mask
 
+    attention = flex_attention()
     past = create_block_mask(before, None, None, T, T, device="cpu")
-    causal_flex = lambda q, k, v: flex_attention(q, k, v, block_mask=past)  # noqa: E731
+    causal_flex = lambda q, k, v: attention(q, k, v, block_mask=past)  # noqa: E731
     plain = lambda q, k, v: torch.softmax(scores(q, k), -1) @ v  # noqa: E731
     causal_written = lambda q, k, v: weights(q, k) @ v  # noqa: E731
     changed_by = lambda f: lambda q, k, v: torch.softmax(causal(f(scores(q, k))), -1) @ v  # noqa: E731
@@ -206,7 +203,7 @@ def families():
     apart = lambda x: x.transpose(1, 2)  # noqa: E731
     laid_out = {name: normal(B, T, H, E) for name in "qkv"}
     return {
-        "plain": (qkv(), plain, flex_attention),
+        "plain": (qkv(), plain, attention),
         "causal": (qkv(), causal_written, causal_flex),
         "alibi": (qkv(slope=uniform(H)), alibi_written, alibi_flex(past)),
         "soft_cap": (qkv(), changed_by(lambda s: 20 * torch.tanh(s / 20)), changed(lambda s: 20 * torch.tanh(s / 20))),
@@ -223,7 +220,7 @@ def families():
         "gate_query": (
             qkv(gate=uniform(B, H, T)),
             lambda q, k, v, gate: (torch.softmax(scores(q, k), -1) * gate[..., None]) @ v,
-            lambda q, k, v, gate: flex_attention(q, k, v) * gate[..., None],
+            lambda q, k, v, gate: attention(q, k, v) * gate[..., None],
         ),
         "dropped": (
             qkv(kept=kept.astype(np.float32)),
@@ -251,7 +248,7 @@ def families():
         "float_masks": (qkv(), causal_written, causal_flex),
         "ones_column": (qkv(), causal_written, causal_flex),
         "two_softmaxes": (pairs, two(causal_written), two(causal_flex)),
-        "differential": (pairs, two(plain), two(flex_attention)),
+        "differential": (pairs, two(plain), two(attention)),
         "merged_layouts": (
             qkv(),
             lambda q, k, v: merged(weights(q, k) @ v),
@@ -264,7 +261,7 @@ def families():
         ),
         "relu": (qkv(), lambda q, k, v: torch.relu(scores(q, k)) / T @ v, None),
         "sigmoid": (qkv(), lambda q, k, v: torch.sigmoid(causal(scores(q, k))) @ v, None),
-        "sink": (qkv(sink=normal(H)), sink_written, sink_flex),
+        "sink": (qkv(sink=normal(H)), sink_written, None),
     }
 
 
@@ -285,7 +282,7 @@ def run(name, arrays, written, by_flex):
         if by_flex is None:
             raise NotImplementedError("no change of scores and no mask says it")
         tensors = torch_arrays(*arrays.values())
-        return torch_call(torch.compile(by_flex), *tensors)
+        return torch_call(by_flex, *tensors)
 
     def salient():
         return Salient(f"../../tests/equivalence/{name}/reference.attn", f"{name}_spelling", arrays)
