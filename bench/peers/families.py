@@ -266,8 +266,9 @@ def families():
 
 
 def run(name, arrays, written, by_flex):
-    # What a causal mask hides is credited to nobody.
-    share = 1 if name in ("plain", "padded", "gate_query", "talking_heads", "differential", "relu", "sink") else (T + 1) / T / 2
+    # What a mask hides is credited to nobody.
+    unmasked = ("plain", "padded", "gate_query", "talking_heads", "differential", "relu", "sink")
+    share = 3 / T if name == "windowed" else 1 if name in unmasked else (T + 1) / T / 2
     products = {"two_softmaxes": 3, "differential": 3, "relative_shift": 3}.get(name, 2)
     flops = 2 * products * B * H * T * T * E * share
 
