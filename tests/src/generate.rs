@@ -106,6 +106,22 @@ pub fn program(seed: u64, steps: usize) -> Graph {
     p.b.finish()
 }
 
+/// A program of one attention: scores of two values, weights of them in any spelling, perhaps something done to these, and the sum
+/// of a third value.
+pub fn attention(seed: u64) -> Graph {
+    let mut p = Program::new(seed);
+    let made = loop {
+        let made = if p.rng.bool() { p.heads() } else { p.attention() };
+        if let Some(made) = made {
+            break made;
+        }
+    };
+    let node = p.close(&made, None);
+    let axes: Vec<AxisId> = p.b.node(node).axes.iter().collect();
+    p.b.output("y", &axes, node).expect("its own axes");
+    p.b.finish()
+}
+
 /// The program with one operator made another: what a judge should tell from it.
 pub fn changed(graph: &Graph) -> Option<Graph> {
     let other = |op: &Op| match op {

@@ -236,6 +236,31 @@ fn explain_names_the_rules_and_the_kernels() {
     succeeds(&words(&format!("check {MODEL} --require-fused")));
 }
 
+/// A softmax over all pairs of a head at once needs its scores twice if none are stored: fused code is dearer.
+#[test]
+fn a_plan_that_is_required_and_dearer_is_warned_of() {
+    let source = "model m(q: f32[T, E], k: f32[T, E], v: f32[T, E]) -> (y: f32[T, E]) {
+    let e = exp(q @ k.T)
+    let z = sum[i](sum[j](e[i, j]))
+    return (e / z) @ v
+}
+";
+    let path = file("required.attn", source);
+    let ended = words(&format!("check {path} --require-fused"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let warning = "warning: the plan that is compiled (fused) is priced at ";
+    assert!(ended.stderr.starts_with(warning), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("without `--require-fused` the cheaper plan is compiled"),
+        "{}",
+        ended.stderr
+    );
+    assert!(words(&format!("check {path}")).stderr.is_empty());
+    let sizes = "--set T=8 --set E=4 --rounds 1 --seconds 0";
+    let ended = words(&format!("bench {path} --require-fused {sizes}"));
+    assert!(succeeds(&ended).contains(": priced at "), "{}", ended.stdout);
+}
+
 #[test]
 fn explain_prices_kernels_in_formulas_and_in_numbers() {
     let ended = words(&format!("explain {MODEL}"));

@@ -3,7 +3,7 @@
 //! [`sources`] reads a program and what it imports, [`pipeline`] takes it through the stages, [`choose`] says which of
 //! its plans is compiled, [`engine`] holds what comes
 //! out: machine code or the interpreter. [`options`] and [`tuning`] are what a caller and a machine have a say in,
-//! [`stage`] names the stages and engines, [`integers`] checks that whole numbers fit 32 bits, and [`explain`] puts into
+//! [`stage`] names the stages and engines, [`integers`] checks that whole numbers fit 32 bits, [`pairs`] says what is not fused and why, and [`explain`] puts into
 //! words what the optimiser and the planner report. Nothing here knows the arrays of a call.
 
 pub(crate) mod choose;
@@ -11,6 +11,7 @@ pub(crate) mod engine;
 pub(crate) mod explain;
 pub(crate) mod integers;
 pub(crate) mod options;
+pub(crate) mod pairs;
 pub(crate) mod pipeline;
 pub(crate) mod plan_text;
 pub(crate) mod sources;

@@ -15,8 +15,8 @@ pub use compile::choose::{Form, TIE, Verdict};
 pub use compile::explain::{explain, require_fused};
 pub use compile::options::Options;
 pub use compile::pipeline::{
-    compilations, format_source, fuse, lower, models, optimise, print_after, print_stage, schedule,
-    schedule_blocks, verdict,
+    compilations, format_source, fuse, lower, models, optimise, price_warning, print_after, print_stage,
+    schedule, schedule_blocks, verdict,
 };
 pub use compile::plan_text::read_plan;
 pub use compile::sources::{read_source, read_sources};
@@ -43,6 +43,7 @@ pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
 pub use salient_opt::{Fp, PASSES, Pass};
 pub use salient_tile::plan::price::{Bottleneck, Machine};
+pub use salient_tile::verify::unfused::rewriting;
 pub use salient_tile::{Knob, TILING, Tiling};
 pub use session::model::Model;
 pub use session::results::Results;

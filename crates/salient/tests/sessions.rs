@@ -226,7 +226,9 @@ fn what_is_required_to_fuse_and_does_not_is_an_error() {
     assert!(Model::compile(source, &options(Fp::Default)).is_ok());
     match Model::compile(source, &options(Fp::Strict)) {
         Err(Error::Unfused(why)) => {
-            assert!(why.contains("S * T elements, one for every query and key (source:2:"), "{why}");
+            assert!(why.contains("S * T elements, one for every query and key\n  ┌─ source:2:"), "{why}");
+            assert!(why.contains("`--fp strict` allows exact rules alone, and not "), "{why}");
+            assert!(why.contains("`attention/attend` (refining)"), "{why}");
             assert!(why.contains("`context` stays a sum apart from its weights (source:3:"), "{why}");
         }
         other => panic!("{other:?}"),

@@ -126,7 +126,7 @@ fn spoil(array: &mut salient::Array, rng: &mut fastrand::Rng) {
 }
 
 /// About how many elements are computed.
-fn work(graph: &Graph, bindings: &Bindings) -> f64 {
+pub fn work(graph: &Graph, bindings: &Bindings) -> f64 {
     let extent = |axis| graph.extent(axis).eval(bindings).map_or(1.0, |n| n.max(1) as f64);
     let of = |id| {
         let own: f64 = graph.node(id).axes.iter().map(extent).product();

@@ -130,9 +130,18 @@ fn beside_prices(contestants: &[Contestant<'_>], verdict: &Verdict) -> String {
         let _ =
             writeln!(out, "{}: priced at {:.3} ms, median {:.3} ms", form.name(), price * 1e3, millis(time));
     }
-    if taken.2.as_secs_f64() > TIE * written.2.as_secs_f64() {
-        out +=
-            "warning: the plan that was chosen by its price is slower than that of the program as written\n";
+    out + &warnings(verdict, taken.2, written.2)
+}
+
+/// What is to be said where the plan that is compiled is priced above that of the program as written, or took longer by the medians.
+fn warnings(verdict: &Verdict, taken: Duration, written: Duration) -> String {
+    let mut out = String::new();
+    if let Some(warning) = verdict.warning() {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    if taken.as_secs_f64() > TIE * written.as_secs_f64() {
+        let why = if verdict.is_required { "is required to be fused" } else { "was chosen by its price" };
+        let _ = writeln!(out, "warning: the plan that {why} is slower than that of the program as written");
     }
     out
 }
@@ -299,4 +308,34 @@ fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Resul
         out.insert(&*port.name, array).map_err(salient::Error::from)?;
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(fused: f64, written: f64, is_required: bool) -> Verdict {
+        let prices = vec![(Form::Fused, fused), (Form::AsWritten, written)];
+        Verdict { sizes: salient::Bindings::new(), taken: Form::Fused, is_required, floor: None, prices }
+    }
+
+    #[test]
+    fn a_plan_that_is_priced_or_measured_above_the_program_as_written_is_warned_of() {
+        let [one, two] = [1, 2].map(Duration::from_millis);
+        assert_eq!(warnings(&verdict(1e-3, 2e-3, false), one, two), "");
+        assert_eq!(warnings(&verdict(1e-3, 1e-3, false), one, one), "");
+        let measured = warnings(&verdict(1e-3, 2e-3, false), two, one);
+        assert!(
+            measured.starts_with("warning: the plan that was chosen by its price is slower"),
+            "{measured}"
+        );
+        let priced = warnings(&verdict(2e-3, 1e-3, true), one, two);
+        assert!(
+            priced.starts_with("warning: the plan that is compiled (fused) is priced at 2.000 ms"),
+            "{priced}"
+        );
+        let both = warnings(&verdict(2e-3, 1e-3, true), two, one);
+        assert_eq!(both.lines().count(), 2, "{both}");
+        assert!(both.contains("the plan that is required to be fused is slower"), "{both}");
+    }
 }

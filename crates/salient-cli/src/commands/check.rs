@@ -5,7 +5,7 @@ use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
 use salient::{
     Diagnostic, Error, Options, Rejected, Severity, Sources, Span, Step, Timings, lower, models,
-    read_sources, require_fused,
+    price_warning, read_sources, require_fused,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -39,9 +39,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 let options = Options { model: Some(name.clone()), ..args.compile.options()? };
                 match timings.time(Step::Lower, || lower(&sources, &options)) {
                     Ok(lowered) => {
+                        // Without it the plan that is compiled is never dearer.
                         if options.require_fused {
-                            timings
-                                .time(Step::Optimise, || require_fused(&sources, &lowered.graph, &options))?;
+                            let graph = &lowered.graph;
+                            timings.time(Step::Optimise, || require_fused(&sources, graph, &options))?;
+                            let warning = price_warning(graph, &options);
+                            rejected.diagnostics.extend(warning.map(dearer));
                         }
                         rejected.diagnostics.extend(lowered.warnings);
                         fine.push(name);
@@ -80,6 +83,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         list.join(", ")
     };
     terminal::print(&format!("{}: ok ({checked})\n", args.file.display()))
+}
+
+/// A plan that is dearer than that of the program as written.
+fn dearer(words: String) -> Diagnostic {
+    let help = "without `--require-fused` the cheaper plan is compiled";
+    Diagnostic { severity: Severity::Warning, ..Diagnostic::placeless(words).help(help) }
 }
 
 fn is_error(d: &Diagnostic) -> bool {

@@ -68,6 +68,8 @@ pub struct Verdict {
     pub sizes: Bindings,
     /// The form that is compiled.
     pub taken: Form,
+    /// Whether it is taken at any price.
+    pub is_required: bool,
     /// Seconds that no plan of the program as written goes below.
     pub floor: Option<f64>,
     /// Seconds of each form that was priced.
@@ -79,6 +81,21 @@ impl Verdict {
     pub fn price(&self, form: Form) -> Option<f64> {
         self.prices.iter().find(|(of, _)| *of == form).map(|(_, seconds)| *seconds)
     }
+
+    /// What is to be said where the plan that is compiled is priced above that of the program as written.
+    pub fn warning(&self) -> Option<String> {
+        dearer(self.taken, self.price(self.taken)?, self.price(Form::AsWritten)?)
+    }
+}
+
+/// What is to be said of a plan that is priced at so many seconds, beside that of the program as written; nothing where it costs
+/// no more, or the same but for a tie.
+fn dearer(taken: Form, price: f64, written: f64) -> Option<String> {
+    (price > TIE * written).then(|| {
+        let [price, written] = [price, written].map(|seconds| seconds * 1e3);
+        let name = taken.name();
+        format!("the plan that is compiled ({name}) is priced at {price:.3} ms, that of the program as written at {written:.3} ms")
+    })
 }
 
 /// What plans of a model are made from.
@@ -102,24 +119,39 @@ impl<'a> Candidates<'a> {
         plan_of(graph, form.joins(), chains, &self.coded, self.options)
     }
 
+    /// What is to be said where fusion is required and the fused plan is dearer than that of the program as written. No plan is made
+    /// of that where the fused one costs less than it takes at least.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let machine = &self.options.tuning.peaks;
+        let sizes = nominal_sizes(self.source, &Bindings::new());
+        let price = self.plan(Form::Fused).price(&sizes, machine)?.seconds();
+        let is_least =
+            floor_as_written(self.source, &sizes, machine).is_some_and(|floor| price <= TIE * floor);
+        if is_least || !self.options.require_fused || !self.coded.is_empty() {
+            return None;
+        }
+        dearer(Form::Fused, price, self.plan(Form::AsWritten).price(&sizes, machine)?.seconds())
+    }
+
     /// The plan that is compiled, and why. With `all`, every form is priced, also where that decides nothing.
     pub(crate) fn choose(&self, all: bool) -> (Plan<'_>, Verdict) {
         let machine = &self.options.tuning.peaks;
         let sizes = nominal_sizes(self.source, &Bindings::new());
         let fused = self.plan(Form::Fused);
         let floor = floor_as_written(self.source, &sizes, machine);
-        let mut verdict = Verdict { sizes, taken: Form::Fused, floor, prices: Vec::new() };
+        let is_required = self.options.require_fused;
+        let mut verdict = Verdict { sizes, taken: Form::Fused, is_required, floor, prices: Vec::new() };
         let Some(price) = fused.price(&verdict.sizes, machine) else { return (fused, verdict) };
         let price = price.seconds();
         verdict.prices.push((Form::Fused, price));
         let is_least = floor.is_some_and(|floor| price <= TIE * floor);
         // Parameters in codes are read by products of fused plans alone.
-        if is_least && !all || !self.coded.is_empty() || self.options.require_fused {
+        if (is_least || is_required) && !all || !self.coded.is_empty() {
             return (fused, verdict);
         }
         let written = self.plan(Form::AsWritten);
         let Some(dearest) = written.price(&verdict.sizes, machine) else { return (fused, verdict) };
-        let stays = price <= TIE * dearest.seconds();
+        let stays = is_required || price <= TIE * dearest.seconds();
         let mut plans = vec![(price, fused)];
         let between = [Form::Joined, Form::Apart].into_iter().filter(|_| all || !stays);
         for (form, plan) in between.map(|form| (form, self.plan(form))).chain([(Form::AsWritten, written)]) {
@@ -133,7 +165,7 @@ impl<'a> Candidates<'a> {
         verdict.taken = verdict.prices[at].0;
         let (price, plan) = plans.swap_remove(at);
         debug_assert!(
-            verdict.price(Form::AsWritten).is_none_or(|written| price <= TIE * written),
+            is_required || verdict.price(Form::AsWritten).is_none_or(|written| price <= TIE * written),
             "the plan that is taken is dearer than that of the program as written"
         );
         (plan, verdict)
@@ -159,5 +191,19 @@ pub(crate) fn coded(graph: &Graph, options: &Options) -> BTreeMap<usize, Coding>
         graph.params().iter().enumerate().filter_map(of).collect()
     } else {
         BTreeMap::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_warned_of_where_it_is_dearer_by_more_than_a_tie() {
+        assert_eq!(dearer(Form::Fused, 2.0e-3, 2.0e-3), None);
+        assert_eq!(dearer(Form::Fused, 2.09e-3, 2.0e-3), None);
+        let said = dearer(Form::Joined, 2.5e-3, 2.0e-3).expect("a quarter more");
+        assert!(said.contains("(as written, with operators joined) is priced at 2.500 ms"), "{said}");
+        assert!(said.ends_with("that of the program as written at 2.000 ms"), "{said}");
     }
 }

@@ -4,18 +4,18 @@
 
 use crate::compile::choose::{Candidates, Form, Verdict};
 use crate::compile::options::Options;
+use crate::compile::pairs::Findings;
 use crate::compile::pipeline::{lanes, lower, optimise, verified};
 use crate::report::cost::{Condition, Cost};
 use crate::report::error::Error;
 use crate::report::timings::{Step, Timings};
-use salient_front::diag::did_you_mean;
-use salient_front::{Diagnostic, Sources};
+use salient_front::diag::{did_you_mean, render};
+use salient_front::{Diagnostic, Severity, Sources};
 use salient_ir::{Graph, NodeId, Origin, text};
 use salient_opt::rules::{RuleRow, all_rules};
 use salient_opt::{Optimised, Repeated, Report, Stop};
 use salient_tile::plan::price::KernelPrice;
 use salient_tile::plan::text::summary::Summary;
-use salient_tile::verify::unfused::unfused;
 use std::fmt::Write;
 
 /// The explanation of a model: what fused, by which rules, what did not and for want of what, and the kernels with what
@@ -57,6 +57,7 @@ pub fn explain(
                 prices(&verdict),
                 tuned,
                 words.fusion(None),
+                pairs(sources, &Findings::of_taken(&graph, &candidates, &verdict, options)),
                 kernels(&plan, &costs),
             ]
             .concat())
@@ -64,28 +65,38 @@ pub fn explain(
     }
 }
 
-/// Checks that every attention is fused, by the plan: no kernel stores scores or weights of all queries and keys that were not
-/// asked for, and none computes them more than once.
+/// Checks that every attention is fused, by the plan: no kernel stores an array with an element for every query and key that the
+/// model does not ask for, and none computes the same scores more than once.
 ///
 /// # Errors
-/// [`Error::Unfused`] with what is stored or computed again, and with the conditions of rules that were not proved.
+/// [`Error::Unfused`] with what is stored or computed again, why, and what to write instead where that is known, and with the
+/// conditions of rules that were not proved.
 pub fn require_fused(sources: &Sources, graph: &Graph, options: &Options) -> Result<(), Error> {
     let optimised = optimise(graph, options);
     let candidates = Candidates::new(graph, &optimised, options);
-    let found = unfused(verified(&candidates.plan(Form::Fused), options));
-    if found.is_empty() {
+    let findings = Findings::of_fused(graph, &candidates, options);
+    if findings.is_fused() {
         return Ok(());
     }
     let words = Words::new(sources, &optimised);
-    let mut text = String::new();
-    for unfused in &found {
-        words.section(&mut text, &unfused.to_string(), unfused.origin);
-    }
+    let mut text = render(&findings.diagnostics(sources, Severity::Error), sources, false);
     text.push_str(&words.missed(None));
     if optimised.report.stop != Stop::Saturated {
         line(&mut text, end(&optimised.report));
     }
     Err(Error::Unfused(text.trim().to_owned()))
+}
+
+/// What has an element for every query and key, and what is computed more than once.
+fn pairs(sources: &Sources, findings: &Findings) -> String {
+    let mut out = String::new();
+    let asked_for = findings.asked_for(sources);
+    asked_for.iter().for_each(|sentence| writeln!(out, "\n{sentence}").expect("a string grows"));
+    let others = findings.diagnostics(sources, Severity::Warning);
+    if !others.is_empty() {
+        writeln!(out, "\n{}", render(&others, sources, false).trim_end()).expect("a string grows");
+    }
+    out
 }
 
 fn summary(graph: &Graph, optimised: &Optimised) -> String {
@@ -131,7 +142,8 @@ fn prices(verdict: &Verdict) -> String {
     }
     let why = match (verdict.taken, verdict.prices.as_slice()) {
         (_, []) => "it has no price at these sizes",
-        (_, [_]) => "no other is looked at where parameters are in codes or fusion is required",
+        (_, [_]) => "no other is looked at where parameters are in codes",
+        _ if verdict.is_required => "fusion is required, at any price",
         (Form::Fused, _) => "the program as written is not cheaper by more than a twentieth",
         (Form::Joined | Form::Apart | Form::AsWritten, _) => {
             "fused costs over a twentieth more than as written, and no plan is cheaper but for a tie"

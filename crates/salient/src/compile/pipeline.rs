@@ -132,6 +132,13 @@ pub fn verdict(graph: &Graph, options: &Options) -> Verdict {
     Candidates::new(graph, &optimised, options).choose(true).1
 }
 
+/// What is to be said of the price of a model's plan where fusion is required: without that, no plan is compiled that is dearer than
+/// that of the program as written.
+pub fn price_warning(graph: &Graph, options: &Options) -> Option<String> {
+    let optimised = optimise(graph, options);
+    Candidates::new(graph, &optimised, options).warning()
+}
+
 /// Sizes of tiles: those of the vectors that the options ask for, where this machine has them.
 pub(crate) fn tiling(options: &Options) -> Tiling {
     Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default()

@@ -1,0 +1,140 @@
+//! Times of contestants that take turns.
+
+use super::programs::{Canonical, Program, options, sizes_of};
+use salient::{Array, Engine, Isa, Model, Session, Weights, peak};
+use salient_tests::generate::{self, Data};
+use salient_tests::ways::Call;
+use std::time::Instant;
+
+/// Turns of each contestant in a row.
+const TURNS: usize = 3;
+
+/// The least and the median time of a contestant, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+}
+
+/// A program at a length and on a number of threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) family: Option<&'static str>,
+    pub(crate) length: i64,
+    pub(crate) threads: usize,
+    pub(crate) fused: Times,
+    pub(crate) unfused: Times,
+    /// The attention that its family is compared with.
+    pub(crate) canonical: Option<Times>,
+}
+
+impl Row {
+    /// How many times as long as unfused code fused code takes, by the minima.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.fused.least / self.unfused.least
+    }
+
+    /// How many times as long as the attention that its family is compared with, by the minima.
+    pub(crate) fn of_canonical(&self) -> Option<f64> {
+        self.canonical.map(|times| self.fused.least / times.least)
+    }
+}
+
+/// The fused multiply-adds of one core, measured between rows.
+pub(crate) struct Peak {
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Peak {
+    pub(crate) fn new() -> Peak {
+        Peak { least: f64::INFINITY, most: 0.0 }
+    }
+
+    pub(crate) fn measure(&mut self) {
+        let now = peak::fma_peak(Isa::detect());
+        (self.least, self.most) = (self.least.min(now), self.most.max(now));
+    }
+}
+
+/// A session with the times of its calls.
+struct Contestant<'m> {
+    call: &'m Call,
+    session: Session<'m>,
+    outputs: Vec<Array>,
+    calls: Vec<f64>,
+}
+
+impl<'m> Contestant<'m> {
+    fn new(model: &'m Model, call: &'m Call) -> Result<Contestant<'m>, String> {
+        let session = model.session_with(&call.inputs, Weights::from(&call.params), &call.dimensions);
+        let session = session.map_err(|e| e.to_string())?;
+        let outputs = session.outputs().map_err(|e| e.to_string())?;
+        Ok(Contestant { call, session, outputs, calls: Vec::new() })
+    }
+
+    /// Calls for so many seconds, at least one; the first of all does not count.
+    fn turn(&mut self, seconds: f64) -> Result<(), String> {
+        let mut run = || self.session.run(&self.call.inputs, &mut self.outputs).map_err(|e| e.to_string());
+        if self.calls.is_empty() {
+            run()?;
+        }
+        let start = Instant::now();
+        loop {
+            let before = Instant::now();
+            run()?;
+            self.calls.push(before.elapsed().as_secs_f64() * 1e3);
+            if start.elapsed().as_secs_f64() >= seconds {
+                return Ok(());
+            }
+        }
+    }
+
+    fn times(mut self) -> Times {
+        self.calls.sort_unstable_by(f64::total_cmp);
+        Times { least: self.calls[0], median: self.calls[self.calls.len() / 2] }
+    }
+}
+
+/// The rows of a program on so many threads, one for each length.
+pub(crate) fn rows_of(
+    program: &Program,
+    canonical: &Canonical,
+    lengths: &[i64],
+    threads: usize,
+    seconds: f64,
+) -> Result<Vec<Row>, String> {
+    let compile = |engine| {
+        Model::from_graph(program.graph.clone(), &options(engine, threads)).map_err(|e| e.to_string())
+    };
+    let (fused, unfused) = (compile(Engine::Jit)?, compile(Engine::Unfused)?);
+    let mut rows = Vec::new();
+    for length in lengths {
+        let sizes = sizes_of(&program.graph, *length);
+        let call = generate::call(&program.graph, 1, &sizes, Data::Tame);
+        let beside = program.family.map(|(_, mask)| {
+            let model = canonical.with(mask);
+            (model, generate::call(model.graph(), 1, &sizes_of(model.graph(), *length), Data::Tame))
+        });
+        let mut contestants = vec![Contestant::new(&fused, &call)?, Contestant::new(&unfused, &call)?];
+        if let Some((model, call)) = &beside {
+            contestants.push(Contestant::new(model, call)?);
+        }
+        let turn = seconds / (TURNS * contestants.len()) as f64;
+        for _ in 0..TURNS {
+            contestants.iter_mut().try_for_each(|contestant| contestant.turn(turn))?;
+        }
+        let times: Vec<Times> = contestants.into_iter().map(Contestant::times).collect();
+        rows.push(Row {
+            name: program.name.clone(),
+            family: program.family.map(|(name, _)| name),
+            length: *length,
+            threads,
+            fused: times[0],
+            unfused: times[1],
+            canonical: times.get(2).copied(),
+        });
+    }
+    Ok(rows)
+}
