@@ -125,6 +125,9 @@ pub enum Guard {
     /// nothing is asked but that it is no literal NaN or infinity: by the contract such values are numbers, and their
     /// products stay within the range of floats in any grouping. The harness holds every other rule to all magnitudes.
     Factor(&'static str),
+    /// The value was rounded at its own scale already, as a sum is: a factor that it is given before something cancels, and not
+    /// behind that, loses no digits that are there.
+    Rounded(&'static str),
     /// Every element has the property.
     Is(&'static str, Property),
     /// Every row along the axis has an element that is not masked: a finite one among finite ones and -inf.
@@ -152,6 +155,7 @@ impl Guard {
             | Guard::Total(x)
             | Guard::Unread(x)
             | Guard::Factor(x)
+            | Guard::Rounded(x)
             | Guard::Is(x, _)
             | Guard::One(x)
             | Guard::Filled(x)
@@ -180,6 +184,7 @@ impl Guard {
             Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.unconditional_reads)),
             Guard::Unread(_) => true,
             Guard::Factor(_) => x.constant.is_none_or(|c| c.value().is_finite()),
+            Guard::Rounded(_) => x.rounded,
             Guard::Is(_, property) => shown(x.has(property)),
             Guard::KeepsKey(..) => shown(x.has(Property::Score) & along(&x.finite_at)),
             Guard::LetsThrough(..) => shown(along(&x.true_at)),
@@ -203,6 +208,7 @@ impl Guard {
             | Guard::Data(_)
             | Guard::Unread(_)
             | Guard::Factor(_)
+            | Guard::Rounded(_)
             | Guard::One(_)
             | Guard::Sentinel(_) => false,
         }
@@ -227,6 +233,7 @@ impl Guard {
             }
             Guard::Unread(x) => format!("{x} is not looked at"),
             Guard::Factor(x) => format!("{x} is a factor, a number within the bounds of the contract"),
+            Guard::Rounded(x) => format!("{x} was rounded at its own scale, as a sum is"),
             Guard::Is(x, Property::Finite) => format!("{x} is finite"),
             Guard::Is(x, Property::Score) => format!("{x} is finite or -inf"),
             Guard::Is(x, Property::NonNegative) => format!("{x} is at least zero"),

@@ -140,6 +140,7 @@ fn unexplained(row: &RuleRow) -> Vec<String> {
                 Guard::Data(_)
                 | Guard::Unread(_)
                 | Guard::Factor(_)
+                | Guard::Rounded(_)
                 | Guard::Is(..)
                 | Guard::KeepsKey(..) => false,
                 Guard::LetsThrough(..) | Guard::One(_) | Guard::Filled(_) => false,
