@@ -5,7 +5,7 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, ends, guards, heads, relative, share};
+use crate::before::{axes, batch, ends, guards, heads, parts, relative, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -64,6 +64,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| heads::heads(g)),
+    },
+    Pass {
+        name: "reads-of-parts",
+        purpose: "what is read in parts is computed in those parts, where it is made of joined ones",
+        before: "y = sum[j](w[i, j] * concat(v, ones)[j, c]), y[i, E]",
+        after: "sum[j](w[i, j] * ones[j, 0])",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| parts::reads_of_parts(g)),
     },
     Pass {
         name: "guarded-indices",

@@ -272,7 +272,7 @@ impl Draw {
     /// What is made of the weights: values summed under them, or sums of the weights alone.
     fn context(&mut self, w: &V) -> V {
         let (m, i, j) = (self.m.clone(), self.i, self.j);
-        match self.one_of(12) {
+        match self.one_of(14) {
             0..3 => w.sum(i),
             3 => (w * w).sum(j),
             4 => {
@@ -299,11 +299,27 @@ impl Draw {
                 let v = self.values();
                 (&(w * &v) / &(w * w).sum(j)).sum(j)
             }
+            10 | 11 => self.with_a_column_of_ones(w),
             _ => {
                 let v = self.values();
                 (w * &v).sum(j)
             }
         }
+    }
+
+    /// Values summed beside a column of ones, which holds the sum of the weights, and divided by that.
+    fn with_a_column_of_ones(&mut self, w: &V) -> V {
+        let (m, f, v) = (self.m.clone(), self.f, self.values());
+        let (width, one) = (Dim::symbol("E"), m.num(1.0));
+        let (c, u) = (m.axis_of("wide", &(&width + &Dim::constant(1))), m.axis("u", "1"));
+        let (at, end, next) = (m.iota(c), m.extent(&width), m.int(1));
+        let (wide, of_values, of_ones) = match self.one_of(3) {
+            0 => (m.concat(c, &[(f, &v), (u, &one)]), m.iota(f), end),
+            1 => (m.concat(c, &[(u, &one), (f, &v)]), &m.iota(f) + &next, m.int(0)),
+            _ => (m.select(&at.lt(&end), &v.at_index(f, &at), &one), m.iota(f), end),
+        };
+        let both = (w * &wide).sum(self.j);
+        both.at_index(c, &of_values) / both.at_index(c, &of_ones)
     }
 
     /// What is made of the context: its heads joined or summed, factors multiplied in.
