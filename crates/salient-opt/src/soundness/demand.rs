@@ -135,6 +135,7 @@ fn unexplained(row: &RuleRow) -> Vec<String> {
                 Guard::Free(..)
                 | Guard::Along(..)
                 | Guard::Within(..)
+                | Guard::Narrower(..)
                 | Guard::Scalar(_)
                 | Guard::Tensor(_) => false,
                 Guard::Data(_)
