@@ -41,8 +41,8 @@ fn no_plan_is_dearer_than_that_of_the_program_as_written() {
     );
 }
 
-/// Programs whose fused plan was measured to take several times as long as the program as written.
-const DEARER_FUSED: [&str; 2] = ["stick_breaking/triangle", "talking_heads/one_sum_before"];
+/// A program whose fused plan was measured to take several times as long as the program as written.
+const DEARER_FUSED: [&str; 1] = ["talking_heads/one_sum_before"];
 
 #[test]
 fn products_in_scalar_rows_are_dearer_than_matrix_products() {

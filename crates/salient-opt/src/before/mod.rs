@@ -8,4 +8,5 @@ pub(crate) mod guards;
 pub(crate) mod heads;
 pub(crate) mod parts;
 pub(crate) mod relative;
+pub(crate) mod running;
 pub(crate) mod share;

@@ -281,10 +281,6 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
             let (i, j) = (b.iota(axes["i"]), b.iota(axes["j"]));
             b.map(MapOp::Le, &[j, i]).ok()
         };
-        let masked = |b: &mut Builder, keep: NodeId, x: NodeId, other: f32| {
-            let other = b.constant(Const::f32(other));
-            b.map(MapOp::Select, &[keep, x, other]).ok()
-        };
         // Not a name that `hostile` fills with huge values: an exponential must stay inside the range of floats.
         let log = format!("log_{word}");
         let both = own.contains(&"i") && own.contains(&"j");
@@ -308,17 +304,17 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
                 let keep = causal(&mut b)?;
                 masked(&mut b, keep, x, f32::NEG_INFINITY)?
             }
-            TrialData::Masked => {
-                let x = b.input(word, &ids, *dtype, None);
+            TrialData::Masked | TrialData::SummedMasked => {
+                let given = *form == TrialData::Masked;
+                let x = if given {
+                    b.input(word, &ids, *dtype, None)
+                } else {
+                    summed(&mut b, &axes, word, &ids)?
+                };
                 let keep = b.input(&format!("{word}_keep"), &ids, DType::Bool, None);
                 masked(&mut b, keep, x, f32::NEG_INFINITY)?
             }
             TrialData::Summed => summed(&mut b, &axes, word, &ids)?,
-            TrialData::SummedMasked => {
-                let x = summed(&mut b, &axes, word, &ids)?;
-                let keep = b.input(&format!("{word}_keep"), &ids, DType::Bool, None);
-                masked(&mut b, keep, x, f32::NEG_INFINITY)?
-            }
             TrialData::Positive => {
                 // Of data alone it is not known that they are above -inf.
                 let x = b.input(&log, &ids, *dtype, None);
@@ -352,6 +348,12 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
         vars.insert(*name, node);
     }
     Some(Instance { b, vars, axes })
+}
+
+/// A value where a mask keeps it, and another one elsewhere.
+fn masked(b: &mut Builder, keep: NodeId, x: NodeId, other: f32) -> Option<NodeId> {
+    let other = b.constant(Const::f32(other));
+    b.map(MapOp::Select, &[keep, x, other]).ok()
 }
 
 /// A sum of products, which is rounded at the scale of what it is made of.

@@ -77,6 +77,7 @@ impl Draw {
         let keys = self.keys();
         let scores = (&queries * &keys).sum(self.e);
         let scores = self.positioned(&queries, scores);
+        let scores = self.decayed(scores);
         let scores = self.scaled(scores);
         let scores = self.masked(scores);
         let weights = self.weights(&scores);
@@ -193,6 +194,29 @@ impl Draw {
         &s + &position
     }
 
+    /// With the gates added that lie behind each key, or between key and query: a sum for each of them, a product with a
+    /// triangle, or a running sum from the end on.
+    fn decayed(&mut self, s: V) -> V {
+        if self.s != self.t || self.one_of(4) > 0 {
+            return s;
+        }
+        let (m, i, j, l) = (self.m.clone(), self.i, self.j, self.m.axis("l", "T"));
+        let (query, key, other, zero) = (m.iota(i), m.iota(j), m.iota(l), m.num(0.0));
+        let gates = m.input("gates", &[l]).map(MapOp::Tanh);
+        let decay = match self.one_of(5) {
+            0 => m.select(&key.lt(&other), &gates, &zero).sum(l),
+            1 => (&gates * &key.le(&other).f32()).sum(l),
+            2 => m.select(&key.lt(&other).and(&other.le(&query)), &gates, &zero).sum(l),
+            3 => (&other.lt(&query).f32() * &gates).sum(l),
+            _ => {
+                let last = &m.extent(&Dim::symbol("T")) - &m.int(1);
+                let run = gates.at_index(l, &(&last - &key)).cumsum(j);
+                run.at_index(j, &(&last - &other)).at(&[(l, j)])
+            }
+        };
+        &s + &decay
+    }
+
     fn scaled(&mut self, s: V) -> V {
         let m = self.m.clone();
         let s = match self.one_of(5) {
@@ -273,8 +297,8 @@ impl Draw {
     fn context(&mut self, w: &V) -> V {
         let (m, i, j) = (self.m.clone(), self.i, self.j);
         match self.one_of(14) {
-            0..3 => w.sum(i),
-            3 => (w * w).sum(j),
+            0..4 => w.sum(i),
+            12 => (w * w).sum(j),
             4 => {
                 let u = m.input("u", &[i, j, self.f]);
                 (w * &u).sum(j)
