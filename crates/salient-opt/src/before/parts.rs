@@ -84,12 +84,26 @@ fn joins(g: &Graph, id: NodeId) -> Option<AxisId> {
     match g.op(id) {
         Op::Concat(axis, _) => Some(*axis),
         Op::Map(MapOp::Select) => {
-            let mut axes = g.node(g.args(id)[0]).axes.iter();
+            let condition = g.args(id)[0];
+            let mut axes = g.node(condition).axes.iter();
             let (Some(axis), None) = (axes.next(), axes.next()) else { return None };
-            Some(axis)
+            compares_places(g, condition).then_some(axis)
         }
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
         Op::Reduce(..) | Op::At(_) | Op::CumSum(_) | Op::Fused(..) => None,
+    }
+}
+
+/// Whether a condition compares places: one that asks for data is decided nowhere.
+fn compares_places(g: &Graph, condition: NodeId) -> bool {
+    let args = g.args(condition);
+    match g.op(condition) {
+        Op::Map(MapOp::And | MapOp::Or | MapOp::Not) => args.iter().all(|arg| compares_places(g, *arg)),
+        Op::Map(MapOp::Le | MapOp::Lt | MapOp::Eq | MapOp::Ne) => {
+            args.iter().all(|arg| AffineIndex::of(g, *arg).is_some())
+        }
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => false,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
     }
 }
 
