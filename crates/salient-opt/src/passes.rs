@@ -5,7 +5,7 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, ends, guards, heads, relative, share};
+use crate::before::{axes, batch, ends, guards, heads, parts, relative, running, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -64,6 +64,24 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| heads::heads(g)),
+    },
+    Pass {
+        name: "reads-of-parts",
+        purpose: "what is read in parts is computed in those parts, where it is made of joined ones",
+        before: "y = sum[j](w[i, j] * concat(v, ones)[j, c]), y[i, E]",
+        after: "sum[j](w[i, j] * ones[j, 0])",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| parts::reads_of_parts(g)),
+    },
+    Pass {
+        name: "running-sums",
+        purpose: "a sum over what lies before or behind a position is a running sum, which serves every position",
+        before: "sum[l](if j < l and l <= i then x[l] else 0)",
+        after: "if j <= i then cumsum[l](x)[i] - cumsum[l](x)[j] else 0",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::Before(running::running_sums),
     },
     Pass {
         name: "guarded-indices",

@@ -47,7 +47,7 @@ impl AtLeastZero {
     }
 
     /// The same with an index in place of an axis's own.
-    fn with(&self, axis: AxisId, place: &AffineIndex) -> AtLeastZero {
+    pub(super) fn with(&self, axis: AxisId, place: &AffineIndex) -> AtLeastZero {
         AtLeastZero::of(self.index().with(axis, place))
     }
 }

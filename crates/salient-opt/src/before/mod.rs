@@ -6,5 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod ends;
 pub(crate) mod guards;
 pub(crate) mod heads;
+pub(crate) mod parts;
 pub(crate) mod relative;
+pub(crate) mod running;
 pub(crate) mod share;

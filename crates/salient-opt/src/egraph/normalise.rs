@@ -5,6 +5,7 @@
 //! the first arm of its `select`. What needs a proof or a choice is the rules' business.
 
 mod choices;
+mod complements;
 mod extremes;
 
 use crate::facts::affine::Affine;
@@ -152,6 +153,7 @@ impl Normaliser<'_> {
             }
             MapOp::ToF32 => self.number(args[0]),
             MapOp::Min | MapOp::Max if let Some(step) = self.step(op, args) => step,
+            MapOp::Add if let Some(left) = self.complement(args) => left,
             MapOp::Add | MapOp::Mul | MapOp::Min | MapOp::Max | MapOp::And | MapOp::Or => {
                 // A literal stands second.
                 if self.constant(args[0]).is_some() && self.constant(args[1]).is_none() {

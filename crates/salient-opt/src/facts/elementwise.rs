@@ -36,6 +36,7 @@ pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> F
                 f.properties = f.properties.and(Properties::of(&[Property::NonNegative]));
                 (f.finite_at, f.positive_at) = (Witnesses::nowhere(), Witnesses::nowhere());
             }
+            f.rounded = rounds(op, args);
             f.given = matches!(op, MapOp::Select) && args[1..].iter().all(|a| is_factor(a) == Proof::ALWAYS);
         }
         DType::I32 | DType::I64 => {
@@ -52,6 +53,19 @@ pub(super) fn map(egraph: &Classes, op: MapOp, args: &[&Facts], ids: &[Id]) -> F
         DType::F16 | DType::BF16 => unreachable!("storage types are widened where they are read"),
     }
     f
+}
+
+/// Whether the result was rounded at its own scale: a factor and an addend round as what they are made of is rounded.
+#[expect(clippy::wildcard_enum_match_arm, reason = "of other operators it is not taken to be so")]
+fn rounds(op: MapOp, args: &[&Facts]) -> bool {
+    match op {
+        MapOp::Add | MapOp::Sub | MapOp::Mul | MapOp::Div | MapOp::Neg => args.iter().any(|a| a.rounded),
+        MapOp::Select => {
+            let is = |a: &&Facts| a.rounded || a.constant.is_some();
+            args[1..].iter().all(is) && args[1..].iter().any(|a| a.rounded)
+        }
+        _ => false,
+    }
 }
 
 /// The value of an operator on literals.

@@ -116,7 +116,8 @@ fn by_operator(egraph: &Classes, term: &Term) -> Facts {
                 Fp::Strict => Properties::of(&[Property::NonNegative]),
             };
             let properties = x.properties.and(kept);
-            Facts { properties, filled: x.filled, regular: x.regular, ..Facts::new(x.dtype, axes) }
+            let rounded = x.dtype == DType::F32;
+            Facts { properties, rounded, filled: x.filled, regular: x.regular, ..Facts::new(x.dtype, axes) }
         }
         Tag::Fused(op) => {
             let args: Vec<&Facts> = (1..term.children.len()).map(child).collect();
@@ -168,7 +169,7 @@ fn at(term: &Term, axis: AxisId, x: &Facts, index: &Facts) -> Facts {
     (f.filled, f.regular) = (x.filled & index.filled, x.regular);
     f.constant = x.constant;
     f.bounds = x.bounds.clone();
-    f.given = x.given;
+    (f.given, f.rounded) = (x.given, x.rounded);
     let everywhere = |w: &Witnesses| Witnesses::everywhere_if(w.everywhere());
     f.true_at = everywhere(&x.true_at);
     f.false_at = everywhere(&x.false_at);

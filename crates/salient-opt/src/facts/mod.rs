@@ -56,6 +56,9 @@ pub struct Facts {
     pub unconditional_reads: OpenReads,
     /// Whether its elements are those of inputs and parameters, as they were given.
     pub given: bool,
+    /// Whether its elements were rounded at their own scale already, as those of a sum are: a further factor loses no digits
+    /// that are there.
+    pub rounded: bool,
     /// Of an f32.
     pub properties: Properties,
     /// Where it is what it is if every axis has positions: no reduction inside of it goes over none.
@@ -91,6 +94,7 @@ impl Facts {
             open_reads: OpenReads::default(),
             unconditional_reads: OpenReads::default(),
             given: false,
+            rounded: false,
             properties: Properties::default(),
             filled: Proof::ALWAYS,
             regular: Proof::ALWAYS,
@@ -363,6 +367,8 @@ impl Analysis<Term> for Known {
         a.unconditional_reads = reads;
         note(!a.given && b.given, a.given && !b.given);
         a.given |= b.given;
+        note(!a.rounded && b.rounded, a.rounded && !b.rounded);
+        a.rounded |= b.rounded;
         note(a.is_data && !b.is_data, !a.is_data && b.is_data);
         a.is_data &= b.is_data;
         // The name does not feed any other fact, so nothing needs to be told about it.

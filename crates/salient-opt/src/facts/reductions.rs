@@ -18,6 +18,7 @@ pub(super) fn reduce(known: &Known, op: ReduceOp, axis: AxisId, x: &Facts) -> Fa
     let along = |w: &Witnesses| w.any_along(known, axis);
     let mut f = Facts::new(dtype, axes);
     f.filled = x.filled & filled;
+    f.rounded = op == ReduceOp::Sum && dtype == DType::F32;
     // Without positions it is zero or one, or an infinity.
     f.regular = match op {
         ReduceOp::Max | ReduceOp::Min => x.regular & filled,

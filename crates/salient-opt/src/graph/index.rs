@@ -22,7 +22,7 @@ pub(crate) struct AffineIndex {
 
 impl AffineIndex {
     /// A place that is the same everywhere.
-    fn fixed(offset: Dim) -> AffineIndex {
+    pub(crate) fn fixed(offset: Dim) -> AffineIndex {
         AffineIndex { terms: BTreeMap::new(), offset }
     }
 

@@ -102,6 +102,8 @@ pub enum Guard {
     Along(&'static str, &'static str),
     /// The value depends on no axis on which the other one does not depend.
     Within(&'static str, &'static str),
+    /// The value depends on fewer axes than the other one, each of them one on which that depends.
+    Narrower(&'static str, &'static str),
     /// The value depends on no axis.
     Scalar(&'static str),
     /// The value depends on some axis.
@@ -125,6 +127,9 @@ pub enum Guard {
     /// nothing is asked but that it is no literal NaN or infinity: by the contract such values are numbers, and their
     /// products stay within the range of floats in any grouping. The harness holds every other rule to all magnitudes.
     Factor(&'static str),
+    /// The value was rounded at its own scale already, as a sum is: a factor that it is given before something cancels, and not
+    /// behind that, loses no digits that are there.
+    Rounded(&'static str),
     /// Every element has the property.
     Is(&'static str, Property),
     /// Every row along the axis has an element that is not masked: a finite one among finite ones and -inf.
@@ -143,7 +148,7 @@ impl Guard {
     /// The variable that it is about, and the axis or the other variable if it names one.
     pub(crate) fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Guard::Within(x, y) | Guard::Covered(x, y) => (x, Some(y)),
+            Guard::Within(x, y) | Guard::Narrower(x, y) | Guard::Covered(x, y) => (x, Some(y)),
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::TotalOrFilled(x, a) => (x, Some(a)),
             Guard::NumberWithout(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => (x, Some(a)),
             Guard::Scalar(x)
@@ -152,6 +157,7 @@ impl Guard {
             | Guard::Total(x)
             | Guard::Unread(x)
             | Guard::Factor(x)
+            | Guard::Rounded(x)
             | Guard::Is(x, _)
             | Guard::One(x)
             | Guard::Filled(x)
@@ -169,6 +175,9 @@ impl Guard {
             Guard::Free(..) => axis.is_some_and(|a| !x.axes.contains(a)),
             Guard::Along(..) => axis.is_some_and(|a| x.axes.contains(a)),
             Guard::Within(..) => other.is_some_and(|y| x.axes.is_subset(&y.axes)),
+            Guard::Narrower(..) => {
+                other.is_some_and(|y| x.axes.is_subset(&y.axes) && x.axes.len() < y.axes.len())
+            }
             Guard::Scalar(_) => x.axes.is_empty(),
             Guard::Tensor(_) => !x.axes.is_empty(),
             Guard::Data(_) => x.is_data,
@@ -180,6 +189,7 @@ impl Guard {
             Guard::Covered(..) => other.is_some_and(|y| x.open_reads.is_within(&y.unconditional_reads)),
             Guard::Unread(_) => true,
             Guard::Factor(_) => x.constant.is_none_or(|c| c.value().is_finite()),
+            Guard::Rounded(_) => x.rounded,
             Guard::Is(_, property) => shown(x.has(property)),
             Guard::KeepsKey(..) => shown(x.has(Property::Score) & along(&x.finite_at)),
             Guard::LetsThrough(..) => shown(along(&x.true_at)),
@@ -198,11 +208,13 @@ impl Guard {
             Guard::Free(..)
             | Guard::Along(..)
             | Guard::Within(..)
+            | Guard::Narrower(..)
             | Guard::Scalar(_)
             | Guard::Tensor(_)
             | Guard::Data(_)
             | Guard::Unread(_)
             | Guard::Factor(_)
+            | Guard::Rounded(_)
             | Guard::One(_)
             | Guard::Sentinel(_) => false,
         }
@@ -214,6 +226,7 @@ impl Guard {
             Guard::Free(x, a) => format!("{x} does not depend on {a}"),
             Guard::Along(x, a) => format!("{x} depends on {a}"),
             Guard::Within(x, y) => format!("{x} depends on no axis on which {y} does not"),
+            Guard::Narrower(x, y) => format!("{x} depends on fewer axes than {y}, and on no other"),
             Guard::Scalar(x) => format!("{x} is a scalar"),
             Guard::Tensor(x) => format!("{x} is not a scalar"),
             Guard::Data(x) => format!("{x} depends on an input"),
@@ -227,6 +240,7 @@ impl Guard {
             }
             Guard::Unread(x) => format!("{x} is not looked at"),
             Guard::Factor(x) => format!("{x} is a factor, a number within the bounds of the contract"),
+            Guard::Rounded(x) => format!("{x} was rounded at its own scale, as a sum is"),
             Guard::Is(x, Property::Finite) => format!("{x} is finite"),
             Guard::Is(x, Property::Score) => format!("{x} is finite or -inf"),
             Guard::Is(x, Property::NonNegative) => format!("{x} is at least zero"),

@@ -7,6 +7,18 @@
 use super::{Guard, Holds, Kind, RuleRow};
 use crate::facts::Property;
 
+/// A factor of scores that stood behind their shift.
+const SCALED: &[Guard] = &[
+    Guard::Rounded("?s"),
+    Guard::Factor("?s"),
+    Guard::Factor("?c"),
+    Guard::Is("?s", Property::Score),
+    Guard::Along("?s", "@j"),
+    Guard::Free("?c", "@j"),
+    Guard::Is("?c", Property::Positive),
+    Guard::Is("?c", Property::Finite),
+];
+
 /// The family.
 pub(super) const ROWS: &[RuleRow] = &[
     RuleRow {
@@ -124,6 +136,26 @@ pub(super) const ROWS: &[RuleRow] = &[
         kind: Kind::Directed,
         vars: &[("?s", "f32[i, j]")],
         why: "the maximum cancels; where all is -inf both sides are NaN",
+    },
+    RuleRow {
+        name: "softmax/exp-norm-scaled-behind-the-shift",
+        left: "(fused.norm @j (exp (mul (add ?s (mul (max @j ?s) -1)) ?c)))",
+        right: "(fused.exp_norm @j (mul ?s ?c))",
+        when: SCALED,
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?c", "f32[]")],
+        why: "the same with a factor around the shift: c s - max_j(c s) = c (s - max_j s)",
+    },
+    RuleRow {
+        name: "softmax/power-renormalised",
+        left: "(fused.norm @j (pow (fused.softmax @j ?s) ?c))",
+        right: "(fused.exp_norm @j (mul ?s ?c))",
+        when: SCALED,
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?c", "f32[]")],
+        why: "p^c / sum_j p^c, where p is a softmax: its sum cancels, and exp(s)^c = exp(c s)",
     },
     RuleRow {
         name: "softmax/square-renormalised",

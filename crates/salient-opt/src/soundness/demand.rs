@@ -135,11 +135,13 @@ fn unexplained(row: &RuleRow) -> Vec<String> {
                 Guard::Free(..)
                 | Guard::Along(..)
                 | Guard::Within(..)
+                | Guard::Narrower(..)
                 | Guard::Scalar(_)
                 | Guard::Tensor(_) => false,
                 Guard::Data(_)
                 | Guard::Unread(_)
                 | Guard::Factor(_)
+                | Guard::Rounded(_)
                 | Guard::Is(..)
                 | Guard::KeepsKey(..) => false,
                 Guard::LetsThrough(..) | Guard::One(_) | Guard::Filled(_) => false,

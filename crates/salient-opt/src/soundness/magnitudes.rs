@@ -21,7 +21,9 @@ pub(super) fn is_ordinary(row: &RuleRow, trial: &Trial) -> bool {
 fn has_magnitudes(form: TrialData) -> bool {
     match form {
         TrialData::Plain
+        | TrialData::Summed
         | TrialData::Masked
+        | TrialData::SummedMasked
         | TrialData::Causal
         | TrialData::Positive
         | TrialData::NonNegative => true,

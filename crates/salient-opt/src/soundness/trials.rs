@@ -41,6 +41,10 @@ pub(super) enum TrialData {
     Positive,
     /// An exponential, zero where a mask of data says so: whole rows of it too.
     NonNegative,
+    /// A sum of products of inputs: for variables of which the rule asks that they are such.
+    Summed,
+    /// As `Summed`, -inf where a mask of data says so: whole rows of it too.
+    SummedMasked,
     /// A logarithm of a plain input: NaN, -inf and numbers. Only for rules that hold exactly.
     NotFinite,
     /// A reciprocal of an input with zeros: infinities. Only for rules that hold exactly.
@@ -190,7 +194,11 @@ fn combinations_of(row: &RuleRow, purpose: Purpose) -> Vec<Trial> {
         let mut next = Vec::new();
         for trial in &combinations {
             let factor = row.when.contains(&Guard::Factor(name));
-            for form in forms(dtype, row, purpose).into_iter().filter(|f| !factor || *f != TrialData::Open) {
+            let rounded = row.when.contains(&Guard::Rounded(name)) && purpose == Purpose::Any;
+            let summed: &[TrialData] =
+                if rounded { &[TrialData::Summed, TrialData::SummedMasked] } else { &[] };
+            let forms = forms(dtype, row, purpose).into_iter().chain(summed.iter().copied());
+            for form in forms.filter(|f| !factor || *f != TrialData::Open) {
                 let mut trial = trial.clone();
                 trial.push(Variable { name, dtype, form, axes: axes.clone() });
                 next.push(trial);
@@ -230,6 +238,7 @@ pub(super) fn keeps_contract(row: &RuleRow, trial: &Trial, sizes: &Bindings) -> 
         let factor = row.when.contains(&Guard::Factor(variable.name));
         match variable.form {
             TrialData::Masked
+            | TrialData::SummedMasked
             | TrialData::Causal
             | TrialData::Open
             | TrialData::Literal(f32::NEG_INFINITY) => !factor,
@@ -238,6 +247,7 @@ pub(super) fn keeps_contract(row: &RuleRow, trial: &Trial, sizes: &Bindings) -> 
                 extent(axis).eval(sizes) != Ok(0)
             }
             TrialData::Plain
+            | TrialData::Summed
             | TrialData::Positive
             | TrialData::NonNegative
             | TrialData::NotFinite
@@ -271,10 +281,6 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
             let (i, j) = (b.iota(axes["i"]), b.iota(axes["j"]));
             b.map(MapOp::Le, &[j, i]).ok()
         };
-        let masked = |b: &mut Builder, keep: NodeId, x: NodeId, other: f32| {
-            let other = b.constant(Const::f32(other));
-            b.map(MapOp::Select, &[keep, x, other]).ok()
-        };
         // Not a name that `hostile` fills with huge values: an exponential must stay inside the range of floats.
         let log = format!("log_{word}");
         let both = own.contains(&"i") && own.contains(&"j");
@@ -298,11 +304,17 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
                 let keep = causal(&mut b)?;
                 masked(&mut b, keep, x, f32::NEG_INFINITY)?
             }
-            TrialData::Masked => {
-                let x = b.input(word, &ids, *dtype, None);
+            TrialData::Masked | TrialData::SummedMasked => {
+                let given = *form == TrialData::Masked;
+                let x = if given {
+                    b.input(word, &ids, *dtype, None)
+                } else {
+                    summed(&mut b, &axes, word, &ids)?
+                };
                 let keep = b.input(&format!("{word}_keep"), &ids, DType::Bool, None);
                 masked(&mut b, keep, x, f32::NEG_INFINITY)?
             }
+            TrialData::Summed => summed(&mut b, &axes, word, &ids)?,
             TrialData::Positive => {
                 // Of data alone it is not known that they are above -inf.
                 let x = b.input(&log, &ids, *dtype, None);
@@ -336,6 +348,25 @@ pub(super) fn instantiate(trial: &Trial) -> Option<Instance> {
         vars.insert(*name, node);
     }
     Some(Instance { b, vars, axes })
+}
+
+/// A value where a mask keeps it, and another one elsewhere.
+fn masked(b: &mut Builder, keep: NodeId, x: NodeId, other: f32) -> Option<NodeId> {
+    let other = b.constant(Const::f32(other));
+    b.map(MapOp::Select, &[keep, x, other]).ok()
+}
+
+/// A sum of products, which is rounded at the scale of what it is made of.
+fn summed(
+    b: &mut Builder,
+    axes: &BTreeMap<&'static str, AxisId>,
+    word: &str,
+    ids: &[AxisId],
+) -> Option<NodeId> {
+    let all: Vec<AxisId> = ids.iter().copied().chain([axes["k"]]).collect();
+    let [x, y] = ["left", "right"].map(|side| b.input(&format!("{word}_{side}"), &all, DType::F32, None));
+    let product = b.map(MapOp::Mul, &[x, y]).ok()?;
+    b.reduce(ReduceOp::Sum, axes["k"], product).ok()
 }
 
 /// What runs along an axis, over `x` if it is over a value.

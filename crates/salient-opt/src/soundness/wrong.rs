@@ -332,6 +332,22 @@ pub(super) const IN_SINGLE: &[RuleRow] = &[
         &[X, C],
     ),
     row(
+        "a factor moves from behind a shift to scores that were not rounded",
+        "(fused.norm @j (exp (mul (add ?s (mul (max @j ?s) -1)) ?c)))",
+        "(fused.exp_norm @j (mul ?s ?c))",
+        &[
+            Guard::Factor("?s"),
+            Guard::Factor("?c"),
+            Guard::Is("?s", Property::Score),
+            Guard::Along("?s", "@j"),
+            Guard::Free("?c", "@j"),
+            Guard::Is("?c", Property::Positive),
+            Guard::Is("?c", Property::Finite),
+        ],
+        Holds::Refining,
+        &[S, ("?c", "f32[]")],
+    ),
+    row(
         "the maximum leaves a log-sum-exp that it shifts",
         "(add (fused.log_sum_exp @j (add ?s (mul (max @j ?s) -1))) 1)",
         "(add (add (fused.log_sum_exp @j ?s) (mul (max @j ?s) -1)) 1)",

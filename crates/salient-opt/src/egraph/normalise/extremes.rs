@@ -56,7 +56,7 @@ impl Normaliser<'_> {
     }
 
     /// What a value is the greater or the lesser of.
-    fn parts(&self, op: MapOp, id: Id) -> Option<[Id; 2]> {
+    pub(super) fn parts(&self, op: MapOp, id: Id) -> Option<[Id; 2]> {
         let term = self.written(id);
         (term.tag == Tag::Map(op)).then(|| [term.children[0], term.children[1]])
     }

@@ -77,6 +77,7 @@ impl Draw {
         let keys = self.keys();
         let scores = (&queries * &keys).sum(self.e);
         let scores = self.positioned(&queries, scores);
+        let scores = self.decayed(scores);
         let scores = self.scaled(scores);
         let scores = self.masked(scores);
         let weights = self.weights(&scores);
@@ -193,6 +194,29 @@ impl Draw {
         &s + &position
     }
 
+    /// With the gates added that lie behind each key, or between key and query: a sum for each of them, a product with a
+    /// triangle, or a running sum from the end on.
+    fn decayed(&mut self, s: V) -> V {
+        if self.s != self.t || self.one_of(4) > 0 {
+            return s;
+        }
+        let (m, i, j, l) = (self.m.clone(), self.i, self.j, self.m.axis("l", "T"));
+        let (query, key, other, zero) = (m.iota(i), m.iota(j), m.iota(l), m.num(0.0));
+        let gates = m.input("gates", &[l]).map(MapOp::Tanh);
+        let decay = match self.one_of(5) {
+            0 => m.select(&key.lt(&other), &gates, &zero).sum(l),
+            1 => (&gates * &key.le(&other).f32()).sum(l),
+            2 => m.select(&key.lt(&other).and(&other.le(&query)), &gates, &zero).sum(l),
+            3 => (&other.lt(&query).f32() * &gates).sum(l),
+            _ => {
+                let last = &m.extent(&Dim::symbol("T")) - &m.int(1);
+                let run = gates.at_index(l, &(&last - &key)).cumsum(j);
+                run.at_index(j, &(&last - &other)).at(&[(l, j)])
+            }
+        };
+        &s + &decay
+    }
+
     fn scaled(&mut self, s: V) -> V {
         let m = self.m.clone();
         let s = match self.one_of(5) {
@@ -272,9 +296,9 @@ impl Draw {
     /// What is made of the weights: values summed under them, or sums of the weights alone.
     fn context(&mut self, w: &V) -> V {
         let (m, i, j) = (self.m.clone(), self.i, self.j);
-        match self.one_of(12) {
-            0..3 => w.sum(i),
-            3 => (w * w).sum(j),
+        match self.one_of(14) {
+            0..4 => w.sum(i),
+            12 => (w * w).sum(j),
             4 => {
                 let u = m.input("u", &[i, j, self.f]);
                 (w * &u).sum(j)
@@ -299,11 +323,27 @@ impl Draw {
                 let v = self.values();
                 (&(w * &v) / &(w * w).sum(j)).sum(j)
             }
+            10 | 11 => self.with_a_column_of_ones(w),
             _ => {
                 let v = self.values();
                 (w * &v).sum(j)
             }
         }
+    }
+
+    /// Values summed beside a column of ones, which holds the sum of the weights, and divided by that.
+    fn with_a_column_of_ones(&mut self, w: &V) -> V {
+        let (m, f, v) = (self.m.clone(), self.f, self.values());
+        let (width, one) = (Dim::symbol("E"), m.num(1.0));
+        let (c, u) = (m.axis_of("wide", &(&width + &Dim::constant(1))), m.axis("u", "1"));
+        let (at, end, next) = (m.iota(c), m.extent(&width), m.int(1));
+        let (wide, of_values, of_ones) = match self.one_of(3) {
+            0 => (m.concat(c, &[(f, &v), (u, &one)]), m.iota(f), end),
+            1 => (m.concat(c, &[(u, &one), (f, &v)]), &m.iota(f) + &next, m.int(0)),
+            _ => (m.select(&at.lt(&end), &v.at_index(f, &at), &one), m.iota(f), end),
+        };
+        let both = (w * &wide).sum(self.j);
+        both.at_index(c, &of_values) / both.at_index(c, &of_ones)
     }
 
     /// What is made of the context: its heads joined or summed, factors multiplied in.

@@ -206,6 +206,8 @@ macro_rules! passes {
 passes! {
     batching_heads_keeps_values: "batch-heads";
     one_axis_of_heads_keeps_values: "head-axes";
+    reads_of_joined_parts_keep_values: "reads-of-parts";
+    running_sums_keep_values: "running-sums";
     indices_under_guards_keep_values: "guarded-indices";
     sums_in_place_of_running_sums_keep_values: "sums-at-the-end";
     products_with_all_distances_keep_values: "relative-products";

@@ -50,6 +50,8 @@ wrong! {
     parameters_stacked_in_another_order_are_caught: "batch-heads", parts_are_reversed;
     features_that_are_all_the_first_of_their_head_are_caught: "head-axes", remainders_are_zero;
     heads_and_features_swapped_are_caught: "head-axes", quotients_and_remainders_are_swapped;
+    parts_that_lose_their_weights_are_caught: "reads-of-parts", products_are_their_second_factor;
+    ends_that_are_added_are_caught: "running-sums", differences_are_sums;
     an_index_that_is_one_off_under_its_guard_is_caught: "guarded-indices", places_of_two_indices_are_one_further;
     sums_that_became_maxima_are_caught: "sums-at-the-end", sums_are_maxima;
     distances_that_stand_the_wrong_way_round_are_caught: "relative-products", differences_of_indices_are_negated;
@@ -219,6 +221,16 @@ fn differences_of_indices_are_negated(
 ) -> Option<NodeId> {
     let args = args_of(g, id, MapOp::Sub).filter(|_| g.node(id).dtype.is_int())?;
     b.map(MapOp::Sub, &[new[args[1].index()], new[args[0].index()]]).ok()
+}
+
+fn products_are_their_second_factor(
+    g: &Graph,
+    _: &mut Builder,
+    new: &[NodeId],
+    id: NodeId,
+) -> Option<NodeId> {
+    let args = args_of(g, id, MapOp::Mul).filter(|_| g.node(id).dtype.is_float())?;
+    Some(new[args[1].index()])
 }
 
 fn arms_are_swapped(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {

@@ -1,0 +1,289 @@
+//! Reads of parts: of what is computed for each position of joined parts, and read at the positions of one part alone, that
+//! part is computed by itself. `sum[j](w[i, j] * concat(v, ones)[j, c])` read at `c = E` is `sum[j](w[i, j] * ones[j])`.
+//!
+//! Parts are joined by a concatenation, or by a choice that asks for the position along the axis alone. Only sums that nobody reads as
+//! a whole are taken apart, so that nothing is computed twice.
+
+use crate::before::guards::is_never_below_zero;
+use crate::graph::index::AffineIndex;
+use crate::graph::rewrite::rewrite;
+use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, Graph, MapOp, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The same model with each read of one part as a computation of that part.
+pub(crate) fn reads_of_parts(g: &Graph) -> Graph {
+    let (reads, cones) = found(g);
+    if reads.is_empty() {
+        return g.clone();
+    }
+    let rewritten = rewrite(g, |b, new, id| {
+        let read = reads.get(&id)?;
+        let of = g.args(id)[0];
+        let cone = cones[&(of, read.axis)].as_ref()?;
+        Some(Inside { g, new, read, cone, made: BTreeMap::new() }.of(b, of))
+    });
+    rewritten.graph
+}
+
+/// Where a view reads.
+struct Read {
+    axis: AxisId,
+    index: NodeId,
+    place: AffineIndex,
+}
+
+/// What is computed for each position of an axis from the place where the parts are joined.
+#[derive(Default)]
+struct Cone {
+    nodes: BTreeSet<NodeId>,
+    /// Where parts are joined.
+    joints: BTreeSet<NodeId>,
+    /// The axes that are bound inside.
+    bound: AxisSet,
+}
+
+/// What is viewed along an axis.
+type Cones = BTreeMap<(NodeId, AxisId), Option<Cone>>;
+
+/// The views that read one part of something that is read by such views alone, and what they read.
+fn found(g: &Graph) -> (BTreeMap<NodeId, Read>, Cones) {
+    let (mut reads, mut cones) = (BTreeMap::new(), Cones::new());
+    let joined: BTreeSet<AxisId> = g.ids().filter_map(|id| joins(g, id)).collect();
+    for id in g.ids() {
+        let Op::At(axis) = *g.op(id) else { continue };
+        if !joined.contains(&axis) {
+            continue;
+        }
+        let [of, index] = [0, 1].map(|n| g.args(id)[n]);
+        let Some(place) = AffineIndex::of(g, index).filter(|place| is_plain(g, of, place)) else { continue };
+        let read = Read { axis, index, place };
+        let cone = cones.entry((of, axis)).or_insert_with(|| Cone::of(g, of, axis));
+        if cone.as_ref().is_some_and(|cone| cone.is_read_in_part(g, &read)) {
+            reads.insert(id, read);
+        }
+    }
+    let is_left = |of: NodeId, axis: AxisId| {
+        let cone = cones[&(of, axis)].as_ref().expect("a cone of which parts are read");
+        cone.is_read_by(g, of, |user| reads.contains_key(&user))
+    };
+    let kept: BTreeSet<NodeId> =
+        reads.iter().filter(|(id, read)| is_left(g.args(**id)[0], read.axis)).map(|(id, _)| *id).collect();
+    reads.retain(|id, _| kept.contains(id));
+    (reads, cones)
+}
+
+/// Whether each position of the view is another one of what it reads, so that nothing is computed more often than it was.
+fn is_plain(g: &Graph, of: NodeId, place: &AffineIndex) -> bool {
+    let unit = |times: &Dim| matches!(times.as_constant(), Some(1 | -1));
+    let is_new = |axis: &AxisId| !g.node(of).axes.contains(*axis);
+    place.terms.len() < 2 && place.terms.iter().all(|(axis, times)| unit(times) && is_new(axis))
+}
+
+/// The axis along which a node joins parts.
+fn joins(g: &Graph, id: NodeId) -> Option<AxisId> {
+    match g.op(id) {
+        Op::Concat(axis, _) => Some(*axis),
+        Op::Map(MapOp::Select) => {
+            let condition = g.args(id)[0];
+            let mut axes = g.node(condition).axes.iter();
+            let (Some(axis), None) = (axes.next(), axes.next()) else { return None };
+            compares_places(g, condition).then_some(axis)
+        }
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
+        Op::Reduce(..) | Op::At(_) | Op::CumSum(_) | Op::Fused(..) => None,
+    }
+}
+
+/// Whether a condition compares places: one that asks for data is decided nowhere.
+fn compares_places(g: &Graph, condition: NodeId) -> bool {
+    let args = g.args(condition);
+    match g.op(condition) {
+        Op::Map(MapOp::And | MapOp::Or | MapOp::Not) => args.iter().all(|arg| compares_places(g, *arg)),
+        Op::Map(MapOp::Le | MapOp::Lt | MapOp::Eq | MapOp::Ne) => {
+            args.iter().all(|arg| AffineIndex::of(g, *arg).is_some())
+        }
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => false,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+    }
+}
+
+impl Cone {
+    /// What a value is computed by for each position of an axis; none if it is computed across positions, or element by element.
+    fn of(g: &Graph, root: NodeId, axis: AxisId) -> Option<Cone> {
+        let mut cone = Cone::default();
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            if !g.node(id).axes.contains(axis) || !cone.nodes.insert(id) {
+                continue;
+            }
+            if joins(g, id) == Some(axis) {
+                cone.joints.insert(id);
+                continue;
+            }
+            match g.op(id) {
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+                Op::Map(_) => stack.extend(g.args(id)),
+                Op::Reduce(_, bound) => {
+                    cone.bound.insert(*bound);
+                    stack.extend(g.args(id));
+                }
+                Op::CumSum(along) if *along != axis => {
+                    cone.bound.insert(*along);
+                    stack.extend(g.args(id));
+                }
+                Op::At(_) if !is_moved(g, id, axis) => stack.push(g.args(id)[1]),
+                Op::At(replaced) => {
+                    cone.bound.insert(*replaced);
+                    stack.extend(g.args(id));
+                }
+                Op::CumSum(_) | Op::Concat(..) | Op::Fused(..) => return None,
+            }
+        }
+        let combines = |id: &NodeId| g.op(*id).class() == Class::Bind;
+        (!cone.joints.is_empty() && cone.nodes.iter().any(combines)).then_some(cone)
+    }
+
+    /// Whether of all joined parts one is read, and no axis of the index is bound inside.
+    fn is_read_in_part(&self, g: &Graph, read: &Read) -> bool {
+        let is_free = read.place.terms.keys().all(|axis| !self.bound.contains(*axis));
+        is_free && self.joints.iter().all(|joint| part(g, *joint, read).is_some())
+    }
+
+    /// Whether all that computes something of the parts is there for such reads of the root alone.
+    fn is_read_by(&self, g: &Graph, root: NodeId, is_read: impl Fn(NodeId) -> bool) -> bool {
+        let computes = |id: &&NodeId| g.node(**id).dtype.is_float() && !self.joints.contains(id);
+        let is_output = |id: NodeId| g.outputs().iter().any(|out| out.node == id);
+        self.nodes.iter().filter(computes).all(|id| {
+            let users = g.users(*id);
+            let ends = |user: &NodeId| if *id == root { is_read(*user) } else { self.nodes.contains(user) };
+            !is_output(*id) && users.iter().all(|user| ends(user) || self.nodes.contains(user))
+        })
+    }
+}
+
+/// Whether what a view reads has positions along an axis, other than by the index of the view.
+fn is_moved(g: &Graph, view: NodeId, axis: AxisId) -> bool {
+    *g.op(view) != Op::At(axis) && g.node(g.args(view)[0]).axes.contains(axis)
+}
+
+/// The part of a joint that is read: the node, and of a concatenation its own axis and the place along that.
+fn part(g: &Graph, joint: NodeId, read: &Read) -> Option<(NodeId, Option<(AxisId, AffineIndex)>)> {
+    let args = g.args(joint);
+    let Op::Concat(_, parts) = g.op(joint) else {
+        let arm = if truth(g, args[0], read)? { args[1] } else { args[2] };
+        return Some((arm, None));
+    };
+    let mut from = Dim::constant(0);
+    for (part, arg) in parts.iter().zip(&args) {
+        let mut within = read.place.clone();
+        within.offset = &within.offset - &from;
+        let mut left = AffineIndex::fixed(g.extent(*part) - &Dim::constant(1));
+        left = left.less(&within);
+        if is_never_below_zero(g, &within) && is_never_below_zero(g, &left) {
+            return Some((*arg, Some((*part, within))));
+        }
+        from = &from + g.extent(*part);
+    }
+    None
+}
+
+/// Whether a condition that asks for the position along the axis holds where the view reads, if that is decided.
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing is decided of others")]
+fn truth(g: &Graph, condition: NodeId, read: &Read) -> Option<bool> {
+    let args = g.args(condition);
+    let Op::Map(op) = *g.op(condition) else { return None };
+    // `a - b - less`, at least zero everywhere.
+    let exceeds = |a: usize, b: usize, less: i64| {
+        let [a, b] = [a, b].map(|n| AffineIndex::of(g, args[n]));
+        let mut gap = a?.with(read.axis, &read.place).less(&b?.with(read.axis, &read.place));
+        gap.offset = &gap.offset - &Dim::constant(less);
+        Some(is_never_below_zero(g, &gap))
+    };
+    let decided = |yes: Option<bool>, no: Option<bool>| match (yes?, no?) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        (false, false) => None,
+    };
+    if args.iter().any(|arg| g.node(*arg).dtype.is_float()) {
+        return None;
+    }
+    let known = |n: usize| truth(g, args[n], read);
+    match op {
+        MapOp::Le => decided(exceeds(1, 0, 0), exceeds(0, 1, 1)),
+        MapOp::Lt => decided(exceeds(1, 0, 1), exceeds(0, 1, 0)),
+        MapOp::Eq | MapOp::Ne => {
+            let equal = Some(exceeds(0, 1, 0)? && exceeds(1, 0, 0)?);
+            let apart = Some(exceeds(0, 1, 1)? || exceeds(1, 0, 1)?);
+            decided(equal, apart).map(|holds| holds == (op == MapOp::Eq))
+        }
+        MapOp::Not => known(0).map(|holds| !holds),
+        MapOp::And => Some(known(0)? && known(1)?),
+        MapOp::Or => Some(known(0)? || known(1)?),
+        _ => None,
+    }
+}
+
+/// The inside of what a view reads.
+struct Inside<'g> {
+    g: &'g Graph,
+    new: &'g [NodeId],
+    read: &'g Read,
+    cone: &'g Cone,
+    made: BTreeMap<NodeId, NodeId>,
+}
+
+impl Inside<'_> {
+    /// A value where the view reads.
+    fn of(&mut self, b: &mut Builder, id: NodeId) -> NodeId {
+        if let Some(made) = self.made.get(&id) {
+            return *made;
+        }
+        let made = self.make(b, id);
+        b.describe(made, self.g.node(id).name.as_ref(), self.g.node(id).origin);
+        self.made.insert(id, made);
+        made
+    }
+
+    fn make(&mut self, b: &mut Builder, id: NodeId) -> NodeId {
+        let (g, axis) = (self.g, self.read.axis);
+        if !g.node(id).axes.contains(axis) {
+            return self.new[id.index()];
+        }
+        let found = if joins(g, id) == Some(axis) { part(g, id, self.read) } else { None };
+        match found {
+            Some((arm, None)) => return self.of(b, arm),
+            Some((part, Some((own, place)))) => {
+                let index = place.add_to(b, None);
+                return b.at(self.new[part.index()], own, index).expect("an index");
+            }
+            None => {}
+        }
+        let args = g.args(id);
+        // An index, or what is computed where the view reads; the parts themselves are there.
+        let is_index = |id| matches!(g.op(id), Op::Map(_)) && !g.node(id).dtype.is_float();
+        let is_inside = |id| self.cone.nodes.contains(&id) && !self.cone.joints.contains(&id) || is_index(id);
+        let moved = |id| is_moved(g, id, axis);
+        let is_free = |replaced| !self.read.place.terms.contains_key(replaced);
+        match g.op(id) {
+            Op::Iota(_) => self.new[self.read.index.index()],
+            Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) if is_inside(id) => {
+                let args: Vec<NodeId> = args.iter().map(|arg| self.of(b, *arg)).collect();
+                b.add(g.op(id).clone(), &args).expect("as before at one place")
+            }
+            Op::At(replaced) if !moved(id) || is_free(replaced) => {
+                let of = if moved(id) { self.of(b, args[0]) } else { self.new[args[0].index()] };
+                let index = self.of(b, args[1]);
+                let index = AffineIndex::of(b, index).map_or(index, |place| place.add_to(b, None));
+                b.at(of, *replaced, index).expect("an index")
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Concat(..) => self.view(b, id),
+            Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::At(_) | Op::Fused(..) => self.view(b, id),
+        }
+    }
+
+    /// A value that is there as a whole, read at the index.
+    fn view(&self, b: &mut Builder, id: NodeId) -> NodeId {
+        let index = self.new[self.read.index.index()];
+        b.at(self.new[id.index()], self.read.axis, index).expect("an index")
+    }
+}

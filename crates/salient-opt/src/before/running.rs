@@ -1,0 +1,253 @@
+//! Sums over the positions before or behind another one, as written: running sums. `sum[l](if j < l <= i then x[l] else 0)` is a
+//! difference of two places of `cumsum[l](x[l])`, and what is summed for each pair of positions is summed once.
+//!
+//! A sum of which the first terms are left out is the difference of two sums, and asks that every term is known to be a number: an
+//! infinity among those that are left out would be in both. Both ends belong to different axes: over the whole row the difference is
+//! as large as the running sums are, which a window that moves along is not.
+
+use crate::before::guards::{AtLeastZero, inequalities};
+use crate::egraph::normalise::insert;
+use crate::facts::{Classes, Known, Property};
+use crate::graph::border::Border;
+use crate::graph::factors::args_of;
+use crate::graph::index::AffineIndex;
+use crate::graph::rewrite::rewrite;
+use crate::options::Fp;
+use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeMap;
+
+/// The same model with running sums in place of sums over stretches.
+pub(crate) fn running_sums(g: &Graph, border: &Border) -> Graph {
+    let found = g.ids().filter_map(|id| Some((id, Stretch::of(g, id)?)));
+    let mut found: BTreeMap<NodeId, Stretch> = found.collect();
+    if found.values().any(|stretch| stretch.first.is_some()) {
+        let is_number = numbers(g, border);
+        found.retain(|_, stretch| stretch.first.is_none() || is_number[stretch.terms.index()]);
+    }
+    if found.is_empty() {
+        return g.clone();
+    }
+    rewrite(g, |b, new, id| found.get(&id)?.build(b, new)).graph
+}
+
+/// Which values are known to be numbers, as the rules take them to be.
+fn numbers(g: &Graph, border: &Border) -> Vec<bool> {
+    let (unsure, computed) = (border.unsure.clone(), border.computed.clone());
+    let mut classes = Classes::new(Known { unsure, computed, ..Known::of(g) });
+    let ids = insert(g, &mut classes, Fp::Default, &[]);
+    classes.rebuild();
+    let is_number = |id: NodeId| {
+        let facts = &classes[ids[id.index()]].data;
+        let number = facts.has(Property::Finite) & facts.has(Property::Unmasked);
+        classes.analysis.is_shown(number, facts.axes.as_slice())
+    };
+    g.ids().map(is_number).collect()
+}
+
+/// A place on the axis of a sum: so far before the position on another axis, zero or one.
+#[derive(Clone, Copy)]
+struct Place {
+    axis: AxisId,
+    before: i64,
+}
+
+/// A sum of the terms along an axis between two places.
+struct Stretch {
+    along: AxisId,
+    terms: NodeId,
+    /// Where one of them does not hold a term is zero.
+    masks: Vec<NodeId>,
+    /// Where one of them does not hold the sum is zero.
+    around: Vec<NodeId>,
+    /// The last place that is left out at the beginning.
+    first: Option<Place>,
+    /// The last place.
+    last: Option<Place>,
+}
+
+impl Stretch {
+    fn of(g: &Graph, id: NodeId) -> Option<Stretch> {
+        if !g.node(id).dtype.is_float() {
+            return None;
+        }
+        match *g.op(id) {
+            Op::Reduce(ReduceOp::Sum, along) => Stretch::of_sum(g, along, g.args(id)[0]),
+            Op::At(along) => Stretch::backwards(g, along, id),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        }
+    }
+
+    /// `sum[l](if j < l <= i then x[l] else 0)`.
+    fn of_sum(g: &Graph, along: AxisId, inside: NodeId) -> Option<Stretch> {
+        let Some((condition, terms)) = chosen(g, inside) else {
+            return Stretch::of_product(g, along, inside);
+        };
+        let mut stretch = Stretch::whole(along, terms);
+        let mut conditions = vec![condition];
+        while let Some(condition) = conditions.pop() {
+            if let Some(parts) = args_of(g, condition, MapOp::And) {
+                conditions.extend(parts);
+            } else if !stretch.ends(comparison(g, condition).and_then(|known| end(along, &known))) {
+                let inside = g.node(condition).axes.contains(along);
+                if inside { &mut stretch.masks } else { &mut stretch.around }.push(condition);
+            }
+        }
+        stretch.is_shared(g).then_some(stretch)
+    }
+
+    /// `sum[l](x[l] * f32(j < l))`.
+    fn of_product(g: &Graph, along: AxisId, inside: NodeId) -> Option<Stretch> {
+        let args = args_of(g, inside, MapOp::Mul)?;
+        let stretch = |(terms, number): (NodeId, NodeId)| {
+            let mut stretch = Stretch::whole(along, terms);
+            let is_end = stretch.ends(end(along, &truth(g, number)?));
+            (is_end && stretch.is_shared(g)).then_some(stretch)
+        };
+        [(args[0], args[1]), (args[1], args[0])].into_iter().find_map(stretch)
+    }
+
+    /// The sum of all terms.
+    fn whole(along: AxisId, terms: NodeId) -> Stretch {
+        Stretch { along, terms, masks: vec![], around: vec![], first: None, last: None }
+    }
+
+    /// Takes an end, if it is one and there is none yet.
+    fn ends(&mut self, end: Option<(bool, Place)>) -> bool {
+        let Some((is_first, place)) = end else { return false };
+        let own = if is_first { &mut self.first } else { &mut self.last };
+        let is_new = own.is_none();
+        own.get_or_insert(place);
+        is_new
+    }
+
+    /// `cumsum[l](x[T - 1 - l])` read at `T - 1 - j`: the sum of what is not before `j`.
+    fn backwards(g: &Graph, along: AxisId, view: NodeId) -> Option<Stretch> {
+        let [running, index] = [0, 1].map(|n| g.args(view)[n]);
+        let inside = g.args(running).first().copied().filter(|_| *g.op(running) == Op::CumSum(along))?;
+        let Op::At(forwards) = *g.op(inside) else { return None };
+        let [terms, place] = [0, 1].map(|n| g.args(inside)[n]);
+        let last = g.extent(along) - &Dim::constant(1);
+        let turned = |index: NodeId| {
+            let place = AffineIndex::of(g, index).filter(|place| place.offset == last)?;
+            let mut axes = place.terms.iter().filter(|(_, times)| times.as_constant() == Some(-1));
+            axes.next().filter(|_| place.terms.len() == 1).map(|(axis, _)| *axis)
+        };
+        let (own, axis) = (turned(place)?, turned(index)?);
+        let is_whole = own == along && [forwards, axis].iter().all(|a| g.extent(*a) == g.extent(along));
+        let stretch = Stretch { first: Some(Place { axis, before: 1 }), ..Stretch::whole(forwards, terms) };
+        (is_whole && stretch.is_shared(g)).then_some(stretch)
+    }
+
+    /// Whether the terms are the same for all places, so that one running sum serves all.
+    fn is_shared(&self, g: &Graph) -> bool {
+        let all = self
+            .masks
+            .iter()
+            .fold(g.node(self.terms).axes.clone(), |all, mask| all.union(&g.node(*mask).axes));
+        let ends: Vec<AxisId> = self.first.iter().chain(&self.last).map(|place| place.axis).collect();
+        let apart = ends.len() < 2 || ends[0] != ends[1];
+        let alike = |axis: &AxisId| g.extent(*axis) == g.extent(self.along);
+        let terms: &AxisSet = &g.node(self.terms).axes;
+        let free = ends.iter().all(|axis| alike(axis) && (*axis == self.along || !all.contains(*axis)));
+        !ends.is_empty() && apart && free && terms.contains(self.along)
+    }
+
+    fn build(&self, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
+        let zero = b.constant(Const::f32(0.0));
+        let under = |b: &mut Builder, masks: &[NodeId], value: NodeId| {
+            masks
+                .iter()
+                .try_fold(value, |value, mask| b.map(MapOp::Select, &[new[mask.index()], value, zero]))
+        };
+        let terms = under(b, &self.masks, new[self.terms.index()]).ok()?;
+        let running = b.add(Op::CumSum(self.along), &[terms]).ok()?;
+        let own = |b: &mut Builder, of: NodeId, place: Place| {
+            let at = b.iota(place.axis);
+            b.at(of, self.along, at)
+        };
+        let until = |b: &mut Builder, last: Option<Place>| match last {
+            None => b.reduce(ReduceOp::Sum, self.along, terms),
+            Some(last) => {
+                let sum = own(b, running, last)?;
+                if last.before == 0 {
+                    return Ok(sum);
+                }
+                let term = own(b, terms, last)?;
+                b.map(MapOp::Sub, &[sum, term])
+            }
+        };
+        let without = |b: &mut Builder, sum: NodeId, first: Place| {
+            let left_out = own(b, running, first)?;
+            let rest = b.map(MapOp::Sub, &[sum, left_out])?;
+            if first.before == 0 {
+                return Ok(rest);
+            }
+            let term = own(b, terms, first)?;
+            b.map(MapOp::Add, &[rest, term])
+        };
+        let mut sum = until(b, self.last).ok()?;
+        if let Some(first) = self.first {
+            sum = without(b, sum, first).ok()?;
+            if let Some(last) = self.last {
+                let any = first.is_before(last, b);
+                sum = b.map(MapOp::Select, &[any, sum, zero]).ok()?;
+            }
+        }
+        under(b, &self.around, sum).ok()
+    }
+}
+
+impl Place {
+    /// Whether it is no later than another place.
+    fn is_before(self, other: Place, b: &mut Builder) -> NodeId {
+        let places = [self, other].map(|place| {
+            let (at, before) = (b.iota(place.axis), b.constant(Const::I64(place.before)));
+            if place.before == 0 { at } else { b.map(MapOp::Sub, &[at, before]).expect("integers") }
+        });
+        b.map(MapOp::Le, &places).expect("integers")
+    }
+}
+
+/// The condition and the value of a choice of zero.
+fn chosen(g: &Graph, id: NodeId) -> Option<(NodeId, NodeId)> {
+    let args = args_of(g, id, MapOp::Select)?;
+    (*g.op(args[2]) == Op::Const(Const::f32(0.0))).then(|| (args[0], args[1]))
+}
+
+/// What a comparison of indices says.
+fn comparison(g: &Graph, condition: NodeId) -> Option<AtLeastZero> {
+    if !matches!(g.op(condition), Op::Map(MapOp::Le | MapOp::Lt)) {
+        return None;
+    }
+    // A comparison says all of itself in one inequality.
+    let mut known = inequalities(g, condition, true);
+    known.pop().filter(|_| known.is_empty())
+}
+
+/// What a number says that is one where a comparison holds and zero elsewhere, also where it is read at another place.
+fn truth(g: &Graph, number: NodeId) -> Option<AtLeastZero> {
+    if let Op::At(axis) = *g.op(number) {
+        let [of, index] = [0, 1].map(|n| g.args(number)[n]);
+        return Some(truth(g, of)?.with(axis, &AffineIndex::of(g, index)?));
+    }
+    comparison(g, args_of(g, number, MapOp::ToF32)?[0])
+}
+
+/// The place at which an inequality ends a sum, and whether it is the first or the last one.
+fn end(along: AxisId, known: &AtLeastZero) -> Option<(bool, Place)> {
+    let mut rest = known.index();
+    let is_first = match rest.terms.remove(&along)?.as_constant()? {
+        1 => true,
+        -1 => false,
+        _ => return None,
+    };
+    // `l >= axis + offset`, or `l <= axis + offset`.
+    let sign = if is_first { -1 } else { 1 };
+    let mut terms = rest.terms.iter();
+    let (Some((axis, times)), None) = (terms.next(), terms.next()) else { return None };
+    let offset = rest.offset.as_constant()? * sign;
+    let before = if is_first { 1 - offset } else { -offset };
+    (times.as_constant() == Some(sign) && (before == 0 || before == 1))
+        .then_some((is_first, Place { axis: *axis, before }))
+}
