@@ -75,7 +75,23 @@ impl Ranges {
     /// Whether the polynomial is provably at least zero.
     pub(crate) fn nonnegative(&self, p: &Dim) -> bool {
         let zero = Dim::constant(0);
-        p.is_nonnegative() || (&zero - p).upper_bound(&self.below).provably_le(&zero)
+        p.is_nonnegative() || self.most(&(&zero - p)).provably_le(&zero)
+    }
+
+    /// An inclusive upper bound. A variable that lies below what another one says, as keys under a causal mask lie below the row,
+    /// is taken at its most first: a key at a distance from its row is then at most what that distance is at its end.
+    fn most(&self, p: &Dim) -> Dim {
+        let depends = |bound: &Dim| self.below.keys().any(|symbol| bound.mentions(symbol));
+        let dependent = self.below.iter().filter(|(symbol, bound)| p.mentions(symbol) && depends(bound));
+        let mut p = p.clone();
+        for (symbol, bound) in dependent {
+            if let Some((slope, rest)) = p.linear_in(symbol)
+                && slope.is_nonnegative()
+            {
+                p = &rest + &(&slope * &(bound - &Dim::constant(1)));
+            }
+        }
+        p.upper_bound(&self.below)
     }
 
     /// Whether a divisor is at least one wherever an index has a value: it is a number, or an axis that the index runs along
@@ -106,8 +122,8 @@ impl Ranges {
         {
             return true;
         }
-        let most = &index.upper_bound(&self.below) + &Dim::constant(1);
-        index.is_nonnegative() && most.provably_le(extent)
+        let most = &self.most(index) + &Dim::constant(1);
+        self.nonnegative(index) && most.provably_le(extent)
     }
 
     /// The value of an integer node as a polynomial, if it is one under `env`.
@@ -226,5 +242,19 @@ mod tests {
         assert!(r.inside(&rest, &width));
         let rest = r.remainder(&Dim::symbol("h"), &Dim::symbol("K")).unwrap();
         assert!(!r.inside(&rest, &Dim::symbol("K")));
+    }
+
+    #[test]
+    fn a_key_before_its_row_lies_at_a_distance_inside_of_the_axis() {
+        let (row, key, keys) = (Dim::symbol("row"), Dim::symbol("key"), Dim::symbol("T"));
+        let one = Dim::constant(1);
+        let mut r = Ranges::default();
+        r.insert(&"row".into(), &keys);
+        r.insert(&"key".into(), &keys);
+        let from_last = &(&key + &(&keys - &one)) - &row;
+        assert!(!r.inside(&from_last, &keys) && !r.inside(&(&row - &key), &keys));
+        r.insert(&"key".into(), &(&row + &one));
+        assert!(r.inside(&from_last, &keys) && r.inside(&(&row - &key), &keys));
+        assert!(!r.inside(&(&from_last + &one), &keys) && !r.inside(&(&(&row - &key) - &one), &keys));
     }
 }

@@ -187,7 +187,9 @@ fn factors_under_masks(
             let is_mask =
                 is_choice && (has_scores(factor) || !g.node(args[0]).axes.is_subset(&g.node(args[1]).axes));
             if is_mask {
-                masks.push(args[0]);
+                if !masks.contains(&args[0]) {
+                    masks.push(args[0]);
+                }
                 let is_product = matches!(g.op(args[1]), Op::Map(MapOp::Mul | MapOp::Div | MapOp::Select));
                 match is_product && is_private(g, args[1]) {
                     true => stack.push(args[1]),

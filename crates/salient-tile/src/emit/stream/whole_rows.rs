@@ -183,17 +183,26 @@ impl<'t> Whole<'t> {
     /// What is held of each row, and its weights.
     fn weigh_rows(&mut self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
         let (t, plan) = (self.tile, self.plan);
-        m.scope.ranges.insert(&LANE, m.scope.graph.extent(t.attention.key));
         let mut of_row = Vec::new();
         for at in 0..plan.held.len() {
+            self.visit_in(m, &plan.held[at].key_loop.range);
             self.hold(m, at, &mut of_row);
         }
+        self.visit_in(m, &plan.key_loop.range);
         if !plan.ends_in_mixture {
             let mut of_head = Vec::new();
             self.weigh_row(m, &mut of_head);
             of_row.extend(self.each_head(m, plan.attention.score, of_head));
         }
+        self.visit_in(m, &KeyRange::default());
         stmts.push(for_loop(t.row, t.first.clone(), t.last.clone(), n(1), of_row));
+    }
+
+    /// Says that lanes are keys of a range, so that what is read at a distance from them is known to lie inside of its axis.
+    fn visit_in(&self, m: &mut Maker<'_, '_>, range: &KeyRange) {
+        let KeyRange { ends, .. } = range.at(self.tile.env);
+        let keys = m.scope.graph.extent(self.tile.attention.key);
+        m.scope.ranges.insert(&LANE, ends.first().unwrap_or(keys));
     }
 
     /// A block for each of the mixed heads that a node has.
