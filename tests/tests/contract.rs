@@ -176,6 +176,18 @@ fn a_product_in_a_sum_is_rounded_or_not() {
     }
 }
 
+#[test]
+fn what_is_below_the_least_normal_number_may_be_zero() {
+    let program = "model m(x: f32[T], y: f32[T]) -> (y: f32[T]) { return x * y }";
+    let inputs = [("x", "[1e-30, -1e-30, 1e-19, 1e-40]"), ("y", "[1e-10, 1e-10, 1e-18, 1e10]")];
+    for (way, y) in numbers(program, &inputs) {
+        let small = |y: f64, of: f64| y == 0.0 || (y / of - 1.0).abs() < 1e-4;
+        assert!(small(y[0], 1e-40) && small(y[1], -1e-40), "{way}: {y:?}");
+        // What is normal is exact, whatever it is made of; an operand below is read as it is, or as zero.
+        assert!((y[2] / 1e-37 - 1.0).abs() < 1e-6 && small(y[3], 1e-30), "{way}: {y:?}");
+    }
+}
+
 // ---- masks that are numbers
 
 #[test]

@@ -8,3 +8,4 @@ mod load;
 pub(crate) mod plan;
 mod region;
 mod run;
+mod tiny;

@@ -3,6 +3,7 @@
 //! All checks of dtypes and lengths are made before any kernel runs; a kernel trusts its addresses. Shapes are the
 //! caller's business: a kernel needs the elements only.
 
+use super::tiny::flushing;
 use crate::call::arguments::{Arguments, Inputs, Loaded, checked, elements, elements_mut, narrow};
 use crate::call::plan::{Plan, SizedKernel, Workspace};
 use crate::compile::loops::ThreadCells;
@@ -157,7 +158,9 @@ impl Compiled {
             // status of its own, the address of which is in its first cell. Nothing of the arrays or the workspace is
             // used by others: they are borrowed for the time of the call, what is written exclusively.
             let status = unsafe {
-                (code.function)(addresses.as_ptr(), plan.symbols.as_ptr(), cells.as_ptr(), begin, end);
+                flushing(|| {
+                    (code.function)(addresses.as_ptr(), plan.symbols.as_ptr(), cells.as_ptr(), begin, end);
+                });
                 let own = cells[ThreadCells::STATUS] as *mut [i32; 2];
                 own.replace([0; 2])
             };
