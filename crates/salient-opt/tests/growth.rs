@@ -105,6 +105,49 @@ fn indices_that_read_themselves_twice_are_followed_once() {
 }
 
 #[test]
+fn guarded_indices_that_read_themselves_twice_are_followed_once() {
+    stays_small(&graph(|b, i| {
+        let u = b.axis_id("u", &Dim::symbol("T"));
+        let (row, key) = (b.iota(i.t), b.iota(u));
+        let [zero, one] = [0, 1].map(|n| b.constant(Const::I64(n)));
+        let distance = map(b, MapOp::Sub, &[row, key]);
+        let mut index = map(b, MapOp::Max, &[distance, zero]);
+        for _ in 0..44 {
+            let next = map(b, MapOp::Add, &[index, one]);
+            index = map(b, MapOp::Min, &[index, next]);
+        }
+        let keep = map(b, MapOp::Le, &[key, row]);
+        let read = b.at(i.x, i.t, index).unwrap();
+        let nothing = b.constant(Const::f32(0.0));
+        map(b, MapOp::Select, &[keep, read, nothing])
+    }));
+}
+
+#[test]
+fn heads_that_are_mixed_again_and_again_are_looked_through_once() {
+    let mut b = Builder::new("m");
+    let [t, u, e, f] = ["T", "U", "E", "F"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+    let [h, g] = ["h", "g"].map(|name| b.axis_id(name, &Dim::symbol("H")));
+    let q = b.input("q", &[h, t, e], DType::F32, None);
+    let k = b.input("k", &[h, u, e], DType::F32, None);
+    let v = b.input("v", &[h, u, f], DType::F32, None);
+    let w = b.input("w", &[h, g], DType::F32, None);
+    let sum_of = |b: &mut Builder, x: NodeId, y: NodeId, axis: AxisId| {
+        let product = map(b, MapOp::Mul, &[x, y]);
+        b.reduce(ReduceOp::Sum, axis, product).unwrap()
+    };
+    let mut y = sum_of(&mut b, q, k, e);
+    for round in 0..24 {
+        let turned = map(&mut b, MapOp::Tanh, &[y]);
+        let both = map(&mut b, MapOp::Add, &[y, turned]);
+        y = sum_of(&mut b, both, w, if round % 2 == 0 { h } else { g });
+    }
+    let y = sum_of(&mut b, y, v, u);
+    b.output("y", &[h, t, f], y).unwrap();
+    stays_small(&b.finish());
+}
+
+#[test]
 fn ten_thousand_operators_in_a_row_do_not_overflow_the_stack() {
     for op in [MapOp::Add, MapOp::Mul, MapOp::Max] {
         stays_small(&graph(|b, i| (0..10_000).fold(i.x, |y, _| map(b, op, &[y, i.v]))));
