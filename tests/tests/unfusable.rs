@@ -9,6 +9,7 @@ use salient_tests::files::{files_under, sources, text};
 use salient_tests::snapshot;
 use salient_tests::sweep;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 const FOLDER: &str = "tests/unfusable";
 
@@ -70,6 +71,34 @@ fn programs_that_are_not_fused_are_refused_where_that_is_required() {
             Ok(_) => panic!("{name} is fused"),
         }
     }
+}
+
+/// Spellings of `tests/equivalence` that are not fused yet: each stores an array for all pairs, but the last, which makes its
+/// scores again for each head.
+const NOT_YET: [&str; 4] = [
+    "relative_shift/pad_and_reshape_by_concat",
+    "stick_breaking/product",
+    "talking_heads/flattened",
+    "talking_heads/one_sum_after",
+];
+
+#[test]
+fn every_spelling_is_fused_but_those_that_are_known() {
+    let spellings: Vec<String> = files_under("tests/equivalence", "attn");
+    let refused = Mutex::new(BTreeSet::new());
+    sweep::each(&spellings, |file| {
+        match required(&sources(&format!("tests/equivalence/{file}"))?, &Options::default()) {
+            Ok(_) => {}
+            Err(Error::Unfused(_)) => {
+                let stem = file.strip_suffix(".attn").expect("it is a program");
+                refused.lock().expect("no check holds it").insert(stem.to_owned());
+            }
+            Err(other) => return Err(other.to_string()),
+        }
+        Ok(())
+    });
+    let refused = refused.into_inner().expect("no check holds it");
+    assert!(refused.iter().eq(NOT_YET), "{refused:?}");
 }
 
 #[test]

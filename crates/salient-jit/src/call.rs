@@ -4,8 +4,8 @@
 //! arrays. [`arguments`] is what a call reads and where its elements lie, [`region`] the memory that it works in.
 
 pub(crate) mod arguments;
+mod flush_to_zero;
 mod load;
 pub(crate) mod plan;
 mod region;
 mod run;
-mod tiny;

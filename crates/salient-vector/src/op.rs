@@ -136,7 +136,7 @@ const fn convert(from: &'static [Ty], to: Ty) -> Sig {
 }
 
 /// The table of operators, in the order of [`Op`]. Integers wrap. Float arithmetic rounds to nearest even, keeps
-/// subnormals, and never traps; the payload of a NaN is unspecified.
+/// subnormals unless the caller's mode flushes them to zero, and never traps; the payload of a NaN is unspecified.
 pub const OPS: &[OpInfo] = &[
     row(Op::Add, "add", same(2, NUMBER_OR_INT), "a + b"),
     row(Op::Sub, "sub", same(2, NUMBER_OR_INT), "a - b"),

@@ -3,8 +3,8 @@
 //! All checks of dtypes and lengths are made before any kernel runs; a kernel trusts its addresses. Shapes are the
 //! caller's business: a kernel needs the elements only.
 
-use super::tiny::flushing;
 use crate::call::arguments::{Arguments, Inputs, Loaded, checked, elements, elements_mut, narrow};
+use crate::call::flush_to_zero::flush_to_zero;
 use crate::call::plan::{Plan, SizedKernel, Workspace};
 use crate::compile::loops::ThreadCells;
 use crate::compile::{Code, Compiled};
@@ -158,7 +158,7 @@ impl Compiled {
             // status of its own, the address of which is in its first cell. Nothing of the arrays or the workspace is
             // used by others: they are borrowed for the time of the call, what is written exclusively.
             let status = unsafe {
-                flushing(|| {
+                flush_to_zero(|| {
                     (code.function)(addresses.as_ptr(), plan.symbols.as_ptr(), cells.as_ptr(), begin, end);
                 });
                 let own = cells[ThreadCells::STATUS] as *mut [i32; 2];

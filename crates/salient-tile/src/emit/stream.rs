@@ -3,6 +3,7 @@
 pub(crate) mod look;
 pub(crate) mod mixture;
 pub(crate) mod phase;
+pub(crate) mod row_passes;
 pub(crate) mod row_tile;
 pub(crate) mod score;
 pub(crate) mod softmax;

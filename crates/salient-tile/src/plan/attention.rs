@@ -39,7 +39,7 @@ pub(crate) enum Normaliser {
     Greatest,
     /// There are no weights: the running sum of the scores along each row is asked for. Only whole rows of scores have one.
     Running,
-    /// There are no weights: the scores of heads are mixed at each key. Only whole rows of scores are.
+    /// There are no weights: the scores of heads are mixed at each key. Only whole rows of scores are mixed.
     Mixture,
 }
 
@@ -119,9 +119,9 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> Tiled
     let of_inputs = |id: NodeId| {
         sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
     };
-    let with_products = expressions_of(g, is_product);
+    let with_products = expressions_of(g, is_product, |_| false);
     let is_scan = |id: NodeId| reduced && matches!(g.op(id), Op::CumSum(_)) && g.node(id).dtype == DType::F32;
-    let with_scores = expressions_of(g, of_inputs);
+    let with_scores = expressions_of(g, of_inputs, |_| false);
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     let mut mixtures = BTreeSet::new();
     for id in g.ids() {
@@ -154,21 +154,15 @@ pub(crate) struct TiledScores {
 impl TiledScores {
     /// Whether each node is one of the products, or an expression or a mixture of them.
     pub(crate) fn expressions(&self, g: &Graph) -> Vec<bool> {
-        let mut out: Vec<bool> = Vec::with_capacity(g.len());
-        for id in g.ids() {
-            let passes =
-                matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..)) || self.mixtures.contains(&id);
-            out.push(self.products.contains(&id) || passes && g.args(id).iter().any(|a| out[a.index()]));
-        }
-        out
+        expressions_of(g, |id| self.products.contains(&id), |id| self.mixtures.contains(&id))
     }
 }
 
-/// Whether each node is one of those, or an expression of them that a strip computes on the way.
-pub(crate) fn expressions_of(g: &Graph, is_one: impl Fn(NodeId) -> bool) -> Vec<bool> {
+/// Whether each node is one of those, or an expression of them that a strip computes on the way, also behind nodes that pass.
+fn expressions_of(g: &Graph, is_one: impl Fn(NodeId) -> bool, passes: impl Fn(NodeId) -> bool) -> Vec<bool> {
     let mut out: Vec<bool> = Vec::with_capacity(g.len());
     for id in g.ids() {
-        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..));
+        let passes = matches!(g.op(id), Op::Map(_) | Op::At(_) | Op::Concat(..)) || passes(id);
         out.push(is_one(id) || passes && g.args(id).iter().any(|a| out[a.index()]));
     }
     out

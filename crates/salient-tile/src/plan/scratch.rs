@@ -225,8 +225,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
         out.extend([slot(Slot::Queries, &rows * &depth), slot(Slot::Scores, own)]);
     }
     for (at, held) in whole.held.iter().enumerate() {
-        let is_weights = whole.ends_in_mixture && at + 1 == whole.held.len();
-        let leaves = held.leaves.as_ref().filter(|_| !is_weights);
+        let leaves = held.leaves.as_ref().filter(|_| !whole.is_weights(at));
         out.extend(of_held(g, (&rows, &of_row), whole, (held, leaves)));
     }
     let heads = whole.count_of_heads(g, a.score);

@@ -5,12 +5,13 @@ use crate::dims::{n, var};
 use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, for_loop};
 use crate::emit::pack::{Packed, Span, pack};
+use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::whole_rows::{
     Place, Whole, heads_of, index, over_heads, place_of_head, strides_of_heads,
 };
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::mixture::Mixture;
-use crate::plan::attention::whole_rows::RowReduction;
+use crate::plan::attention::whole_rows::{RowReduction, WholeRows};
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Base, Stmt};
 use salient_ir::{AxisId, Dim};
@@ -30,7 +31,7 @@ impl Coefficients {
     /// Packs them, once for a tile of rows.
     pub(crate) fn pack(
         m: &mut Maker<'_, '_>,
-        whole: &Whole<'_>,
+        (t, plan): (&RowTile<'_>, &WholeRows),
         held: &RowReduction,
         mixture: Mixture,
         stmts: &mut Vec<Stmt>,
@@ -39,14 +40,14 @@ impl Coefficients {
         let base = m.scratch(Slot::Coefficients);
         let extent = |axis: AxisId| m.scope.graph.extent(axis).clone();
         let (depth, rows) = (extent(over), to.map_or(n(1), extent));
-        let mut shared = heads_of(m, whole.plan, by);
+        let mut shared = heads_of(m, plan, by);
         shared.retain(|axis| *axis != over && Some(*axis) != to);
         let strides = strides_of_heads(m, &shared, &(&depth * &rows));
         let over_rows = Span { axis: to, from: n(0), count: rows };
         let over_depth = Span { axis: Some(over), from: n(0), count: depth.clone() };
-        let offset = place_of_head(whole.tile.env, &strides);
+        let offset = place_of_head(t.env, &strides);
         let packed = Packed { base, offset, outer: depth, inner: n(1) };
-        let env = whole.tile.env;
+        let env = t.env;
         let block = vec![pack(m, "pack_coefficients", by, env, &over_rows, &over_depth, &packed)];
         stmts.extend(over_heads(m, env, &shared, block));
         let copy = held.copies.then(|| m.scratch(Slot::Mixed));

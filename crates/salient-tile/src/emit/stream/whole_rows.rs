@@ -9,25 +9,23 @@ use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::stream::look::flag;
 use crate::emit::stream::mixture::Coefficients;
 use crate::emit::stream::phase::{Before, Making, pack_query, scores_of, visited};
+use crate::emit::stream::row_passes::Results;
 use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::emit::stream::score::compute_invariant;
-use crate::emit::stream::softmax::{RowState, UNROLL, fill, log_sum};
+use crate::emit::stream::softmax::{RowState, fill};
 use crate::emit::stream::tiled::{packed_product, row_block};
 use crate::emit::stream::values::{Keys, Values, Weighted, find_not_finite};
-use crate::emit::strip::{Scope, Strip, Visit};
+use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::key_loop::{KeyLoop, NanCheck};
+use crate::plan::attention::Normaliser;
+use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::whole_rows::WholeRows;
-use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::{Slot, band_row, whole_row};
 use crate::program::kernel::{Base, Int, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
-use salient_vector::body::LoopKind;
-use salient_vector::handle::Handle;
 use salient_vector::tile::Zeros;
-use salient_vector::{Builder, F32, Int as IntValue, Ptr, math};
 
 /// The kernel that stores `target.node`, an expression of an attention over the axes of its result.
 pub(crate) fn whole_rows(scope: &mut Scope<'_>, target: Target<'_>, plan: &WholeRows) -> Kernel {
@@ -46,7 +44,7 @@ pub(crate) fn whole_rows(scope: &mut Scope<'_>, target: Target<'_>, plan: &Whole
     whole.weigh_rows(&mut m, &mut stmts);
     let mut of_head = Vec::new();
     whole.product(&mut m, &mut of_head);
-    let (state, context) = (whole.state(&m), (whole.context, &whole.sizes.context_row));
+    let (state, context) = (whole.state(&m), (whole.slots.context, &whole.sizes.context_row));
     of_head.push(block.store(&mut m, target, a, state, context));
     stmts.extend(whole.each_head(&m, a.score, of_head));
     for (node, before) in whole.before.into_iter().rev() {
@@ -74,6 +72,16 @@ struct Held {
     left: Option<Place>,
 }
 
+/// Where what comes of the scores goes.
+struct Slots {
+    held: Vec<Held>,
+    weights: Place,
+    /// The greatest score and the sum of the weights of each row.
+    max: Base,
+    sum: Base,
+    context: Base,
+}
+
 /// A tile of rows whose scores are made.
 pub(crate) struct Whole<'t> {
     pub(crate) tile: &'t RowTile<'t>,
@@ -83,13 +91,7 @@ pub(crate) struct Whole<'t> {
     pub(crate) row: Dim,
     /// The first key of which scores are there, and one past the last.
     pub(crate) keys: (Dim, Dim),
-    held: Vec<Held>,
-    /// Where the weights go.
-    weights: Place,
-    /// Where the greatest score and the sum of the weights of each row go.
-    max: Base,
-    sum: Base,
-    context: Base,
+    slots: Slots,
     /// What nodes stood for before their values were stored in scratch memory.
     before: Before,
 }
@@ -130,54 +132,8 @@ impl<'t> Whole<'t> {
             before.push(replaced);
             places.push(place);
         }
-        let mut whole = Whole {
-            tile: t,
-            plan,
-            sizes,
-            row,
-            keys: (begin, end),
-            held: Vec::new(),
-            weights: Place { base: Base::Scratch(0), heads: Vec::new(), row: None },
-            max: Base::Scratch(0),
-            sum: Base::Scratch(0),
-            context: Base::Scratch(0),
-            before,
-        };
-        whole.slots(m, &places, stmts);
-        whole
-    }
-
-    /// Asks for the slots of what is held and of the weights, and packs coefficients.
-    fn slots(&mut self, m: &mut Maker<'_, '_>, places: &[Place], stmts: &mut Vec<Stmt>) {
-        let plan = self.plan;
-        for (at, h) in plan.held.iter().enumerate() {
-            let is_weights = plan.ends_in_mixture && at + 1 == plan.held.len();
-            let coefficients =
-                plan.mixture(m.scope.graph, h).map(|x| Coefficients::pack(m, self, h, x, stmts));
-            let is_kept = coefficients.is_none() && h.attention.normaliser != Normaliser::Running;
-            let own = is_kept.then(|| m.scratch(Slot::Held));
-            let left = h.leaves.as_ref().filter(|_| !is_weights).map(|leaves| match leaves.in_place_of {
-                Some(at) => places[at].clone(),
-                None => {
-                    let (base, heads) = (m.scratch(Slot::Weights), heads_of(m, plan, leaves.node));
-                    Place { base, heads: strides_of_heads(m, &heads, &self.row), row: None }
-                }
-            });
-            self.held.push(Held { own, coefficients, left });
-        }
-        let rows = self.plan.tile_rows(m.scope.options.tiling);
-        let heads = heads_of(m, plan, plan.attention.score);
-        let heads = strides_of_heads(m, &heads, &(&rows * &self.row));
-        let base = match plan.weights_in_place_of(m.scope.graph) {
-            Some(at) => places[at].base,
-            None => m.scratch(Slot::Weights),
-        };
-        self.weights = Place { base, heads, row: Some(self.row.clone()) };
-        if let Some(last) = self.held.last_mut().filter(|_| plan.ends_in_mixture) {
-            last.left = Some(self.weights.clone());
-        }
-        (self.max, self.sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
-        self.context = m.scratch(Slot::Context);
+        let slots = Slots::new(m, (t, plan), &row, &places, stmts);
+        Whole { tile: t, plan, sizes, row, keys: (begin, end), slots, before }
     }
 
     /// What is held of each row, and its weights.
@@ -212,13 +168,58 @@ impl<'t> Whole<'t> {
 
     /// Where the state of the rows of a head is.
     fn state(&self, m: &Maker<'_, '_>) -> RowState {
-        RowState { max: self.max, sum: self.sum, at: self.first_row(m, self.plan.attention.score) }
+        RowState {
+            max: self.slots.max,
+            sum: self.slots.sum,
+            at: self.first_row(m, self.plan.attention.score),
+        }
     }
 
     /// The place of the first row among numbers of rows of the heads that a node has.
     fn first_row(&self, m: &Maker<'_, '_>, node: NodeId) -> Dim {
         let rows = self.plan.tile_rows(m.scope.options.tiling);
         place_of_head(self.tile.env, &strides_of_heads(m, &heads_of(m, self.plan, node), &rows))
+    }
+}
+
+impl Slots {
+    /// Asks for the slots of what is held and of the weights, and packs coefficients; `row` are the elements between rows of
+    /// scores, `places` those of the products.
+    fn new(
+        m: &mut Maker<'_, '_>,
+        (t, plan): (&RowTile<'_>, &WholeRows),
+        row: &Dim,
+        places: &[Place],
+        stmts: &mut Vec<Stmt>,
+    ) -> Slots {
+        let mut held = Vec::new();
+        for (at, h) in plan.held.iter().enumerate() {
+            let mixture = plan.mixture(m.scope.graph, h);
+            let coefficients = mixture.map(|x| Coefficients::pack(m, (t, plan), h, x, stmts));
+            let is_kept = coefficients.is_none() && h.attention.normaliser != Normaliser::Running;
+            let own = is_kept.then(|| m.scratch(Slot::Held));
+            let leaves = h.leaves.as_ref().filter(|_| !plan.is_weights(at));
+            let left = leaves.map(|leaves| match leaves.in_place_of {
+                Some(at) => places[at].clone(),
+                None => {
+                    let (base, heads) = (m.scratch(Slot::Weights), heads_of(m, plan, leaves.node));
+                    Place { base, heads: strides_of_heads(m, &heads, row), row: None }
+                }
+            });
+            held.push(Held { own, coefficients, left });
+        }
+        let of_head = &plan.tile_rows(m.scope.options.tiling) * row;
+        let heads = strides_of_heads(m, &heads_of(m, plan, plan.attention.score), &of_head);
+        let base = match plan.weights_in_place_of(m.scope.graph) {
+            Some(at) => places[at].base,
+            None => m.scratch(Slot::Weights),
+        };
+        let weights = Place { base, heads, row: Some(row.clone()) };
+        if let Some(last) = held.last_mut().filter(|_| plan.ends_in_mixture) {
+            last.left = Some(weights.clone());
+        }
+        let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
+        Slots { held, weights, max, sum, context: m.scratch(Slot::Context) }
     }
 }
 
@@ -261,24 +262,9 @@ pub(crate) struct Visited {
     pub(crate) upto: Dim,
 }
 
-/// What a pass over a row of scores gives beside the exponentials.
-#[derive(Clone, Default)]
-struct Results<'p> {
-    /// Where the logarithm of the sum goes.
-    log: Option<(Base, Dim)>,
-    /// Where the maximum and the sum go.
-    state: Option<[(Base, Dim); 2]>,
-    /// Where the exponentials go.
-    exponentials: Option<&'p Place>,
-    /// Whether they are divided by their sum.
-    divided: bool,
-    /// A further score of the row, which has no value.
-    sink: Option<NodeId>,
-}
-
 impl Whole<'_> {
     /// The row's position in the tile.
-    fn local(&self) -> Dim {
+    pub(crate) fn local(&self) -> Dim {
         &var(self.tile.row) - &self.tile.first
     }
 
@@ -330,8 +316,8 @@ impl Whole<'_> {
     fn hold(&mut self, m: &mut Maker<'_, '_>, at: usize, stmts: &mut Vec<Stmt>) {
         let held = &self.plan.held[at];
         let a = &held.attention;
-        if let Some(coefficients) = &self.held[at].coefficients {
-            let to = self.held[at].left.as_ref().expect("a mixture leaves itself behind");
+        if let Some(coefficients) = &self.slots.held[at].coefficients {
+            let to = self.slots.held[at].left.as_ref().expect("a mixture leaves itself behind");
             stmts.extend(coefficients.mix(m, self, held, to));
         } else {
             let mut of_head = Vec::new();
@@ -340,14 +326,14 @@ impl Whole<'_> {
             stmts.extend(self.each_head(m, a.score, of_head));
         }
         let query = a.query.expect("planned with rows");
-        if let Some(own) = self.held[at].own {
+        if let Some(own) = self.slots.held[at].own {
             let rows = self.plan.tile_rows(m.scope.options.tiling);
             let mut strides = strides_of_heads(m, &heads_of(m, self.plan, a.score), &rows);
             strides.push((query, n(1)));
             let value = Maker::scratch_value(own, &n(0) - &self.tile.first, strides);
             self.before.push((a.node, m.scope.stored.insert(a.node, value)));
         }
-        if let (Some(leaves), Some(left)) = (&held.leaves, &self.held[at].left) {
+        if let (Some(leaves), Some(left)) = (&held.leaves, &self.slots.held[at].left) {
             let value = self.stored(left);
             self.before.push((leaves.node, m.scope.stored.insert(leaves.node, value)));
             m.scope.inlined.insert(leaves.node);
@@ -357,7 +343,7 @@ impl Whole<'_> {
     /// A reduction of the row and of the head at hand.
     fn reduce(&self, m: &mut Maker<'_, '_>, at: usize, keys: &Visited) -> Option<Stmt> {
         let held = &self.plan.held[at];
-        let (a, Held { own, left, .. }) = (&held.attention, &self.held[at]);
+        let (a, Held { own, left, .. }) = (&held.attention, &self.slots.held[at]);
         let row = &self.first_row(m, a.score) + &self.local();
         let own = own.map(|own| (own, row.clone()));
         let of = (a, &held.key_loop);
@@ -375,7 +361,7 @@ impl Whole<'_> {
             Normaliser::Running => {
                 let to = left.as_ref().expect("a running sum leaves itself behind");
                 let before = at.checked_sub(1).filter(|before| self.plan.held[*before].is_end_of_next);
-                let end = before.and_then(|before| self.held[before].own).map(|own| (own, row));
+                let end = before.and_then(|before| self.slots.held[before].own).map(|own| (own, row));
                 Some(self.running_sum(m, of, keys, (to, end)))
             }
             Normaliser::Mixture => unreachable!("heads are mixed by a product"),
@@ -386,240 +372,22 @@ impl Whole<'_> {
     fn weigh_row(&self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
         let (a, key_loop) = (&self.plan.attention, &self.plan.key_loop);
         let keys = self.visited(m, &key_loop.range, stmts);
-        let weights = a.value.map(|_| &self.weights);
+        let weights = a.value.map(|_| &self.slots.weights);
         let row = &self.first_row(m, a.score) + &self.local();
         match a.normaliser {
             Normaliser::Softmax { .. } => {
-                let state = Some([self.max, self.sum].map(|base| (base, row.clone())));
+                let state = Some([self.slots.max, self.slots.sum].map(|base| (base, row.clone())));
                 let results = Results { state, exponentials: weights, sink: a.sink, ..Results::default() };
                 stmts.push(self.exponentials(m, (a, key_loop), &keys, results));
             }
             Normaliser::Sum | Normaliser::One => {
-                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.sum, row), weights));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.sum, row), weights));
             }
             Normaliser::Greatest => {
-                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.max, row), weights));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.max, row), weights));
             }
             Normaliser::Running | Normaliser::Mixture => unreachable!("these are held"),
         }
-    }
-
-    /// Zeros in place of the keys that the row does not visit.
-    fn zeros(&self, b: &mut Builder, s: &mut Strip<'_, '_>, place: &Place, keys: &Visited) {
-        let (begin, end) = &self.keys;
-        for (from, upto) in [(begin, &keys.from), (&keys.upto, end)] {
-            if from == upto {
-                continue;
-            }
-            let trip = s.integer(b, &(upto - from));
-            let to = s.pointer(b, place.base, &self.at(place, from));
-            let zero = b.f32(0.0);
-            b.lanes(trip, (), |b, index, ()| b.store(to.at(index), zero));
-        }
-    }
-
-    /// Exponentials of a row of scores, relative to the greatest, with their sum.
-    fn exponentials(
-        &self,
-        m: &mut Maker<'_, '_>,
-        (a, key_loop): (&Attention, &KeyLoop),
-        keys: &Visited,
-        results: Results<'_>,
-    ) -> Stmt {
-        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        let mut b = Builder::new("exponentials_of_row");
-        let Results { log, state, exponentials, divided, sink } = results;
-        let numbers = log.iter().chain(state.iter().flatten()).map(|(base, _)| *base);
-        let written: Vec<Base> = numbers.chain(exponentials.map(|place| place.base)).collect();
-        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
-        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = exponentials.map(|p| s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
-        let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
-        let max = b.repeat(LoopKind::Lanes, UNROLL, trip, low, |b, index, max| {
-            s.enter(index);
-            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-            store_at(b, to, index, v);
-            b.max(v, max)
-        });
-        s.leave();
-        let max = b.hmax(max);
-        let sink = sink.map(|sink| F32::from_value(s.root(&mut b, sink, self.tile.env)));
-        let max = sink.map_or(max, |sink| b.max(sink, max));
-        // Nothing kept: any shift will do, and -inf would make NaN of -inf - -inf.
-        let empty = b.eq(max, low);
-        let shift = b.select(empty, zero, max);
-        let sum = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, sum| {
-            s.enter(index);
-            let v = match to {
-                Some(to) => b.load::<F32>(to.at(index)),
-                None => F32::from_value(s.value(b, score, self.tile.env)),
-            };
-            let v = b.sub(v, shift);
-            let e = math::exp_weight(b, v);
-            store_at(b, to, index, e);
-            b.add(sum, e)
-        });
-        s.leave();
-        let sum = b.hsum(sum);
-        let beside = sink.map(|sink| {
-            let drop = b.sub(sink, shift);
-            math::exp_nonpositive(&mut b, drop)
-        });
-        let sum = beside.map_or(sum, |beside| b.add(sum, beside));
-        if let (Some(to), true) = (to, divided) {
-            let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
-            let divisor = b.select(nothing, one, sum);
-            let factor = b.div(one, divisor);
-            b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
-                let e = b.load::<F32>(to.at(index));
-                let e = b.mul(e, factor);
-                b.store(to.at(index), e);
-            });
-        }
-        if let Some(place) = exponentials {
-            self.zeros(&mut b, &mut s, place, keys);
-        }
-        if let Some(log) = log {
-            let y = log_sum(&mut b, max, sum);
-            store_one(&mut b, &mut s, &log, y);
-        }
-        if let Some([max_at, sum_at]) = state {
-            store_one(&mut b, &mut s, &max_at, max);
-            store_one(&mut b, &mut s, &sum_at, sum);
-        }
-        let args = s.finish();
-        m.call(b.finish(), args)
-    }
-
-    /// The sum or the greatest of a row of scores, which become the weights if there is a place for these.
-    fn reduction(
-        &self,
-        m: &mut Maker<'_, '_>,
-        (a, key_loop): (&Attention, &KeyLoop),
-        keys: &Visited,
-        own: (Base, Dim),
-        weights: Option<&Place>,
-    ) -> Stmt {
-        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        let greatest = a.normaliser == Normaliser::Greatest;
-        let mut b = Builder::new(if greatest { "greatest_of_row" } else { "sum_of_row" });
-        let written: Vec<Base> = [own.0].into_iter().chain(weights.map(|place| place.base)).collect();
-        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
-        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = weights.map(|p| s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
-        let start = b.f32(if greatest { f32::NEG_INFINITY } else { 0.0 });
-        let clean = b.mask(false);
-        // The vector operator for the greatest loses a NaN; whether there was one is carried beside.
-        let (total, nan) =
-            b.repeat(LoopKind::Lanes, UNROLL, trip, (start, clean), |b, index, (total, nan)| {
-                s.enter(index);
-                let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-                store_at(b, to, index, v);
-                if greatest {
-                    let bad = b.ne(v, v);
-                    (b.max(v, total), b.or(nan, bad))
-                } else {
-                    (b.add(total, v), nan)
-                }
-            });
-        s.leave();
-        let total = if greatest {
-            let (most, nan, value) = (b.hmax(total), b.hany(nan), b.f32(f32::NAN));
-            b.select(nan, value, most)
-        } else {
-            b.hsum(total)
-        };
-        if let Some(place) = weights {
-            self.zeros(&mut b, &mut s, place, keys);
-        }
-        store_one(&mut b, &mut s, &own, total);
-        let args = s.finish();
-        m.call(b.finish(), args)
-    }
-
-    /// Zeros in place of the keys of a mixture that the row does not visit.
-    pub(crate) fn clear(&self, m: &mut Maker<'_, '_>, keys: &Visited, place: &Place) -> Stmt {
-        let mut b = Builder::new("clear_row");
-        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[place.base]);
-        self.zeros(&mut b, &mut s, place, keys);
-        let args = s.finish();
-        m.call(b.finish(), args)
-    }
-
-    /// The scores of a row themselves.
-    pub(crate) fn copy(
-        &self,
-        m: &mut Maker<'_, '_>,
-        (a, key_loop): (&Attention, &KeyLoop),
-        keys: &Visited,
-        out: &Place,
-    ) -> Stmt {
-        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        let mut b = Builder::new("scores_of_row");
-        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[out.base]);
-        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
-        b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
-            s.enter(index);
-            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-            b.store(to.at(index), v);
-        });
-        s.leave();
-        self.zeros(&mut b, &mut s, out, keys);
-        let args = s.finish();
-        m.call(b.finish(), args)
-    }
-
-    /// The running sum of a row of scores: the scores; within each vector the sums of one, two, four and eight before it, after
-    /// Hillis and Steele, "Data parallel algorithms", 1986; then what the vectors before come to. Its end is
-    /// the sum of the row.
-    fn running_sum(
-        &self,
-        m: &mut Maker<'_, '_>,
-        (a, key_loop): (&Attention, &KeyLoop),
-        keys: &Visited,
-        (out, end_at): (&Place, Option<(Base, Dim)>),
-    ) -> Stmt {
-        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        let mut b = Builder::new("running_sum_of_row");
-        let written: Vec<Base> = [out.base].into_iter().chain(end_at.iter().map(|(base, _)| *base)).collect();
-        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
-        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
-        b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
-            s.enter(index);
-            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-            b.store(to.at(index), v);
-        });
-        s.leave();
-        for before in [1, 2, 4, 8] {
-            b.lanes(trip, (), |b, index, ()| {
-                let (lane, distance) = (b.lane_id(), b.i32(before));
-                let is_inside = b.le(distance, lane);
-                let own = b.load::<F32>(to.at(index));
-                let other = b.load::<F32>(to.at(index).plus(-before).masked(is_inside));
-                let sum = b.add(own, other);
-                b.store(to.at(index), sum);
-            });
-        }
-        let zero = b.f32(0.0);
-        let end = b.lanes(trip, zero, |b, index, carry| {
-            let (lanes, one) = (b.lane_count(), b.int(1));
-            let next = b.add(index, lanes);
-            let end = b.min(next, trip);
-            let last = b.sub(end, one);
-            let total = b.load::<F32>(to.at(last).one());
-            let own = b.load::<F32>(to.at(index));
-            let sum = b.add(own, carry);
-            b.store(to.at(index), sum);
-            b.add(carry, total)
-        });
-        self.zeros(&mut b, &mut s, out, keys);
-        if let Some(end_at) = end_at {
-            store_one(&mut b, &mut s, &end_at, end);
-        }
-        let args = s.finish();
-        m.call(b.finish(), args)
     }
 
     /// Adds up the values under their weights. A masked key adds nothing, even where its value is NaN or infinite: where a sum
@@ -627,7 +395,7 @@ impl Whole<'_> {
     fn product(&self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
         let (t, plan) = (self.tile, self.plan);
         let wide = &(&t.count() * &self.sizes.context_row);
-        let clear = fill(m, self.context, wide, 0.0);
+        let clear = fill(m, self.slots.context, wide, 0.0);
         stmts.push(clear.clone());
         let Some(value) = t.attention.value else { return };
         let (begin, end) = if plan.key_loop.range == plan.visits {
@@ -641,13 +409,13 @@ impl Whole<'_> {
         let here = &var(&stop) - &var(&key);
         let of_tile = Keys { first: var(&key), count: here, row: self.sizes.score_row.clone() };
         let values = Values::new(m, t, value, of_tile, &self.sizes, stmts);
-        let head = place_of_head(t.env, &self.weights.heads);
+        let head = place_of_head(t.env, &self.slots.weights.heads);
         let weights_at = &head + &(&var(&key) - &self.keys.0);
         let to = Weighted {
             rows: (&t.first, &t.last),
-            weights: (self.weights.base, &weights_at, &self.row),
+            weights: (self.slots.weights.base, &weights_at, &self.row),
             factor: None,
-            context: self.context,
+            context: self.slots.context,
             context_row: &self.sizes.context_row,
         };
         let over_keys = |m: &mut Maker<'_, '_>, zeros: Zeros| {
@@ -660,7 +428,7 @@ impl Whole<'_> {
         if plan.key_loop.nan_check != NanCheck::Never {
             let found = m.scratch(Slot::NotFinite);
             stmts.push(fill(m, found, &n(1), 0.0));
-            let row = (self.context, &self.local() * &self.sizes.context_row);
+            let row = (self.slots.context, &self.local() * &self.sizes.context_row);
             let look = find_not_finite(m, row, &self.sizes.wide, found);
             stmts.push(t.each_row(look));
             let (read, is_found) = flag(m, found, 0);
@@ -669,17 +437,4 @@ impl Whole<'_> {
                 .extend([read, Stmt::If { left: n(0), right: is_found, then: again, otherwise: Vec::new() }]);
         }
     }
-}
-
-/// Stores the elements of a vector, if there is a place for them.
-fn store_at(b: &mut Builder, to: Option<Ptr>, index: IntValue, value: F32) {
-    if let Some(to) = to {
-        b.store(to.at(index), value);
-    }
-}
-
-/// Stores a number of the row.
-fn store_one(b: &mut Builder, s: &mut Strip<'_, '_>, (base, at): &(Base, Dim), value: F32) {
-    let to = s.pointer(b, *base, at);
-    b.store(to.at_start().one(), value);
 }

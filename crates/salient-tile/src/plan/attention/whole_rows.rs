@@ -106,6 +106,11 @@ impl WholeRows {
         product(&g.shape(&self.heads_of(g, node)))
     }
 
+    /// Whether what is held at a position are the weights themselves.
+    pub(crate) fn is_weights(&self, at: usize) -> bool {
+        self.ends_in_mixture && at + 1 == self.held.len()
+    }
+
     /// What one of the steps that are held mixes.
     pub(crate) fn mixture(&self, g: &Graph, held: &RowReduction) -> Option<Mixture> {
         let a = &held.attention;

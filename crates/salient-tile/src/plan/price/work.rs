@@ -362,6 +362,7 @@ impl Priced<'_> {
         let own = self.eval(&whole.count_of_heads(g, a.score))?.max(1.0);
         let heads = |node: NodeId| Some(self.eval(&whole.count_of_heads(g, node))? / own);
         let calls = self.calls(a, visited / keys.max(1.0), keys);
+        let per_tile = self.lanes() * (tiling.tile_vectors * tiling.tile_rows) as f64;
         let mut work = Work { calls, ..Work::default() };
         for product in &products {
             work.fma += self.products([*product].into_iter(), visited * heads(*product)?, keys);
@@ -371,7 +372,7 @@ impl Priced<'_> {
             let (mixed, depth) = (visited * heads(mixture.of)?, self.extent(mixture.over)?);
             let scores = visited * heads(held.attention.node)?;
             work.fma += self.tiles(scores, keys, depth, Edge::Whole);
-            work.calls += scores / (self.lanes() * self.plan.options.tiling.tile_vectors as f64 * 6.0);
+            work.calls += scores / per_tile;
             if held.copies {
                 let each = self.score(kernel, &held.attention, &held.key_loop, &products);
                 work.strips(mixed, keys, each, self.lanes());

@@ -144,14 +144,19 @@ fn not_renamed(g: &Graph, mut id: NodeId) -> NodeId {
 
 /// The scores that a kernel computes again for every position of an axis.
 fn computed_again(plan: &Plan<'_>, node: NodeId, k: &KernelPlan) -> Option<Unfused> {
-    let (Anchor::Tiled(Tiled { attention: a, scores, .. })
-    | Anchor::WholeRows(WholeRows { attention: a, scores, .. })) = &k.anchor
-    else {
-        return None;
+    let none = BTreeSet::new();
+    let (a, scores, heads) = match &k.anchor {
+        Anchor::Tiled(Tiled { attention, scores, .. }) => (attention, scores, &none),
+        Anchor::WholeRows(WholeRows { attention, scores, heads, .. }) => (attention, scores, heads),
+        Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => return None,
+        Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => return None,
+        Anchor::SplitKv(_) | Anchor::Merge(_) => return None,
     };
     let g = &*plan.graph;
     let outer = plan.buffers[k.buffer.0].axes.iter().copied();
-    let mut outer = outer.filter(|axis| Some(*axis) != a.query && Some(*axis) != a.width);
+    // Heads that come of a mixture share the scores that are mixed, which a tile makes once for all of them.
+    let is_outer = |axis: &AxisId| Some(*axis) != a.query && Some(*axis) != a.width && !heads.contains(axis);
+    let mut outer = outer.filter(is_outer);
     let is_of_none =
         |axis: &AxisId| !scores.is_empty() && scores.iter().all(|s| !g.node(s.product).axes.contains(*axis));
     let axis = outer.find(is_of_none)?;

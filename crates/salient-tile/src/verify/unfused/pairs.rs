@@ -148,8 +148,9 @@ impl<'g> Pairs<'g> {
                 };
                 let comparison = &mut self.comparisons[*comparison];
                 // What is moved along an axis is summed along few positions of it.
-                let length = &comparison.lengths[usize::from(!side.queries)];
-                if !goes_over(self.g.extent(bound), length) {
+                let [queries, keys] = &comparison.lengths;
+                let extent = self.g.extent(bound);
+                if !(side.queries && goes_over(extent, queries) || side.keys && goes_over(extent, keys)) {
                     continue;
                 }
                 comparison.is_attention = true;

@@ -1,0 +1,267 @@
+//! Passes over a row of scores while it is near: exponentials with their sum, sums, the greatest, running sums.
+
+use crate::emit::maker::Maker;
+use crate::emit::stream::softmax::{UNROLL, log_sum};
+use crate::emit::stream::whole_rows::{Place, Visited, Whole};
+use crate::emit::strip::{Strip, Visit};
+use crate::plan::attention::key_loop::KeyLoop;
+use crate::plan::attention::{Attention, Normaliser};
+use crate::program::kernel::{Base, Stmt};
+use salient_ir::{Dim, NodeId};
+use salient_vector::body::LoopKind;
+use salient_vector::handle::Handle;
+use salient_vector::{Builder, F32, Int as IntValue, Ptr, math};
+
+/// What a pass over a row of scores gives beside the exponentials.
+#[derive(Clone, Default)]
+pub(crate) struct Results<'p> {
+    /// Where the logarithm of the sum goes.
+    pub(crate) log: Option<(Base, Dim)>,
+    /// Where the maximum and the sum go.
+    pub(crate) state: Option<[(Base, Dim); 2]>,
+    /// Where the exponentials go.
+    pub(crate) exponentials: Option<&'p Place>,
+    /// Whether they are divided by their sum.
+    pub(crate) divided: bool,
+    /// A further score of the row, which has no value.
+    pub(crate) sink: Option<NodeId>,
+}
+
+impl Whole<'_> {
+    /// Zeros in place of the keys that the row does not visit.
+    fn zeros(&self, b: &mut Builder, s: &mut Strip<'_, '_>, place: &Place, keys: &Visited) {
+        let (begin, end) = &self.keys;
+        for (from, upto) in [(begin, &keys.from), (&keys.upto, end)] {
+            if from == upto {
+                continue;
+            }
+            let trip = s.integer(b, &(upto - from));
+            let to = s.pointer(b, place.base, &self.at(place, from));
+            let zero = b.f32(0.0);
+            b.lanes(trip, (), |b, index, ()| b.store(to.at(index), zero));
+        }
+    }
+
+    /// Exponentials of a row of scores, relative to the greatest, with their sum.
+    pub(crate) fn exponentials(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (a, key_loop): (&Attention, &KeyLoop),
+        keys: &Visited,
+        results: Results<'_>,
+    ) -> Stmt {
+        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        let mut b = Builder::new("exponentials_of_row");
+        let Results { log, state, exponentials, divided, sink } = results;
+        let numbers = log.iter().chain(state.iter().flatten()).map(|(base, _)| *base);
+        let written: Vec<Base> = numbers.chain(exponentials.map(|place| place.base)).collect();
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
+        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
+        let to = exponentials.map(|p| s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
+        let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+        let max = b.repeat(LoopKind::Lanes, UNROLL, trip, low, |b, index, max| {
+            s.enter(index);
+            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
+            store_at(b, to, index, v);
+            b.max(v, max)
+        });
+        s.leave();
+        let max = b.hmax(max);
+        let sink = sink.map(|sink| F32::from_value(s.root(&mut b, sink, self.tile.env)));
+        let max = sink.map_or(max, |sink| b.max(sink, max));
+        // Nothing kept: any shift will do, and -inf would make NaN of -inf - -inf.
+        let empty = b.eq(max, low);
+        let shift = b.select(empty, zero, max);
+        let sum = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, sum| {
+            s.enter(index);
+            let v = match to {
+                Some(to) => b.load::<F32>(to.at(index)),
+                None => F32::from_value(s.value(b, score, self.tile.env)),
+            };
+            let v = b.sub(v, shift);
+            let e = math::exp_weight(b, v);
+            store_at(b, to, index, e);
+            b.add(sum, e)
+        });
+        s.leave();
+        let sum = b.hsum(sum);
+        let beside = sink.map(|sink| {
+            let drop = b.sub(sink, shift);
+            math::exp_nonpositive(&mut b, drop)
+        });
+        let sum = beside.map_or(sum, |beside| b.add(sum, beside));
+        if let (Some(to), true) = (to, divided) {
+            let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
+            let divisor = b.select(nothing, one, sum);
+            let factor = b.div(one, divisor);
+            b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
+                let e = b.load::<F32>(to.at(index));
+                let e = b.mul(e, factor);
+                b.store(to.at(index), e);
+            });
+        }
+        if let Some(place) = exponentials {
+            self.zeros(&mut b, &mut s, place, keys);
+        }
+        if let Some(log) = log {
+            let y = log_sum(&mut b, max, sum);
+            store_one(&mut b, &mut s, &log, y);
+        }
+        if let Some([max_at, sum_at]) = state {
+            store_one(&mut b, &mut s, &max_at, max);
+            store_one(&mut b, &mut s, &sum_at, sum);
+        }
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// The sum or the greatest of a row of scores, which become the weights if there is a place for these.
+    pub(crate) fn reduction(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (a, key_loop): (&Attention, &KeyLoop),
+        keys: &Visited,
+        own: (Base, Dim),
+        weights: Option<&Place>,
+    ) -> Stmt {
+        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        let greatest = a.normaliser == Normaliser::Greatest;
+        let mut b = Builder::new(if greatest { "greatest_of_row" } else { "sum_of_row" });
+        let written: Vec<Base> = [own.0].into_iter().chain(weights.map(|place| place.base)).collect();
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
+        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
+        let to = weights.map(|p| s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
+        let start = b.f32(if greatest { f32::NEG_INFINITY } else { 0.0 });
+        let clean = b.mask(false);
+        // The vector operator for the greatest loses a NaN; whether there was one is carried beside.
+        let (total, nan) =
+            b.repeat(LoopKind::Lanes, UNROLL, trip, (start, clean), |b, index, (total, nan)| {
+                s.enter(index);
+                let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
+                store_at(b, to, index, v);
+                if greatest {
+                    let bad = b.ne(v, v);
+                    (b.max(v, total), b.or(nan, bad))
+                } else {
+                    (b.add(total, v), nan)
+                }
+            });
+        s.leave();
+        let total = if greatest {
+            let (most, nan, value) = (b.hmax(total), b.hany(nan), b.f32(f32::NAN));
+            b.select(nan, value, most)
+        } else {
+            b.hsum(total)
+        };
+        if let Some(place) = weights {
+            self.zeros(&mut b, &mut s, place, keys);
+        }
+        store_one(&mut b, &mut s, &own, total);
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// Zeros in place of the keys of a mixture that the row does not visit.
+    pub(crate) fn clear(&self, m: &mut Maker<'_, '_>, keys: &Visited, place: &Place) -> Stmt {
+        let mut b = Builder::new("clear_row");
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[place.base]);
+        self.zeros(&mut b, &mut s, place, keys);
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// The scores of a row themselves.
+    pub(crate) fn copy(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (a, key_loop): (&Attention, &KeyLoop),
+        keys: &Visited,
+        out: &Place,
+    ) -> Stmt {
+        let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        let mut b = Builder::new("scores_of_row");
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[out.base]);
+        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
+        self.scores_into(&mut b, &mut s, of, (trip, out, keys));
+        self.zeros(&mut b, &mut s, out, keys);
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+
+    /// Stores the scores of a row, and gives where they begin.
+    fn scores_into(
+        &self,
+        b: &mut Builder,
+        s: &mut Strip<'_, '_>,
+        (score, reports): (NodeId, Option<NodeId>),
+        (trip, out, keys): (IntValue, &Place, &Visited),
+    ) -> Ptr {
+        let to = s.pointer(b, out.base, &self.at(out, &keys.from));
+        b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
+            s.enter(index);
+            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
+            b.store(to.at(index), v);
+        });
+        s.leave();
+        to
+    }
+
+    /// The running sum of a row of scores: the scores; within each vector the sums of one, two, four and eight before it, after
+    /// Hillis and Steele, "Data parallel algorithms", 1986; then what the vectors before come to. Its end is
+    /// the sum of the row.
+    pub(crate) fn running_sum(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (a, key_loop): (&Attention, &KeyLoop),
+        keys: &Visited,
+        (out, end_at): (&Place, Option<(Base, Dim)>),
+    ) -> Stmt {
+        let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        let mut b = Builder::new("running_sum_of_row");
+        let written: Vec<Base> = [out.base].into_iter().chain(end_at.iter().map(|(base, _)| *base)).collect();
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
+        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
+        let to = self.scores_into(&mut b, &mut s, of, (trip, out, keys));
+        for before in [1, 2, 4, 8] {
+            b.lanes(trip, (), |b, index, ()| {
+                let (lane, distance) = (b.lane_id(), b.i32(before));
+                let is_inside = b.le(distance, lane);
+                let own = b.load::<F32>(to.at(index));
+                let other = b.load::<F32>(to.at(index).plus(-before).masked(is_inside));
+                let sum = b.add(own, other);
+                b.store(to.at(index), sum);
+            });
+        }
+        let zero = b.f32(0.0);
+        let end = b.lanes(trip, zero, |b, index, carry| {
+            let (lanes, one) = (b.lane_count(), b.int(1));
+            let next = b.add(index, lanes);
+            let end = b.min(next, trip);
+            let last = b.sub(end, one);
+            let total = b.load::<F32>(to.at(last).one());
+            let own = b.load::<F32>(to.at(index));
+            let sum = b.add(own, carry);
+            b.store(to.at(index), sum);
+            b.add(carry, total)
+        });
+        self.zeros(&mut b, &mut s, out, keys);
+        if let Some(end_at) = end_at {
+            store_one(&mut b, &mut s, &end_at, end);
+        }
+        let args = s.finish();
+        m.call(b.finish(), args)
+    }
+}
+
+/// Stores the elements of a vector, if there is a place for them.
+fn store_at(b: &mut Builder, to: Option<Ptr>, index: IntValue, value: F32) {
+    if let Some(to) = to {
+        b.store(to.at(index), value);
+    }
+}
+
+/// Stores a number of the row.
+fn store_one(b: &mut Builder, s: &mut Strip<'_, '_>, (base, at): &(Base, Dim), value: F32) {
+    let to = s.pointer(b, *base, at);
+    b.store(to.at_start().one(), value);
+}
