@@ -36,6 +36,12 @@ struct Settings {
     show: bool,
 }
 
+/// What was asked for, as it was written.
+fn arguments() -> String {
+    let given: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    given.join(" ")
+}
+
 impl Settings {
     /// Reads the arguments.
     fn of(mut args: impl Iterator<Item = String>) -> Result<Settings, String> {
@@ -105,7 +111,7 @@ fn run() -> Result<(), String> {
         }
     }
     peak.measure();
-    let section = table::text(&rows, &peak, settings.worst);
+    let section = table::text(&rows, &peak, settings.worst, &arguments());
     print!("{section}");
     skipped.iter().for_each(|why| println!("not run: {why}"));
     if settings.write { table::write(&section) } else { Ok(()) }

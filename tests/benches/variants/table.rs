@@ -11,9 +11,10 @@ const HEADING: &str = "## Every spelling and variant, fused beside unfused";
 /// How many times as long as unfused code fused code may take.
 const ALLOWED: f64 = 1.1;
 
-/// Both tables with what they show, as Markdown.
-pub(crate) fn text(rows: &[Row], peak: &Peak, worst: usize) -> String {
-    let mut out = format!("{HEADING}\n\n    cargo bench -p salient-tests --bench variants -- --write\n\n");
+/// Both tables with what they show and the arguments that gave them, as Markdown.
+pub(crate) fn text(rows: &[Row], peak: &Peak, worst: usize, arguments: &str) -> String {
+    let mut out =
+        format!("{HEADING}\n\n    cargo bench -p salient-tests --bench variants -- {arguments}\n\n");
     let above = rows.iter().filter(|row| row.ratio() > ALLOWED).count();
     let _ = writeln!(
         out,
