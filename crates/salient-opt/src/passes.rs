@@ -1,5 +1,6 @@
 //! The passes as a table, in the order in which they run.
 
+use crate::after::joined::joined_attentions;
 use crate::after::log_sum_exp::by_log_sum_exp;
 use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
@@ -175,6 +176,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Refining,
         strict: false,
         step: Step::After(weighted_sums),
+    },
+    Pass {
+        name: "joined-attentions",
+        purpose: "attentions over the same values that are added up are one sum under the sum of their weights: one product with \
+                  the values",
+        before: "attend[t.1](s, v) - attend[t.1](r, v) * lambda",
+        after: "weighted_sum[t.1](exp(s - log_sum_exp(s)) - exp(r - log_sum_exp(r)) * lambda, v)",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(joined_attentions),
     },
     Pass {
         name: "masks-outermost",

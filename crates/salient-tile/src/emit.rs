@@ -22,11 +22,13 @@ use crate::emit::maker::Target;
 use crate::emit::map::{map, map_to};
 use crate::emit::pack::pack_panels;
 use crate::emit::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
+use crate::emit::stream::beside::sum_parts;
 use crate::emit::stream::split::{merge, parts};
 use crate::emit::stream::tiled::tiled;
 use crate::emit::stream::whole_rows::whole_rows;
 use crate::emit::strip::Scope;
 use crate::plan::layouts::stored;
+use crate::plan::order::host_of;
 use crate::plan::repeat::Repeats;
 use crate::plan::{Anchor, KernelPlan, Plan, Step};
 use crate::program::kernel::{Kernel, Program, Stmt};
@@ -37,7 +39,7 @@ pub fn emit(plan: &Plan<'_>) -> Program {
     let g = &*plan.graph;
     let mut scope = Scope::new(plan.layouts());
     let mut repeats = Repeats::new(g, &plan.names, plan.options.chains);
-    let mut kernels: Vec<Kernel> = Vec::with_capacity(plan.kernels.len());
+    let mut kernels: Vec<Option<Kernel>> = Vec::with_capacity(plan.kernels.len());
     for step in &plan.steps {
         match &step.copy {
             None => {
@@ -46,10 +48,10 @@ pub fn emit(plan: &Plan<'_>) -> Program {
             Some(copy) => {
                 repeats.learn_names(copy.block);
                 let of = plan.steps[copy.of].kernels.clone();
-                let copies: Vec<Kernel> = kernels[of]
-                    .iter()
-                    .map(|k| over_buffers(k, &copy.buffers, |name| repeats.renamed(copy.block, name)))
-                    .collect();
+                let renamed = |name: &str| repeats.renamed(copy.block, name);
+                let copied = |k: &Kernel| over_buffers(k, &copy.buffers, renamed);
+                let copies: Vec<Option<Kernel>> =
+                    kernels[of].iter().map(|k| k.as_ref().map(copied)).collect();
                 kernels.extend(copies);
             }
         }
@@ -57,9 +59,19 @@ pub fn emit(plan: &Plan<'_>) -> Program {
         scope.layouts.stored.entry(step.node).or_insert(place);
     }
     let copies = copies(plan);
-    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
-    let mut take = |at: &usize| kernels[*at].take().expect("a kernel is in one set");
-    let kernels = plan.order.iter().map(|set| joined(set.iter().map(&mut take).collect())).collect();
+    let mut of_set = |set: &Vec<usize>| {
+        let parts: Vec<Kernel> = set.iter().filter_map(|at| kernels[*at].take()).collect();
+        let mut kernel = joined(parts);
+        // The kernel of an attention reads what its further results are made of.
+        let beside = set.iter().map(|at| &plan.kernels[*at]).filter(|k| host_of(k).is_some());
+        for id in beside.flat_map(KernelPlan::reads) {
+            if !kernel.reads.contains(id) {
+                kernel.reads.push(*id);
+            }
+        }
+        kernel
+    };
+    let kernels = plan.order.iter().map(&mut of_set).collect();
     Program {
         name: g.name().clone(),
         dimensions: plan.dimensions(),
@@ -96,8 +108,8 @@ fn copies(plan: &Plan<'_>) -> Vec<Option<usize>> {
     plan.order.iter().map(copy).collect()
 }
 
-/// The loops of a kernel.
-fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
+/// The loops of a kernel; what is stored beside an attention is in the loops of that.
+fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kernel> {
     let g = scope.graph;
     let target =
         Target { node: k.node, id: k.buffer, buffer: &plan.buffers[k.buffer.0], scratch: &k.scratch };
@@ -127,7 +139,9 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         Anchor::Gemm(of) => gemm(scope, target, of),
         Anchor::Pack(pack) => pack_panels(scope, target, pack),
         Anchor::Tiled(of) => tiled(scope, target, of),
-        Anchor::WholeRows(of) => whole_rows(scope, target, of),
+        Anchor::WholeRows(of) => whole_rows(scope, target, of, &plan.buffers),
+        Anchor::SumParts(of) => sum_parts(scope, target, of),
+        Anchor::Beside(_) => return None,
         Anchor::SplitKv(of) => parts(scope, target, of),
         Anchor::Merge(of) => merge(scope, target, of),
     };
@@ -139,5 +153,5 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Kernel {
         let (left, right) = (left.clone(), right.clone());
         out.block = vec![Stmt::If { left, right, then, otherwise: Vec::new() }];
     }
-    out
+    Some(out)
 }

@@ -27,6 +27,7 @@ pub mod text;
 
 use crate::defined::Defined;
 use crate::plan::attention::Attention;
+use crate::plan::attention::beside::{BesideKernel, SumParts};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::split::SplitKv;
 use crate::plan::attention::whole_rows::WholeRows;
@@ -160,6 +161,10 @@ pub(crate) enum Anchor {
     Tiled(Tiled),
     /// An attention whose scores are kept for all keys, rows in tiles over packed keys.
     WholeRows(WholeRows),
+    /// A further result of the rows of such an attention, which its kernel stores: they run as one.
+    Beside(BesideKernel),
+    /// The parts of a sum over the rows of an attention added up.
+    SumParts(SumParts),
     /// An attention of few rows: the state of each row after each part of the keys.
     SplitKv(SplitKv),
     /// The parts of such an attention merged.
@@ -348,6 +353,14 @@ impl Anchor {
                 key_loop: tiled.key_loop.moved(node),
             }),
             Anchor::WholeRows(whole) => Anchor::WholeRows(whole.moved(node, buffer)),
+            Anchor::Beside(of) => Anchor::Beside(BesideKernel {
+                host: buffer(of.host),
+                sum: of.sum.map(node),
+                scores: of.scores.iter().map(|s| s.moved(node, buffer)).collect(),
+            }),
+            Anchor::SumParts(of) => {
+                Anchor::SumParts(SumParts { sum: node(of.sum), parts: buffer(of.parts), ..of.clone() })
+            }
             Anchor::SplitKv(split) => Anchor::SplitKv(split.moved(node, buffer)),
             Anchor::Merge(split) => Anchor::Merge(split.moved(node, buffer)),
         }

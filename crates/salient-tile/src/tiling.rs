@@ -30,6 +30,8 @@ pub struct Tiling {
     pub whole_rows: i64,
     /// The same where all heads of a row are mixed.
     pub mixed_rows: i64,
+    /// Parts of the rows of an attention, each with sums over its rows for each key.
+    pub row_parts: i64,
     /// The most query rows for which keys are read where they lie instead of being packed.
     pub few_rows: i64,
     /// Keys of a tile where rows are few.
@@ -58,6 +60,8 @@ impl Tiling {
             whole_rows: 24,
             // Their keys and values are those of all heads, which the second cache does not hold.
             mixed_rows: 48,
+            // So many that each thread has some, and that adding them up is nothing beside the rows.
+            row_parts: 16,
             few_rows: 8,
             // Panels of values are read one after the other, while the tile is in the nearest cache.
             few_keys: 32,
@@ -140,6 +144,7 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(attention_keys, (1, 4096), "keys of a tile of attention"),
     knob!(whole_rows, (1, 1024), "query rows of a tile of which the scores of all keys are kept"),
     knob!(mixed_rows, (1, 1024), "the same, where the heads of a row are mixed"),
+    knob!(row_parts, (1, 256), "parts of the rows of an attention that are summed for each key"),
     knob!(few_rows, (1, 64), "query rows up to which keys are read where they lie"),
     knob!(few_keys, (1, 4096), "keys of a tile where rows are few"),
     knob!(few_part, (1, 65536), "keys that one item takes where rows are few"),

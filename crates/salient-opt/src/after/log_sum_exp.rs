@@ -80,7 +80,7 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
 
 /// Whether scores may be a sentinel, or as large a number: of a row in which all are, the log-sum-exp is that number and nothing
 /// else, and the weights would not sum to one.
-fn has_sentinel(g: &Graph, score: NodeId) -> bool {
+pub(crate) fn has_sentinel(g: &Graph, score: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![score]);
     while let Some(id) = stack.pop() {
         if let Op::Const(c @ Const::F32(_)) = g.op(id)
@@ -96,14 +96,20 @@ fn has_sentinel(g: &Graph, score: NodeId) -> bool {
     false
 }
 
-/// The weights, or the sum of values under them.
-fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
-    let score = new[w.score.index()];
+/// The weights that a softmax along a key makes of a score: where they are not zero, if that is known, and what they are there.
+/// Of a row in which every key is masked they are zeros if `zeros`.
+pub(crate) fn weights_by_log_sum_exp(
+    g: &Graph,
+    b: &mut Builder,
+    new: &[NodeId],
+    (key, score, zeros): (AxisId, NodeId, bool),
+) -> (Option<NodeId>, NodeId) {
+    let (args, masked) = (g.args(score), new[score.index()]);
     let low = b.constant(Const::f32(f32::NEG_INFINITY));
     let zero = b.constant(Const::f32(0.0));
-    let lse = b.add(Op::Fused(FusedOp::LogSumExp, w.key), &[score]).expect("numbers");
+    let lse = b.add(Op::Fused(FusedOp::LogSumExp, key), &[masked]).expect("numbers");
     let mut map = |op, args: &[NodeId]| b.map(op, args).expect("numbers");
-    let shift = if w.zeros {
+    let shift = if zeros {
         // No key: any finite shift gives zeros.
         let some = map(MapOp::Ne, &[lse, low]);
         map(MapOp::Select, &[some, lse, zero])
@@ -111,14 +117,20 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId 
         lse
     };
     // The mask goes around all of it, where tiles of keys can be told by it.
-    let args = g.args(w.score);
-    let masked = w.zeros
-        && *g.op(w.score) == Op::Map(MapOp::Select)
+    let is_masked = zeros
+        && *g.op(score) == Op::Map(MapOp::Select)
         && *g.op(args[2]) == Op::Const(Const::f32(f32::NEG_INFINITY));
     let (mask, score) =
-        if masked { (Some(new[args[0].index()]), new[args[1].index()]) } else { (None, score) };
+        if is_masked { (Some(new[args[0].index()]), new[args[1].index()]) } else { (None, masked) };
     let by = map(MapOp::Sub, &[score, shift]);
-    let weight = map(MapOp::Exp, &[by]);
+    (mask, map(MapOp::Exp, &[by]))
+}
+
+/// The weights, or the sum of values under them.
+fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
+    let (mask, weight) = weights_by_log_sum_exp(g, b, new, (w.key, w.score, w.zeros));
+    let zero = b.constant(Const::f32(0.0));
+    let mut map = |op, args: &[NodeId]| b.map(op, args).expect("numbers");
     let weighed = match w.value {
         Some(value) => map(MapOp::Mul, &[weight, new[value.index()]]),
         None => weight,

@@ -1,5 +1,6 @@
 //! The passes after the e-graph. They ask who else reads a value, which is known only of the graph that was extracted.
 
+pub(crate) mod joined;
 pub(crate) mod log_sum_exp;
 pub(crate) mod masks;
 pub(crate) mod merge_sums;

@@ -1,5 +1,6 @@
 //! Attention: rows of scores streamed over keys, in tiles of rows over packed keys or in parts of keys for few rows.
 
+pub(crate) mod beside;
 pub(crate) mod look;
 pub(crate) mod mixture;
 pub(crate) mod phase;

@@ -25,6 +25,8 @@ use std::ops::{Deref, DerefMut};
 pub(crate) struct Scope<'g> {
     /// What is stored, and for the time of a loop what lies in scratch memory.
     pub(crate) layouts: Layouts<'g>,
+    /// What some of that is multiplied by where it is read.
+    pub(crate) factors: BTreeMap<NodeId, Stored>,
     pub(crate) ranges: Ranges,
     /// Nodes that were computed in place so far.
     pub(crate) inlined: BTreeSet<NodeId>,
@@ -52,6 +54,7 @@ impl<'g> Scope<'g> {
     pub(crate) fn new(layouts: Layouts<'g>) -> Scope<'g> {
         Scope {
             layouts,
+            factors: BTreeMap::new(),
             ranges: Ranges::default(),
             inlined: BTreeSet::new(),
             checks: Vec::new(),
@@ -497,7 +500,11 @@ impl<'s, 'g> Strip<'s, 'g> {
             used = Some(both(b, used, inside));
         }
         let place = used.map_or(place, |mask| place.masked(mask));
-        b.load_elem(stored.elem, place)
+        let value = b.load_elem(stored.elem, place);
+        let Some(factor) = self.scope.factors.get(&id).cloned() else { return value };
+        let place = self.place(b, &factor, env);
+        let factor = b.load::<F32>(place);
+        b.mul(F32::from_value(value), factor).value()
     }
 
     /// The lanes whose position lies inside an axis.

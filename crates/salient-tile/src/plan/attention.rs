@@ -4,6 +4,7 @@
 //! (`key_range`), how a tile is known to be masked (`probe`), what is computed once for a row (`key_loop`), and keys in parts
 //! where rows are few (`split`).
 
+pub(crate) mod beside;
 pub(crate) mod key_loop;
 pub(crate) mod key_range;
 pub(crate) mod mixture;
@@ -324,7 +325,7 @@ impl Layouts<'_> {
         self.among(|among| inner_products(among, query, key, score))
     }
 
-    fn among<T>(&self, look: impl FnOnce(&Among<'_>) -> T) -> T {
+    pub(in crate::plan) fn among<T>(&self, look: impl FnOnce(&Among<'_>) -> T) -> T {
         let is_stored = |id: NodeId| self.is_stored(id);
         let keeps_order = self.options.keeps_order;
         look(&Among { g: self.graph, defined: self.defined, keeps_order, is_stored: &is_stored })

@@ -8,15 +8,17 @@ use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
+use crate::plan::attention::beside::{BesideKernel, Store, SumParts, key_sum};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
-use crate::plan::attention::whole_rows::{row_reduction, whole_rows};
+use crate::plan::attention::whole_rows::{Wanted, in_order, row_reduction, whole_rows};
 use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
 use crate::plan::layouts::axis_order::{layout, order_of_output};
 use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel};
 use crate::plan::layouts::{Stored, column, stored};
+use crate::plan::materialise::shared_scores::{Further, shared};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::repeat::Repeats;
 use crate::plan::scratch::scratch;
@@ -53,6 +55,7 @@ pub(crate) fn decide<'g>(
         homes: BTreeMap::new(),
         panels: BTreeMap::new(),
         rows: BTreeMap::new(),
+        keys: Vec::new(),
         planned: BTreeMap::new(),
         next: BTreeMap::new(),
         early: BTreeSet::new(),
@@ -66,14 +69,29 @@ pub(crate) fn decide<'g>(
             appends: Vec::new(),
         },
     };
-    let planned = || Planner::new(g, defined, options).plan().into_iter().collect();
+    let planned = || Planner::new(g, defined, options).plan();
     let steps: Vec<(NodeId, KernelChoice)> = choices.map_or_else(planned, |choices| choices.kernels.clone());
     let kernel_choices: BTreeMap<NodeId, KernelChoice> = steps.iter().cloned().collect();
     let is_source = |choice: &KernelChoice| matches!(choice, KernelChoice::Source);
     steps.iter().filter(|(_, choice)| is_source(choice)).for_each(|(node, _)| d.source(*node));
     d.done.sources = d.done.buffers.len();
-    for (node, choice) in steps.iter().filter(|(_, choice)| !is_source(choice)) {
+    let mut rest = steps.iter().filter(|(_, choice)| !is_source(choice)).peekable();
+    while let Some((node, choice)) = rest.next() {
+        let mut beside = Vec::new();
+        while let Some((other, KernelChoice::Beside { host, of })) = rest.peek()
+            && host == node
+        {
+            beside.push((*other, *of));
+            rest.next();
+        }
+        if let (KernelChoice::Attention(of, Some(query)), false) = (choice, beside.is_empty()) {
+            d.attention_with((*node, *of, *query), &beside);
+            continue;
+        }
         d.step(*node, choice, &kernel_choices);
+        for (other, of) in beside {
+            d.step(other, &KernelChoice::Attention(of, None), &kernel_choices);
+        }
     }
     for (k, output) in g.outputs().iter().enumerate() {
         if d.with_role(Role::Output(k)).is_none() {
@@ -93,6 +111,13 @@ struct Target<'a> {
     name: &'a str,
 }
 
+/// The keys of an attention that are packed, under which condition, and where.
+struct PackedKeys {
+    key: PanelsKey,
+    when: Option<(Dim, Dim)>,
+    panels: Panels,
+}
+
 /// What is decided so far.
 pub(super) struct Decider<'g> {
     pub(super) layouts: Layouts<'g>,
@@ -100,6 +125,8 @@ pub(super) struct Decider<'g> {
     pub(super) homes: BTreeMap<NodeId, BufferId>,
     pub(super) panels: BTreeMap<PanelsKey, Panels>,
     pub(super) rows: BTreeMap<RowsKey, Stored>,
+    /// The keys of attentions that are packed, and where they are.
+    keys: Vec<PackedKeys>,
     /// The step of each node of a block of which the next block may be a copy.
     pub(super) planned: BTreeMap<NodeId, usize>,
     /// For a buffer the one that corresponds to it in the next block.
@@ -258,8 +285,100 @@ impl<'g> Decider<'g> {
                 let a = attention(g, *of, *query, &order).expect("planned as an attention");
                 self.attend(target, a);
             }
+            KernelChoice::Beside { of, .. } => {
+                let a = attention(g, *of, None, &order).expect("planned as an attention");
+                self.attend(target, a);
+            }
             KernelChoice::Rows => self.rows_of(target),
         }
+    }
+
+    /// The step of an attention, and those of what its kernel stores beside it. Where there can be no such kernel, which only a
+    /// text asks for, each has a kernel of its own.
+    fn attention_with(&mut self, (node, of, query): (NodeId, NodeId, AxisId), beside: &[(NodeId, NodeId)]) {
+        let g = self.layouts.graph;
+        let choice = KernelChoice::Attention(of, Some(query));
+        let home = self.home(node, &choice);
+        let Buffer { axes: order, name, .. } = self.done.buffers[home.0].clone();
+        let target = Target { node, id: home, order: &order, name: &name };
+        let a = attention(g, of, Some(query), &order).expect("planned as an attention");
+        let further = |(root, of): &(NodeId, NodeId)| {
+            let is_of_row = g.op(*of).bound() == Some(a.key);
+            let sum = if is_of_row { None } else { Some(key_sum(g, *of, (a.key, query))?) };
+            Some(Further { root: *root, sum })
+        };
+        let others: Option<Vec<Further>> = beside.iter().map(further).collect();
+        let held = others.as_ref().and_then(|all| self.layouts.among(|of| shared(of, &a, query, all)));
+        let homes: Vec<BufferId> = (beside.iter())
+            .map(|(root, of)| self.home(*root, &KernelChoice::Beside { host: node, of: *of }))
+            .collect();
+        match (others, held) {
+            (Some(others), Some(held)) => {
+                let held = in_order(g, &held, (a.key, query));
+                self.rows_with(target, &a, &held, (&others, &homes));
+            }
+            _ => {
+                self.step_of(node, home, |d| d.kernels_of(node, home, &choice));
+                for ((root, of), home) in beside.iter().zip(&homes) {
+                    let choice = KernelChoice::Attention(*of, None);
+                    self.step_of(*root, *home, |d| d.kernels_of(*root, *home, &choice));
+                }
+            }
+        }
+        for (node, home) in beside.iter().map(|(root, _)| *root).zip(homes).chain([(node, home)]) {
+            self.layouts.stored.insert(node, stored(home, &self.done.buffers[home.0]));
+        }
+    }
+
+    /// The steps of an attention over whole rows of scores, and of what its kernel stores beside it in these places.
+    fn rows_with(
+        &mut self,
+        target: Target<'_>,
+        a: &Attention,
+        held: &[NodeId],
+        (others, homes): (&[Further], &[BufferId]),
+    ) {
+        let g = self.layouts.graph;
+        let rows = around(target, a);
+        let outer: Vec<AxisId> = rows.iter().copied().filter(|axis| Some(*axis) != a.query).collect();
+        let mut stores = Vec::new();
+        for (further, home) in others.iter().zip(homes) {
+            let buffer = match &further.sum {
+                None => *home,
+                // A sum over rows for each part of them.
+                Some(sum) => {
+                    let name = format!("{}.parts", self.done.buffers[home.0].name);
+                    let axes: Vec<AxisId> = outer.iter().copied().chain([a.key]).collect();
+                    let mut shape = g.shape(&axes);
+                    shape.insert(outer.len(), n(self.layouts.options.tiling.row_parts));
+                    self.temporary(name, sum.node, axes, shape)
+                }
+            };
+            stores.push(Store { node: further.root, buffer, sum: further.sum.clone() });
+        }
+        let mut scores = Vec::new();
+        self.step_of(target.node, target.id, |d| {
+            scores = d.rows_kernel(target, a, &rows, (held, &stores));
+        });
+        for (Store { node, buffer, sum }, home) in stores.into_iter().zip(homes) {
+            let sum = sum.map(|sum| sum.node);
+            let kernel = BesideKernel { host: target.id, sum, scores: scores.clone() };
+            self.step_of(node, *home, |d| {
+                d.kernel(node, buffer, Anchor::Beside(kernel), None);
+                if let Some(sum) = sum {
+                    let parts = SumParts { sum, parts: buffer, outer: outer.clone(), key: a.key };
+                    d.kernel(node, *home, Anchor::SumParts(parts), None);
+                }
+            });
+        }
+    }
+
+    /// Adds a step with the kernels that are added meanwhile.
+    fn step_of(&mut self, node: NodeId, buffer: BufferId, add: impl FnOnce(&mut Self)) {
+        let (kernels, buffers) = (self.done.kernels.len(), self.done.buffers.len());
+        add(self);
+        let (kernels, buffers) = (kernels..self.done.kernels.len(), buffers..self.done.buffers.len());
+        self.done.steps.push(Step { node, buffer, kernels, buffers, copy: None });
     }
 
     /// A reduction, a normalisation or a running sum.
@@ -408,7 +527,7 @@ impl<'g> Decider<'g> {
         self.kernel(target.node, target.id, anchor, when);
     }
 
-    /// Adds the kernels that pack the keys of these products.
+    /// Adds the kernels that pack the keys of these products, but for those that are packed for another attention already.
     fn pack_keys(
         &mut self,
         target: Target<'_>,
@@ -420,8 +539,18 @@ impl<'g> Decider<'g> {
         for s in found {
             let (env, ranges) = s.packing(self.layouts.graph, anywhere);
             let operand = peel(self.layouts.graph, &ranges, s.key, s.key_axis, &env);
-            let name = format!("{}.keys", target.name);
-            let keys = self.pack(name, operand.node, operand.key, s.depth, when.cloned());
+            let vectors = self.layouts.options.tiling.tile().vectors;
+            let key = (operand.node, operand.key, s.depth, vectors);
+            let is_there = |known: &&PackedKeys| {
+                known.key == key && (known.when.is_none() || known.when.as_ref() == when)
+            };
+            let known = self.keys.iter().find(is_there).map(|known| known.panels.clone());
+            let keys = known.unwrap_or_else(|| {
+                let name = format!("{}.keys", target.name);
+                let panels = self.pack(name, operand.node, operand.key, s.depth, when.cloned());
+                self.keys.push(PackedKeys { key, when: when.cloned(), panels: panels.clone() });
+                panels
+            });
             let is_band = s.shift.is_some();
             scores.push(PackedScores { product: s.node, query: s.query, key: s.key, keys, is_band });
         }
@@ -437,16 +566,39 @@ impl<'g> Decider<'g> {
         if held.iter().any(|id| row_reduction(g, *id, (a.key, query)).is_none()) {
             return false;
         }
+        let held = in_order(g, &held, (a.key, query));
         let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([a.score]).collect();
         let found = self.layouts.products_of_heads((query, a.key), &expressions, &held);
         let needs_rows = |products: &[Scores]| !held.is_empty() || products.iter().any(|s| s.shift.is_some());
-        let Some((products, anywhere)) = found.filter(|(s, _)| !s.is_empty() && needs_rows(s)) else {
+        if !found.is_some_and(|(s, _)| !s.is_empty() && needs_rows(&s)) {
             return false;
-        };
-        let mut plan = whole_rows(&self.layouts, a, query, (&around(target, a), &products), &held);
-        plan.scores = self.pack_keys(target, &products, &anywhere, None);
-        self.kernel(target.node, target.id, Anchor::WholeRows(plan), None);
+        }
+        self.rows_kernel(target, a, &around(target, a), (&held, &[]));
         true
+    }
+
+    /// Adds the kernel of an attention over whole rows of scores that holds these reductions and stores these results beside it,
+    /// behind those that pack its keys; gives the products that it makes.
+    fn rows_kernel(
+        &mut self,
+        target: Target<'_>,
+        a: &Attention,
+        outer: &[AxisId],
+        (held, beside): (&[NodeId], &[Store]),
+    ) -> Vec<PackedScores> {
+        let g = self.layouts.graph;
+        let query = a.query.expect("it has rows");
+        let sums = beside.iter().filter_map(|store| Some(store.sum.as_ref()?.score));
+        let expressions: Vec<NodeId> =
+            held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
+        let found = self.layouts.products_of_heads((query, a.key), &expressions, held);
+        let (products, anywhere) = found.expect("looked at before");
+        let wanted = Wanted { attention: a, query, outer, products: &products, held, beside };
+        let mut plan = whole_rows(&self.layouts, &wanted);
+        plan.scores = self.pack_keys(target, &products, &anywhere, None);
+        let scores = plan.scores.clone();
+        self.kernel(target.node, target.id, Anchor::WholeRows(plan), None);
+        scores
     }
 
     /// What is appended to a state, and the state, if that is what the target is.

@@ -49,6 +49,15 @@ impl Walk {
                 walk.reads.extend(scores.iter().map(|s| s.keys.id));
                 walk.products.extend(scores.iter().map(|s| (s.product, vec![s.query])));
             }
+            Anchor::Beside(of) => {
+                walk.roots = vec![of.sum.unwrap_or(node)];
+                walk.reads.extend(of.scores.iter().map(|s| s.keys.id));
+                walk.products.extend(of.scores.iter().map(|s| (s.product, vec![s.query])));
+            }
+            Anchor::SumParts(of) => {
+                walk.products.insert(of.sum, Vec::new());
+                walk.reads.insert(of.parts);
+            }
             Anchor::Merge(split) => {
                 walk.products.insert(split.attention.node, Vec::new());
                 walk.reads.insert(split.parts.id);
@@ -152,6 +161,7 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             of_attention(g, rows, &split.attention, split.products.iter().copied())
         }
         Anchor::Merge(split) => &elements * &(&split.parts.count * &n(2)),
+        Anchor::Beside(_) | Anchor::SumParts(_) => elements,
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod keep;
 pub(crate) mod row_reductions;
+pub(crate) mod shared_scores;
 pub(crate) mod statistics;
 
 use crate::defined::Defined;
@@ -14,6 +15,7 @@ use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, kept, uses};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
+use crate::plan::materialise::shared_scores::with_shared_scores;
 use crate::plan::materialise::statistics::statistics;
 use crate::plan::repeat::Repeats;
 use salient_ir::{AxisId, Class, Graph, NodeId, Op};
@@ -57,6 +59,8 @@ pub(crate) enum KernelChoice {
     Product(NodeId),
     /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
     Attention(NodeId, Option<AxisId>),
+    /// An expression of a reduction of the scores of the attention that the host is of: the kernel of that stores it.
+    Beside { host: NodeId, of: NodeId },
 }
 
 impl KernelChoice {
@@ -68,6 +72,7 @@ impl KernelChoice {
             | KernelChoice::Map
             | KernelChoice::Statistics(_)
             | KernelChoice::Rows
+            | KernelChoice::Beside { .. }
             | KernelChoice::Attention(..) => None,
         }
     }
@@ -88,6 +93,8 @@ impl KernelChoice {
                 _,
             ) => false,
             (KernelChoice::Product(_) | KernelChoice::Attention(..), _) => false,
+            // Kernels that store several values are planned one by one.
+            (KernelChoice::Beside { .. }, _) => false,
         }
     }
 }
@@ -97,6 +104,8 @@ pub(crate) struct Planner<'g> {
     g: &'g Graph,
     defined: &'g Defined,
     fuse: bool,
+    /// Whether every product is taken as written.
+    keeps_order: bool,
     /// The most rows of an attention that are split over keys.
     few_rows: i64,
     /// Products inside scores that are not stored, and mixtures of them.
@@ -125,7 +134,7 @@ fn is_anchor(op: &Op) -> bool {
 impl<'g> Planner<'g> {
     /// Nothing is decided yet, but which values are stored for their several readers.
     pub(crate) fn new(g: &'g Graph, defined: &'g Defined, options: Options<'_>) -> Planner<'g> {
-        let Options { fuse, tiling, .. } = options;
+        let Options { fuse, tiling, keeps_order, .. } = options;
         let tiled = tiled_scores(g, defined, fuse);
         let of_scores = tiled.expressions(g);
         let uses = uses(g);
@@ -134,7 +143,21 @@ impl<'g> Planner<'g> {
         kept.extend(ends_of_long_chains(g, defined, &kept));
         let (held, rows, choices) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let few_rows = tiling.few_rows;
-        Planner { g, defined, fuse, few_rows, tiled, of_scores, uses, outputs, kept, held, rows, choices }
+        Planner {
+            g,
+            defined,
+            fuse,
+            keeps_order,
+            few_rows,
+            tiled,
+            of_scores,
+            uses,
+            outputs,
+            kept,
+            held,
+            rows,
+            choices,
+        }
     }
 
     /// Whether a node is stored wherever it is read.
@@ -179,8 +202,8 @@ impl<'g> Planner<'g> {
         row_reductions(&Known { of: &of, is_kept: &is_kept, of_scores, few_rows: self.few_rows })
     }
 
-    /// The kernel of every node that is stored.
-    pub(crate) fn plan(mut self) -> BTreeMap<NodeId, KernelChoice> {
+    /// What is stored, with the kernel of each, each after those that it reads.
+    pub(crate) fn plan(mut self) -> Vec<(NodeId, KernelChoice)> {
         if self.fuse {
             self.hold();
         }
@@ -200,7 +223,7 @@ impl<'g> Planner<'g> {
                 self.frontier(operand, &mut seen, &mut work);
             }
         }
-        self.choices
+        if self.fuse { with_shared_scores(self) } else { self.choices.into_iter().collect() }
     }
 
     /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
@@ -240,6 +263,7 @@ impl<'g> Planner<'g> {
                 KernelChoice::Source
                 | KernelChoice::Map
                 | KernelChoice::Statistics(_)
+                | KernelChoice::Beside { .. }
                 | KernelChoice::Rows => false,
             }
     }

@@ -7,7 +7,7 @@ use super::{Anchor, Gemm, KernelPlan};
 use crate::plan::contraction::{outer_axes, rows_of};
 use crate::program::kernel::{Buffer, BufferId, Role};
 use salient_ir::{Dim, Graph};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// How many kernels on a product is looked for that reads what another does.
@@ -42,6 +42,10 @@ fn joint(
 ) -> Vec<Vec<usize>> {
     let rows: Vec<Option<(BufferId, Dim)>> =
         order.iter().map(|at| shared_rows(g, buffers, &kernels[*at])).collect();
+    let mut beside: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
+    for (at, host) in order.iter().enumerate().filter_map(|(at, k)| Some((at, host_of(&kernels[*k])?))) {
+        beside.entry(host).or_default().push(at);
+    }
     let mut taken = vec![false; order.len()];
     let mut sets = Vec::new();
     for at in 0..order.len() {
@@ -49,6 +53,11 @@ fn joint(
             continue;
         }
         let mut set = vec![order[at]];
+        // What is stored beside an attention is stored by its kernel.
+        for other in beside.get(&kernels[order[at]].buffer).into_iter().flatten() {
+            taken[*other] = true;
+            set.push(order[*other]);
+        }
         let others = if rows[at].is_none() { at..at } else { at + 1..order.len() };
         for other in others.take(WINDOW) {
             let is_alike = rows[at] == rows[other] && joins(order[at], order[other]);
@@ -68,6 +77,12 @@ pub(crate) fn shared_rows(g: &Graph, buffers: &[Buffer], kernel: &KernelPlan) ->
     let buffer = left.buffer()?;
     let alone = outer_axes(contraction, &buffers[kernel.buffer.0].axes).is_empty();
     alone.then(|| (buffer, rows_of(g, contraction)))
+}
+
+/// Where the attention is stored whose kernel stores what this one is for.
+pub(crate) fn host_of(kernel: &KernelPlan) -> Option<BufferId> {
+    let Anchor::Beside(of) = &kernel.anchor else { return None };
+    Some(of.host)
 }
 
 /// Whether a kernel may run where the first of those before it does.

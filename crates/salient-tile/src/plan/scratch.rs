@@ -3,7 +3,7 @@
 use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
-use crate::plan::attention::whole_rows::{Leaves, RowReduction, WholeRows};
+use crate::plan::attention::whole_rows::{Leaves, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
@@ -34,6 +34,8 @@ pub(crate) enum Slot {
     Weights,
     /// A reduction of each row.
     Held,
+    /// Sums over the rows of a part, for each key.
+    KeySums,
     /// The coefficients of a mixture of heads.
     Coefficients,
     /// What is mixed, of one row.
@@ -46,7 +48,7 @@ pub(crate) enum Slot {
     Shift,
     /// The sum of the weights of each row.
     Sum,
-    /// What earlier results of each row are multiplied by.
+    /// What earlier results of each row are multiplied by, or its exponentials.
     Factor,
     /// Weighted sums of values.
     Context,
@@ -73,6 +75,7 @@ impl Slot {
             Slot::Scores => "scores",
             Slot::Weights => "weights",
             Slot::Held => "held",
+            Slot::KeySums => "key_sums",
             Slot::Coefficients => "coefficients",
             Slot::Mixed => "mixed",
             Slot::Max => "max",
@@ -123,6 +126,8 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, anchor: &Anchor) -> Vec<S
             out.extend(state(&n(1)));
             out
         }
+        Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.key).clone())],
+        Anchor::Beside(_) => Vec::new(),
         Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
         Anchor::Columns { .. } | Anchor::Pack(_) => Vec::new(),
     }
@@ -226,12 +231,13 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     }
     for (at, held) in whole.held.iter().enumerate() {
         let leaves = held.leaves.as_ref().filter(|_| !whole.is_weights(at));
-        out.extend(of_held(g, (&rows, &of_row), whole, (held, leaves)));
+        out.extend(of_held(g, (&rows, &of_row), whole, (at, leaves)));
     }
     let heads = whole.count_of_heads(g, a.score);
     if whole.weights_in_place_of(g).is_none() {
         out.push(slot(Slot::Weights, &scores * &heads));
     }
+    out.extend(whole.key_sums().map(|_| slot(Slot::KeySums, g.extent(a.key).clone())));
     out.extend([Slot::Max, Slot::Sum].map(|at| slot(at, &rows * &heads)));
     out.push(slot(Slot::Context, &rows * &w.context));
     if a.value.is_some() {
@@ -248,8 +254,9 @@ fn of_held(
     g: &Graph,
     (rows, row): (&Dim, &Dim),
     whole: &WholeRows,
-    (held, leaves): (&RowReduction, Option<&Leaves>),
+    (at, leaves): (usize, Option<&Leaves>),
 ) -> Vec<Scratch> {
+    let held = &whole.held[at];
     let heads = |node: NodeId| whole.count_of_heads(g, node);
     let mut out = Vec::new();
     match whole.mixture(g, held) {
@@ -263,6 +270,9 @@ fn of_held(
             out.push(slot(Slot::Held, rows * &heads(held.attention.node)));
         }
         None => {}
+    }
+    if whole.is_to_be_divided(at) {
+        out.push(slot(Slot::Factor, rows.clone()));
     }
     if let Some(leaves) = leaves.filter(|leaves| leaves.in_place_of.is_none()) {
         out.push(slot(Slot::Weights, row * &heads(leaves.node)));

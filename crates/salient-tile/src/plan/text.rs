@@ -1,7 +1,7 @@
 //! A plan as text: each stored value with the expression that its kernel computes, in the order in which they are stored.
 //!
-//! The first word of a line is the anchor of the kernel: `map`, `rows`, `columns`, `gemm`, `attention`, `append`, `pack`. The
-//! axes of a stored value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
+//! The first word of a line is the anchor of the kernel: `map`, `rows`, `columns`, `gemm`, `attention`, `beside` (a further
+//! result of the attention that begins the set), `append`, `pack`. The axes of a stored value stand as they lie in memory, the last one fastest. A word behind a name says in which form an operand is
 //! read: `~packed` in panels, `~prepacked` in panels that are made once, when the parameters are bound, `~codes4` and `~codes8`
 //! in blocks of so many bits, `~rows` stored row by row for the product, `~tile` packed tile by tile of an attention; without one
 //! it is read where it lies. Below a kernel stand the keys that an attention goes `over`, and the parts of its expression that have
@@ -20,6 +20,7 @@ use super::{Anchor, Gemm, KernelPlan, Left, PackedScores, Plan, Step, Tiled};
 use crate::dims::{n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::Attention;
+use crate::plan::attention::beside::BesideKernel;
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::split::SplitKv;
@@ -200,8 +201,10 @@ impl Printer<'_, '_> {
                 Anchor::Map if k.buffer != step.buffer => {
                     self.operand(&mut out, k, OperandForm::Rows, stored)
                 }
-                // Shown with the merge of the parts.
-                Anchor::SplitKv(_) => {}
+                // Shown with the merge of the parts, or with their sum.
+                Anchor::SplitKv(_) | Anchor::Beside(BesideKernel { sum: Some(_), .. }) => {}
+                Anchor::Beside(of) => self.beside(&mut out, k, &of.scores, stored),
+                Anchor::SumParts(of) => self.beside(&mut out, k, self.scores_of(of.parts), stored),
                 Anchor::Merge(split) if k.when.is_none() => self.split(&mut out, k, split, stored),
                 // Shown with the tiles.
                 Anchor::Merge(_) => {}
@@ -315,6 +318,24 @@ impl Printer<'_, '_> {
         let clause = format!("over {}, whole rows of scores", self.keys(a, &whole.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, k, (self.name(k), axes), &leaves, &clause);
+    }
+
+    /// What is stored beside an attention, by whose kernel these products are made.
+    fn beside(&self, out: &mut String, k: &KernelPlan, scores: &[PackedScores], stored: &BTreeSet<NodeId>) {
+        let mut leaves = leaves(stored);
+        leaves
+            .forms
+            .extend(scores.iter().map(|scores| (scores.key, self.form_of(scores.keys.id).text().to_owned())));
+        let axes = &self.plan.buffers[k.buffer.0].axes;
+        self.kernel(out, k, (self.name(k), axes), &leaves, "");
+    }
+
+    /// The products that are made where these parts of a sum are stored.
+    fn scores_of(&self, parts: BufferId) -> &[PackedScores] {
+        let mut kernels = self.plan.kernels.iter().filter(|k| k.buffer == parts);
+        kernels
+            .find_map(|k| if let Anchor::Beside(of) = &k.anchor { Some(&*of.scores) } else { None })
+            .unwrap_or(&[])
     }
 
     fn split(&self, out: &mut String, k: &KernelPlan, split: &SplitKv, stored: &BTreeSet<NodeId>) {

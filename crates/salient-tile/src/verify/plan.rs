@@ -3,16 +3,19 @@
 
 use super::{Fault, Faults};
 use crate::dims::n;
+use crate::plan::attention::beside::key_sum;
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
-use crate::plan::attention::whole_rows::{WholeRows, ends_in_mixture, is_end_of, is_exponential_of};
+use crate::plan::attention::whole_rows::{
+    WeightsFrom, WholeRows, ends_in_mixture, is_end_of, is_exponential_of, reads_later,
+};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
-use crate::plan::order::shared_rows;
+use crate::plan::order::{host_of, shared_rows};
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
 use crate::program::kernel::{Buffer, BufferId, Role};
-use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Class, Dim, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The faults of a plan.
@@ -110,8 +113,13 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
             let rows: Vec<Option<(BufferId, Dim)>> = kernels.iter().map(of).collect();
             let own = name(plan, kernels[0].buffer);
             let same = rows[0].is_some() && rows.iter().all(|r| *r == rows[0]);
-            faults.unless(same, own, || "kernels that run as one go through different rows".to_owned());
+            let is_host = matches!(kernels[0].anchor, Anchor::WholeRows(_));
+            let beside = || is_host && kernels[1..].iter().all(|k| host_of(k) == Some(kernels[0].buffer));
+            faults.unless(same || beside(), own, || {
+                "kernels that run as one go through different rows".to_owned()
+            });
         }
+        stored_beside(plan, &kernels, faults);
         for k in kernels {
             stored.entry(k.buffer).or_default().0.push(k.when.clone());
         }
@@ -125,6 +133,20 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
         let output = &plan.graph.outputs()[at].name;
         faults.unless(is_stored, output, || "the output is not stored in every call".to_owned());
     }
+}
+
+/// What a set stores beside its attention is what the kernel of that stores.
+fn stored_beside(plan: &Plan<'_>, set: &[&KernelPlan], faults: &mut Faults) {
+    let wanted: BTreeSet<(NodeId, BufferId)> =
+        set.iter().filter(|k| host_of(k).is_some()).map(|k| (k.node, k.buffer)).collect();
+    let of = |k: &&KernelPlan| -> Vec<(NodeId, BufferId)> {
+        let Anchor::WholeRows(whole) = &k.anchor else { return Vec::new() };
+        whole.beside.iter().map(|b| (b.node, b.buffer)).collect()
+    };
+    let stores: BTreeSet<(NodeId, BufferId)> = set.iter().flat_map(of).collect();
+    faults.unless(wanted == stores, name(plan, set[0].buffer), || {
+        "its kernel stores other values than stand beside it".to_owned()
+    });
 }
 
 /// What runs when the parameters are bound follows from them alone, and is no result.
@@ -243,6 +265,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             tiled.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
         }
         Anchor::WholeRows(whole) => whole_rows(plan, k, whole, faults),
+        Anchor::Beside(_) | Anchor::SumParts(_) => beside(plan, k, &lies, faults),
         Anchor::SplitKv(split) | Anchor::Merge(split) => {
             attention(plan, k, &split.attention, faults);
             key_loop(plan, k, (&split.attention, &split.key_loop), &BTreeSet::new(), faults);
@@ -256,14 +279,40 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
     }
 }
 
+/// What is stored beside an attention has the axes of its buffer; so have the parts of a sum over rows.
+fn beside(plan: &Plan<'_>, k: &KernelPlan, lies: &AxisSet, faults: &mut Faults) {
+    let own = name(plan, k.buffer);
+    let of = |id: NodeId| &plan.graph.node(id).axes;
+    if let Anchor::Beside(beside) = &k.anchor {
+        faults.unless(of(beside.sum.unwrap_or(k.node)) == lies, own, || {
+            "it is stored by other axes".to_owned()
+        });
+    }
+    if let Anchor::SumParts(parts) = &k.anchor {
+        let around: AxisSet = parts.outer.iter().copied().chain([parts.key]).collect();
+        faults.unless(*of(parts.sum) == around && around == *lies, own, || {
+            "its parts are of other axes".to_owned()
+        });
+        faults.unless(k.reads().contains(&parts.parts), own, || "it does not read its parts".to_owned());
+    }
+}
+
 /// What is held of a row is a reduction of it that comes after those it depends on; products are made for every key that any of
 /// these visits; what is left behind for others are the exponentials that they read.
 fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    let sums: BTreeSet<NodeId> = whole.key_sums().map(|sum| sum.attention.node).collect();
     for (a, of) in whole.members() {
         // What is held may keep a value for each key, as running sums and mixtures do.
         if !matches!(a.normaliser, Normaliser::Running | Normaliser::Mixture) {
-            attention(plan, k, a, faults);
+            if sums.contains(&a.node) {
+                let is_sum = key_sum(g, a.node, (a.key, whole.key_loop.rows.unwrap_or(a.key)));
+                faults.unless(is_sum.is_some_and(|sum| sum.score == a.score), own, || {
+                    "what it adds up for each key is no sum over its rows".to_owned()
+                });
+            } else {
+                attention(plan, k, a, faults);
+            }
             key_loop(plan, k, (a, of), &whole.heads, faults);
         }
         let same = a.key == whole.attention.key && a.query == whole.attention.query;
@@ -272,9 +321,12 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         faults.unless(is_inside, own, || "keys are read for which no product is made".to_owned());
     }
     let held: BTreeSet<NodeId> = whole.held.iter().map(|h| h.attention.node).collect();
-    faults.unless(held.iter().copied().eq(whole.held.iter().map(|h| h.attention.node)), own, || {
-        "what it holds is not in order".to_owned()
-    });
+    let is_in_order = held.len() == whole.held.len()
+        && (0..held.len()).all(|at| {
+            let later: BTreeSet<NodeId> = whole.held[at..].iter().map(|h| h.attention.node).collect();
+            !reads_any(g, g.args(whole.held[at].attention.node)[0], &later)
+        });
+    faults.unless(is_in_order, own, || "what it holds is not in order".to_owned());
     let (key, query) = (whole.attention.key, whole.attention.query);
     let is_missing = |id: &&NodeId| {
         let is_reduction = g.op(**id).bound() == Some(key) && !is_matrix_product(g, **id);
@@ -289,6 +341,7 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         faults.unless(is_end, own, || "a sum is not the end of the running sum behind it".to_owned());
     }
     mixtures(plan, k, whole, faults);
+    weights(plan, k, whole, faults);
     for (h, leaves) in whole.held.iter().filter_map(|h| h.leaves.as_ref().map(|leaves| (h, leaves))) {
         let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
         let is_own = match h.attention.normaliser {
@@ -327,8 +380,42 @@ fn mixtures(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Fau
         }
         made.extend(h.leaves.as_ref().map(|leaves| leaves.node));
     }
-    let is_end = !whole.ends_in_mixture || ends_in_mixture(g, whole);
-    faults.unless(is_end, own, || "its weights are not the last mixture".to_owned());
+}
+
+/// What leaves the weights behind is the last mixture, or the log-sum-exp of the scores of which the weights are the softmax;
+/// then nobody reads the scores any more in whose place they are stored.
+fn weights(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
+    let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    let (WeightsFrom::Held(at) | WeightsFrom::Copied(at)) = whole.weights else { return };
+    let Some(held) = whole.held.get(at) else {
+        return faults.unless(false, own, || "its weights are left behind by nothing".to_owned());
+    };
+    if held.attention.normaliser == Normaliser::Mixture {
+        let is_end = at + 1 == whole.held.len() && ends_in_mixture(g, whole);
+        return faults.unless(is_end, own, || "its weights are not the last mixture".to_owned());
+    }
+    faults.unless(whole.is_softmax_of(at), own, || "its weights are no softmax of what it holds".to_owned());
+    if whole.weights == WeightsFrom::Copied(at) {
+        return faults
+            .unless(held.leaves.is_some(), own, || "it copies weights that nothing leaves".to_owned());
+    }
+    let place = whole.weights_in_place_of(g).map(|at| whole.scores[at].product);
+    let is_read = reads_later(g, whole, at, |id| Some(id) == place);
+    faults.unless(!is_read, own, || "its weights take the place of scores that are read".to_owned());
+}
+
+/// Whether an expression has one of these in it, above what binds an axis.
+fn reads_any(g: &Graph, root: NodeId, of: &BTreeSet<NodeId>) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
+    while let Some(id) = stack.pop() {
+        if of.contains(&id) {
+            return true;
+        }
+        if seen.insert(id) && matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat) {
+            stack.extend(g.args(id));
+        }
+    }
+    false
 }
 
 /// Keys, rows and values of an attention have the axes that their roles need.

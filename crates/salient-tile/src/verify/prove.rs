@@ -8,7 +8,7 @@
 //! Nothing here is shared with [`Ranges`](crate::index::Ranges), by which the compiler proves its own indices inside: who
 //! checks must not lean on the proof that is checked.
 
-use super::facts::{Facts, Nature, Sign};
+use super::facts::{Bound, Facts, Nature, Sign};
 use crate::dims::{n, var};
 use salient_ir::{Dim, Symbol};
 use std::collections::{BTreeMap, HashMap};
@@ -103,10 +103,35 @@ impl Facts {
         let mut left: Vec<Dim> = bounds.iter().map(|bound| bound.put(&of, &rest)).collect();
         left.sort_by_cached_key(|p| p.monomials().map(|terms| terms.len()));
         let by_one = left.iter().any(|p| self.search(p, search));
+        let by_two = |search: &mut Search| bounds.len() > 1 && self.by_two(bounds, &of, &rest, search);
         Some(
             by_one
+                || by_two(search)
                 || of_all.is_some_and(|all| all.iter().all(|d| self.search(&(&(&of * d) + &rest), search))),
         )
+    }
+
+    /// Proves it with one bound for a part of what a variable is multiplied by, and another one for all else: the last of some rows
+    /// may be within its tile, times a stride, and within the tensor besides. A part is a term, or so much of the number among
+    /// them as the other bound does not cancel.
+    fn by_two(&self, bounds: &[Bound], of: &Dim, rest: &Dim, search: &mut Search) -> bool {
+        if bounds.iter().any(|bound| bound.times.as_constant() != Some(1)) {
+            return false;
+        }
+        let number = of.constant_term();
+        let mut pairs =
+            bounds.iter().flat_map(|a| bounds.iter().map(move |b| (a, b))).filter(|(a, b)| a != b);
+        pairs.any(|(a, b)| {
+            let left = cancelling(&a.than, rest).into_iter().map(|times| n(number + times));
+            let parts: Vec<Dim> = of.terms().chain(left).filter(|part| part != of).collect();
+            parts.iter().any(|part| {
+                let other = of - part;
+                // A bound may stand in the place of what is multiplied by a number of its sign alone.
+                let have_sign = |sign: i64| [part, &other].iter().all(|x| self.is_plain(&(*x * &n(sign))));
+                let with = &(&(&other * &a.than) + &(part * &b.than)) + rest;
+                (have_sign(1) || have_sign(-1)) && self.search(&with, search)
+            })
+        })
     }
 
     fn sign(&self, of: &Dim, search: &mut Search) -> Option<Sign> {
@@ -125,4 +150,14 @@ impl Facts {
             None
         }
     }
+}
+
+/// How often the first has to be taken from the second for a term of both to cancel.
+fn cancelling(bound: &Dim, rest: &Dim) -> Vec<i64> {
+    let (Some(bound), Some(rest)) = (bound.monomials(), rest.monomials()) else { return Vec::new() };
+    let of_term = |(times, of): &(i64, Vec<&Symbol>)| {
+        let same = rest.iter().find(|(_, other)| other == of)?;
+        (!of.is_empty() && *times != 0 && same.0 % times == 0).then(|| same.0 / times)
+    };
+    bound.iter().filter_map(of_term).collect()
 }

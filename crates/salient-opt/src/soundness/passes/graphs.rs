@@ -5,9 +5,13 @@ use super::model::{Model, V};
 use super::program::random_program;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, ReduceOp};
 
-/// A random graph: an attention, or every third time a program of random operators.
+/// A random graph: an attention; every third time in turns a program of random operators and a sum of attentions.
 pub(super) fn random_graph(seed: u64) -> Graph {
-    if seed % 3 == 2 { random_program(seed, 4 + (seed as usize % 9)) } else { Draw::new(seed).attention() }
+    match seed % 6 {
+        2 => random_program(seed, 4 + (seed as usize % 9)),
+        5 => Draw::new(seed).sum_of_attentions(),
+        _ => Draw::new(seed).attention(),
+    }
 }
 
 /// How the heads of an attention are laid out.
@@ -88,6 +92,34 @@ impl Draw {
             self.m.output("weights", &weights.axes(), &weights);
         }
         self.m.finish()
+    }
+
+    /// Values summed under two softmaxes, one of them subtracted or added, or two such sums.
+    fn sum_of_attentions(mut self) -> Graph {
+        let (m, j) = (self.m.clone(), self.j);
+        let mut weights = |number: u8| {
+            // Both of one sequence, or each of its own.
+            let read = |from: AxisId, name: &str, along: AxisId| {
+                let x = m.input(&format!("{name}.{number}"), &[from, self.e]).at(&[(from, along)]);
+                &x / &((&x * &x).sum(self.e) + m.num(0.5))
+            };
+            let is_one = number == 1 && self.s == self.t;
+            let q = read(self.t, "q", self.i);
+            let k = read(self.s, if is_one { "q" } else { "k" }, j);
+            let s = (&q * &k).sum(self.e);
+            let s = if self.rng.bool() { m.select(&self.mask(), &s, &m.num(f32::NEG_INFINITY)) } else { s };
+            m.softmax(j, &s)
+        };
+        let (one, two) = (weights(1), weights(2));
+        let (v, by) = (m.input("v", &[j, self.f]), m.input("lambda", &[self.i]));
+        let result = match self.one_of(4) {
+            0 => (&(&one + &(&two * &by)) * &v).sum(j),
+            1 => &(&one * &v).sum(j) - &(&(&two * &v).sum(j) / &m.num(4.0)),
+            2 => &(&(&one - &(&two * &by)) * &v).sum(j) + &m.input("residual", &[self.i, self.f]),
+            _ => (&(&one - &(&two * &by)) * &v).sum(j),
+        };
+        m.output("result", &result.axes(), &result);
+        m.finish()
     }
 
     /// What queries and keys are made of: the input, a table read by its tokens, either one normalised.

@@ -25,7 +25,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 /// Random graphs on which each pass is tried.
-const GRAPHS: u64 = 400;
+const GRAPHS: u64 = 480;
 
 /// A pass that is tried, or a wrong version of one.
 struct PassTrial<'a> {
@@ -218,5 +218,6 @@ passes! {
     ordering_factors_keeps_values: "order-factors";
     weights_from_their_log_sum_exp_keep_values: "log-sum-exp";
     weighted_sums_in_one_pass_keep_values: "weighted-sums";
+    joined_attentions_keep_values: "joined-attentions";
     masks_around_weights_keep_values: "masks-outermost";
 }

@@ -72,6 +72,7 @@ wrong! {
     a_sum_that_is_normalised_is_caught: "weighted-sums", sums_are_means;
     weights_that_lose_their_mask_are_caught: "weighted-sums", masks_of_weights_are_dropped;
     weights_that_lose_a_factor_are_caught: "weighted-sums", factors_of_weights_are_dropped;
+    a_difference_of_attentions_that_became_a_sum_is_caught: "joined-attentions", differences_are_sums;
     a_mask_that_came_out_and_was_lost_is_caught: "masks-outermost", masks_of_weights_are_dropped;
 }
 

@@ -69,7 +69,8 @@ impl Coefficients {
         let (source, between) = match self.copy {
             Some(base) => {
                 let place = Place { base, heads: vec![(over, whole.row.clone())], row: None };
-                let block = vec![whole.copy(m, (a, &held.key_loop), &keys, &place)];
+                let of = (held.key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+                let block = vec![whole.copy(m, of, &keys, &place)];
                 stmts.extend(over_heads(m, env, &[over], block));
                 ((base, n(0) - whole.keys.0.clone()), whole.row.clone())
             }

@@ -21,6 +21,8 @@ pub(crate) struct Results<'p> {
     pub(crate) state: Option<[(Base, Dim); 2]>,
     /// Where the exponentials go.
     pub(crate) exponentials: Option<&'p Place>,
+    /// Where one over their sum goes.
+    pub(crate) factor: Option<(Base, Dim)>,
     /// Whether they are divided by their sum.
     pub(crate) divided: bool,
     /// A further score of the row, which has no value.
@@ -52,8 +54,8 @@ impl Whole<'_> {
     ) -> Stmt {
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let mut b = Builder::new("exponentials_of_row");
-        let Results { log, state, exponentials, divided, sink } = results;
-        let numbers = log.iter().chain(state.iter().flatten()).map(|(base, _)| *base);
+        let Results { log, state, exponentials, factor, divided, sink } = results;
+        let numbers = log.iter().chain(&factor).chain(state.iter().flatten()).map(|(base, _)| *base);
         let written: Vec<Base> = numbers.chain(exponentials.map(|place| place.base)).collect();
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
@@ -90,9 +92,13 @@ impl Whole<'_> {
             math::exp_nonpositive(&mut b, drop)
         });
         let sum = beside.map_or(sum, |beside| b.add(sum, beside));
+        let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
+        let divisor = b.select(nothing, one, sum);
+        if let Some(at) = factor {
+            let factor = b.div(one, divisor);
+            store_one(&mut b, &mut s, &at, factor);
+        }
         if let (Some(to), true) = (to, divided) {
-            let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
-            let divisor = b.select(nothing, one, sum);
             let factor = b.div(one, divisor);
             b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
                 let e = b.load::<F32>(to.at(index));
@@ -170,15 +176,14 @@ impl Whole<'_> {
         m.call(b.finish(), args)
     }
 
-    /// The scores of a row themselves.
+    /// Scores of a row themselves, and who reports what they read outside its axis.
     pub(crate) fn copy(
         &self,
         m: &mut Maker<'_, '_>,
-        (a, key_loop): (&Attention, &KeyLoop),
+        of: (NodeId, Option<NodeId>),
         keys: &Visited,
         out: &Place,
     ) -> Stmt {
-        let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let mut b = Builder::new("scores_of_row");
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[out.base]);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));

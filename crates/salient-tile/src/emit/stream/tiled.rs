@@ -9,6 +9,7 @@
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
+use crate::emit::stream::beside::RowPart;
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{RowState, ScoreTile};
@@ -31,7 +32,12 @@ pub(crate) struct RowBlock {
     /// The range of the row variable.
     pub(crate) first: Dim,
     pub(crate) last: Dim,
-    pub(crate) stmts: Vec<Stmt>,
+    /// The axes that items are split over beside the rows.
+    pub(crate) outer: Vec<AxisId>,
+    /// The part of the rows that an item has, if it has several tiles of them.
+    pub(crate) part: Option<RowPart>,
+    /// What binds the first row and the end.
+    bounds: Vec<Stmt>,
 }
 
 impl RowBlock {
@@ -59,6 +65,21 @@ impl RowBlock {
         }
     }
 
+    /// A block for the tile of an item, or for each tile of its part, and what comes before and after those.
+    pub(crate) fn tiles(
+        &self,
+        m: &mut Maker<'_, '_>,
+        [before, after]: [Vec<Stmt>; 2],
+        block: Vec<Stmt>,
+    ) -> Vec<Stmt> {
+        let block = self.bounds.iter().cloned().chain(block).collect();
+        let tiles = match &self.part {
+            None => block,
+            Some(part) => part.each_tile(m, block),
+        };
+        before.into_iter().chain(tiles).chain(after).collect()
+    }
+
     /// The end of every row: what has come of it goes to its place.
     pub(crate) fn store(
         &self,
@@ -75,12 +96,13 @@ impl RowBlock {
     }
 }
 
-/// Begins a kernel over blocks of so many rows, of which each has all of these heads.
+/// Begins a kernel over blocks of so many rows, of which each has all of these heads; an item has one, or if `in_parts` as many
+/// as there are in a part of the rows.
 pub(crate) fn row_block(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
     a: &Attention,
-    tile_rows: &Dim,
+    (tile_rows, in_parts): (&Dim, bool),
     heads: &BTreeSet<AxisId>,
 ) -> RowBlock {
     let (g, mut env) = (m.scope.graph, Env::new());
@@ -90,10 +112,13 @@ pub(crate) fn row_block(
         let index = m.variable(&m.axis_name(*head), &extent);
         env.insert(*head, AxisValue::Poly(var(&index)));
     }
-    m.outer_axes(target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x)), &mut env);
+    let outer: Vec<AxisId> = target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x)).collect();
+    m.outer_axes(outer.iter().copied(), &mut env);
     let one = n(1);
     let rows = a.query.map_or(one.clone(), |x| g.extent(x).clone());
-    let block = m.outer("block", &ceil_div(&rows, tile_rows));
+    let tiles = ceil_div(&rows, tile_rows);
+    let part = in_parts.then(|| RowPart::of_item(m, tiles.clone()));
+    let block = part.as_ref().map_or_else(|| m.outer("block", &tiles), RowPart::tile);
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &one)));
     let row_name = a.query.map_or_else(|| "row".into(), |x| m.axis_name(x));
     let row = m.variable(&row_name, &rows);
@@ -102,9 +127,9 @@ pub(crate) fn row_block(
     }
     env.insert(a.key, AxisValue::Poly(var(&LANE)));
     m.scope.ranges.insert(&LANE, g.extent(a.key));
-    let stmts =
+    let bounds =
         vec![let_dim(&first, &block * tile_rows), let_min(&last, vec![rows, &var(&first) + tile_rows])];
-    RowBlock { env, row, first: var(&first), last: var(&last), stmts }
+    RowBlock { env, row, first: var(&first), last: var(&last), outer, part, bounds }
 }
 
 /// Scores of a block of rows from packed keys.
@@ -139,8 +164,8 @@ pub(crate) fn packed_product(
 pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
     let (a, tiling) = (&plan.attention, scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let mut block = row_block(&mut m, target, a, &n(tiling.attention_rows), &BTreeSet::new());
-    let mut stmts = std::mem::take(&mut block.stmts);
+    let rows = n(tiling.attention_rows);
+    let block = row_block(&mut m, target, a, (&rows, false), &BTreeSet::new());
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),
         None => Vec::new(),
@@ -150,8 +175,9 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     let tile = block.tile(m.scope, a, &scores, &plan.key_loop);
     let mut make = |m: &mut Maker<'_, '_>, t: &Making<'_>| packed_product(m, &tile, t, &plan.scores);
     let streamed = stream(&mut m, &tile, &mut make);
-    stmts.extend(streamed.stmts);
+    let mut stmts = streamed.stmts;
     let context = (streamed.context, &streamed.context_row);
     stmts.push(block.store(&mut m, target, a, streamed.softmax.state(), context));
+    let stmts = block.tiles(&mut m, [Vec::new(), Vec::new()], stmts);
     m.finish(stmts, target.node, target.id)
 }

@@ -6,6 +6,7 @@
 
 use crate::dims::{LANE, n, row_major, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
+use crate::emit::stream::beside::sums_of_part;
 use crate::emit::stream::look::flag;
 use crate::emit::stream::mixture::Coefficients;
 use crate::emit::stream::phase::{Before, Making, pack_query, scores_of, visited};
@@ -17,23 +18,30 @@ use crate::emit::stream::tiled::{packed_product, row_block};
 use crate::emit::stream::values::{Keys, Values, Weighted, find_not_finite};
 use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::Normaliser;
 use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::KeyRange;
-use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
+use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::{Slot, band_row, whole_row};
-use crate::program::kernel::{Base, Int, Kernel, Kind, Stmt};
+use crate::program::kernel::{Base, Buffer, Int, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::tile::Zeros;
 
-/// The kernel that stores `target.node`, an expression of an attention over the axes of its result.
-pub(crate) fn whole_rows(scope: &mut Scope<'_>, target: Target<'_>, plan: &WholeRows) -> Kernel {
+/// The kernel that stores `target.node`, an expression of an attention over the axes of its result, and what the plan says
+/// beside it; `buffers` are those of the program.
+pub(crate) fn whole_rows(
+    scope: &mut Scope<'_>,
+    target: Target<'_>,
+    plan: &WholeRows,
+    buffers: &[Buffer],
+) -> Kernel {
     let a = &plan.attention;
     let rows = plan.tile_rows(scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let mut block = row_block(&mut m, target, a, &rows, &plan.heads);
-    let mut stmts = std::mem::take(&mut block.stmts);
+    let in_parts = plan.key_sums().next().is_some();
+    let block = row_block(&mut m, target, a, (&rows, in_parts), &plan.heads);
+    let mut stmts = Vec::new();
     let expressions: Vec<NodeId> = plan.members().map(|(a, _)| a.score).collect();
     let products = m.scope.scores_inside(&m.scope.ranges, &expressions, &block.env, &block.row);
     let products = products.expect("the products inside are read at one place each");
@@ -41,16 +49,24 @@ pub(crate) fn whole_rows(scope: &mut Scope<'_>, target: Target<'_>, plan: &Whole
     assert!(products.iter().map(|s| s.node).eq(planned), "the products inside scores are those of the plan");
     let tile = block.tile(m.scope, a, &products, &plan.key_loop);
     let mut whole = Whole::new(&mut m, &tile, plan, &mut stmts);
-    whole.weigh_rows(&mut m, &mut stmts);
+    let around = whole.around_part(&mut m, &block);
+    whole.weigh_rows(&mut m, buffers, &mut stmts);
     let mut of_head = Vec::new();
     whole.product(&mut m, &mut of_head);
     let (state, context) = (whole.state(&m), (whole.slots.context, &whole.sizes.context_row));
-    of_head.push(block.store(&mut m, target, a, state, context));
+    // What is copied has been divided by its sum.
+    let divided = Attention { normaliser: Normaliser::One, ..a.clone() };
+    let of = if matches!(plan.weights, WeightsFrom::Copied(_)) { &divided } else { a };
+    of_head.push(block.store(&mut m, target, of, state, context));
     stmts.extend(whole.each_head(&m, a.score, of_head));
+    let stmts = block.tiles(&mut m, around, stmts);
     for (node, before) in whole.before.into_iter().rev() {
         m.scope.forget(node, before);
     }
-    m.finish(stmts, target.node, target.id)
+    m.scope.factors.clear();
+    let mut kernel = m.finish(stmts, target.node, target.id);
+    kernel.writes.extend(plan.beside.iter().map(|beside| beside.buffer));
+    kernel
 }
 
 /// Where something of each key of a row is kept.
@@ -68,14 +84,18 @@ struct Held {
     own: Option<Base>,
     /// The coefficients of a mixture.
     coefficients: Option<Coefficients>,
+    /// What the exponentials that are left are multiplied by.
+    factor: Option<Base>,
     /// What is left for each key.
     left: Option<Place>,
 }
 
 /// Where what comes of the scores goes.
-struct Slots {
+pub(crate) struct Slots {
     held: Vec<Held>,
     weights: Place,
+    /// The sums over the rows of a part, for each key.
+    pub(crate) key_sums: Vec<Base>,
     /// The greatest score and the sum of the weights of each row.
     max: Base,
     sum: Base,
@@ -91,7 +111,7 @@ pub(crate) struct Whole<'t> {
     pub(crate) row: Dim,
     /// The first key of which scores are there, and one past the last.
     pub(crate) keys: (Dim, Dim),
-    slots: Slots,
+    pub(crate) slots: Slots,
     /// What nodes stood for before their values were stored in scratch memory.
     before: Before,
 }
@@ -136,26 +156,35 @@ impl<'t> Whole<'t> {
         Whole { tile: t, plan, sizes, row, keys: (begin, end), slots, before }
     }
 
-    /// What is held of each row, and its weights.
-    fn weigh_rows(&mut self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
+    /// What is held of each row, what is stored beside the attention, and the weights.
+    fn weigh_rows(&mut self, m: &mut Maker<'_, '_>, buffers: &[Buffer], stmts: &mut Vec<Stmt>) {
         let (t, plan) = (self.tile, self.plan);
         let mut of_row = Vec::new();
         for at in 0..plan.held.len() {
             self.visit_in(m, &plan.held[at].key_loop.range);
             self.hold(m, at, &mut of_row);
         }
+        self.store_beside(m, buffers, &mut of_row);
         self.visit_in(m, &plan.key_loop.range);
-        if !plan.ends_in_mixture {
-            let mut of_head = Vec::new();
-            self.weigh_row(m, &mut of_head);
-            of_row.extend(self.each_head(m, plan.attention.score, of_head));
+        match plan.weights {
+            WeightsFrom::Scores => {
+                let mut of_head = Vec::new();
+                self.weigh_row(m, &mut of_head);
+                of_row.extend(self.each_head(m, plan.attention.score, of_head));
+            }
+            WeightsFrom::Held(_) => {}
+            WeightsFrom::Copied(at) => {
+                let left = plan.held[at].leaves.as_ref().expect("it leaves the weights behind").node;
+                let keys = self.visited(m, &plan.key_loop.range, &mut of_row);
+                of_row.push(self.copy(m, (left, None), &keys, &self.slots.weights));
+            }
         }
         self.visit_in(m, &KeyRange::default());
         stmts.push(for_loop(t.row, t.first.clone(), t.last.clone(), n(1), of_row));
     }
 
     /// Says that lanes are keys of a range, so that what is read at a distance from them is known to lie inside of its axis.
-    fn visit_in(&self, m: &mut Maker<'_, '_>, range: &KeyRange) {
+    pub(crate) fn visit_in(&self, m: &mut Maker<'_, '_>, range: &KeyRange) {
         let KeyRange { ends, .. } = range.at(self.tile.env);
         let keys = m.scope.graph.extent(self.tile.attention.key);
         m.scope.ranges.insert(&LANE, ends.first().unwrap_or(keys));
@@ -198,6 +227,7 @@ impl Slots {
             let coefficients = mixture.map(|x| Coefficients::pack(m, (t, plan), h, x, stmts));
             let is_kept = coefficients.is_none() && h.attention.normaliser != Normaliser::Running;
             let own = is_kept.then(|| m.scratch(Slot::Held));
+            let factor = plan.is_to_be_divided(at).then(|| m.scratch(Slot::Factor));
             let leaves = h.leaves.as_ref().filter(|_| !plan.is_weights(at));
             let left = leaves.map(|leaves| match leaves.in_place_of {
                 Some(at) => places[at].clone(),
@@ -206,7 +236,7 @@ impl Slots {
                     Place { base, heads: strides_of_heads(m, &heads, row), row: None }
                 }
             });
-            held.push(Held { own, coefficients, left });
+            held.push(Held { own, coefficients, factor, left });
         }
         let of_head = &plan.tile_rows(m.scope.options.tiling) * row;
         let heads = strides_of_heads(m, &heads_of(m, plan, plan.attention.score), &of_head);
@@ -215,11 +245,12 @@ impl Slots {
             None => m.scratch(Slot::Weights),
         };
         let weights = Place { base, heads, row: Some(row.clone()) };
-        if let Some(last) = held.last_mut().filter(|_| plan.ends_in_mixture) {
-            last.left = Some(weights.clone());
+        if let WeightsFrom::Held(at) = plan.weights {
+            held[at].left = Some(weights.clone());
         }
+        let key_sums = sums_of_part(m, plan);
         let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
-        Slots { held, weights, max, sum, context: m.scratch(Slot::Context) }
+        Slots { held, weights, key_sums, max, sum, context: m.scratch(Slot::Context) }
     }
 }
 
@@ -337,20 +368,35 @@ impl Whole<'_> {
             let value = self.stored(left);
             self.before.push((leaves.node, m.scope.stored.insert(leaves.node, value)));
             m.scope.inlined.insert(leaves.node);
+            if let Some(factor) = self.slots.held[at].factor {
+                let value = Maker::scratch_value(factor, &n(0) - &self.tile.first, vec![(query, n(1))]);
+                m.scope.factors.insert(leaves.node, value);
+            }
         }
+    }
+
+    /// Where the greatest score and the sum of the weights of a row are.
+    fn state_of(&self, row: &Dim) -> [(Base, Dim); 2] {
+        [self.slots.max, self.slots.sum].map(|base| (base, row.clone()))
     }
 
     /// A reduction of the row and of the head at hand.
     fn reduce(&self, m: &mut Maker<'_, '_>, at: usize, keys: &Visited) -> Option<Stmt> {
         let held = &self.plan.held[at];
-        let (a, Held { own, left, .. }) = (&held.attention, &self.slots.held[at]);
+        let (a, Held { own, factor, left, .. }) = (&held.attention, &self.slots.held[at]);
         let row = &self.first_row(m, a.score) + &self.local();
         let own = own.map(|own| (own, row.clone()));
         let of = (a, &held.key_loop);
         match a.normaliser {
             Normaliser::Softmax { .. } => {
-                let exponentials = left.as_ref();
-                let results = Results { log: own, exponentials, divided: true, ..Results::default() };
+                let results = Results {
+                    log: own,
+                    state: self.plan.is_weights(at).then(|| self.state_of(&row)),
+                    exponentials: left.as_ref(),
+                    factor: factor.map(|factor| (factor, self.local())),
+                    divided: !self.plan.heads.is_empty(),
+                    sink: None,
+                };
                 Some(self.exponentials(m, of, keys, results))
             }
             // The running sum that comes next gives it.
@@ -376,7 +422,7 @@ impl Whole<'_> {
         let row = &self.first_row(m, a.score) + &self.local();
         match a.normaliser {
             Normaliser::Softmax { .. } => {
-                let state = Some([self.slots.max, self.slots.sum].map(|base| (base, row.clone())));
+                let state = Some(self.state_of(&row));
                 let results = Results { state, exponentials: weights, sink: a.sink, ..Results::default() };
                 stmts.push(self.exponentials(m, (a, key_loop), &keys, results));
             }

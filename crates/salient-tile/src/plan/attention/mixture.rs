@@ -44,13 +44,13 @@ pub(crate) fn mixture(g: &Graph, node: NodeId, key: AxisId, query: Option<AxisId
 }
 
 /// The axes of the heads that some of these nodes mix: those that are summed over and those that come of it.
-pub(crate) fn mixed_heads(
+pub(crate) fn mixed_heads<'n>(
     g: &Graph,
-    nodes: &BTreeSet<NodeId>,
+    nodes: impl IntoIterator<Item = &'n NodeId>,
     key: AxisId,
     query: AxisId,
 ) -> BTreeSet<AxisId> {
-    let mixtures = nodes.iter().filter_map(|id| mixture(g, *id, key, Some(query)));
+    let mixtures = nodes.into_iter().filter_map(|id| mixture(g, *id, key, Some(query)));
     mixtures.flat_map(|m| [m.over].into_iter().chain(m.to)).collect()
 }
 

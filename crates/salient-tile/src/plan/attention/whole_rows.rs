@@ -6,6 +6,7 @@
 //! each row is reduced as often as its weights ask for, and the product with the values comes last. No score is computed
 //! twice, and no sum is rescaled.
 
+use super::beside::{Beside, BesideOf, KeySum, Store};
 use super::key_loop::{KeyLoop, Mask, key_loop};
 use super::key_range::KeyRange;
 use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
@@ -32,8 +33,21 @@ pub(crate) struct WholeRows {
     pub(crate) visits: KeyRange,
     /// The axes of heads that mixtures sum over or that come of them: the kernel goes over these for each tile of rows.
     pub(crate) heads: BTreeSet<AxisId>,
-    /// Whether the last mixture is the weights, and goes to their place.
-    pub(crate) ends_in_mixture: bool,
+    pub(crate) weights: WeightsFrom,
+    /// What is stored beside the attention.
+    pub(crate) beside: Vec<Beside>,
+}
+
+/// Where the weights come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WeightsFrom {
+    /// They are computed of the scores, after all else of the row.
+    Scores,
+    /// What is held at a position leaves them behind, in their place: a mixture that is the weights, or the log-sum-exp of the
+    /// scores of which they are the softmax.
+    Held(usize),
+    /// What such a log-sum-exp leaves behind for the row at hand is copied, once nobody reads the scores any more.
+    Copied(usize),
 }
 
 /// A reduction of each row of scores, held while the row is near.
@@ -49,8 +63,8 @@ pub(crate) struct RowReduction {
     pub(crate) copies: bool,
 }
 
-/// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores,
-/// divided by their sum; a running sum and a mixture themselves.
+/// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores, which
+/// those multiply by one over their sum; a running sum and a mixture themselves.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves {
     /// The value that they are.
@@ -80,7 +94,8 @@ impl WholeRows {
             held: self.held.iter().map(reduction).collect(),
             visits: self.visits.clone(),
             heads: self.heads.clone(),
-            ends_in_mixture: self.ends_in_mixture,
+            weights: self.weights,
+            beside: self.beside.iter().map(|beside| beside.moved(node, buffer)).collect(),
         }
     }
 
@@ -108,7 +123,15 @@ impl WholeRows {
 
     /// Whether what is held at a position are the weights themselves.
     pub(crate) fn is_weights(&self, at: usize) -> bool {
-        self.ends_in_mixture && at + 1 == self.held.len()
+        self.weights == WeightsFrom::Held(at)
+    }
+
+    /// Whether what is held at a position leaves exponentials behind that are still to be divided by their sum. Mixtures read what
+    /// they mix as it lies.
+    pub(crate) fn is_to_be_divided(&self, at: usize) -> bool {
+        let held = &self.held[at];
+        let is_softmax = matches!(held.attention.normaliser, Normaliser::Softmax { .. });
+        is_softmax && self.heads.is_empty() && held.leaves.is_some()
     }
 
     /// What one of the steps that are held mixes.
@@ -117,10 +140,28 @@ impl WholeRows {
         mixture(g, a.node, a.key, a.query)
     }
 
-    /// What is computed of each row, in order: what is held, then the weights.
+    /// What is computed of each row, in order: what is held, what is added up for each key, then the weights.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&Attention, &KeyLoop)> {
         let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
-        held.chain([(&self.attention, &self.key_loop)])
+        let sums = self.key_sums().map(|sum| (&sum.attention, &sum.key_loop));
+        held.chain(sums).chain([(&self.attention, &self.key_loop)])
+    }
+
+    /// The sums over rows beside the attention.
+    pub(crate) fn key_sums(&self) -> impl Iterator<Item = &KeySum> {
+        self.beside.iter().filter_map(Beside::key_sum)
+    }
+
+    /// Whether the weights are a softmax of the scores of which what is held at a position is the log-sum-exp.
+    pub(crate) fn is_softmax_of(&self, at: usize) -> bool {
+        let RowReduction { attention: own, key_loop, .. } = &self.held[at];
+        let a = &self.attention;
+        matches!(own.normaliser, Normaliser::Softmax { .. })
+            && a.normaliser == Normaliser::Softmax { zeros: true }
+            && a.sink.is_none()
+            && a.score == own.score
+            && key_loop.range == self.key_loop.range
+            && self.heads.is_empty()
     }
 }
 
@@ -184,7 +225,7 @@ pub(crate) fn running_sum(g: &Graph, node: NodeId) -> Option<Attention> {
 }
 
 /// What is asked for of each row of scores.
-fn without_values(
+pub(crate) fn without_values(
     node: NodeId,
     normaliser: Normaliser,
     key: AxisId,
@@ -265,7 +306,7 @@ impl Layouts<'_> {
         &self,
         (query, key): (AxisId, AxisId),
         expressions: &[NodeId],
-        held: &BTreeSet<NodeId>,
+        held: &[NodeId],
     ) -> Option<(Vec<Scores>, Ranges)> {
         let found = self.products_inside((query, key), expressions);
         let heads = mixed_heads(self.graph, held, key, query);
@@ -273,21 +314,53 @@ impl Layouts<'_> {
     }
 }
 
-/// The plan of an attention that holds these reductions; `outer` are the axes around its rows, and `products` what its
-/// expressions have of products of queries and keys, as they are and scaled. The products themselves are filled in later.
-pub(crate) fn whole_rows(
-    layouts: &Layouts<'_>,
-    a: &Attention,
-    query: AxisId,
-    (outer, products): (&[AxisId], &[Scores]),
-    held: &BTreeSet<NodeId>,
-) -> WholeRows {
+/// What is held, in the order in which it is computed. A sum or a maximum of the scores themselves comes before what may take
+/// their place.
+pub(crate) fn in_order(g: &Graph, held: &BTreeSet<NodeId>, (key, query): (AxisId, AxisId)) -> Vec<NodeId> {
+    let leaves_itself =
+        |id: &NodeId| matches!(g.op(*id), Op::CumSum(_)) || mixture(g, *id, key, Some(query)).is_some();
+    if held.iter().any(leaves_itself) {
+        return held.iter().copied().collect();
+    }
+    let comes_first = |id: &NodeId| {
+        matches!(g.op(*id), Op::Reduce(..))
+            && reductions_inside(g, g.args(*id)[0], (key, Some(query)), |_| false).is_disjoint(held)
+    };
+    let (first, rest): (Vec<NodeId>, Vec<NodeId>) = held.iter().partition(|id| comes_first(id));
+    [first, rest].concat()
+}
+
+/// What a kernel over whole rows of scores is to compute, before it is planned.
+pub(crate) struct Wanted<'w> {
+    pub(crate) attention: &'w Attention,
+    pub(crate) query: AxisId,
+    /// The axes around its rows.
+    pub(crate) outer: &'w [AxisId],
+    /// The products of queries and keys in its expressions.
+    pub(crate) products: &'w [Scores],
+    /// What it holds, in order.
+    pub(crate) held: &'w [NodeId],
+    /// What it stores beside the attention.
+    pub(crate) beside: &'w [Store],
+}
+
+/// The plan of an attention over whole rows of scores. The packed products are filled in later.
+pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRows {
     let g = layouts.graph;
+    let Wanted { attention: a, query, outer, products, held, beside } = *wanted;
     let made: BTreeSet<NodeId> = products.iter().flat_map(|s| [s.node, s.scaled()]).collect();
     let heads = mixed_heads(g, held, a.key, query);
     let outer: Vec<AxisId> = outer.iter().copied().filter(|axis| !heads.contains(axis)).collect();
     let of_rows = |a: &Attention| key_loop(layouts, a, Some(query), (&outer, &heads), &made);
     let mut key_loop = of_rows(a);
+    let mut beside: Vec<Beside> = (beside.iter())
+        .map(|Store { node, buffer, sum }| {
+            let of_sum = |attention: &Attention| {
+                BesideOf::Key(KeySum { attention: attention.clone(), key_loop: of_rows(attention) })
+            };
+            Beside { node: *node, buffer: *buffer, of: sum.as_ref().map_or(BesideOf::Row, of_sum) }
+        })
+        .collect();
     let reductions = held.iter().map(|id| row_reduction(g, *id, (a.key, query)).expect("planned as held"));
     let mut held: Vec<RowReduction> = reductions
         .map(|attention| {
@@ -311,10 +384,17 @@ pub(crate) fn whole_rows(
     let ids: BTreeSet<NodeId> = held.iter().map(|h| h.attention.node).collect();
     let mut invariant: BTreeSet<NodeId> = key_loop.invariant.drain(..).collect();
     invariant.extend(held.iter_mut().flat_map(|h| h.key_loop.invariant.drain(..)));
+    for beside in &mut beside {
+        if let BesideOf::Key(sum) = &mut beside.of {
+            invariant.extend(sum.key_loop.invariant.drain(..));
+        }
+    }
     key_loop.invariant =
         invariant.into_iter().filter(|id| !layouts.reads(*id, |x| ids.contains(&x))).collect();
     let is_mixture = |h: &RowReduction| h.attention.normaliser == Normaliser::Mixture;
-    let same = held.iter().filter(|h| !is_mixture(h)).all(|h| h.key_loop.range == key_loop.range);
+    let of_held = held.iter().filter(|h| !is_mixture(h)).map(|h| &h.key_loop.range);
+    let of_sums = beside.iter().filter_map(Beside::key_sum).map(|sum| &sum.key_loop.range);
+    let same = of_held.chain(of_sums).all(|range| *range == key_loop.range);
     let visits = if same { key_loop.range.clone() } else { KeyRange::default() };
     // Heads are mixed at every key that is visited.
     for h in held.iter_mut().filter(|h| is_mixture(h)) {
@@ -322,7 +402,8 @@ pub(crate) fn whole_rows(
     }
     let scores = Vec::new();
     let attention = a.clone();
-    let mut out = WholeRows { attention, scores, key_loop, held, visits, heads, ends_in_mixture: false };
+    let mut out =
+        WholeRows { attention, scores, key_loop, held, visits, heads, weights: WeightsFrom::Scores, beside };
     leave_exponentials(layouts, &mut out, products);
     for at in 0..out.held.len() {
         let of = out.held[at].attention.score;
@@ -330,8 +411,47 @@ pub(crate) fn whole_rows(
         let is_there = products.iter().any(|s| s.scaled() == of) || left.into_iter().any(|l| l.node == of);
         out.held[at].copies = is_mixture(&out.held[at]) && !is_there;
     }
-    out.ends_in_mixture = ends_in_mixture(g, &out);
+    out.weights = weights_from(layouts, &out, products);
     out
+}
+
+/// Where the weights come from: they take the place of a product if nobody reads that after what leaves them behind.
+fn weights_from(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores]) -> WeightsFrom {
+    if ends_in_mixture(layouts.graph, plan) {
+        return WeightsFrom::Held(plan.held.len() - 1);
+    }
+    let Some(at) = (0..plan.held.len()).find(|at| plan.is_softmax_of(*at)) else {
+        return WeightsFrom::Scores;
+    };
+    let place = products.iter().find(|s| s.shift.is_none());
+    let is_free = place.is_none_or(|s| !reads_later(layouts.graph, plan, at, |id| id == s.scaled()));
+    match &plan.held[at].leaves {
+        _ if is_free => WeightsFrom::Held(at),
+        Some(_) => WeightsFrom::Copied(at),
+        None => WeightsFrom::Scores,
+    }
+}
+
+/// Whether what comes after one of those that are held, but for the weights, reads a node other than what is held or left behind.
+pub(crate) fn reads_later(g: &Graph, plan: &WholeRows, at: usize, is_one: impl Fn(NodeId) -> bool) -> bool {
+    let left: BTreeSet<NodeId> = plan.held.iter().filter_map(|h| h.leaves.as_ref().map(|l| l.node)).collect();
+    let before_weights = plan.held.len() + plan.key_sums().count();
+    let roots = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).take(before_weights);
+    roots.skip(at + 1).any(|root| {
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
+        while let Some(id) = stack.pop() {
+            if left.contains(&id) || !seen.insert(id) {
+                continue;
+            }
+            if is_one(id) {
+                return true;
+            }
+            if matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat) {
+                stack.extend(g.args(id));
+            }
+        }
+        false
+    })
 }
 
 /// Whether the last of what is held is a mixture that gives the weights as they are, and reads no product in whose place they are

@@ -1,10 +1,12 @@
 //! Which element-wise values are stored though a strip could compute them: those that several kernels read and that are
-//! dearer to compute again than to read again, such as the residual stream of a model.
+//! dearer to compute again than to read again, such as the residual stream of a model; and those that are dear and would be
+//! computed again along further axes, such as the sines of rotary positions for every head.
 //!
 //! Without this, every layer would add up all layers before it. Scores of attention are not among them: they are
 //! computed tile by tile wherever they are read.
 
 use crate::defined::Defined;
+use crate::plan::contraction::sum_of_products;
 use salient_ir::{AxisSet, Class, Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
@@ -18,10 +20,11 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
         let node = g.node(id);
+        let repeats = repeats_along_axes(g, uses, id);
         let candidate = matches!(node.op, Op::Map(_))
             && node.dtype.is_float()
             && !node.axes.is_empty()
-            && uses[id.index()].in_several_kernels()
+            && (uses[id.index()].in_several_kernels() || repeats)
             && !uses[id.index()].is_score
             && !of_scores[id.index()]
             && defined.may_be_stored(id);
@@ -29,12 +32,42 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
             let mut found =
                 Inside { axes: &node.axes, kept: &kept, tensors: 0, is_dear: false, seen: BTreeSet::new() };
             found.visit(g, id, true);
-            if found.tensors > 1 || found.tensors == 1 && found.is_dear {
+            if repeats || found.tensors > 1 || found.tensors == 1 && found.is_dear {
                 kept.insert(id);
             }
         }
     }
     kept
+}
+
+/// Whether a transcendental function of a row is part of an operand of a product that has such rows for each position of further
+/// axes.
+fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
+    let node = g.node(id);
+    let is_dear = matches!(node.op, Op::Map(op) if op.info().additions >= DEAR);
+    if !is_dear || node.axes.len() < 2 {
+        return false;
+    }
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![(id, false)]);
+    while let Some((at, is_repeated)) = stack.pop() {
+        // What several kernels read is stored itself.
+        if !seen.insert((at, is_repeated)) || at != id && uses[at.index()].in_several_kernels() {
+            continue;
+        }
+        for user in g.users(at).into_iter().filter(|user| matches!(g.op(*user), Op::Map(_))) {
+            let depth = g.users(user).into_iter().find_map(|sum| Some(sum_of_products(g, sum)?.2));
+            match depth {
+                // A value that all lanes share is computed once for them: lanes lie along what a product sums over.
+                Some(depth) if is_repeated && node.axes.contains(depth) => return true,
+                Some(_) => {}
+                None => {
+                    let axes = &g.node(user).axes;
+                    stack.push((user, axes.len() > node.axes.len() && node.axes.is_subset(axes)));
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Where a value goes.
@@ -198,6 +231,26 @@ mod tests {
         // The last one is an output and has no other reader.
         stream.remove(&x);
         assert_eq!(kept_of(&b.finish()), stream);
+    }
+
+    #[test]
+    fn sines_of_positions_are_not_computed_for_every_head() {
+        let mut b = Builder::new("m");
+        let (h, t, s) = ("H", "T", "S");
+        let [h, t, s] = [("h", h), ("t", t), ("s", s)].map(|(name, of)| b.axis_id(name, &Dim::symbol(of)));
+        let e = b.axis_id("e", &Dim::symbol("E"));
+        let [q, k] = [("q", t), ("k", s)].map(|(name, row)| b.input(name, &[h, row, e], DType::F32, None));
+        let angle = b.input("angle", &[t, e], DType::F32, None);
+        let gate = b.input("gate", &[h, t], DType::F32, None);
+        let sine = b.map(MapOp::Sin, &[angle]).unwrap();
+        // A number of each row is computed once for the lanes along it.
+        let gate = b.map(MapOp::Tanh, &[gate]).unwrap();
+        let turned = b.map(MapOp::Mul, &[q, sine]).unwrap();
+        let gated = b.map(MapOp::Mul, &[turned, gate]).unwrap();
+        let factors = b.map(MapOp::Mul, &[gated, k]).unwrap();
+        let score = b.reduce(ReduceOp::Sum, e, factors).unwrap();
+        b.output("score", &[h, t, s], score).unwrap();
+        assert_eq!(kept_of(&b.finish()), BTreeSet::from([sine]));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use super::strip::Each;
 use super::{Machine, Priced};
 use crate::dims::index_of;
+use crate::plan::attention::beside::{BesideKernel, SumParts};
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::split::SplitKv;
-use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::panels::Edge;
 use crate::plan::{Anchor, Gemm, KernelPlan, Pack, PackedScores, Tiled};
@@ -89,6 +90,8 @@ impl Priced<'_> {
             Anchor::Pack(pack) => self.pack(kernel, pack),
             Anchor::Tiled(tiled) => self.tiled(kernel, tiled),
             Anchor::WholeRows(whole) => self.whole_rows(kernel, whole),
+            Anchor::Beside(of) => self.beside(kernel, of),
+            Anchor::SumParts(of) => self.sum_parts(kernel, of),
             Anchor::SplitKv(split) => self.split(kernel, split),
             Anchor::Merge(split) => self.merge(kernel, split),
         }
@@ -379,8 +382,8 @@ impl Priced<'_> {
             }
         }
         for (member, key_loop) in whole.members() {
-            let is_last = whole.ends_in_mixture && member.node == a.node;
-            if member.normaliser != Normaliser::Mixture && !is_last {
+            let is_left = whole.weights != WeightsFrom::Scores && member.node == a.node;
+            if member.normaliser != Normaliser::Mixture && !is_left {
                 let mut each = self.score(kernel, member, key_loop, &held);
                 each.operations += of_weights(member);
                 let scores = rows * keys * share(&key_loop.range)? * heads(member.score)?;
@@ -390,6 +393,25 @@ impl Priced<'_> {
         let scores = rows * keys * share(&whole.key_loop.range)?;
         let values = self.values(kernel, a, &whole.key_loop, scores, tile as f64)?;
         Some(work.and(values).and(self.after(kernel, a)?))
+    }
+
+    /// What is stored of each row beside an attention; the scores are those of its host, which counts sums over rows as well.
+    fn beside(&self, kernel: &KernelPlan, of: &BesideKernel) -> Option<Work> {
+        let count = self.elements(kernel)?;
+        if of.sum.is_some() {
+            return Some(Work { operations: count, ..Work::default() });
+        }
+        Some(Work { calls: count, operations: count * self.lanes(), ..Work::default() })
+    }
+
+    /// The parts of each key, added up.
+    fn sum_parts(&self, kernel: &KernelPlan, of: &SumParts) -> Option<Work> {
+        let (count, keys) = (self.elements(kernel)?, self.extent(of.key)?);
+        let parts = self.plan.options.tiling.row_parts as f64;
+        let each = self.each(kernel, &[kernel.node], Some(of.key), [of.sum]);
+        let mut work = Work { calls: count / keys.max(1.0) * (parts + 2.0), ..Work::default() };
+        work.strips(count, keys, Each { operations: each.operations + 3.0 * parts, ..each }, self.lanes());
+        Some(work)
     }
 
     /// Keys and values are read where they lie, a dot product for each row.

@@ -43,6 +43,7 @@ impl Anchor {
             Anchor::Columns { .. } => KernelWord::Columns,
             Anchor::Gemm(_) => KernelWord::Gemm,
             Anchor::Pack(_) => KernelWord::Pack,
+            Anchor::Beside(_) | Anchor::SumParts(_) => KernelWord::Beside,
             Anchor::Tiled(_) | Anchor::WholeRows(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => {
                 KernelWord::Attention
             }
@@ -55,7 +56,7 @@ impl Anchor {
             Anchor::SplitKv(_) => Some(SPLIT_KV),
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) | Anchor::Tiled(_) => None,
-            Anchor::Merge(_) | Anchor::WholeRows(_) => None,
+            Anchor::Merge(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
         }
     }
 }

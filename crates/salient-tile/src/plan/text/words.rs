@@ -167,17 +167,20 @@ pub(crate) enum KernelWord {
     Columns,
     Gemm,
     Attention,
+    /// By the kernel of the attention that stands before it.
+    Beside,
     Pack,
 }
 
 impl KernelWord {
-    const ALL: [KernelWord; 7] = [
+    const ALL: [KernelWord; 8] = [
         KernelWord::Map,
         KernelWord::Append,
         KernelWord::Rows,
         KernelWord::Columns,
         KernelWord::Gemm,
         KernelWord::Attention,
+        KernelWord::Beside,
         KernelWord::Pack,
     ];
 
@@ -189,6 +192,7 @@ impl KernelWord {
             KernelWord::Columns => "columns",
             KernelWord::Gemm => "gemm",
             KernelWord::Attention => "attention",
+            KernelWord::Beside => "beside",
             KernelWord::Pack => "pack",
         }
     }

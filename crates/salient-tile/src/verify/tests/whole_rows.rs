@@ -2,7 +2,7 @@
 
 use super::{axis, dot, wrong};
 use crate::dims::n;
-use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::{Anchor, Plan};
 use salient_ir::{Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
@@ -36,7 +36,7 @@ fn left_over() -> Graph {
 }
 
 /// Breaks the plan of the attention that a graph holds.
-fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut WholeRows)) {
+pub(super) fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut WholeRows)) {
     wrong(g, expected, |plan: &mut Plan<'_>| {
         let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
         let found = anchors.find_map(|anchor| match anchor {
@@ -44,6 +44,7 @@ fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut WholeRows)) {
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+            Anchor::Beside(_) | Anchor::SumParts(_) => None,
         });
         change(found.expect("the attention keeps whole rows"));
     });
@@ -89,7 +90,7 @@ fn heads_are_those_that_are_mixed() {
 fn every_mixture_that_is_read_is_held() {
     broken_plan(&mixed(), "it reads a reduction of its rows that it does not hold", |whole| {
         whole.held.pop();
-        whole.ends_in_mixture = false;
+        whole.weights = WeightsFrom::Scores;
     });
 }
 
@@ -117,7 +118,7 @@ fn what_is_mixed_has_been_made() {
 #[test]
 fn weights_are_the_last_mixture_only_where_they_are() {
     broken_plan(&mixed(), "its weights are not the last mixture", |whole| {
-        whole.held.pop();
+        whole.weights = WeightsFrom::Held(0);
     });
 }
 
@@ -130,7 +131,7 @@ fn every_reduction_that_is_read_is_held() {
 
 #[test]
 fn what_is_held_comes_in_order() {
-    broken("what it holds is not in order", |whole| whole.held.reverse());
+    broken_plan(&mixed(), "what it holds is not in order", |whole| whole.held.reverse());
 }
 
 #[test]
@@ -179,6 +180,7 @@ fn the_sum_of_what_is_run_over_is_its_end() {
         Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
         Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
         Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+        Anchor::Beside(_) | Anchor::SumParts(_) => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), [1]);
 }

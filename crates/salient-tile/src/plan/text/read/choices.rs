@@ -32,7 +32,11 @@ pub(super) fn choices(
             continue;
         }
         let order = layout(kernel, g, *node)?;
-        let choice = kernel_choice(kernel, g, *node, &order, &known)?;
+        let choice = if kernel.word == KernelWord::Beside {
+            beside(kernel, g, *node, (&known, &out))?
+        } else {
+            kernel_choice(kernel, g, *node, &order, &known)?
+        };
         let mut texts = kernel.parts.iter().chain([&kernel.value]).map(|line| &line.text);
         if let (KernelChoice::Product(product), true) =
             (&choice, texts.any(|text| OperandForm::Rows.is_read_in(text)))
@@ -115,9 +119,33 @@ fn kernel_choice(
             error(line, "this is no attention")
         }
         KernelWord::Map | KernelWord::Append if !is_bound => Ok(KernelChoice::Map),
-        word @ (KernelWord::Map | KernelWord::Append | KernelWord::Columns | KernelWord::Pack) => {
-            error(line, format!("`{}` does not compute this expression", word.text()))
-        }
+        word @ (KernelWord::Map
+        | KernelWord::Append
+        | KernelWord::Columns
+        | KernelWord::Beside
+        | KernelWord::Pack) => error(line, format!("`{}` does not compute this expression", word.text())),
+    }
+}
+
+/// A value that the kernel of the attention at the start of its set stores.
+fn beside(
+    kernel: &Kernel,
+    g: &Graph,
+    node: NodeId,
+    (known, chosen): (&BTreeSet<NodeId>, &Choices),
+) -> Result<KernelChoice, ReadError> {
+    let is_of_set = |(id, _): &&(NodeId, KernelChoice)| {
+        kernel.joint.is_some() && chosen.joint.get(id) == kernel.joint.as_ref()
+    };
+    let first = chosen.kernels.iter().find(is_of_set);
+    let Some((host, KernelChoice::Attention(..))) = first else {
+        return error(kernel.value.line, "no attention begins the set that this is beside");
+    };
+    let of: BTreeSet<NodeId> =
+        known.iter().copied().filter(|id| chosen.joint.get(id) != kernel.joint.as_ref()).collect();
+    match anchors(g, node, &of).into_iter().next() {
+        Some(of) => Ok(KernelChoice::Beside { host: *host, of }),
+        None => error(kernel.value.line, "no reduction of scores is in the expression"),
     }
 }
 
@@ -163,6 +191,16 @@ pub(super) fn products_elsewhere(plan: &Plan<'_>) -> Option<String> {
     })
 }
 
+/// Whether the kernel that stores a value beside its attention computes a node for it.
+fn of_host(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
+    if let Anchor::SumParts(of) = &k.anchor {
+        return of.sum == id;
+    }
+    let Anchor::Beside(of) = &k.anchor else { return false };
+    let mut hosts = plan.kernels.iter().filter(|host| host.buffer == of.host);
+    of.sum == Some(id) || hosts.any(|host| computes(plan, host, id))
+}
+
 fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
     let is_product = || sum_of_products(&plan.graph, id).is_some();
     match &k.anchor {
@@ -175,6 +213,7 @@ fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
         Anchor::WholeRows(whole) => {
             whole.members().any(|(a, _)| a.node == id) || whole.scores.iter().any(|s| s.product == id)
         }
+        Anchor::Beside(_) | Anchor::SumParts(_) => of_host(plan, k, id),
         Anchor::SplitKv(split) | Anchor::Merge(split) => split.attention.node == id || is_product(),
         Anchor::Map | Anchor::Append(_) | Anchor::Pack(_) => false,
     }

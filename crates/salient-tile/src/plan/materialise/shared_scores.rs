@@ -1,0 +1,229 @@
+//! Which results are stored beside an attention, by its kernel, because they are of the same scores: the log-sum-exp of its rows,
+//! their entropy or maximum, the weight that each key receives. The products of queries and keys are then made once.
+
+use super::{KernelChoice, Planner};
+use crate::plan::attention::beside::key_sum;
+use crate::plan::attention::mixture::mixed_heads;
+use crate::plan::attention::split::Few;
+use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
+use crate::plan::attention::{Among, Attention, attention};
+use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is stored, each value with its kernel, in an order in which each comes after those that it reads and what is stored
+/// beside an attention right behind it.
+pub(super) fn with_shared_scores(planner: Planner<'_>) -> Vec<(NodeId, KernelChoice)> {
+    let mut groups = groups(&planner);
+    if groups.is_empty() {
+        return planner.choices.into_iter().collect();
+    }
+    let order = loop {
+        match ordered(&planner, &groups) {
+            Ok(order) => break order,
+            // What some of its members read is computed from others.
+            Err(group) => groups.remove(group),
+        };
+    };
+    let host_of: BTreeMap<NodeId, NodeId> =
+        groups.iter().flat_map(|group| group[1..].iter().map(|member| (*member, group[0]))).collect();
+    let chosen = |id: NodeId| match (&planner.choices[&id], host_of.get(&id)) {
+        (KernelChoice::Attention(of, _), Some(host)) => KernelChoice::Beside { host: *host, of: *of },
+        (choice, _) => choice.clone(),
+    };
+    order.into_iter().map(|id| (id, chosen(id))).collect()
+}
+
+/// A stored value whose kernel makes scores.
+struct Candidate {
+    root: NodeId,
+    /// The attention or reduction that it is an expression of.
+    of: NodeId,
+    key: AxisId,
+    query: AxisId,
+    /// The products of queries and keys that it makes.
+    products: BTreeSet<NodeId>,
+    has_values: bool,
+}
+
+/// Values that one kernel stores, that of an attention first.
+fn groups(planner: &Planner<'_>) -> Vec<Vec<NodeId>> {
+    let candidates = candidates(planner);
+    let (mut out, mut taken) = (Vec::new(), BTreeSet::new());
+    // Those with values first: their kernel goes over the most.
+    let with_values = candidates.iter().filter(|c| c.has_values);
+    for host in with_values.chain(candidates.iter().filter(|c| !c.has_values)) {
+        if taken.contains(&host.root) {
+            continue;
+        }
+        let mut group = vec![host];
+        let same = |other: &&Candidate| {
+            other.root != host.root
+                && !other.has_values
+                && !taken.contains(&other.root)
+                && other.products.is_subset(&host.products)
+        };
+        for other in candidates.iter().filter(same) {
+            group.push(other);
+            if !may_share(planner, &group) {
+                group.pop();
+            }
+        }
+        if group.len() > 1 {
+            let roots: Vec<NodeId> = group.iter().map(|c| c.root).collect();
+            taken.extend(roots.iter().copied());
+            out.push(roots);
+        }
+    }
+    out
+}
+
+fn candidates(planner: &Planner<'_>) -> Vec<Candidate> {
+    let g = planner.g;
+    let mut out = Vec::new();
+    for (root, choice) in &planner.choices {
+        let KernelChoice::Attention(of, Some(query)) = choice else { continue };
+        let Some(key) = g.op(*of).bound() else { continue };
+        let products = products(planner, g.args(*of)[0]);
+        if products.is_empty() || Few::of(g.extent(*query), planner.few_rows) == Few::Always {
+            continue;
+        }
+        let has_values = g.args(*of).len() > 1;
+        out.push(Candidate { root: *root, of: *of, key, query: *query, products, has_values });
+    }
+    out
+}
+
+/// The products inside scores that their kernel makes.
+fn products(planner: &Planner<'_>, score: NodeId) -> BTreeSet<NodeId> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![score]);
+    while let Some(id) = stack.pop() {
+        if planner.choices.contains_key(&id) || !seen.insert(id) {
+            continue;
+        }
+        if planner.tiled.products.contains(&id) {
+            found.insert(id);
+        } else if planner.g.op(id).class() != Class::Port {
+            stack.extend(planner.g.args(id));
+        }
+    }
+    found
+}
+
+/// Whether the kernel of the first can store the others.
+fn may_share(planner: &Planner<'_>, group: &[&Candidate]) -> bool {
+    let (g, host) = (planner.g, group[0]);
+    let roots: BTreeSet<NodeId> = group.iter().map(|c| c.root).collect();
+    let is_stored = |id: NodeId| planner.choices.contains_key(&id) && !roots.contains(&id);
+    let Planner { defined, keeps_order, .. } = *planner;
+    let of = Among { g, defined, keeps_order, is_stored: &is_stored };
+    let others: Option<Vec<Further>> = group[1..].iter().map(|c| further(g, host, c)).collect();
+    let order: Vec<AxisId> = g.node(host.of).axes.iter().collect();
+    let (Some(others), Some(a)) = (others, attention(g, host.of, Some(host.query), &order)) else {
+        return false;
+    };
+    shared(&of, &a, host.query, &others).is_some()
+}
+
+/// A result beside an attention.
+pub(in crate::plan) struct Further {
+    /// The expression that is stored.
+    pub(in crate::plan) root: NodeId,
+    /// The sum over rows that it is of, if it is of one; else it is of each row.
+    pub(in crate::plan) sum: Option<Attention>,
+}
+
+fn further(g: &Graph, host: &Candidate, other: &Candidate) -> Option<Further> {
+    let axes = (host.key, host.query);
+    let sum = if (other.key, other.query) == axes { None } else { Some(key_sum(g, other.of, axes)?) };
+    Some(Further { root: other.root, sum })
+}
+
+/// What a kernel holds that stores an attention and these beside it, if there is such a kernel: they are of the same rows, read
+/// each product at one place, and mix no heads.
+pub(in crate::plan) fn shared(
+    of: &Among<'_>,
+    a: &Attention,
+    query: AxisId,
+    others: &[Further],
+) -> Option<BTreeSet<NodeId>> {
+    let (g, axes) = (of.g, (a.key, query));
+    let own = &g.node(a.node).axes;
+    let rows: AxisSet = own.iter().filter(|axis| Some(*axis) != a.width).collect();
+    let of_scores: AxisSet = g.node(a.score).axes.iter().filter(|axis| *axis != a.key).collect();
+    let fits = |further: &Further| {
+        let axes = &g.node(further.root).axes;
+        match &further.sum {
+            None => *axes == rows,
+            Some(_) => axes.iter().map(|x| if x == a.key { query } else { x }).collect::<AxisSet>() == rows,
+        }
+    };
+    if rows != of_scores || !others.iter().all(fits) {
+        return None;
+    }
+    let inside = |root: NodeId| reductions_inside(g, root, (a.key, Some(query)), of.is_stored);
+    let mut held = inside(a.score);
+    for further in others {
+        held.extend(inside(further.sum.as_ref().map_or(further.root, |sum| sum.score)));
+    }
+    let is_of_row = |id: &NodeId| {
+        let of_row = row_reduction(g, *id, axes);
+        of_row.is_some_and(|own| g.node(own.node).axes == rows || own.key == a.key)
+    };
+    if !held.iter().all(is_of_row) || !mixed_heads(g, &held, a.key, query).is_empty() {
+        return None;
+    }
+    let sums = others.iter().filter_map(|further| Some(further.sum.as_ref()?.score));
+    let expressions: Vec<NodeId> =
+        held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
+    let (products, _) = products_inside(of, axes, &expressions)?;
+    (!products.is_empty()).then_some(held)
+}
+
+/// The stored values in an order in which each comes after those that it reads, a group together; if that cannot be for one of the
+/// groups, which.
+fn ordered(planner: &Planner<'_>, groups: &[Vec<NodeId>]) -> Result<Vec<NodeId>, usize> {
+    let group_of: BTreeMap<NodeId, usize> =
+        groups.iter().enumerate().flat_map(|(at, group)| group.iter().map(move |id| (*id, at))).collect();
+    let (mut out, mut done, mut begun) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for first in planner.choices.keys() {
+        let mut stack = vec![*first];
+        while let Some(id) = stack.last().copied() {
+            let group = group_of.get(&id).copied();
+            let own = group.map_or_else(|| vec![id], |at| groups[at].clone());
+            if done.contains(&own[0]) {
+                stack.pop();
+                continue;
+            }
+            let reads = own.iter().flat_map(|member| reads(planner, *member));
+            let missing: BTreeSet<NodeId> = reads
+                .filter(|read| !own.contains(read))
+                .map(|read| group_of.get(&read).map_or(read, |at| groups[*at][0]))
+                .filter(|read| !done.contains(read))
+                .collect();
+            if missing.is_empty() {
+                stack.pop();
+                done.insert(own[0]);
+                out.extend(own);
+            } else if begun.insert(own[0]) {
+                stack.extend(missing.into_iter().rev());
+            } else {
+                // Only a group can wait for itself.
+                return Err(group.or_else(|| group_of.values().next().copied()).unwrap_or(0));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The stored values that the kernel of one reads.
+fn reads(planner: &Planner<'_>, root: NodeId) -> BTreeSet<NodeId> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), planner.g.args(root));
+    while let Some(id) = stack.pop() {
+        if planner.choices.contains_key(&id) {
+            found.insert(id);
+        } else if seen.insert(id) {
+            stack.extend(planner.g.args(id));
+        }
+    }
+    found
+}

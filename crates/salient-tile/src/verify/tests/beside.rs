@@ -1,0 +1,125 @@
+//! Wrong plans of attentions that store further results of their rows.
+
+use super::whole_rows::broken_plan;
+use super::{axis, dot, wrong};
+use crate::plan::attention::beside::BesideOf;
+use crate::plan::attention::whole_rows::WeightsFrom;
+use crate::plan::{Anchor, Options, plan};
+use salient_ir::{Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+
+/// An attention with the log-sum-exp of its rows and the weight that each key receives; if `entropy` what that is of each row too.
+fn with_results(entropy: bool) -> Graph {
+    let mut b = Builder::new("with_results");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "T"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "E"));
+    let q = b.input("q", &[i, e], DType::F32, None);
+    let k = b.input("k", &[j, e], DType::F32, None);
+    let v = b.input("v", &[j, f], DType::F32, None);
+    let score = dot(&mut b, q, k, e);
+    let (row, key) = (b.iota(i), b.iota(j));
+    let (low, zero) = (b.constant(Const::f32(f32::NEG_INFINITY)), b.constant(Const::f32(0.0)));
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let keep = map(MapOp::Le, &[key, row]);
+    let masked = map(MapOp::Select, &[keep, score, low]);
+    let y = b.add(Op::Fused(FusedOp::Attend, j), &[masked, v]).unwrap();
+    let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[masked]).unwrap();
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let by = map(MapOp::Sub, &[score, lse]);
+    let exponential = map(MapOp::Exp, &[by]);
+    let weight = map(MapOp::Select, &[keep, exponential, zero]);
+    let weighed = map(MapOp::Mul, &[exponential, score]);
+    let weighed = map(MapOp::Select, &[keep, weighed, zero]);
+    let received = b.reduce(ReduceOp::Sum, i, weight).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    b.output("lse", &[i], lse).unwrap();
+    b.output("received", &[j], received).unwrap();
+    if entropy {
+        let mean = b.reduce(ReduceOp::Sum, j, weighed).unwrap();
+        let entropy = b.map(MapOp::Sub, &[lse, mean]).unwrap();
+        b.output("entropy", &[i], entropy).unwrap();
+    }
+    b.finish()
+}
+
+#[test]
+fn one_kernel_makes_the_scores_of_all_results() {
+    for (entropy, weights) in [(false, WeightsFrom::Held(0)), (true, WeightsFrom::Copied(0))] {
+        let g = with_results(entropy);
+        let plan = plan(&g, Options::default());
+        let mut found = Vec::new();
+        for set in &plan.order {
+            let first = &plan.kernels[set[0]];
+            if let Anchor::WholeRows(whole) = &first.anchor {
+                found.push((set.len(), whole.weights));
+            } else {
+                let is_beside_it = matches!(first.anchor, Anchor::Pack(_) | Anchor::SumParts(_));
+                assert!(is_beside_it, "the plan has a kernel around {:?}", first.anchor);
+            }
+        }
+        assert_eq!(found, [(3 + usize::from(entropy), weights)]);
+    }
+}
+
+#[test]
+fn what_stands_beside_an_attention_is_stored_by_its_kernel() {
+    let expected = "its kernel stores other values than stand beside it";
+    broken_plan(&with_results(false), expected, |whole| {
+        whole.beside.pop();
+    });
+    wrong(&with_results(false), expected, |plan| {
+        let set = plan.order.iter_mut().find(|set| set.len() > 1).expect("some run as one");
+        let alone = set.pop().expect("it is not empty");
+        plan.order.push(vec![alone]);
+    });
+}
+
+#[test]
+fn a_sum_for_each_key_is_one_over_the_rows() {
+    broken_plan(&with_results(false), "no sum over its rows", |whole| {
+        let other = whole.attention.score;
+        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+            BesideOf::Key(sum) => Some(sum),
+            BesideOf::Row => None,
+        });
+        sums.next().expect("it has one").attention.score = other;
+    });
+}
+
+#[test]
+fn a_sum_for_each_key_visits_the_keys_of_its_mask() {
+    broken_plan(&with_results(false), "a range of keys that its mask does not give", |whole| {
+        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+            BesideOf::Key(sum) => Some(sum),
+            BesideOf::Row => None,
+        });
+        sums.next().expect("it has one").key_loop.range.ends.clear();
+    });
+}
+
+#[test]
+fn weights_take_the_place_of_scores_that_nobody_reads() {
+    broken_plan(&with_results(true), "its weights take the place of scores that are read", |whole| {
+        whole.weights = WeightsFrom::Held(0);
+    });
+}
+
+#[test]
+fn weights_are_left_behind_before_they_are_taken() {
+    broken_plan(&with_results(false), "its weights are left behind by nothing", |whole| {
+        whole.weights = WeightsFrom::Held(7);
+    });
+    broken_plan(&with_results(true), "it copies weights that nothing leaves", |whole| {
+        whole.held[0].leaves = None;
+    });
+}
+
+#[test]
+fn parts_of_a_sum_are_of_its_axes() {
+    wrong(&with_results(false), "its parts are of other axes", |plan| {
+        let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
+        let parts =
+            anchors.find_map(|anchor| if let Anchor::SumParts(of) = anchor { Some(of) } else { None });
+        let rows = plan.graph.axes().next().expect("the graph has axes").0;
+        parts.expect("a sum is added up").outer.push(rows);
+    });
+}
