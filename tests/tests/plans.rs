@@ -123,6 +123,7 @@ fn plan_of(file: &str, model: &str) -> String {
 fn plans_that_cannot_be_are_refused() {
     let causal = plan_of("examples/variants/grouped_heads.attn", "grouped_heads");
     let model = plan_of("examples/models/gpt2.attn", "gpt2");
+    let side = plan_of("examples/variants/side_outputs.attn", "side_outputs");
     let changes = [
         ("no plan", &causal, "plan grouped", "model grouped"),
         ("no kernel of that word", &causal, "    attention ", "    attend "),
@@ -136,6 +137,10 @@ fn plans_that_cannot_be_are_refused() {
         ("an expression that the language does not have", &model, "sqrt(", "root("),
         ("blocks that are not there", &model, "h.{0 .. 12} (x", "h.{0 .. 14} (x"),
         ("other axes", &model, "map x[b, t, n768]", "map x[b, t]"),
+        ("a result beside no attention", &side, "attention context[", "rows context["),
+        ("a result beside an attention that is its own", &side, "beside greatest[", "attention greatest["),
+        ("a minimum of scores beside an attention", &side, " = max[t_2](", " = min[t_2]("),
+        ("an attention that its results stand apart from", &side, "    joint {", "    once joint {"),
     ];
     let mut said = String::new();
     for (what, text, from, to) in changes {
@@ -150,8 +155,12 @@ fn plans_that_cannot_be_are_refused() {
 /// Whatever a text says, it is read or refused.
 #[test]
 fn no_text_of_a_plan_makes_the_reader_fail() {
-    let files =
-        ["models/gpt2.attn gpt2", "variants/grouped_heads.attn grouped_heads", "models/llama.attn llama"];
+    let files = [
+        "models/gpt2.attn gpt2",
+        "variants/grouped_heads.attn grouped_heads",
+        "variants/side_outputs.attn side_outputs",
+        "models/llama.attn llama",
+    ];
     let names: Vec<String> = files.iter().map(|f| format!("examples/{f}")).collect();
     sweep::each(&names, |name| {
         let (file, model) = name.split_once(' ').expect("written above");

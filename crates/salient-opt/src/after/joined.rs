@@ -40,9 +40,11 @@ fn is_sum(g: &Graph, id: NodeId) -> bool {
     matches!(g.op(id), Op::Map(MapOp::Add | MapOp::Sub)) && g.node(id).dtype == DType::F32
 }
 
-/// Whether one node alone reads it.
+/// Whether one node alone reads it, once.
 fn is_private(g: &Graph, id: NodeId) -> bool {
-    g.users(id).len() == 1 && g.outputs().iter().all(|o| o.node != id)
+    let users = g.users(id);
+    let reads = users.iter().flat_map(|user| g.args(*user)).filter(|arg| *arg == id).count();
+    users.len() == 1 && reads == 1 && g.outputs().iter().all(|o| o.node != id)
 }
 
 /// Whether a sum is a term of another one.

@@ -6,7 +6,7 @@ use super::whole_rows::without_values;
 use super::{Attention, Normaliser};
 use crate::plan::PackedScores;
 use crate::program::kernel::BufferId;
-use salient_ir::{AxisId, Graph, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, DType, Graph, NodeId, Op, ReduceOp};
 
 /// A further result that a kernel is to store, before that is planned: of a sum over rows that.
 #[derive(Clone, Debug)]
@@ -73,7 +73,8 @@ pub(crate) fn key_sum(g: &Graph, node: NodeId, (key, query): (AxisId, AxisId)) -
     let Op::Reduce(ReduceOp::Sum, over) = *g.op(node) else { return None };
     let score = g.args(node)[0];
     let axes = &g.node(score).axes;
-    let is_one = over == query && axes.contains(query) && axes.contains(key);
+    let is_number = g.node(node).dtype == DType::F32;
+    let is_one = over == query && axes.contains(query) && axes.contains(key) && is_number;
     is_one.then(|| without_values(node, Normaliser::Sum, key, score, Some(query)))
 }
 

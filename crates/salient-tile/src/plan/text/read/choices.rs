@@ -33,7 +33,7 @@ pub(super) fn choices(
         }
         let order = layout(kernel, g, *node)?;
         let choice = if kernel.word == KernelWord::Beside {
-            beside(kernel, g, *node, (&known, &out))?
+            beside(kernel, g, (*node, &order), (&known, &out))?
         } else {
             kernel_choice(kernel, g, *node, &order, &known)?
         };
@@ -131,7 +131,7 @@ fn kernel_choice(
 fn beside(
     kernel: &Kernel,
     g: &Graph,
-    node: NodeId,
+    (node, order): (NodeId, &[AxisId]),
     (known, chosen): (&BTreeSet<NodeId>, &Choices),
 ) -> Result<KernelChoice, ReadError> {
     let is_of_set = |(id, _): &&(NodeId, KernelChoice)| {
@@ -143,7 +143,8 @@ fn beside(
     };
     let of: BTreeSet<NodeId> =
         known.iter().copied().filter(|id| chosen.joint.get(id) != kernel.joint.as_ref()).collect();
-    match anchors(g, node, &of).into_iter().next() {
+    let is_one = |id: &NodeId| attention(g, *id, None, order).is_some();
+    match anchors(g, node, &of).into_iter().find(is_one) {
         Some(of) => Ok(KernelChoice::Beside { host: *host, of }),
         None => error(kernel.value.line, "no reduction of scores is in the expression"),
     }
