@@ -427,6 +427,11 @@ impl Builder {
         self.op1(Op::HAll, a)
     }
 
+    /// The sum over the lanes up to each.
+    pub fn prefix_sum<T: VectorNumber>(&mut self, a: T) -> T {
+        self.op1(Op::PrefixSum, a)
+    }
+
     // Loops.
 
     /// Runs `code` for the index 0, 1, 2, ... below `trip`; gives back what it carries.

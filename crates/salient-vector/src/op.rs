@@ -48,6 +48,7 @@ pub enum Op {
     HMin,
     HAny,
     HAll,
+    PrefixSum,
 }
 
 /// How an operator is typed.
@@ -213,6 +214,12 @@ pub const OPS: &[OpInfo] = &[
     ),
     row(Op::HAny, "hany", same(1, MASK), "whether any lane is true, in every lane"),
     row(Op::HAll, "hall", same(1, MASK), "whether all lanes are true, in every lane"),
+    row(
+        Op::PrefixSum,
+        "prefix_sum",
+        same(1, NUMBER),
+        "the sum over the lanes up to each; adds to each lane the one 1, 2, 4, ... before it, 0 where there is none",
+    ),
 ];
 
 impl Sig {
@@ -268,7 +275,8 @@ impl Op {
         &OPS[self as usize]
     }
 
-    /// Whether the operator mixes lanes: legal only where all lanes are active, that is outside [`LoopKind::Lanes`](crate::body::LoopKind::Lanes).
+    /// Whether the operator mixes all lanes: legal only where all are active, that is outside [`LoopKind::Lanes`](crate::body::LoopKind::Lanes).
+    /// A prefix sum is none of them: no lane of it reads one after it, and the inactive lanes come last.
     pub const fn is_horizontal(self) -> bool {
         matches!(self, Op::HSum | Op::HMax | Op::HMin | Op::HAny | Op::HAll)
     }
@@ -285,7 +293,7 @@ mod tests {
             assert_eq!(OPS.iter().filter(|other| other.mnemonic == info.mnemonic).count(), 1);
             assert!(!info.doc.is_empty());
         }
-        assert_eq!(Op::HAll as usize + 1, OPS.len());
+        assert_eq!(Op::PrefixSum as usize + 1, OPS.len());
     }
 
     #[test]

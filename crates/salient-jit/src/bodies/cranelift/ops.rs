@@ -80,6 +80,7 @@ impl Emit<'_> {
                 let all = self.b.ins().vall_true(a);
                 self.everywhere(all)
             }
+            Op::PrefixSum => self.prefix_sum(ty, a),
         }
     }
 
@@ -192,6 +193,22 @@ impl Emit<'_> {
         let whole = combine(self, pairs, high);
         let whole = self.shuffle(whole, [0; LANES]);
         self.cast(to, whole)
+    }
+
+    /// Adds to each lane the one 1 and 2 before it.
+    fn prefix_sum(&mut self, ty: Ty, a: ir::Value) -> ir::Value {
+        let steps = [([0, 0, 1, 2], [0, !0, !0, !0]), ([0, 0, 0, 1], [0, 0, !0, !0])];
+        steps.into_iter().fold(a, |whole, (from, is_there)| {
+            // Lanes of one vector are moved by one instruction on every target, those of two by a call where SSSE3 is missing.
+            let before = self.shuffle(whole, from);
+            let (before, is_there) = (self.cast(types::I32X4, before), self.lanes_of(types::I32X4, is_there));
+            let before = self.b.ins().band(before, is_there);
+            let before = self.cast(super::clif(ty), before);
+            match ty {
+                Ty::F32 => self.b.ins().fadd(whole, before),
+                Ty::I32 | Ty::Mask | Ty::Int | Ty::Ptr | Ty::PtrMut => self.b.ins().iadd(whole, before),
+            }
+        })
     }
 
     /// A vector whose lane `l` is lane `from[l]`, as bytes.

@@ -127,6 +127,7 @@ impl Lower<'_> {
             Op::HMin => self.across(MIN.of(ty), args),
             Op::HAny => self.any_or_all(false, args),
             Op::HAll => self.any_or_all(true, args),
+            Op::PrefixSum => self.prefix_sum(ADD.of(ty), args),
         }
     }
 
@@ -311,6 +312,37 @@ impl Lower<'_> {
             whole = self.of_registers(row, &[whole, turned]);
         }
         self.of_registers(table::BROADCAST, &[whole])
+    }
+
+    /// Adds to each lane the one 1, 2, 4, ... before it.
+    fn prefix_sum(&mut self, add: &InstructionRow, args: &[Value]) -> VReg {
+        let mut whole = self.get(args[0]);
+        let lanes = self.isa.lanes();
+        for distance in std::iter::successors(Some(1), |distance| Some(distance * 2)) {
+            if distance == lanes {
+                break;
+            }
+            let before = self.lanes_before(whole, distance);
+            whole = self.of_registers(add, &[whole, before]);
+        }
+        whole
+    }
+
+    /// In each lane the one at a distance before it, zero where there is none.
+    fn lanes_before(&mut self, whole: VReg, distance: usize) -> VReg {
+        let of = In::Register(whole);
+        if table::ALIGN.is_on(self.isa) {
+            let zero = self.constant(Constant::Splat(0));
+            let turn = (self.isa.lanes() - distance) as u8;
+            return self.apply(table::ALIGN, &[of, zero.into(), In::Byte(turn)]);
+        }
+        // Zeros in the lower half, the lower half in the upper one: what is four lanes before.
+        let half = self.apply(table::SWAP_128, &[of, of, In::Byte(0x08)]);
+        if distance == 4 {
+            return half;
+        }
+        let bytes = (4 - distance) * 4;
+        self.apply(table::ALIGN_IN_128, &[of, half.into(), In::Byte(bytes as u8)])
     }
 
     fn any_or_all(&mut self, all: bool, args: &[Value]) -> VReg {

@@ -197,6 +197,8 @@ rows! {
     [Destination(Whole), Source(Whole), SourceOrMemory(Whole), Immediate] {
         SWAP_128: VEX_Vperm2f128_ymm_ymm_ymmm256_imm8,
             EVEX_Vshuff32x4_ymm_k1z_ymm_ymmm256b32_imm8, EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8;
+        ALIGN: INVALID, EVEX_Valignd_ymm_k1z_ymm_ymmm256b32_imm8, EVEX_Valignd_zmm_k1z_zmm_zmmm512b32_imm8;
+        ALIGN_IN_128: VEX_Vpalignr_ymm_ymm_ymmm256_imm8, INVALID, INVALID;
     }
 
     // Between a vector and half of one.

@@ -180,40 +180,26 @@ impl Whole<'_> {
     pub(crate) fn copy(
         &self,
         m: &mut Maker<'_, '_>,
-        of: (NodeId, Option<NodeId>),
+        (score, reports): (NodeId, Option<NodeId>),
         keys: &Visited,
         out: &Place,
     ) -> Stmt {
         let mut b = Builder::new("scores_of_row");
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[out.base]);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        self.scores_into(&mut b, &mut s, of, (trip, out, keys));
-        self.zeros(&mut b, &mut s, out, keys);
-        let args = s.finish();
-        m.call(b.finish(), args)
-    }
-
-    /// Stores the scores of a row, and gives where they begin.
-    fn scores_into(
-        &self,
-        b: &mut Builder,
-        s: &mut Strip<'_, '_>,
-        (score, reports): (NodeId, Option<NodeId>),
-        (trip, out, keys): (IntValue, &Place, &Visited),
-    ) -> Ptr {
-        let to = s.pointer(b, out.base, &self.at(out, &keys.from));
+        let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
         b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
             s.enter(index);
             let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
             b.store(to.at(index), v);
         });
         s.leave();
-        to
+        self.zeros(&mut b, &mut s, out, keys);
+        let args = s.finish();
+        m.call(b.finish(), args)
     }
 
-    /// The running sum of a row of scores: the scores; within each vector the sums of one, two, four and eight before it, after
-    /// Hillis and Steele, "Data parallel algorithms", 1986; then what the vectors before come to. Its end is
-    /// the sum of the row.
+    /// The running sum of a row of scores: within each vector, then what the vectors before come to. Its end is the sum of the row.
     pub(crate) fn running_sum(
         &self,
         m: &mut Maker<'_, '_>,
@@ -221,34 +207,28 @@ impl Whole<'_> {
         keys: &Visited,
         (out, end_at): (&Place, Option<(Base, Dim)>),
     ) -> Stmt {
-        let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let mut b = Builder::new("running_sum_of_row");
         let written: Vec<Base> = [out.base].into_iter().chain(end_at.iter().map(|(base, _)| *base)).collect();
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = self.scores_into(&mut b, &mut s, of, (trip, out, keys));
-        for before in [1, 2, 4, 8] {
-            b.lanes(trip, (), |b, index, ()| {
-                let (lane, distance) = (b.lane_id(), b.i32(before));
-                let is_inside = b.le(distance, lane);
-                let own = b.load::<F32>(to.at(index));
-                let other = b.load::<F32>(to.at(index).plus(-before).masked(is_inside));
-                let sum = b.add(own, other);
-                b.store(to.at(index), sum);
-            });
-        }
+        let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
         let zero = b.f32(0.0);
-        let end = b.lanes(trip, zero, |b, index, carry| {
+        let end = b.lanes(trip, zero, |b, index, before| {
+            s.enter(index);
+            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
+            let own = b.prefix_sum(v);
+            b.store(to.at(index), own);
             let (lanes, one) = (b.lane_count(), b.int(1));
             let next = b.add(index, lanes);
             let end = b.min(next, trip);
             let last = b.sub(end, one);
             let total = b.load::<F32>(to.at(last).one());
-            let own = b.load::<F32>(to.at(index));
-            let sum = b.add(own, carry);
+            let sum = b.add(own, before);
             b.store(to.at(index), sum);
-            b.add(carry, total)
+            b.add(before, total)
         });
+        s.leave();
         self.zeros(&mut b, &mut s, out, keys);
         if let Some(end_at) = end_at {
             store_one(&mut b, &mut s, &end_at, end);

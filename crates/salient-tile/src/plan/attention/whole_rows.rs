@@ -17,7 +17,7 @@ use crate::plan::contraction::is_matrix_product;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
-use salient_ir::{AxisId, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op, Symbol};
+use salient_ir::{AxisId, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::collections::BTreeSet;
 
 /// An attention in tiles of rows, of which the scores of all keys are kept.
@@ -314,13 +314,24 @@ impl Layouts<'_> {
     }
 }
 
-/// What is held, in the order in which it is computed. A sum or a maximum of the scores themselves comes before what may take
-/// their place.
+/// What is held, in the order in which it is computed. A sum of which the scores have a running sum comes directly before that,
+/// which ends in it. A sum or a maximum of the scores themselves comes before what may take their place.
 pub(crate) fn in_order(g: &Graph, held: &BTreeSet<NodeId>, (key, query): (AxisId, AxisId)) -> Vec<NodeId> {
-    let leaves_itself =
-        |id: &NodeId| matches!(g.op(*id), Op::CumSum(_)) || mixture(g, *id, key, Some(query)).is_some();
-    if held.iter().any(leaves_itself) {
-        return held.iter().copied().collect();
+    let is_running = |id: NodeId| matches!(g.op(id), Op::CumSum(_));
+    let is_sum = |id: NodeId| matches!(g.op(id), Op::Reduce(ReduceOp::Sum, _));
+    if held.iter().any(|id| is_running(*id) || mixture(g, *id, key, Some(query)).is_some()) {
+        let mut order = Vec::new();
+        for id in held.iter().copied() {
+            // Both need what their scores need, and nothing else: the second of the two can come where the first does.
+            let of_same = |other: &NodeId| {
+                g.args(*other) == g.args(id)
+                    && (is_sum(*other) && is_running(id) || is_running(*other) && is_sum(id))
+            };
+            let mut together: Vec<NodeId> = held.iter().copied().filter(of_same).chain([id]).collect();
+            together.sort_by_key(|id| is_running(*id));
+            order.extend(together.into_iter().filter(|id| !order.contains(id)).collect::<Vec<NodeId>>());
+        }
+        return order;
     }
     let comes_first = |id: &NodeId| {
         matches!(g.op(*id), Op::Reduce(..))

@@ -8,6 +8,11 @@ use salient_ir::{Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, Reduc
 
 /// Weights that are a softmax times what is left of a running sum, under a causal mask.
 fn left_over() -> Graph {
+    left_over_with(false)
+}
+
+/// The same, with the running sum before or after the sum.
+fn left_over_with(run_comes_first: bool) -> Graph {
     let mut b = Builder::new("left_over");
     let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "T"));
     let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "E"));
@@ -21,8 +26,10 @@ fn left_over() -> Graph {
     let keep = map(MapOp::Le, &[key, row]);
     let masked = map(MapOp::Select, &[keep, score, low]);
     let part = map(MapOp::Select, &[keep, score, zero]);
+    let run_of = |b: &mut Builder| b.add(Op::CumSum(j), &[part]).unwrap();
+    let first = run_comes_first.then(|| run_of(&mut b));
     let total = b.reduce(ReduceOp::Sum, j, part).unwrap();
-    let run = b.add(Op::CumSum(j), &[part]).unwrap();
+    let run = first.unwrap_or_else(|| run_of(&mut b));
     let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[masked]).unwrap();
     let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
     let by = map(MapOp::Sub, &[score, lse]);
@@ -173,14 +180,16 @@ fn a_sum_is_the_end_of_its_own_running_sum() {
 
 #[test]
 fn the_sum_of_what_is_run_over_is_its_end() {
-    let g = left_over();
-    let plan = crate::plan::plan(&g, crate::plan::Options::default());
-    let ends = plan.kernels.iter().filter_map(|k| match &k.anchor {
-        Anchor::WholeRows(whole) => Some(whole.held.iter().filter(|h| h.is_end_of_next).count()),
-        Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
-        Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
-        Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
-        Anchor::Beside(_) | Anchor::SumParts(_) => None,
-    });
-    assert_eq!(ends.collect::<Vec<_>>(), [1]);
+    for run_comes_first in [false, true] {
+        let g = left_over_with(run_comes_first);
+        let plan = crate::plan::plan(&g, crate::plan::Options::default());
+        let ends = plan.kernels.iter().filter_map(|k| match &k.anchor {
+            Anchor::WholeRows(whole) => Some(whole.held.iter().filter(|h| h.is_end_of_next).count()),
+            Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+            Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+            Anchor::Beside(_) | Anchor::SumParts(_) => None,
+        });
+        assert_eq!(ends.collect::<Vec<_>>(), [1], "running sum first: {run_comes_first}");
+    }
 }
