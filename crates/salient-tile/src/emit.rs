@@ -21,7 +21,7 @@ use crate::emit::join::joined;
 use crate::emit::maker::Target;
 use crate::emit::map::{map, map_to};
 use crate::emit::pack::pack_panels;
-use crate::emit::rows::{cumulate, log_sum_exp, normalise, reduce, with_statistics};
+use crate::emit::rows::{cumulate, normalise, reduce, weigh, with_statistics};
 use crate::emit::stream::beside::sum_parts;
 use crate::emit::stream::split::{merge, parts};
 use crate::emit::stream::tiled::tiled;
@@ -32,7 +32,7 @@ use crate::plan::order::host_of;
 use crate::plan::repeat::Repeats;
 use crate::plan::{Anchor, KernelPlan, Plan, Step};
 use crate::program::kernel::{Kernel, Program, Stmt};
-use salient_ir::{FusedOp, Op};
+use salient_ir::Op;
 
 /// The program of a plan.
 pub fn emit(plan: &Plan<'_>) -> Program {
@@ -124,7 +124,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
             match *g.op(target.node) {
                 Op::Reduce(op, along) => reduce(scope, target, op, along, args[0]),
                 Op::CumSum(along) => cumulate(scope, target, along, args[0]),
-                Op::Fused(FusedOp::LogSumExp, along) => log_sum_exp(scope, target, along, args[0]),
+                Op::Fused(op, along) if op.info().reduces => weigh(scope, target, op, along, &args),
                 Op::Fused(op, along) => normalise(scope, target, op, along, &args),
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                     unreachable!("sources have no rows")

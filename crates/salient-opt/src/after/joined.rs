@@ -1,11 +1,11 @@
-//! Attentions over the same values that are added up, `a softmax(s) v - b softmax(t) v`: one sum under the sum of their weights, as
-//! differential attention is written (Ye et al., "Differential Transformer", 2024).
+//! Attentions and other sums over the same values that are added up, `a softmax(s) v - b softmax(t) v`: one sum under the sum of
+//! their weights, as differential attention is written (Ye et al., "Differential Transformer", 2024).
 //!
 //! The rules take such a sum apart, into terms that others may share. Here, where nobody does, it is one product with the values
 //! instead of one for each term. Rows are as many as keys: few rows would read keys and values where they lie.
 
 use crate::after::log_sum_exp::{has_sentinel, weights_by_log_sum_exp};
-use crate::after::scores::{find_scores, readers};
+use crate::after::scores::{find_scores, readers, reduces_scores};
 use crate::graph::digest::digests;
 use crate::graph::factors::{Factors, product_in_order};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
@@ -71,22 +71,23 @@ fn terms(g: &Graph, data: &[bool], root: NodeId) -> Vec<Term> {
 /// have alone.
 fn attention(g: &Graph, data: &[bool], term: NodeId) -> Option<(NodeId, Factors)> {
     let mut factors = Factors::of(g, term, &|id| is_private(g, id));
-    let is_one = |id: &NodeId| matches!(g.op(*id), Op::Fused(FusedOp::Attend, _));
+    let is_one = |id: &NodeId| matches!(g.op(*id), Op::Fused(FusedOp::Attend | FusedOp::WeightedSum, _));
     let at = factors.above.iter().position(is_one)?;
     let attention = factors.above.remove(at);
-    let Op::Fused(_, key) = *g.op(attention) else { return None };
+    let Op::Fused(op, key) = *g.op(attention) else { return None };
     let (score, value) = (g.args(attention)[0], g.args(attention)[1]);
     let (of_score, of_value) = (&g.node(score).axes, &g.node(value).axes);
     let mut scores = BTreeSet::new();
     find_scores(g, data, score, key, &mut scores);
-    let is_read_here = |id: &NodeId| readers(g, *id).is_some_and(|all| all.iter().all(|r| *r == attention));
+    let need_not_be_stored =
+        |id: &NodeId| readers(g, *id).is_some_and(|all| all.iter().all(|r| reduces_scores(g, *r)));
     let has_rows = |axis: AxisId| axis != key && !of_value.contains(axis) && g.extent(axis) == g.extent(key);
     let fits = is_private(g, attention)
         && !scores.is_empty()
-        && scores.iter().all(is_read_here)
+        && scores.iter().all(need_not_be_stored)
         && of_score.iter().any(has_rows)
         && factors.above.iter().chain(&factors.below).all(|id| g.node(*id).axes.is_subset(of_score))
-        && !has_sentinel(g, score);
+        && (op == FusedOp::WeightedSum || !has_sentinel(g, score));
     fits.then_some((attention, factors))
 }
 
@@ -112,6 +113,16 @@ fn joined(g: &Graph, terms: &[Term]) -> Vec<usize> {
     most.filter(|all| all.len() > 1).unwrap_or_default()
 }
 
+/// Weights as a mask, if they are zero where that does not hold, and what they are where it does.
+fn under_mask(g: &Graph, new: &[NodeId], weights: NodeId) -> (Option<NodeId>, NodeId) {
+    let args = g.args(weights);
+    if *g.op(weights) == Op::Map(MapOp::Select) && *g.op(args[2]) == Op::Const(Const::f32(0.0)) {
+        (Some(new[args[0].index()]), new[args[1].index()])
+    } else {
+        (None, new[weights.index()])
+    }
+}
+
 /// A sum with a further term.
 fn with_term(b: &mut Builder, sum: Option<NodeId>, is_subtracted: bool, x: NodeId) -> NodeId {
     let made = match (sum, is_subtracted) {
@@ -132,7 +143,11 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], terms: &[T
         .map(|at| {
             let (attention, factors) = of(at);
             let score = g.args(*attention)[0];
-            let (mask, mut weight) = weights_by_log_sum_exp(g, b, new, (key, score, true));
+            let (mask, mut weight) = if matches!(g.op(*attention), Op::Fused(FusedOp::WeightedSum, _)) {
+                under_mask(g, new, score)
+            } else {
+                weights_by_log_sum_exp(g, b, new, (key, score, true))
+            };
             if !factors.above.is_empty() {
                 let above = Factors { below: Vec::new(), ..factors.clone() };
                 let by = product_in_order(g, b, new, digests, &above);

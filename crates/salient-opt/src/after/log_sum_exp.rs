@@ -1,8 +1,10 @@
-//! Weights that others read than a sum of values: how much each key is attended to, the entropy of a row, values that
-//! differ from query to query.
+//! Weights that others read than a product with values: how much each key is attended to, the entropy of a row, values that
+//! differ from query to query or have no axis of their own.
 //!
 //! With the log-sum-exp of its row a weight is known by itself, `exp(s - lse)`, so that such sums are over expressions of
-//! scores, and no matrix of weights is stored. Weights that are asked for themselves stay: those are stored anyway.
+//! scores, and no matrix of weights is stored. Where the log-sum-exp would round what the scores differ by, or a sink is among
+//! the scores, it follows from the greatest score and a sum instead. Weights that are asked for themselves stay: those are
+//! stored anyway.
 
 use crate::after::scores::{find_scores, readers, reduces_scores};
 use crate::facts::is_sentinel;
@@ -16,6 +18,8 @@ struct WeightedRow {
     key: AxisId,
     score: NodeId,
     value: Option<NodeId>,
+    /// A further score of the row, which has no value.
+    sink: Option<NodeId>,
     /// Whether a row of which every key is masked is zeros.
     zeros: bool,
     /// The products of queries and keys inside the score.
@@ -50,10 +54,11 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     let Op::Fused(op, key) = *g.op(id) else { return None };
     let args = g.args(id);
     let info = op.info();
-    if info.sink || !matches!(info.weights, RowWeights::Softmax | RowWeights::ExpNorm) {
+    if !matches!(info.weights, RowWeights::Softmax | RowWeights::ExpNorm) {
         return None;
     }
-    let (value, zeros) = (info.has_values().then(|| args[1]), info.weights == RowWeights::Softmax);
+    let (value, sink) = (info.has_values().then(|| args[1]), info.sink.then(|| args[args.len() - 1]));
+    let zeros = info.weights == RowWeights::Softmax && !info.sink;
     let score = args[0];
     let mut inside = BTreeSet::new();
     find_scores(g, data, score, key, &mut inside);
@@ -65,17 +70,13 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
         };
         inside.iter().any(queries)
     };
+    // Where values have no axis of their own there is no product with them.
+    let has_width = |value: NodeId| !g.node(value).axes.is_subset(&g.node(score).axes);
     let wanted = match value {
-        Some(value) => !shared(value),
+        Some(value) => !shared(value) || !has_width(value),
         None => readers(g, id).is_some_and(|r| r.iter().all(|id| reduces_scores(g, *id))),
     };
-    (wanted && !inside.is_empty() && !has_sentinel(g, score)).then_some(WeightedRow {
-        key,
-        score,
-        value,
-        zeros,
-        inside,
-    })
+    (wanted && !inside.is_empty()).then_some(WeightedRow { key, score, value, sink, zeros, inside })
 }
 
 /// Whether scores may be a sentinel, or as large a number: of a row in which all are, the log-sum-exp is that number and nothing
@@ -104,7 +105,7 @@ pub(crate) fn weights_by_log_sum_exp(
     new: &[NodeId],
     (key, score, zeros): (AxisId, NodeId, bool),
 ) -> (Option<NodeId>, NodeId) {
-    let (args, masked) = (g.args(score), new[score.index()]);
+    let masked = new[score.index()];
     let low = b.constant(Const::f32(f32::NEG_INFINITY));
     let zero = b.constant(Const::f32(0.0));
     let lse = b.add(Op::Fused(FusedOp::LogSumExp, key), &[masked]).expect("numbers");
@@ -117,27 +118,97 @@ pub(crate) fn weights_by_log_sum_exp(
         lse
     };
     // The mask goes around all of it, where tiles of keys can be told by it.
-    let is_masked = zeros
-        && *g.op(score) == Op::Map(MapOp::Select)
-        && *g.op(args[2]) == Op::Const(Const::f32(f32::NEG_INFINITY));
-    let (mask, score) =
-        if is_masked { (Some(new[args[0].index()]), new[args[1].index()]) } else { (None, masked) };
+    let (mask, score) = match mask_of(g, score).filter(|_| zeros) {
+        Some(mask) => (Some(new[mask.index()]), new[g.args(score)[1].index()]),
+        None => (None, masked),
+    };
     let by = map(MapOp::Sub, &[score, shift]);
     (mask, map(MapOp::Exp, &[by]))
 }
 
+/// The weights of a row by its greatest score and the sum of their exponentials relative to that, which stay apart.
+struct Exponentials {
+    /// Where they are not zero, if that is known.
+    mask: Option<NodeId>,
+    /// What they are there.
+    exponential: NodeId,
+    /// What they are divided by.
+    sum: NodeId,
+}
+
+fn exponentials(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> Exponentials {
+    let masked = new[w.score.index()];
+    let [low, zero, one] = [f32::NEG_INFINITY, 0.0, 1.0].map(|x| b.constant(Const::f32(x)));
+    let greatest = b.reduce(ReduceOp::Max, w.key, masked).expect("numbers");
+    let sink = w.sink.map(|sink| new[sink.index()]);
+    let greatest = sink.map_or(greatest, |sink| b.map(MapOp::Max, &[greatest, sink]).expect("numbers"));
+    let some = b.map(MapOp::Ne, &[greatest, low]).expect("numbers");
+    let shift = b.map(MapOp::Select, &[some, greatest, zero]).expect("numbers");
+    // Of a row in which all is masked the sum is zero: what is divided by it says so, but for weights that are read by themselves.
+    let (mask, score) = match mask_of(g, w.score) {
+        Some(mask) if w.zeros || w.sink.is_some() || w.value.is_some() => {
+            (Some(new[mask.index()]), new[g.args(w.score)[1].index()])
+        }
+        Some(_) | None => (None, masked),
+    };
+    let relative = |b: &mut Builder, score: NodeId| {
+        let by = b.map(MapOp::Sub, &[score, shift]).expect("numbers");
+        b.map(MapOp::Exp, &[by]).expect("numbers")
+    };
+    let exponential = relative(b, score);
+    let kept = under(b, mask, exponential);
+    let sum = b.reduce(ReduceOp::Sum, w.key, kept).expect("numbers");
+    let sum = match sink {
+        Some(sink) => {
+            let beside = relative(b, sink);
+            b.map(MapOp::Add, &[sum, beside]).expect("numbers")
+        }
+        None => sum,
+    };
+    let sum = if w.zeros {
+        let some = b.map(MapOp::Ne, &[sum, zero]).expect("numbers");
+        b.map(MapOp::Select, &[some, sum, one]).expect("numbers")
+    } else {
+        sum
+    };
+    Exponentials { mask, exponential, sum }
+}
+
+/// The mask of a score, if that is -inf where it does not hold.
+fn mask_of(g: &Graph, score: NodeId) -> Option<NodeId> {
+    let low = Op::Const(Const::f32(f32::NEG_INFINITY));
+    let args = g.args(score);
+    (*g.op(score) == Op::Map(MapOp::Select) && *g.op(args[2]) == low).then(|| args[0])
+}
+
+/// A number where a mask holds, zero elsewhere.
+fn under(b: &mut Builder, mask: Option<NodeId>, number: NodeId) -> NodeId {
+    let zero = b.constant(Const::f32(0.0));
+    mask.map_or(number, |mask| b.map(MapOp::Select, &[mask, number, zero]).expect("numbers"))
+}
+
 /// The weights, or the sum of values under them.
 fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
-    let (mask, weight) = weights_by_log_sum_exp(g, b, new, (w.key, w.score, w.zeros));
-    let zero = b.constant(Const::f32(0.0));
-    let mut map = |op, args: &[NodeId]| b.map(op, args).expect("numbers");
-    let weighed = match w.value {
-        Some(value) => map(MapOp::Mul, &[weight, new[value.index()]]),
-        None => weight,
+    let by_sum = w.sink.is_some() || has_sentinel(g, w.score);
+    let (mask, weight, sum) = if by_sum {
+        let Exponentials { mask, exponential, sum } = exponentials(g, b, new, w);
+        (mask, exponential, Some(sum))
+    } else {
+        let (mask, weight) = weights_by_log_sum_exp(g, b, new, (w.key, w.score, w.zeros));
+        (mask, weight, None)
     };
-    let kept = mask.map_or(weighed, |mask| map(MapOp::Select, &[mask, weighed, zero]));
+    let divided =
+        |b: &mut Builder, x: NodeId| sum.map_or(x, |sum| b.map(MapOp::Div, &[x, sum]).expect("numbers"));
     match w.value {
-        Some(_) => b.reduce(ReduceOp::Sum, w.key, kept).expect("numbers"),
-        None => kept,
+        Some(value) => {
+            let weighed = b.map(MapOp::Mul, &[weight, new[value.index()]]).expect("numbers");
+            let kept = under(b, mask, weighed);
+            let total = b.reduce(ReduceOp::Sum, w.key, kept).expect("numbers");
+            divided(b, total)
+        }
+        None => {
+            let weight = divided(b, weight);
+            under(b, mask, weight)
+        }
     }
 }

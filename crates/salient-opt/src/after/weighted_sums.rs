@@ -196,11 +196,34 @@ fn factors_under_masks(
                     false => factors.above.push(args[1]),
                 }
             } else {
+                let hidden = hidden_without(g, factor).filter(|_| has_scores(factor));
+                masks.extend(hidden.filter(|mask| !masks.contains(mask)));
                 factors.above.push(factor);
             }
         }
     }
     factors
+}
+
+/// The mask without which an exponential is that of -inf, with whatever is added to that or subtracted from it.
+fn hidden_without(g: &Graph, factor: NodeId) -> Option<NodeId> {
+    if *g.op(factor) != Op::Map(MapOp::Exp) {
+        return None;
+    }
+    let mut stack = g.args(factor).to_vec();
+    while let Some(id) = stack.pop() {
+        let args = g.args(id);
+        match g.op(id) {
+            Op::Map(MapOp::Select) if *g.op(args[2]) == Op::Const(Const::f32(f32::NEG_INFINITY)) => {
+                return Some(args[0]);
+            }
+            Op::Map(MapOp::Add) if is_private(g, id) => stack.extend(args),
+            Op::Map(MapOp::Sub) if is_private(g, id) => stack.push(args[0]),
+            Op::Map(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Input(_) | Op::Param(_) => {}
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+        }
+    }
+    None
 }
 
 /// The sum `id` taken apart, if its weights are made of scores.

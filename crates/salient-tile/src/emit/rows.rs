@@ -311,38 +311,114 @@ pub(crate) fn normalise(
     m.finish(vec![call], target.node, target.id)
 }
 
-/// The kernel that stores the logarithm of the sum of the exponentials of `x` along `axis`, in two passes over it.
-pub(crate) fn log_sum_exp(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, x: NodeId) -> Kernel {
+/// The kernel that stores what the rows of scores `args[0]` along `axis` come to: their log-sum-exp, or the sum of values under the
+/// weights that they make, where the values are read element by element as the scores are.
+pub(crate) fn weigh(
+    scope: &mut Scope<'_>,
+    target: Target<'_>,
+    op: FusedOp,
+    axis: AxisId,
+    args: &[NodeId],
+) -> Kernel {
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new("log_sum_exp");
+    let info = op.info();
+    let mut b = Builder::new(info.name);
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
-    let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
-    let max = b.lanes(trip, low, |b, index, max| {
-        s.enter(index);
-        let v = F32::from_value(s.root(b, x, &env));
-        b.max(v, max)
-    });
-    let max = b.hmax(max);
-    let empty = b.eq(max, low);
-    let shift = b.select(empty, zero, max);
-    let sum = b.lanes(trip, zero, |b, index, sum| {
-        s.enter(index);
-        let v = F32::from_value(s.root(b, x, &env));
-        let v = b.sub(v, shift);
-        let e = math::exp_nonpositive(b, v);
-        b.add(sum, e)
-    });
-    s.leave();
-    let sum = b.hsum(sum);
-    let y = log_sum(&mut b, max, sum);
+    let row = WeighedRow {
+        trip,
+        score: args[0],
+        value: info.has_values().then(|| args[1]),
+        masked: info.masked(),
+        env: &env,
+    };
+    let sink = info.sink.then(|| args[args.len() - 1]);
+    let zero = b.f32(0.0);
+    let y = match info.weights {
+        RowWeights::Unnormalised => row.sums(&mut b, &mut s, None).1,
+        RowWeights::Share => {
+            let (sum, weighed) = row.sums(&mut b, &mut s, None);
+            b.div(weighed, sum)
+        }
+        RowWeights::Softmax | RowWeights::ExpNorm | RowWeights::LogSumExp => {
+            let max = row.greatest(&mut b, &mut s);
+            let sink = sink.map(|sink| F32::from_value(s.root(&mut b, sink, &env)));
+            let max = sink.map_or(max, |sink| b.max(sink, max));
+            let low = b.f32(f32::NEG_INFINITY);
+            let empty = b.eq(max, low);
+            let shift = b.select(empty, zero, max);
+            let (sum, weighed) = row.sums(&mut b, &mut s, Some(shift));
+            let beside = sink.map(|sink| {
+                let drop = b.sub(sink, shift);
+                math::exp_nonpositive(&mut b, drop)
+            });
+            let sum = beside.map_or(sum, |beside| b.add(sum, beside));
+            if info.weights == RowWeights::LogSumExp {
+                log_sum(&mut b, max, sum)
+            } else {
+                let y = b.div(weighed, sum);
+                // All scores -inf: a softmax is zeros, the others divide zero by zero.
+                if info.weights == RowWeights::Softmax { b.select(empty, zero, y) } else { y }
+            }
+        }
+    };
     let place = s.place(&mut b, &out, &env).one();
     b.store(place, y);
     let args = s.finish();
     let call = m.call(b.finish(), args);
     m.finish(vec![call], target.node, target.id)
+}
+
+/// One row of scores with the values that they weigh.
+struct WeighedRow<'e> {
+    trip: Int,
+    score: NodeId,
+    value: Option<NodeId>,
+    /// The score of a key whose value adds nothing.
+    masked: f32,
+    env: &'e Env,
+}
+
+impl WeighedRow<'_> {
+    fn score(&self, b: &mut Builder, s: &mut Strip<'_, '_>) -> F32 {
+        F32::from_value(s.root(b, self.score, self.env))
+    }
+
+    /// The greatest score.
+    fn greatest(&self, b: &mut Builder, s: &mut Strip<'_, '_>) -> F32 {
+        let low = b.f32(f32::NEG_INFINITY);
+        let max = b.lanes(self.trip, low, |b, index, max| {
+            s.enter(index);
+            let v = self.score(b, s);
+            b.max(v, max)
+        });
+        s.leave();
+        b.hmax(max)
+    }
+
+    /// The sum of the weights, and that of the values under them: the scores, or their exponentials relative to a shift.
+    fn sums(&self, b: &mut Builder, s: &mut Strip<'_, '_>, shift: Option<F32>) -> (F32, F32) {
+        let (zero, masked) = (b.f32(0.0), b.f32(self.masked));
+        let (sum, weighed) = b.lanes(self.trip, (zero, zero), |b, index, (sum, weighed)| {
+            s.enter(index);
+            let score = self.score(b, s);
+            let weight = shift.map_or(score, |shift| {
+                let drop = b.sub(score, shift);
+                math::exp_nonpositive(b, drop)
+            });
+            let weighed = self.value.map_or(weighed, |value| {
+                let value = F32::from_value(s.root(b, value, self.env));
+                let (term, kept) = (b.mul(weight, value), b.ne(score, masked));
+                let term = b.select(kept, term, zero);
+                b.add(weighed, term)
+            });
+            (b.add(sum, weight), weighed)
+        });
+        s.leave();
+        (b.hsum(sum), b.hsum(weighed))
+    }
 }
 
 /// The kernel that stores the running sum of `x` along `axis`.

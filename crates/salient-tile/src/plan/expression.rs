@@ -5,7 +5,7 @@ use crate::dims::{n, product};
 use crate::plan::attention::Attention;
 use crate::plan::attention::whole_rows::WholeRows;
 use crate::program::kernel::{Buffer, BufferId};
-use salient_ir::{AxisId, Dim, FusedOp, Graph, NodeId, Op, Symbol};
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a kernel computes and reads.
@@ -143,8 +143,10 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
         Anchor::Columns { .. } => &elements * &along(),
         Anchor::Reduction => match g.op(buffer.node) {
             Op::Reduce(..) => &elements * &along(),
-            // The greatest, a difference, an exponential, a sum.
-            Op::Fused(FusedOp::LogSumExp, _) => &(&elements * &along()) * &n(4),
+            // The greatest, a difference, an exponential, a sum; of values a product and a sum more.
+            Op::Fused(op, _) if op.info().reduces => {
+                &(&elements * &along()) * &n(if op.info().has_values() { 6 } else { 4 })
+            }
             // And a quotient.
             Op::Fused(..) => &elements * &n(5),
             Op::CumSum(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => elements,

@@ -141,22 +141,33 @@ impl Priced<'_> {
         let rows = self.extents(g.node(kernel.node).axes.iter().filter(|a| *a != along))?;
         let each = self.each(kernel, &[x], Some(along), []);
         let mut work = Work { calls: rows, operations: rows * ACROSS * self.lanes(), ..Work::default() };
-        let mut pass = |expression: bool, more: f64| {
-            let of = if expression { each } else { Each { operations: 1.0, gathered: 0.0 } };
+        let mut pass_of = |of: Each, more: f64| {
             let of = Each { operations: of.operations + more, ..of };
             work.strips(rows * width, width, of, self.lanes());
         };
+        let result = Each { operations: 1.0, gathered: 0.0 };
+        let mut pass = |expression: bool, more: f64| pass_of(if expression { each } else { result }, more);
         match *g.op(kernel.node) {
             Op::Reduce(ReduceOp::Prod, _) | Op::CumSum(_) => {
                 work.steps += rows * width * (each.operations + each.gathered + 4.0);
             }
             Op::Reduce(op, _) => pass(true, of_pass(op)),
-            Op::Fused(op, _) => match op.info().weights {
-                RowWeights::LogSumExp => {
-                    pass(true, 1.0);
-                    pass(true, 12.0);
+            // The scores are computed twice; of the values, computed with them, a choice, a product and a sum more.
+            Op::Fused(op, _) if op.info().reduces => {
+                let args = g.args(kernel.node);
+                let (with_values, more) = match args.get(1).filter(|_| op.info().has_values()) {
+                    Some(value) => (self.each(kernel, &[x, *value], Some(along), []), 3.0),
+                    None => (each, 0.0),
+                };
+                if op.info().weights.is_exponential() {
+                    pass_of(each, 1.0);
+                    pass_of(with_values, 12.0 + more);
+                } else {
+                    pass_of(with_values, 1.0 + more);
                 }
-                RowWeights::Softmax | RowWeights::ExpNorm => {
+            }
+            Op::Fused(op, _) => match op.info().weights {
+                RowWeights::Softmax | RowWeights::ExpNorm | RowWeights::LogSumExp => {
                     pass(true, 2.0);
                     pass(false, 13.0);
                     pass(false, 5.0);
@@ -381,7 +392,10 @@ impl Priced<'_> {
                 work.strips(mixed, keys, each, self.lanes());
             }
         }
-        for (member, key_loop) in whole.members() {
+        for (at, (member, key_loop)) in whole.members().enumerate() {
+            // What a pass leaves behind it computes.
+            let own = whole.held.get(at).and_then(|held| Some(held.leaves.as_ref()?.node));
+            let held: Vec<NodeId> = held.iter().copied().filter(|id| Some(*id) != own).collect();
             let is_left = whole.weights != WeightsFrom::Scores && member.node == a.node;
             if member.normaliser != Normaliser::Mixture && !is_left {
                 let mut each = self.score(kernel, member, key_loop, &held);
