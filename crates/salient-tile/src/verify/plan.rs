@@ -8,7 +8,7 @@ use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::{
-    WeightsFrom, WholeRows, ends_in_mixture, is_end_of, is_exponential_of, reads_later,
+    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_end_of, is_exponential_of, reads_later,
 };
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
@@ -347,7 +347,9 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         let is_own = match h.attention.normaliser {
             Normaliser::Running | Normaliser::Mixture => leaves.node == h.attention.node,
             Normaliser::Softmax { .. } => is_exponential_of(g, leaves.node, &scores, h.attention.node),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => false,
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
+                elementwise(g, scores[1], |_| false).contains(&leaves.node)
+            }
         };
         faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());
         let is_product = leaves.in_place_of.is_none_or(|at| at < whole.scores.len());

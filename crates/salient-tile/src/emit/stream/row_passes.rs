@@ -121,22 +121,23 @@ impl Whole<'_> {
         m.call(b.finish(), args)
     }
 
-    /// The sum or the greatest of a row of scores, which become the weights if there is a place for these.
+    /// The sum or the greatest of a row of scores. A node of their expression is stored if there is a place for it: the scores
+    /// themselves, which become the weights, or a part of them.
     pub(crate) fn reduction(
         &self,
         m: &mut Maker<'_, '_>,
         (a, key_loop): (&Attention, &KeyLoop),
         keys: &Visited,
         own: (Base, Dim),
-        weights: Option<&Place>,
+        kept: Option<(NodeId, &Place)>,
     ) -> Stmt {
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let greatest = a.normaliser == Normaliser::Greatest;
         let mut b = Builder::new(if greatest { "greatest_of_row" } else { "sum_of_row" });
-        let written: Vec<Base> = [own.0].into_iter().chain(weights.map(|place| place.base)).collect();
+        let written: Vec<Base> = [own.0].into_iter().chain(kept.map(|(_, place)| place.base)).collect();
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = weights.map(|p| s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
+        let to = kept.map(|(node, p)| (node, s.pointer(&mut b, p.base, &self.at(p, &keys.from))));
         let start = b.f32(if greatest { f32::NEG_INFINITY } else { 0.0 });
         let clean = b.mask(false);
         // The vector operator for the greatest loses a NaN; whether there was one is carried beside.
@@ -144,7 +145,10 @@ impl Whole<'_> {
             b.repeat(LoopKind::Lanes, UNROLL, trip, (start, clean), |b, index, (total, nan)| {
                 s.enter(index);
                 let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-                store_at(b, to, index, v);
+                if let Some((node, to)) = to {
+                    let part = s.f32(b, node, self.tile.env);
+                    b.store(to.at(index), part);
+                }
                 if greatest {
                     let bad = b.ne(v, v);
                     (b.max(v, total), b.or(nan, bad))
@@ -159,7 +163,7 @@ impl Whole<'_> {
         } else {
             b.hsum(total)
         };
-        if let Some(place) = weights {
+        if let Some((_, place)) = kept.filter(|(node, _)| *node == score) {
             self.zeros(&mut b, &mut s, place, keys);
         }
         store_one(&mut b, &mut s, &own, total);

@@ -402,7 +402,8 @@ impl Whole<'_> {
             // The running sum that comes next gives it.
             Normaliser::Sum if held.is_end_of_next => None,
             Normaliser::Sum | Normaliser::Greatest | Normaliser::One => {
-                Some(self.reduction(m, of, keys, own.expect("a reduction is kept"), None))
+                let kept = held.leaves.as_ref().map(|leaves| leaves.node).zip(left.as_ref());
+                Some(self.reduction(m, of, keys, own.expect("a reduction is kept"), kept))
             }
             Normaliser::Running => {
                 let to = left.as_ref().expect("a running sum leaves itself behind");
@@ -419,6 +420,7 @@ impl Whole<'_> {
         let (a, key_loop) = (&self.plan.attention, &self.plan.key_loop);
         let keys = self.visited(m, &key_loop.range, stmts);
         let weights = a.value.map(|_| &self.slots.weights);
+        let kept = weights.map(|weights| (key_loop.score_in_range(a), weights));
         let row = &self.first_row(m, a.score) + &self.local();
         match a.normaliser {
             Normaliser::Softmax { .. } => {
@@ -427,10 +429,10 @@ impl Whole<'_> {
                 stmts.push(self.exponentials(m, (a, key_loop), &keys, results));
             }
             Normaliser::Sum | Normaliser::One => {
-                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.sum, row), weights));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.sum, row), kept));
             }
             Normaliser::Greatest => {
-                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.max, row), weights));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.max, row), kept));
             }
             Normaliser::Running | Normaliser::Mixture => unreachable!("these are held"),
         }

@@ -14,6 +14,7 @@ use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
 use crate::dims::{LANE, ROW, index_of, n, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
+use crate::plan::materialise::keep::DEAR;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
@@ -64,7 +65,8 @@ pub(crate) struct RowReduction {
 }
 
 /// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores, which
-/// those multiply by one over their sum; a running sum and a mixture themselves.
+/// those multiply by one over their sum; a running sum and a mixture themselves; a sum and a maximum a part of their scores that
+/// is dear to compute again.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves {
     /// The value that they are.
@@ -434,8 +436,12 @@ fn weights_from(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores]) ->
     let Some(at) = (0..plan.held.len()).find(|at| plan.is_softmax_of(*at)) else {
         return WeightsFrom::Scores;
     };
-    let place = products.iter().find(|s| s.shift.is_none());
-    let is_free = place.is_none_or(|s| !reads_later(layouts.graph, plan, at, |id| id == s.scaled()));
+    let place = products.iter().position(|s| s.shift.is_none());
+    let lies_there = |other: usize| plan.held[other].leaves.as_ref().is_some_and(|l| l.in_place_of == place);
+    let is_free = place.is_none_or(|place| {
+        let reads_scores = reads_later(layouts.graph, plan, at, |id| id == products[place].scaled());
+        !reads_scores && (0..plan.held.len()).all(|other| other == at || !lies_there(other))
+    });
     match &plan.held[at].leaves {
         _ if is_free => WeightsFrom::Held(at),
         Some(_) => WeightsFrom::Copied(at),
@@ -513,7 +519,9 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
         let node = match own.normaliser {
             Normaliser::Running | Normaliser::Mixture => Some(own.node),
             Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
+            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
+                dear_part(layouts, plan, products, at)
+            }
         };
         plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
     }
@@ -559,6 +567,56 @@ fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at
         x == own.score || (if mixes { later.iter().all(same) } else { readers().all(|(_, l)| same(l)) });
     let is_elsewhere = roots[at + 1..].iter().any(|root| is_read_under_view(layouts, *root, found));
     (fits && !is_elsewhere && readers().next().is_some()).then_some(found)
+}
+
+/// The part of the scores of a reduction that is dear to compute and that a later expression over the same keys reads: the
+/// outermost one.
+fn dear_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Option<NodeId> {
+    let g = layouts.graph;
+    let RowReduction { attention: own, key_loop, is_end_of_next, .. } = &plan.held[at];
+    // What has no pass of its own computes nothing; of several heads each would have its own.
+    if *is_end_of_next || !plan.heads.is_empty() {
+        return None;
+    }
+    let left: BTreeSet<NodeId> =
+        plan.held[..at].iter().filter_map(|h| Some(h.leaves.as_ref()?.node)).collect();
+    let is_there = |id: NodeId| {
+        left.contains(&id)
+            || layouts.is_stored(id)
+            || products.iter().any(|s| s.node == id || s.scaled() == id)
+    };
+    let parts_of = |root: NodeId| elementwise(g, root, is_there);
+    let of_later = |(a, later): (&Attention, &KeyLoop)| {
+        (later.range == key_loop.range).then(|| parts_of(later.score_in_range(a)))
+    };
+    let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
+    let read: BTreeSet<NodeId> = later.iter().copied().filter_map(of_later).flatten().collect();
+    let is_dear = |id: NodeId| {
+        let parts = elementwise(g, id, is_there);
+        parts.iter().any(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= DEAR))
+    };
+    let is_elsewhere =
+        |id: NodeId| later.iter().any(|(a, later)| is_read_under_view(layouts, later.score_in_range(a), id));
+    let fits = |id: &NodeId| {
+        let node = g.node(*id);
+        (node.axes.contains(own.key) && node.dtype == DType::F32)
+            && read.contains(id)
+            && !layouts.defined.may_report(*id)
+            && is_dear(*id)
+            && !is_elsewhere(*id)
+    };
+    parts_of(key_loop.score_in_range(own)).into_iter().rev().find(fits)
+}
+
+/// What an expression computes element by element, above what is there.
+pub(crate) fn elementwise(g: &Graph, root: NodeId, is_there: impl Fn(NodeId) -> bool) -> BTreeSet<NodeId> {
+    let (mut found, mut stack) = (BTreeSet::new(), vec![root]);
+    while let Some(id) = stack.pop() {
+        if g.op(id).class() == Class::Map && !is_there(id) && found.insert(id) {
+            stack.extend(g.args(id));
+        }
+    }
+    found
 }
 
 /// Whether an expression reads a node at another place than its own.

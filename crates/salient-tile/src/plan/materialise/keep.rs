@@ -11,7 +11,7 @@ use salient_ir::{AxisSet, Class, Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Additions from which on an operator is dearer than reading its result: the transcendental functions.
-const DEAR: u32 = 10;
+pub(crate) const DEAR: u32 = 10;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
 /// Nothing `of_scores`, which are computed tile by tile, is stored, and nothing that is undefined where nobody asks for it.
