@@ -62,7 +62,7 @@ pub(crate) struct Attention {
     pub(crate) sink: Option<NodeId>,
     /// An axis of the scores alone: rows of it share the values.
     pub(crate) query: Option<AxisId>,
-    /// The innermost axis of the values alone.
+    /// The longest axis of the values alone: the columns of the product with them.
     pub(crate) width: Option<AxisId>,
 }
 
@@ -109,6 +109,16 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
     Some(Attention { node, normaliser, masked, key, score: args[0], value, sink, query: None, width: None })
 }
 
+/// Whether an attention sums values that have no axis of their own: numbers, with which there is no product. A kernel goes over its
+/// rows, as over those of any reduction. What may have to report an index is looked at only where it is not masked, and no such
+/// kernel does that.
+pub(crate) fn sums_numbers(g: &Graph, defined: &Defined, node: NodeId) -> bool {
+    let Op::Fused(op, _) = *g.op(node) else { return false };
+    let args = g.args(node);
+    let is_number = |value: NodeId| g.node(value).axes.is_subset(&g.node(args[0]).axes);
+    op.info().has_values() && is_number(args[1]) && !defined.may_report(args[1])
+}
+
 /// The products of queries and keys that need not be stored, since nobody reads them but attentions, which compute them
 /// tile by tile, and if `reduced` reductions and mixtures of scores, which do too; and those mixtures.
 pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> TiledScores {
@@ -127,7 +137,7 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> Tiled
     let mut mixtures = BTreeSet::new();
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..)) || is_scan(id);
-        if reduces && (!reduced || is_matrix_product(g, id)) {
+        if reduces && (!reduced || is_matrix_product(g, id)) || sums_numbers(g, defined, id) {
             continue;
         }
         let among = if reduces { &with_scores } else { &with_products };
@@ -220,7 +230,9 @@ pub(crate) fn attention(
     let of_value = |x: &AxisId| {
         a.value.is_some_and(|v| g.node(v).axes.contains(*x)) && !g.node(a.score).axes.contains(*x)
     };
-    let width = order.iter().rev().copied().find(of_value);
+    // The longest, since scores are computed for each position of the others; of several as long as each other the innermost.
+    let length = |axis: &AxisId| g.extent(*axis).as_constant().unwrap_or(i64::MAX);
+    let width = order.iter().copied().filter(of_value).max_by_key(length);
     Some(Attention { query, width, ..a })
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod statistics;
 
 use crate::defined::Defined;
 use crate::plan::Options;
-use crate::plan::attention::{Among, TiledScores, query_axis, tiled_scores};
+use crate::plan::attention::{Among, TiledScores, query_axis, sums_numbers, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, kept, uses};
@@ -381,23 +381,15 @@ impl<'g> Planner<'g> {
         };
         let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
         let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
-        // Where scores are read and not made, a product with the values is what there is to stream.
+        // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         let values = &g.args(anchor)[1..];
-        if inside.is_empty() && !self.has_product_with_values(anchor) {
+        let is_by_row = sums_numbers(g, self.defined, anchor);
+        if is_by_row || inside.is_empty() && values.is_empty() {
             return None;
         }
         let mut operands = values.to_vec();
         operands.extend(self.around(g.args(anchor)[0], &inside));
         Some((KernelChoice::Attention(anchor, query), operands))
-    }
-
-    /// Whether the values of an attention have an axis that its scores lack. Those that may have to report an index are looked at
-    /// where they are not masked, as a product does.
-    fn has_product_with_values(&self, attention: NodeId) -> bool {
-        let (g, args) = (self.g, self.g.args(attention));
-        let has_values = matches!(g.op(attention), Op::Fused(op, _) if op.info().has_values());
-        has_values
-            && (!g.node(args[1]).axes.is_subset(&g.node(args[0]).axes) || self.defined.may_report(args[1]))
     }
 
     /// The operands of an expression, with those of the products inside it in place of the products. What ends the kernel of
