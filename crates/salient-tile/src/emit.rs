@@ -71,7 +71,13 @@ pub fn emit(plan: &Plan<'_>) -> Program {
         }
         kernel
     };
-    let kernels = plan.order.iter().map(&mut of_set).collect();
+    let places = plan.places();
+    let is_moved = places.iter().any(|(id, place)| id != place);
+    let in_place = |kernel: Kernel| match is_moved {
+        true => over_buffers(&kernel, &places, str::to_owned),
+        false => kernel,
+    };
+    let kernels = plan.order.iter().map(&mut of_set).map(in_place).collect();
     Program {
         name: g.name().clone(),
         dimensions: plan.dimensions(),
@@ -141,7 +147,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
         Anchor::Tiled(of) => tiled(scope, target, of),
         Anchor::WholeRows(of) => whole_rows(scope, target, of, &plan.buffers),
         Anchor::SumParts(of) => sum_parts(scope, target, of),
-        Anchor::Beside(_) => return None,
+        Anchor::Beside(_) | Anchor::Alias(_) => return None,
         Anchor::SplitKv(of) => parts(scope, target, of),
         Anchor::Merge(of) => merge(scope, target, of),
     };

@@ -147,6 +147,8 @@ pub(crate) enum Anchor {
     Map,
     /// What is new of a state to which a call appends, element by element.
     Append(Part),
+    /// Nothing runs: an output of which the elements lie as those of a temporary do, which is stored in its place.
+    Alias(BufferId),
     /// Element by element along rows, of which reductions are held while the row is near.
     Rows { along: AxisId, held: BTreeSet<NodeId> },
     /// The node itself, row by row: a reduction, a normalisation or a running sum along the axis that it binds.
@@ -262,6 +264,25 @@ impl Plan<'_> {
 }
 
 impl Plan<'_> {
+    /// The outputs in whose place temporaries are stored, by those.
+    pub(crate) fn aliases(&self) -> BTreeMap<BufferId, BufferId> {
+        let alias = |k: &KernelPlan| match k.anchor {
+            Anchor::Alias(of) => Some((of, k.buffer)),
+            Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) | Anchor::Tiled(_) => None,
+            Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
+            Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+        };
+        self.kernels.iter().filter_map(alias).collect()
+    }
+
+    /// Where what is stored in each buffer lies: there, or in an output.
+    pub(crate) fn places(&self) -> BTreeMap<BufferId, BufferId> {
+        let aliases = self.aliases();
+        let place = |id: BufferId| (id, aliases.get(&id).copied().unwrap_or(id));
+        (0..self.buffers.len()).map(|at| place(BufferId(at))).collect()
+    }
+
     /// The dimensions that are run-time values, by name.
     pub(crate) fn dimensions(&self) -> Vec<Name> {
         let g = &*self.graph;
@@ -279,10 +300,11 @@ impl Plan<'_> {
 
     /// What the memory of its program depends on.
     pub fn usage(&self) -> Usage<'_> {
+        let places = self.places();
         let of = |set: &Vec<usize>| {
             let (mut touches, mut scratch) = (BTreeSet::new(), Vec::new());
             for kernel in set.iter().map(|at| &self.kernels[*at]) {
-                touches.extend(kernel.reads().iter().copied().chain([kernel.buffer]));
+                touches.extend(kernel.reads().iter().chain([&kernel.buffer]).map(|id| places[id]));
                 share(&mut scratch, &kernel.scratch);
             }
             KernelUsage { touches: touches.into_iter().collect(), scratch: scratch.into() }
@@ -330,6 +352,7 @@ impl Anchor {
                 axes: part.axes.clone(),
                 place: part.place.in_buffer(buffer),
             }),
+            Anchor::Alias(of) => Anchor::Alias(buffer(*of)),
             Anchor::Rows { along, held } => {
                 Anchor::Rows { along: *along, held: held.iter().map(|id| node(*id)).collect() }
             }

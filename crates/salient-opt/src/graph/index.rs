@@ -123,23 +123,33 @@ impl AffineIndex {
         sum.unwrap_or_else(|| b.extent_of(&self.offset))
     }
 
-    /// `(q, r)` with `self = q * by + r` where it is proved that `0 <= r < by` everywhere.
-    fn divided(&self, g: &Graph, by: &Dim) -> Option<(AffineIndex, AffineIndex)> {
+    /// `(q, r)` with `self = q * by + r`, where no multiple of `by` is left in `r` and neither is below zero anywhere.
+    fn split(&self, by: &Dim) -> Option<(AffineIndex, AffineIndex)> {
         let (offset, left) = self.offset.split_multiple(by);
-        let (mut quotient, mut rest) = (AffineIndex::fixed(offset), AffineIndex::fixed(left.clone()));
-        let mut most = left;
+        let (mut quotient, mut rest) = (AffineIndex::fixed(offset), AffineIndex::fixed(left));
         for (axis, times) in &self.terms {
             let (times, left) = times.split_multiple(by);
-            let last = g.extent(*axis) - &Dim::constant(1);
-            most = &most + &(&left * &last);
             for (place, times) in [(&mut quotient, times), (&mut rest, left)] {
                 if times.as_constant() != Some(0) {
                     place.terms.insert(*axis, times);
                 }
             }
         }
-        let least = rest.offset.is_nonnegative() && rest.terms.values().all(Dim::is_nonnegative);
-        (least && most.provably_le(&(by - &Dim::constant(1)))).then_some((quotient, rest))
+        let is_least =
+            |of: &AffineIndex| of.offset.is_nonnegative() && of.terms.values().all(Dim::is_nonnegative);
+        (is_least(&quotient) && is_least(&rest)).then_some((quotient, rest))
+    }
+
+    /// Whether it is proved to lie below a bound everywhere; its factors are not below zero.
+    fn is_below(&self, g: &Graph, bound: &Dim) -> bool {
+        let last = |axis: &AxisId| g.extent(*axis) - &Dim::constant(1);
+        let most =
+            self.terms.iter().fold(self.offset.clone(), |most, (axis, times)| &most + &(times * &last(axis)));
+        most.provably_le(&(bound - &Dim::constant(1)))
+    }
+
+    fn is_zero(&self) -> bool {
+        self.terms.is_empty() && self.offset.as_constant() == Some(0)
     }
 }
 
@@ -202,8 +212,8 @@ impl<'g> Bounds<'g> {
     }
 }
 
-/// A simpler expression for an operator on integers: `(h * E + e) / E` is `h`, `(h * E + e) % E` is `e`, and
-/// `x / E * E + x % E` is `x`.
+/// A simpler expression for an operator on integers: `(h * E + e) / E` is `h`, `(h * E + e) % E` is `e` and, where `e` may be longer
+/// than that, `h + e / E` and `e % E`; and `x / E * E + x % E` is `x`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "others have no simpler form")]
 pub(crate) fn simpler(b: &mut Builder, op: MapOp, args: &[NodeId]) -> Option<NodeId> {
     if args.iter().any(|a| b.node(*a).dtype != DType::I64) {
@@ -212,9 +222,17 @@ pub(crate) fn simpler(b: &mut Builder, op: MapOp, args: &[NodeId]) -> Option<Nod
     match op {
         MapOp::IntDiv | MapOp::Mod => {
             let by = AffineIndex::of(b, args[1]).filter(|by| by.terms.is_empty())?.offset;
-            let (quotient, rest) = AffineIndex::of(b, args[0])?.divided(b, &by)?;
-            let place = if op == MapOp::IntDiv { quotient } else { rest };
-            Some(place.add_to(b, None))
+            let (quotient, rest) = AffineIndex::of(b, args[0])?.split(&by)?;
+            if rest.is_below(b, &by) {
+                let place = if op == MapOp::IntDiv { quotient } else { rest };
+                return Some(place.add_to(b, None));
+            }
+            if quotient.is_zero() {
+                return None;
+            }
+            let rest = rest.add_to(b, None);
+            let of_rest = b.map(op, &[rest, args[1]]).expect("integers");
+            Some(if op == MapOp::IntDiv { quotient.add_to(b, Some(of_rest)) } else { of_rest })
         }
         MapOp::Add => undivided(b, args[0], args[1]).or_else(|| undivided(b, args[1], args[0])),
         _ => None,
@@ -250,10 +268,14 @@ mod tests {
         let merged = index(&mut b, h, &e, i);
         assert_eq!(simpler(&mut b, MapOp::IntDiv, &[merged, by]), Some(head));
         assert_eq!(simpler(&mut b, MapOp::Mod, &[merged, by]), Some(place));
-        // What may be longer than the divisor stays.
+        // What may be longer than the divisor is divided alone.
         let other = index(&mut b, h, &e, j);
-        assert_eq!(simpler(&mut b, MapOp::IntDiv, &[other, by]), None);
-        assert_eq!(simpler(&mut b, MapOp::Mod, &[other, by]), None);
+        let long = b.iota(j);
+        let [of_quotient, of_rest] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[long, by]).unwrap());
+        let quotient = b.map(MapOp::Add, &[of_quotient, head]).unwrap();
+        assert_eq!(simpler(&mut b, MapOp::IntDiv, &[other, by]), Some(quotient));
+        assert_eq!(simpler(&mut b, MapOp::Mod, &[other, by]), Some(of_rest));
+        assert_eq!(simpler(&mut b, MapOp::Mod, &[long, by]), None);
         // An index that may be below zero does too.
         let one = b.constant(salient_ir::Const::I64(-1));
         let before = b.map(MapOp::Add, &[merged, one]).unwrap();

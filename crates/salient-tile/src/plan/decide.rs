@@ -6,7 +6,7 @@
 use super::materialise::{Choices, KernelChoice, Planner};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
-use crate::dims::{LANES, index_of, n, var};
+use crate::dims::{LANES, index_of, n, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::beside::{BesideKernel, Store, SumParts, key_sum};
 use crate::plan::attention::key_loop::key_loop;
@@ -272,7 +272,10 @@ impl<'g> Decider<'g> {
         }
         match choice {
             KernelChoice::Source => unreachable!("sources have no kernel"),
-            KernelChoice::Map => self.kernel(node, id, Anchor::Map, None),
+            KernelChoice::Map => {
+                let anchor = self.aliased(target).map_or(Anchor::Map, Anchor::Alias);
+                self.kernel(node, id, anchor, None);
+            }
             KernelChoice::Statistics(along) => {
                 let held = held_by(&self.layouts, node, *along);
                 self.kernel(node, id, Anchor::Rows { along: *along, held }, None);
@@ -601,6 +604,19 @@ impl<'g> Decider<'g> {
         scores
     }
 
+    /// The temporary whose elements an output has in the same order, as one whose heads and features are merged: it can be stored
+    /// there.
+    fn aliased(&self, target: Target<'_>) -> Option<BufferId> {
+        let of = self.layouts.lies_as(target.node, target.id, &self.done.buffers[target.id.0])?;
+        let from = &self.done.buffers[of.0];
+        let is_free = self.layouts.options.fuse
+            && !self.early.contains(&of)
+            && !self.done.kernels.iter().any(|k| matches!(k.anchor, Anchor::Alias(other) if other == of))
+            // Copies of the kernels of a block are over other buffers.
+            && ![target.node, from.node].into_iter().any(|id| self.repeats.is_of_block(id));
+        (is_free && may_alias(&self.done.buffers, of, target.id)).then_some(of)
+    }
+
     /// What is appended to a state, and the state, if that is what the target is.
     fn appended(&self, target: Target<'_>) -> Option<(BufferId, Part)> {
         let state = self.state_before(target.id)?;
@@ -641,6 +657,16 @@ impl<'g> Decider<'g> {
         let state = self.layouts.graph.states().iter().find(|s| s.output == k)?;
         self.with_role(Role::Input(state.input))
     }
+}
+
+/// Whether a buffer is a temporary that an output can hold. Wide integers are copies at the border.
+pub(crate) fn may_alias(buffers: &[Buffer], of: BufferId, output: BufferId) -> bool {
+    let (from, to) = (&buffers[of.0], &buffers[output.0]);
+    from.role == Role::Temporary
+        && matches!(to.role, Role::Output(_))
+        && from.dtype == to.dtype
+        && to.dtype != DType::I64
+        && product(&from.shape) == product(&to.shape)
 }
 
 /// The axes of the result of an attention but its width.

@@ -66,7 +66,7 @@ impl Walk {
                 walk.own = Some(split.attention.node);
                 walk.roots = vec![split.attention.node];
             }
-            Anchor::Map | Anchor::Rows { .. } | Anchor::Reduction => {}
+            Anchor::Map | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction => {}
             Anchor::Columns { .. } | Anchor::Pack(_) => {}
         }
         walk
@@ -134,6 +134,7 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
     let elements = product(&buffer.shape);
     let along = || g.op(buffer.node).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
     match anchor {
+        Anchor::Alias(_) => n(0),
         Anchor::Map | Anchor::Pack(_) => elements,
         Anchor::Append(part) => product(&g.shape(&part.axes)),
         Anchor::Rows { held, .. } => {

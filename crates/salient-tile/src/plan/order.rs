@@ -21,7 +21,9 @@ pub(crate) fn order(
     kernels: &[KernelPlan],
     joins: impl Fn(usize, usize) -> bool,
 ) -> (Vec<Vec<usize>>, usize) {
-    let (once, every): (Vec<usize>, Vec<usize>) = (0..kernels.len()).partition(|at| kernels[*at].once);
+    let runs = |at: &usize| !matches!(kernels[*at].anchor, Anchor::Alias(_));
+    let (once, every): (Vec<usize>, Vec<usize>) =
+        (0..kernels.len()).filter(runs).partition(|at| kernels[*at].once);
     let loaded: BTreeSet<BufferId> = once.iter().map(|at| kernels[*at].buffer).collect();
     for id in every.iter().flat_map(|at| kernels[*at].reads().intersection(&loaded)) {
         buffers[id.0].role = Role::Loaded;

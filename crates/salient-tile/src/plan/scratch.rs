@@ -129,7 +129,7 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, anchor: &Anchor) -> Vec<S
         Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.key).clone())],
         Anchor::Beside(_) => Vec::new(),
         Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
-        Anchor::Columns { .. } | Anchor::Pack(_) => Vec::new(),
+        Anchor::Columns { .. } | Anchor::Pack(_) | Anchor::Alias(_) => Vec::new(),
     }
 }
 

@@ -211,7 +211,7 @@ impl Printer<'_, '_> {
                 Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
                 Anchor::WholeRows(whole) => self.whole_rows(&mut out, k, whole, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
-                Anchor::Append(_) | Anchor::Map => self.plain(&mut out, k, stored),
+                Anchor::Append(_) | Anchor::Map | Anchor::Alias(_) => self.plain(&mut out, k, stored),
                 Anchor::Rows { .. } | Anchor::Reduction | Anchor::Columns { .. } => {
                     self.plain(&mut out, k, stored);
                 }

@@ -8,10 +8,12 @@ use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::{
-    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_end_of, is_exponential_of, reads_later,
+    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_end_of, is_exponential_of, reads,
 };
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
+use crate::plan::decide::may_alias;
+use crate::plan::layouts::stored;
 use crate::plan::order::{host_of, shared_rows};
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
 use crate::program::kernel::{Buffer, BufferId, Role};
@@ -56,7 +58,8 @@ fn numbers(plan: &Plan<'_>, faults: &mut Faults) {
     for at in 0..count {
         let kernel = plan.buffers.get(plan.kernels[at].buffer.0).map_or("plan", |b| &b.name);
         faults.unless(of_steps[at] == 1, kernel, || format!("its kernel is in {} steps", of_steps[at]));
-        faults.unless(of_sets[at] == 1, kernel, || format!("its kernel runs {} times", of_sets[at]));
+        let runs = usize::from(!matches!(plan.kernels[at].anchor, Anchor::Alias(_)));
+        faults.unless(of_sets[at] == runs, kernel, || format!("its kernel runs {} times", of_sets[at]));
     }
     faults.unless(plan.loads <= plan.order.len(), "plan", || "more runs once than there is".to_owned());
 }
@@ -127,9 +130,11 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
     for (id, stores) in &stored {
         faults.unless(!stores.overlap(), name(plan, *id), || "it is stored twice".to_owned());
     }
+    let aliases = plan.aliases();
     for at in 0..plan.graph.outputs().len() {
         let id = plan.buffers.iter().position(|b| b.role == Role::Output(at)).map(BufferId);
-        let is_stored = id.and_then(|id| stored.get(&id)).is_some_and(|stores| stores.covers(None));
+        let place = id.map(|id| aliases.iter().find(|(_, output)| **output == id).map_or(id, |(of, _)| *of));
+        let is_stored = place.and_then(|id| stored.get(&id)).is_some_and(|stores| stores.covers(None));
         let output = &plan.graph.outputs()[at].name;
         faults.unless(is_stored, output, || "the output is not stored in every call".to_owned());
     }
@@ -206,6 +211,18 @@ fn steps(plan: &Plan<'_>, faults: &mut Faults) {
     }
 }
 
+/// An output lies where a temporary of the same elements is stored, in the same order, and is the only one that does.
+fn alias(plan: &Plan<'_>, k: &KernelPlan, of: BufferId, faults: &mut Faults) {
+    let (own, from) = (name(plan, k.buffer), &plan.buffers[of.0]);
+    let mut layouts = plan.layouts();
+    layouts.stored.insert(from.node, stored(of, from));
+    let same = layouts.lies_as(k.node, k.buffer, &plan.buffers[k.buffer.0]) == Some(of);
+    let others = plan.kernels.iter().filter(|k| matches!(k.anchor, Anchor::Alias(x) if x == of));
+    faults.unless(same && may_alias(&plan.buffers, of, k.buffer) && others.count() == 1, own, || {
+        "it does not lie as what is stored in its place".to_owned()
+    });
+}
+
 /// Axes have the roles that a kernel needs.
 fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
     let (g, own) = (&plan.graph, name(plan, k.buffer));
@@ -214,6 +231,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
     let lies: AxisSet = buffer.axes.iter().copied().collect();
     faults.unless(lies.len() == buffer.axes.len(), own, || "an axis lies twice".to_owned());
     match &k.anchor {
+        Anchor::Alias(of) => alias(plan, k, *of, faults),
         Anchor::Map | Anchor::Append(_) => {
             faults.unless(of(k.node).is_subset(&lies), own, || "it has an axis that does not lie".to_owned());
         }
@@ -342,7 +360,9 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     }
     mixtures(plan, k, whole, faults);
     weights(plan, k, whole, faults);
-    for (h, leaves) in whole.held.iter().filter_map(|h| h.leaves.as_ref().map(|leaves| (h, leaves))) {
+    let computed = whole.count_before_weights() + usize::from(whole.weights == WeightsFrom::Scores);
+    let left = whole.held.iter().enumerate().filter_map(|(at, h)| Some((at, h, h.leaves.as_ref()?)));
+    for (at, h, leaves) in left {
         let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
         let is_own = match h.attention.normaliser {
             Normaliser::Running | Normaliser::Mixture => leaves.node == h.attention.node,
@@ -354,6 +374,9 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());
         let is_product = leaves.in_place_of.is_none_or(|at| at < whole.scores.len());
         faults.unless(is_product, own, || "it leaves them in place of no product".to_owned());
+        let place = leaves.in_place_of.and_then(|at| whole.scores.get(at));
+        let is_read = place.is_some_and(|place| reads(g, whole, at + 1..computed, |id| id == place.product));
+        faults.unless(!is_read, own, || "it leaves them in place of a product that is still read".to_owned());
     }
     whole.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
 }
@@ -402,7 +425,8 @@ fn weights(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faul
             .unless(held.leaves.is_some(), own, || "it copies weights that nothing leaves".to_owned());
     }
     let place = whole.weights_in_place_of(g).map(|at| whole.scores[at].product);
-    let is_read = reads_later(g, whole, at, |id| Some(id) == place);
+    let readers = at + 1..whole.count_before_weights();
+    let is_read = reads(g, whole, readers, |id| Some(id) == place);
     faults.unless(!is_read, own, || "its weights take the place of scores that are read".to_owned());
 }
 

@@ -1,6 +1,7 @@
 //! Deliberately wrong plans and programs: each is reported, and why.
 
 mod addresses;
+mod alias;
 mod beside;
 mod coverage;
 mod whole_rows;

@@ -20,6 +20,7 @@ use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
 use salient_ir::{AxisId, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// An attention in tiles of rows, of which the scores of all keys are kept.
 #[derive(Clone, Debug)]
@@ -147,6 +148,11 @@ impl WholeRows {
         let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
         let sums = self.key_sums().map(|sum| (&sum.attention, &sum.key_loop));
         held.chain(sums).chain([(&self.attention, &self.key_loop)])
+    }
+
+    /// How many of these come before the weights.
+    pub(crate) fn count_before_weights(&self) -> usize {
+        self.held.len() + self.key_sums().count()
     }
 
     /// The sums over rows beside the attention.
@@ -439,7 +445,8 @@ fn weights_from(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores]) ->
     let place = products.iter().position(|s| s.shift.is_none());
     let lies_there = |other: usize| plan.held[other].leaves.as_ref().is_some_and(|l| l.in_place_of == place);
     let is_free = place.is_none_or(|place| {
-        let reads_scores = reads_later(layouts.graph, plan, at, |id| id == products[place].scaled());
+        let readers = at + 1..plan.count_before_weights();
+        let reads_scores = reads(layouts.graph, plan, readers, |id| id == products[place].scaled());
         !reads_scores && (0..plan.held.len()).all(|other| other == at || !lies_there(other))
     });
     match &plan.held[at].leaves {
@@ -449,15 +456,20 @@ fn weights_from(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores]) ->
     }
 }
 
-/// Whether what comes after one of those that are held, but for the weights, reads a node other than what is held or left behind.
-pub(crate) fn reads_later(g: &Graph, plan: &WholeRows, at: usize, is_one: impl Fn(NodeId) -> bool) -> bool {
-    let left: BTreeSet<NodeId> = plan.held.iter().filter_map(|h| h.leaves.as_ref().map(|l| l.node)).collect();
-    let before_weights = plan.held.len() + plan.key_sums().count();
-    let roots = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).take(before_weights);
-    roots.skip(at + 1).any(|root| {
+/// Whether some of what is computed of each row, by position, reads a node other than what is held or left behind before.
+pub(crate) fn reads(
+    g: &Graph,
+    plan: &WholeRows,
+    readers: Range<usize>,
+    is_one: impl Fn(NodeId) -> bool,
+) -> bool {
+    let left: Vec<Option<NodeId>> = plan.held.iter().map(|h| Some(h.leaves.as_ref()?.node)).collect();
+    let roots = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a));
+    roots.enumerate().take(readers.end).skip(readers.start).any(|(reader, root)| {
+        let before = &left[..reader.min(left.len())];
         let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
         while let Some(id) = stack.pop() {
-            if left.contains(&id) || !seen.insert(id) {
+            if before.contains(&Some(id)) || !seen.insert(id) {
                 continue;
             }
             if is_one(id) {
@@ -525,13 +537,15 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
         };
         plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
     }
-    let left: BTreeSet<NodeId> = plan.held.iter().filter_map(|h| h.leaves.as_ref().map(|l| l.node)).collect();
-    let reads = |root: NodeId, product: &Scores| {
-        reaches(layouts, root, |id| id == product.scaled(), |id| left.contains(&id))
+    let left: Vec<Option<NodeId>> = plan.held.iter().map(|h| Some(h.leaves.as_ref()?.node)).collect();
+    // What a reduction leaves behind it computes itself.
+    let reads = |at: usize, product: &Scores| {
+        let before = &left[..at.min(left.len())];
+        reaches(layouts, roots[at], |id| id == product.scaled(), |id| before.contains(&Some(id)))
     };
     for at in 0..plan.held.len() {
         let is_last = |product: &&Scores| {
-            reads(roots[at], product) && roots[at + 1..].iter().all(|later| !reads(*later, product))
+            reads(at, product) && (at + 1..roots.len()).all(|later| !reads(later, product))
         };
         // Where heads are mixed the place of a product is that of the mixed weights, and what is left is soon read.
         let mixes = !plan.heads.is_empty();

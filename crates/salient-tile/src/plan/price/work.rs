@@ -83,6 +83,7 @@ impl Priced<'_> {
         match &kernel.anchor {
             Anchor::Map => self.map(kernel, kernel.node, &self.plan.buffers[kernel.buffer.0].axes),
             Anchor::Append(part) => self.map(kernel, part.node, &part.axes),
+            Anchor::Alias(_) => Some(Work::default()),
             Anchor::Rows { along, held } => self.rows(kernel, *along, held),
             Anchor::Reduction => self.reduction(kernel),
             Anchor::Columns { column } => self.columns(kernel, *column),

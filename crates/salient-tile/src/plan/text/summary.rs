@@ -39,6 +39,7 @@ impl Anchor {
         match self {
             Anchor::Map => KernelWord::Map,
             Anchor::Append(_) => KernelWord::Append,
+            Anchor::Alias(_) => KernelWord::Alias,
             Anchor::Rows { .. } | Anchor::Reduction => KernelWord::Rows,
             Anchor::Columns { .. } => KernelWord::Columns,
             Anchor::Gemm(_) => KernelWord::Gemm,
@@ -57,6 +58,7 @@ impl Anchor {
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) | Anchor::Tiled(_) => None,
             Anchor::Merge(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
+            Anchor::Alias(_) => None,
         }
     }
 }

@@ -163,6 +163,8 @@ impl OperandForm {
 pub(crate) enum KernelWord {
     Map,
     Append,
+    /// An output that lies where what it is a view of is stored.
+    Alias,
     Rows,
     Columns,
     Gemm,
@@ -173,9 +175,10 @@ pub(crate) enum KernelWord {
 }
 
 impl KernelWord {
-    const ALL: [KernelWord; 8] = [
+    const ALL: [KernelWord; 9] = [
         KernelWord::Map,
         KernelWord::Append,
+        KernelWord::Alias,
         KernelWord::Rows,
         KernelWord::Columns,
         KernelWord::Gemm,
@@ -188,6 +191,7 @@ impl KernelWord {
         match self {
             KernelWord::Map => "map",
             KernelWord::Append => "append",
+            KernelWord::Alias => "alias",
             KernelWord::Rows => "rows",
             KernelWord::Columns => "columns",
             KernelWord::Gemm => "gemm",

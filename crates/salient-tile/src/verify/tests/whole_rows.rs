@@ -51,7 +51,7 @@ pub(super) fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut Wh
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
-            Anchor::Beside(_) | Anchor::SumParts(_) => None,
+            Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
         });
         change(found.expect("the attention keeps whole rows"));
     });
@@ -172,6 +172,14 @@ fn exponentials_lie_in_place_of_a_product() {
 }
 
 #[test]
+fn what_is_left_in_place_of_a_product_is_not_before_its_last_reader() {
+    broken("it leaves them in place of a product that is still read", |whole| {
+        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.as_mut());
+        leaves.expect("some are left").in_place_of = Some(0);
+    });
+}
+
+#[test]
 fn a_sum_is_the_end_of_its_own_running_sum() {
     broken("a sum is not the end of the running sum behind it", |whole| {
         whole.held.iter_mut().for_each(|h| h.is_end_of_next = true);
@@ -188,7 +196,7 @@ fn the_sum_of_what_is_run_over_is_its_end() {
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
-            Anchor::Beside(_) | Anchor::SumParts(_) => None,
+            Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
         });
         assert_eq!(ends.collect::<Vec<_>>(), [1], "running sum first: {run_comes_first}");
     }

@@ -118,9 +118,10 @@ fn kernel_choice(
             }
             error(line, "this is no attention")
         }
-        KernelWord::Map | KernelWord::Append if !is_bound => Ok(KernelChoice::Map),
+        KernelWord::Map | KernelWord::Append | KernelWord::Alias if !is_bound => Ok(KernelChoice::Map),
         word @ (KernelWord::Map
         | KernelWord::Append
+        | KernelWord::Alias
         | KernelWord::Columns
         | KernelWord::Beside
         | KernelWord::Pack) => error(line, format!("`{}` does not compute this expression", word.text())),
@@ -216,6 +217,6 @@ fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
         }
         Anchor::Beside(_) | Anchor::SumParts(_) => of_host(plan, k, id),
         Anchor::SplitKv(split) | Anchor::Merge(split) => split.attention.node == id || is_product(),
-        Anchor::Map | Anchor::Append(_) | Anchor::Pack(_) => false,
+        Anchor::Map | Anchor::Append(_) | Anchor::Alias(_) | Anchor::Pack(_) => false,
     }
 }
