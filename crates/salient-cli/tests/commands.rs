@@ -661,3 +661,13 @@ fn a_cache_of_any_length_is_timed() {
         ended.stderr
     );
 }
+
+#[test]
+fn models_of_halves_are_timed() {
+    let text =
+        "model m(x: f16[T, D], s: bf16[D]) -> (y: f32[T, D]) { param w: f16[D, F: D] return x @ w * s }";
+    let model = file("halves.attn", text);
+    let ended = words(&format!("bench {model} --set T=2 --set D=3 --rounds 1 --seconds 0.001 --engines jit"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("jit: median"), "{}", ended.stdout);
+}

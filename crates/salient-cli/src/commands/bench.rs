@@ -298,7 +298,8 @@ fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Resul
                     let (u, v) = (1.0 - rng.f64(), rng.f64());
                     ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
                 };
-                Array::from_f32(shape, (0..count).map(|_| normal(&mut rng)).collect())
+                let numbers = Array::from_f32(shape, (0..count).map(|_| normal(&mut rng)).collect());
+                numbers.map(|numbers| numbers.rounded_to(port.dtype))
             }
             DType::I32 => Array::from_i32(shape, vec![0; count]),
             DType::I64 => Array::from_i64(shape, vec![0; count]),
