@@ -160,8 +160,8 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "log-sum-exp",
-        purpose: "weights that are summed over queries follow from the log-sum-exp of their row, so that no matrix of them is \
-                  stored",
+        purpose: "weights that no product with values reads follow from the log-sum-exp of their row, or from its greatest score \
+                  and a sum, so that no matrix of them is stored",
         before: "sum[t](softmax[t.1](s))",
         after: "sum[t](exp(s - log_sum_exp[t.1](s)))",
         holds: Holds::Refining,

@@ -287,7 +287,14 @@ impl Draw {
     fn weights(&mut self, s: &V) -> V {
         let (m, j) = (self.m.clone(), self.j);
         let positive = |s: &V| m.map(MapOp::Max, &[s, &m.num(0.0)]);
-        match self.one_of(16) {
+        match self.one_of(18) {
+            // With a further score that has no value, relative to the greatest of all.
+            16 | 17 => {
+                let sink = if self.rng.bool() { m.num(0.0) } else { m.input("sink", &[self.i]) };
+                let shift = m.map(MapOp::Max, &[&s.reduce(ReduceOp::Max, j), &sink]);
+                let (e, beside) = ((s - &shift).exp(), (&sink - &shift).exp());
+                &e / &(&e.sum(j) + &beside)
+            }
             0..3 => m.softmax(j, s),
             3 => m.exp_over_sum(j, s),
             4 => m.shifted_exp_over_sum(j, s),
@@ -331,8 +338,13 @@ impl Draw {
         match self.one_of(14) {
             0..4 => w.sum(i),
             12 => (w * w).sum(j),
-            4 => {
-                let u = m.input("u", &[i, j, self.f]);
+            4 | 13 => {
+                // Values of every pair, or numbers of every pair or of every key.
+                let u = match self.one_of(3) {
+                    0 => m.input("u", &[i, j, self.f]),
+                    1 => m.input("u", &[i, j]),
+                    _ => m.input("u", &[j]),
+                };
                 (w * &u).sum(j)
             }
             5 => {
