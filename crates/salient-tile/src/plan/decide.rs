@@ -16,7 +16,7 @@ use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
 use crate::plan::layouts::axis_order::{layout, order_of_output};
-use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel};
+use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel_keys};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::shared_scores::{Further, shared};
 use crate::plan::materialise::statistics::held_by;
@@ -541,7 +541,7 @@ impl<'g> Decider<'g> {
         let mut scores = Vec::new();
         for s in found {
             let (env, ranges) = s.packing(self.layouts.graph, anywhere);
-            let operand = peel(self.layouts.graph, &ranges, s.key, s.key_axis, &env);
+            let operand = peel_keys(self.layouts.graph, &ranges, s.key, s.key_axis, &env);
             let vectors = self.layouts.options.tiling.tile().vectors;
             let key = (operand.node, operand.key, s.depth, vectors);
             let is_there = |known: &&PackedKeys| {

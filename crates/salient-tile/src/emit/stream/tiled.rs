@@ -17,7 +17,7 @@ use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
-use crate::plan::layouts::panels::peel;
+use crate::plan::layouts::panels::peel_keys;
 use crate::plan::{PackedScores, Tiled};
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, AxisSet, Dim, Symbol};
@@ -143,7 +143,7 @@ pub(crate) fn packed_product(
     let column = m.variable("column", m.scope.graph.extent(s.key_axis));
     let at = var(&column);
     let (env, ranges) = s.packing(m.scope.graph, &m.scope.ranges);
-    let keys_env = peel(m.scope.graph, &ranges, s.key, s.key_axis, &env).env;
+    let keys_env = peel_keys(m.scope.graph, &ranges, s.key, s.key_axis, &env).env;
     let panel = at.floor_div(t.panel).expect("a panel has columns");
     let place = panels.at(m.scope.graph, &keys_env, &panel, t.panel);
     let operands = Operands {

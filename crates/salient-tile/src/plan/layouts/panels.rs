@@ -26,12 +26,22 @@ pub(crate) struct Operand {
 /// Takes off views whose indices `env` gives and which lie inside; the axis that stands for [`LANE`] is the key, and no other
 /// depends on it.
 pub(crate) fn peel(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &Env) -> Operand {
-    let mut at = Operand { node, key, env: env.clone() };
+    peel_until(g, ranges, Operand { node, key, env: env.clone() }, |_| false)
+}
+
+/// As [`peel`], of the keys of an attention. Of queries, keys and values in one array the keys alone are packed: a view that is one
+/// position of an axis stays.
+pub(crate) fn peel_keys(g: &Graph, ranges: &Ranges, node: NodeId, key: AxisId, env: &Env) -> Operand {
+    let is_slice = |index: &Dim| index.as_constant().is_some();
+    peel_until(g, ranges, Operand { node, key, env: env.clone() }, is_slice)
+}
+
+fn peel_until(g: &Graph, ranges: &Ranges, mut at: Operand, stays: impl Fn(&Dim) -> bool) -> Operand {
     let mut out = at.clone();
     while let Op::At(axis) = *g.op(at.node) {
         let args = g.args(at.node);
         let Some(index) = ranges.evaluate(g, args[1], &at.env) else { break };
-        if !ranges.inside(&index, g.extent(axis)) {
+        if stays(&index) || !ranges.inside(&index, g.extent(axis)) {
             break;
         }
         if index == var(&LANE) {
