@@ -2,7 +2,7 @@
 
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target};
-use crate::emit::stream::softmax::log_sum;
+use crate::emit::stream::softmax::{RowShift, divisor, log_sum};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::layouts::stored;
@@ -248,7 +248,7 @@ pub(crate) fn normalise(
     let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
     let zero = b.f32(0.0);
-    let mut beside = None;
+    let mut relative = None;
     let sum = match op.info().weights {
         RowWeights::Share => b.lanes(trip, zero, |b, index, sum| {
             s.enter(index);
@@ -270,13 +270,9 @@ pub(crate) fn normalise(
             // The further score is read as any value that does not depend on the lane.
             s.leave();
             let sink = op.info().sink.then(|| F32::from_value(s.root(&mut b, args[1], &env)));
-            let max = sink.map_or(max, |sink| b.max(sink, max));
-            let (empty, zero) = (b.eq(max, low), b.f32(0.0));
-            let shift = b.select(empty, zero, max);
-            beside = sink.map(|sink| {
-                let drop = b.sub(sink, shift);
-                math::exp_nonpositive(&mut b, drop)
-            });
+            let row = RowShift::new(&mut b, max, sink);
+            let shift = row.shift;
+            relative = Some(row);
             b.lanes(trip, zero, |b, index, sum| {
                 s.enter(index);
                 let place = s.place(b, &out, &env);
@@ -291,14 +287,9 @@ pub(crate) fn normalise(
     };
     s.leave();
     let sum = b.hsum(sum);
-    let sum = beside.map_or(sum, |beside| b.add(sum, beside));
+    let sum = relative.map_or(sum, |row| row.total(&mut b, sum));
     // All scores -inf: a softmax is zeros, the others divide zero by zero.
-    let divisor = if op == FusedOp::Softmax {
-        let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
-        b.select(nothing, one, sum)
-    } else {
-        sum
-    };
+    let divisor = if op == FusedOp::Softmax { divisor(&mut b, sum) } else { sum };
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let place = s.place(b, &out, &env);
@@ -335,7 +326,6 @@ pub(crate) fn weigh(
         env: &env,
     };
     let sink = info.sink.then(|| args[args.len() - 1]);
-    let zero = b.f32(0.0);
     let y = match info.weights {
         RowWeights::Unnormalised => row.sums(&mut b, &mut s, None).1,
         RowWeights::Share => {
@@ -345,22 +335,16 @@ pub(crate) fn weigh(
         RowWeights::Softmax | RowWeights::ExpNorm | RowWeights::LogSumExp => {
             let max = row.greatest(&mut b, &mut s);
             let sink = sink.map(|sink| F32::from_value(s.root(&mut b, sink, &env)));
-            let max = sink.map_or(max, |sink| b.max(sink, max));
-            let low = b.f32(f32::NEG_INFINITY);
-            let empty = b.eq(max, low);
-            let shift = b.select(empty, zero, max);
-            let (sum, weighed) = row.sums(&mut b, &mut s, Some(shift));
-            let beside = sink.map(|sink| {
-                let drop = b.sub(sink, shift);
-                math::exp_nonpositive(&mut b, drop)
-            });
-            let sum = beside.map_or(sum, |beside| b.add(sum, beside));
-            if info.weights == RowWeights::LogSumExp {
-                log_sum(&mut b, max, sum)
-            } else {
-                let y = b.div(weighed, sum);
-                // All scores -inf: a softmax is zeros, the others divide zero by zero.
-                if info.weights == RowWeights::Softmax { b.select(empty, zero, y) } else { y }
+            let relative = RowShift::new(&mut b, max, sink);
+            let (sum, weighed) = row.sums(&mut b, &mut s, Some(relative.shift));
+            let sum = relative.total(&mut b, sum);
+            match info.weights {
+                RowWeights::LogSumExp => log_sum(&mut b, relative.max, sum),
+                RowWeights::Softmax => {
+                    let divisor = divisor(&mut b, sum);
+                    b.div(weighed, divisor)
+                }
+                RowWeights::ExpNorm | RowWeights::Unnormalised | RowWeights::Share => b.div(weighed, sum),
             }
         }
     };

@@ -1,7 +1,7 @@
 //! Passes over a row of scores while it is near: exponentials with their sum, sums, the greatest, running sums.
 
 use crate::emit::maker::Maker;
-use crate::emit::stream::softmax::{UNROLL, log_sum};
+use crate::emit::stream::softmax::{RowShift, UNROLL, divisor, log_sum};
 use crate::emit::stream::whole_rows::{Place, Visited, Whole};
 use crate::emit::strip::{Strip, Visit};
 use crate::plan::attention::key_loop::KeyLoop;
@@ -70,30 +70,22 @@ impl Whole<'_> {
         s.leave();
         let max = b.hmax(max);
         let sink = sink.map(|sink| F32::from_value(s.root(&mut b, sink, self.tile.env)));
-        let max = sink.map_or(max, |sink| b.max(sink, max));
-        // Nothing kept: any shift will do, and -inf would make NaN of -inf - -inf.
-        let empty = b.eq(max, low);
-        let shift = b.select(empty, zero, max);
+        let relative = RowShift::new(&mut b, max, sink);
         let sum = b.repeat(LoopKind::Lanes, UNROLL, trip, zero, |b, index, sum| {
             s.enter(index);
             let v = match to {
                 Some(to) => b.load::<F32>(to.at(index)),
                 None => F32::from_value(s.value(b, score, self.tile.env)),
             };
-            let v = b.sub(v, shift);
+            let v = b.sub(v, relative.shift);
             let e = math::exp_weight(b, v);
             store_at(b, to, index, e);
             b.add(sum, e)
         });
         s.leave();
         let sum = b.hsum(sum);
-        let beside = sink.map(|sink| {
-            let drop = b.sub(sink, shift);
-            math::exp_nonpositive(&mut b, drop)
-        });
-        let sum = beside.map_or(sum, |beside| b.add(sum, beside));
-        let (nothing, one) = (b.eq(sum, zero), b.f32(1.0));
-        let divisor = b.select(nothing, one, sum);
+        let sum = relative.total(&mut b, sum);
+        let (divisor, one) = (divisor(&mut b, sum), b.f32(1.0));
         if let Some(at) = factor {
             let factor = b.div(one, divisor);
             store_one(&mut b, &mut s, &at, factor);
@@ -110,11 +102,11 @@ impl Whole<'_> {
             self.zeros(&mut b, &mut s, place, keys);
         }
         if let Some(log) = log {
-            let y = log_sum(&mut b, max, sum);
+            let y = log_sum(&mut b, relative.max, sum);
             store_one(&mut b, &mut s, &log, y);
         }
         if let Some([max_at, sum_at]) = state {
-            store_one(&mut b, &mut s, &max_at, max);
+            store_one(&mut b, &mut s, &max_at, relative.max);
             store_one(&mut b, &mut s, &sum_at, sum);
         }
         let args = s.finish();

@@ -327,13 +327,7 @@ pub(crate) fn divide_row(zeros: bool) -> Body {
     let trip = b.int_param("n");
     let sum = b.input("sum");
     let sum = b.load::<F32>(sum.at_start().one());
-    let (zero, one) = (b.f32(0.0), b.f32(1.0));
-    let divisor = if zeros {
-        let nothing = b.eq(sum, zero);
-        b.select(nothing, one, sum)
-    } else {
-        sum
-    };
+    let divisor = if zeros { divisor(&mut b, sum) } else { sum };
     b.lanes(trip, (), |b, index, ()| {
         let v = b.load::<F32>(x.at(index));
         let v = b.div(v, divisor);
@@ -354,10 +348,47 @@ pub(crate) fn log_of_row() -> Body {
     b.finish()
 }
 
-/// `max + log(sum)`, the greatest score where nothing was summed.
+/// What the exponentials of a row of scores are relative to.
+pub(crate) struct RowShift {
+    /// The greatest score, -inf where there is none. A vector maximum loses a NaN, which the sum of exponentials shows.
+    pub(crate) max: F32,
+    /// What is subtracted from every score: the greatest, or zero where all are -inf, because -inf - -inf is NaN.
+    pub(crate) shift: F32,
+    /// The exponential of a further score of the row, which has no value.
+    beside: Option<F32>,
+}
+
+impl RowShift {
+    /// From the greatest score of a row and a further score.
+    pub(crate) fn new(b: &mut Builder, max: F32, sink: Option<F32>) -> RowShift {
+        let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+        let max = sink.map_or(max, |sink| b.max(sink, max));
+        let empty = b.eq(max, low);
+        let shift = b.select(empty, zero, max);
+        let beside = sink.map(|sink| {
+            let drop = b.sub(sink, shift);
+            math::exp_nonpositive(b, drop)
+        });
+        RowShift { max, shift, beside }
+    }
+
+    /// The sum of all exponentials, from that of the scores which have values.
+    pub(crate) fn total(&self, b: &mut Builder, sum: F32) -> F32 {
+        self.beside.map_or(sum, |beside| b.add(sum, beside))
+    }
+}
+
+/// What the exponentials of a softmax are divided by: their sum, or one where all are zero, so that their weights are zeros.
+pub(crate) fn divisor(b: &mut Builder, sum: F32) -> F32 {
+    let (zero, one) = (b.f32(0.0), b.f32(1.0));
+    let nothing = b.eq(sum, zero);
+    b.select(nothing, one, sum)
+}
+
+/// `max + log(sum)`, -inf where all exponentials are zero.
 pub(crate) fn log_sum(b: &mut Builder, max: F32, sum: F32) -> F32 {
-    let low = b.f32(f32::NEG_INFINITY);
-    let nothing = b.eq(max, low);
+    let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+    let nothing = b.eq(sum, zero);
     let log = math::log(b, sum);
     let y = b.add(max, log);
     b.select(nothing, low, y)
