@@ -148,6 +148,11 @@ impl AffineIndex {
         most.provably_le(&(bound - &Dim::constant(1)))
     }
 
+    /// Whether it is proved not to be divided by zero, where it has an element: the quotient would be zero.
+    fn has_divisor(&self, g: &Graph, by: &Dim) -> bool {
+        Dim::constant(1).provably_le(by) || self.terms.keys().any(|axis| g.extent(*axis).vanishes_with(by))
+    }
+
     fn is_zero(&self) -> bool {
         self.terms.is_empty() && self.offset.as_constant() == Some(0)
     }
@@ -222,12 +227,13 @@ pub(crate) fn simpler(b: &mut Builder, op: MapOp, args: &[NodeId]) -> Option<Nod
     match op {
         MapOp::IntDiv | MapOp::Mod => {
             let by = AffineIndex::of(b, args[1]).filter(|by| by.terms.is_empty())?.offset;
-            let (quotient, rest) = AffineIndex::of(b, args[0])?.split(&by)?;
+            let index = AffineIndex::of(b, args[0])?;
+            let (quotient, rest) = index.split(&by)?;
             if rest.is_below(b, &by) {
                 let place = if op == MapOp::IntDiv { quotient } else { rest };
                 return Some(place.add_to(b, None));
             }
-            if quotient.is_zero() {
+            if quotient.is_zero() || !index.has_divisor(b, &by) {
                 return None;
             }
             let rest = rest.add_to(b, None);
@@ -262,7 +268,8 @@ mod tests {
     fn the_parts_of_a_merged_index_come_back_where_they_fit() {
         let mut b = Builder::new("m");
         let (e, f) = (Dim::symbol("E"), Dim::symbol("F"));
-        let (h, i, j) = (b.axis_id("h", &Dim::constant(4)), b.axis_id("i", &e), b.axis_id("j", &f));
+        let (h, i) = (b.axis_id("h", &Dim::constant(4)), b.axis_id("i", &e));
+        let (j, k) = (b.axis_id("j", &(&f * &e)), b.axis_id("k", &f));
         let by = b.extent_of(&e);
         let (head, place) = (b.iota(h), b.iota(i));
         let merged = index(&mut b, h, &e, i);
@@ -276,6 +283,9 @@ mod tests {
         assert_eq!(simpler(&mut b, MapOp::IntDiv, &[other, by]), Some(quotient));
         assert_eq!(simpler(&mut b, MapOp::Mod, &[other, by]), Some(of_rest));
         assert_eq!(simpler(&mut b, MapOp::Mod, &[long, by]), None);
+        // With elements where the divisor is zero the quotient of the whole is zero, and no head.
+        let other = index(&mut b, h, &e, k);
+        assert_eq!(simpler(&mut b, MapOp::IntDiv, &[other, by]), None);
         // An index that may be below zero does too.
         let one = b.constant(salient_ir::Const::I64(-1));
         let before = b.map(MapOp::Add, &[merged, one]).unwrap();
