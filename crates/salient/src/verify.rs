@@ -157,7 +157,9 @@ pub fn verify(
         for models in &same {
             let [(way, model), others @ ..] = *models else { continue };
             let found = value(run(model))?;
-            disagreements(graph, way.engine, (&found, &expected), &meant).into_iter().for_each(|p| find(way, p));
+            disagreements(graph, way.engine, (&found, &expected), &meant)
+                .into_iter()
+                .for_each(|p| find(way, p));
             for (other, model) in others {
                 if !identical(&value(run(model))?, &found) {
                     find(other, Problem::Threads);
@@ -228,7 +230,8 @@ fn disagreements<'m>(
         };
         let tolerance = tolerance(expected);
         let meant = || meant()?.get(&output.name);
-        let expected = if engine == Engine::Jit { refined(expected, found, &meant) } else { expected.clone() };
+        let expected =
+            if engine == Engine::Jit { refined(expected, found, &meant) } else { expected.clone() };
         let deviation = compare(found, &expected, tolerance).expect("shapes come from the graph");
         if !deviation.agrees() {
             out.push(Problem::Deviation(output.name.clone(), deviation));

@@ -196,7 +196,7 @@ fn factors_under_masks(
                     false => factors.above.push(args[1]),
                 }
             } else {
-                let hidden = hidden_without(g, factor).filter(|_| has_scores(factor));
+                let hidden = mask_of_exponent(g, factor).filter(|_| has_scores(factor));
                 masks.extend(hidden.filter(|mask| !masks.contains(mask)));
                 factors.above.push(factor);
             }
@@ -206,7 +206,7 @@ fn factors_under_masks(
 }
 
 /// The mask without which an exponential is that of -inf, with whatever is added to that or subtracted from it.
-fn hidden_without(g: &Graph, factor: NodeId) -> Option<NodeId> {
+fn mask_of_exponent(g: &Graph, factor: NodeId) -> Option<NodeId> {
     if *g.op(factor) != Op::Map(MapOp::Exp) {
         return None;
     }

@@ -112,7 +112,7 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
 /// Whether an attention sums values that have no axis of their own: numbers, with which there is no product. A kernel goes over its
 /// rows, as over those of any reduction. What may have to report an index is looked at only where it is not masked, and no such
 /// kernel does that.
-pub(crate) fn sums_numbers(g: &Graph, defined: &Defined, node: NodeId) -> bool {
+pub(crate) fn has_scalar_values(g: &Graph, defined: &Defined, node: NodeId) -> bool {
     let Op::Fused(op, _) = *g.op(node) else { return false };
     let args = g.args(node);
     let is_number = |value: NodeId| g.node(value).axes.is_subset(&g.node(args[0]).axes);
@@ -137,7 +137,7 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> Tiled
     let mut mixtures = BTreeSet::new();
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..)) || is_scan(id);
-        if reduces && (!reduced || is_matrix_product(g, id)) || sums_numbers(g, defined, id) {
+        if reduces && (!reduced || is_matrix_product(g, id)) || has_scalar_values(g, defined, id) {
             continue;
         }
         let among = if reduces { &with_scores } else { &with_products };

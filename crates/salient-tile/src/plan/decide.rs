@@ -6,7 +6,7 @@
 use super::materialise::{Choices, KernelChoice, Planner};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
-use crate::dims::{LANES, index_of, n, product, var};
+use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::beside::{BesideKernel, Store, SumParts, key_sum};
 use crate::plan::attention::key_loop::key_loop;
@@ -15,6 +15,7 @@ use crate::plan::attention::whole_rows::{Wanted, in_order, row_reduction, whole_
 use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
+use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::axis_order::{layout, order_of_output};
 use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel_keys};
 use crate::plan::layouts::{Stored, column, stored};
@@ -604,17 +605,16 @@ impl<'g> Decider<'g> {
         scores
     }
 
-    /// The temporary whose elements an output has in the same order, as one whose heads and features are merged: it can be stored
-    /// there.
+    /// The temporary that can be stored in an output, because it has the same elements in the same order and nothing else forbids it.
     fn aliased(&self, target: Target<'_>) -> Option<BufferId> {
-        let of = self.layouts.lies_as(target.node, target.id, &self.done.buffers[target.id.0])?;
+        let of = alias_of(&self.layouts, &self.done.buffers, target.node, target.id)?;
         let from = &self.done.buffers[of.0];
         let is_free = self.layouts.options.fuse
             && !self.early.contains(&of)
             && !self.done.kernels.iter().any(|k| matches!(k.anchor, Anchor::Alias(other) if other == of))
             // Copies of the kernels of a block are over other buffers.
             && ![target.node, from.node].into_iter().any(|id| self.repeats.is_of_block(id));
-        (is_free && may_alias(&self.done.buffers, of, target.id)).then_some(of)
+        is_free.then_some(of)
     }
 
     /// What is appended to a state, and the state, if that is what the target is.
@@ -657,16 +657,6 @@ impl<'g> Decider<'g> {
         let state = self.layouts.graph.states().iter().find(|s| s.output == k)?;
         self.with_role(Role::Input(state.input))
     }
-}
-
-/// Whether a buffer is a temporary that an output can hold. Wide integers are copies at the border.
-pub(crate) fn may_alias(buffers: &[Buffer], of: BufferId, output: BufferId) -> bool {
-    let (from, to) = (&buffers[of.0], &buffers[output.0]);
-    from.role == Role::Temporary
-        && matches!(to.role, Role::Output(_))
-        && from.dtype == to.dtype
-        && to.dtype != DType::I64
-        && product(&from.shape) == product(&to.shape)
 }
 
 /// The axes of the result of an attention but its width.

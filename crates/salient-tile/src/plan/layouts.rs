@@ -1,5 +1,6 @@
 //! Where what is stored lies: the distances in memory between the elements of an expression.
 
+pub(crate) mod alias;
 pub(crate) mod axis_order;
 pub(crate) mod panels;
 
@@ -152,22 +153,6 @@ impl Layouts<'_> {
         let (base, at) = self.stored_view(ranges, node, &env)?;
         let (row, start) = at.linear_in(&LANE)?;
         Some(StridedRows { base, start, row })
-    }
-
-    /// The buffer of which a node, a view, has the elements in the order in which those of its own buffer lie.
-    pub(crate) fn lies_as(&self, node: NodeId, id: BufferId, buffer: &Buffer) -> Option<BufferId> {
-        let whole = stored(id, buffer);
-        let (mut env, mut ranges, mut own) = (Env::new(), Ranges::default(), whole.offset.clone());
-        for (axis, stride) in &whole.strides {
-            let name = index_of(*axis);
-            ranges.insert(&name, self.graph.extent(*axis));
-            env.insert(*axis, AxisValue::Poly(var(&name)));
-            own = &own + &(&var(&name) * stride);
-        }
-        let is_view = matches!(self.graph.op(node), Op::At(_));
-        let (base, at) = self.stored_view(&ranges, node, &env).filter(|_| is_view)?;
-        let Base::Buffer(of) = base else { return None };
-        (at == own && of != id).then_some(of)
     }
 
     /// Where a node lies that is stored, or a view of what is stored; `ranges` are those of the variables in `env`.

@@ -10,7 +10,7 @@ pub(crate) mod statistics;
 
 use crate::defined::Defined;
 use crate::plan::Options;
-use crate::plan::attention::{Among, TiledScores, query_axis, sums_numbers, tiled_scores};
+use crate::plan::attention::{Among, TiledScores, has_scalar_values, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, kept, uses};
@@ -383,7 +383,7 @@ impl<'g> Planner<'g> {
         let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         let values = &g.args(anchor)[1..];
-        let is_by_row = sums_numbers(g, self.defined, anchor);
+        let is_by_row = has_scalar_values(g, self.defined, anchor);
         if is_by_row || inside.is_empty() && values.is_empty() {
             return None;
         }

@@ -8,11 +8,11 @@ use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::{
-    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_end_of, is_exponential_of, reads,
+    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_exponential_of, reads,
 };
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
-use crate::plan::decide::may_alias;
+use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::stored;
 use crate::plan::order::{host_of, shared_rows};
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
@@ -216,9 +216,9 @@ fn alias(plan: &Plan<'_>, k: &KernelPlan, of: BufferId, faults: &mut Faults) {
     let (own, from) = (name(plan, k.buffer), &plan.buffers[of.0]);
     let mut layouts = plan.layouts();
     layouts.stored.insert(from.node, stored(of, from));
-    let same = layouts.lies_as(k.node, k.buffer, &plan.buffers[k.buffer.0]) == Some(of);
+    let same = alias_of(&layouts, &plan.buffers, k.node, k.buffer) == Some(of);
     let others = plan.kernels.iter().filter(|k| matches!(k.anchor, Anchor::Alias(x) if x == of));
-    faults.unless(same && may_alias(&plan.buffers, of, k.buffer) && others.count() == 1, own, || {
+    faults.unless(same && others.count() == 1, own, || {
         "it does not lie as what is stored in its place".to_owned()
     });
 }
@@ -354,10 +354,6 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     faults.unless(!k.expression.computes.iter().any(|id| is_missing(&id)), own, || {
         "it reads a reduction of its rows that it does not hold".to_owned()
     });
-    for (at, sum) in whole.held.iter().enumerate().filter(|(_, h)| h.is_end_of_next) {
-        let is_end = whole.held.get(at + 1).is_some_and(|running| is_end_of(sum, running));
-        faults.unless(is_end, own, || "a sum is not the end of the running sum behind it".to_owned());
-    }
     mixtures(plan, k, whole, faults);
     weights(plan, k, whole, faults);
     let computed = whole.count_before_weights() + usize::from(whole.weights == WeightsFrom::Scores);
@@ -368,7 +364,7 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
             Normaliser::Running | Normaliser::Mixture => leaves.node == h.attention.node,
             Normaliser::Softmax { .. } => is_exponential_of(g, leaves.node, &scores, h.attention.node),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
-                elementwise(g, scores[1], |_| false).contains(&leaves.node)
+                !whole.is_end_of_next(at) && elementwise(g, scores[1], |_| false).contains(&leaves.node)
             }
         };
         faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());

@@ -155,7 +155,7 @@ impl Whole<'_> {
         } else {
             b.hsum(total)
         };
-        if let Some((_, place)) = kept.filter(|(node, _)| *node == score) {
+        if let Some((_, place)) = kept {
             self.zeros(&mut b, &mut s, place, keys);
         }
         store_one(&mut b, &mut s, &own, total);

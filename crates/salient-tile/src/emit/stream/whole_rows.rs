@@ -400,14 +400,14 @@ impl Whole<'_> {
                 Some(self.exponentials(m, of, keys, results))
             }
             // The running sum that comes next gives it.
-            Normaliser::Sum if held.is_end_of_next => None,
+            Normaliser::Sum if self.plan.is_end_of_next(at) => None,
             Normaliser::Sum | Normaliser::Greatest | Normaliser::One => {
                 let kept = held.leaves.as_ref().map(|leaves| leaves.node).zip(left.as_ref());
                 Some(self.reduction(m, of, keys, own.expect("a reduction is kept"), kept))
             }
             Normaliser::Running => {
                 let to = left.as_ref().expect("a running sum leaves itself behind");
-                let before = at.checked_sub(1).filter(|before| self.plan.held[*before].is_end_of_next);
+                let before = at.checked_sub(1).filter(|before| self.plan.is_end_of_next(*before));
                 let end = before.and_then(|before| self.slots.held[before].own).map(|own| (own, row));
                 Some(self.running_sum(m, of, keys, (to, end)))
             }

@@ -14,7 +14,7 @@ use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
 use crate::dims::{LANE, ROW, index_of, n, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
-use crate::plan::materialise::keep::DEAR;
+use crate::plan::materialise::keep::EXPENSIVE;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
@@ -59,15 +59,13 @@ pub(crate) struct RowReduction {
     pub(crate) attention: Attention,
     pub(crate) key_loop: KeyLoop,
     pub(crate) leaves: Option<Leaves>,
-    /// Whether it is the sum of the scores of which the next one is the running sum: that comes to it at its end.
-    pub(crate) is_end_of_next: bool,
     /// Whether a mixture first computes what it mixes, because that is neither a product nor left behind by what comes before.
     pub(crate) copies: bool,
 }
 
 /// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores, which
 /// those multiply by one over their sum; a running sum and a mixture themselves; a sum and a maximum a part of their scores that
-/// is dear to compute again.
+/// is expensive to compute again.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves {
     /// The value that they are.
@@ -87,7 +85,6 @@ impl WholeRows {
             attention: held.attention.moved(node),
             key_loop: held.key_loop.moved(node),
             leaves: held.leaves.as_ref().map(|leaves| Leaves { node: node(leaves.node), ..leaves.clone() }),
-            is_end_of_next: held.is_end_of_next,
             copies: held.copies,
         };
         WholeRows {
@@ -100,6 +97,18 @@ impl WholeRows {
             weights: self.weights,
             beside: self.beside.iter().map(|beside| beside.moved(node, buffer)).collect(),
         }
+    }
+
+    /// Whether what is held at a position is the sum of the scores of which the next one is the running sum, over the same keys:
+    /// that comes to it at its end.
+    pub(crate) fn is_end_of_next(&self, at: usize) -> bool {
+        let [sum, running] = [self.held.get(at), self.held.get(at + 1)];
+        let (Some(sum), Some(running)) = (sum, running) else { return false };
+        let [of_sum, of_running] = [sum, running].map(|h| h.key_loop.score_in_range(&h.attention));
+        sum.attention.normaliser == Normaliser::Sum
+            && running.attention.normaliser == Normaliser::Running
+            && of_sum == of_running
+            && sum.key_loop.range == running.key_loop.range
     }
 
     /// The product, by position, in whose place the weights are stored: each of them is made after all else that reads the scores
@@ -384,7 +393,7 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let mut held: Vec<RowReduction> = reductions
         .map(|attention| {
             let key_loop = of_rows(&attention);
-            RowReduction { attention, key_loop, leaves: None, is_end_of_next: false, copies: false }
+            RowReduction { attention, key_loop, leaves: None, copies: false }
         })
         .collect();
     // A running sum goes on where its scores are masked: it stops there only if nobody reads it there.
@@ -395,9 +404,6 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
         if !same {
             (h.key_loop.range, h.key_loop.mask) = (KeyRange::default(), None);
         }
-    }
-    for at in 1..held.len() {
-        held[at - 1].is_end_of_next = is_end_of(&held[at - 1], &held[at]);
     }
     // What is computed once for each row is computed before anything is held.
     let ids: BTreeSet<NodeId> = held.iter().map(|h| h.attention.node).collect();
@@ -514,15 +520,6 @@ pub(crate) fn ends_in_mixture(g: &Graph, whole: &WholeRows) -> bool {
     })
 }
 
-/// Whether one is the sum of the scores of which the other is the running sum, over the same keys.
-pub(crate) fn is_end_of(sum: &RowReduction, running: &RowReduction) -> bool {
-    let [of_sum, of_running] = [sum, running].map(|h| h.key_loop.score_in_range(&h.attention));
-    sum.attention.normaliser == Normaliser::Sum
-        && running.attention.normaliser == Normaliser::Running
-        && of_sum == of_running
-        && sum.key_loop.range == running.key_loop.range
-}
-
 /// Decides which of what is held leaves its exponentials behind, and where.
 fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[Scores]) {
     let roots: Vec<NodeId> = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).collect();
@@ -532,7 +529,7 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
             Normaliser::Running | Normaliser::Mixture => Some(own.node),
             Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
-                dear_part(layouts, plan, products, at)
+                expensive_part(layouts, plan, products, at)
             }
         };
         plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
@@ -583,13 +580,13 @@ fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at
     (fits && !is_elsewhere && readers().next().is_some()).then_some(found)
 }
 
-/// The part of the scores of a reduction that is dear to compute and that a later expression over the same keys reads: the
+/// The part of the scores of a reduction that is expensive to compute and that a later expression over the same keys reads: the
 /// outermost one.
-fn dear_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Option<NodeId> {
+fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Option<NodeId> {
     let g = layouts.graph;
-    let RowReduction { attention: own, key_loop, is_end_of_next, .. } = &plan.held[at];
+    let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
     // What has no pass of its own computes nothing; of several heads each would have its own.
-    if *is_end_of_next || !plan.heads.is_empty() {
+    if plan.is_end_of_next(at) || !plan.heads.is_empty() {
         return None;
     }
     let left: BTreeSet<NodeId> =
@@ -605,9 +602,9 @@ fn dear_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: u
     };
     let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
     let read: BTreeSet<NodeId> = later.iter().copied().filter_map(of_later).flatten().collect();
-    let is_dear = |id: NodeId| {
+    let is_expensive = |id: NodeId| {
         let parts = elementwise(g, id, is_there);
-        parts.iter().any(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= DEAR))
+        parts.iter().any(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= EXPENSIVE))
     };
     let is_elsewhere =
         |id: NodeId| later.iter().any(|(a, later)| is_read_under_view(layouts, later.score_in_range(a), id));
@@ -616,7 +613,7 @@ fn dear_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: u
         (node.axes.contains(own.key) && node.dtype == DType::F32)
             && read.contains(id)
             && !layouts.defined.may_report(*id)
-            && is_dear(*id)
+            && is_expensive(*id)
             && !is_elsewhere(*id)
     };
     parts_of(key_loop.score_in_range(own)).into_iter().rev().find(fits)

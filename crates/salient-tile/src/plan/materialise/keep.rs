@@ -1,5 +1,5 @@
 //! Which element-wise values are stored though a strip could compute them: those that several kernels read and that are
-//! dearer to compute again than to read again, such as the residual stream of a model; and those that are dear and would be
+//! more expensive to compute again than to read again, such as the residual stream of a model; and those that are expensive and would be
 //! computed again along further axes, such as the sines of rotary positions for every head.
 //!
 //! Without this, every layer would add up all layers before it. Scores of attention are not among them: they are
@@ -10,8 +10,8 @@ use crate::plan::contraction::sum_of_products;
 use salient_ir::{AxisSet, Class, Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
-/// Additions from which on an operator is dearer than reading its result: the transcendental functions.
-pub(crate) const DEAR: u32 = 10;
+/// Additions from which on an operator costs more than reading its result: the transcendental functions.
+pub(crate) const EXPENSIVE: u32 = 10;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
 /// Nothing `of_scores`, which are computed tile by tile, is stored, and nothing that is undefined where nobody asks for it.
@@ -29,10 +29,15 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
             && !of_scores[id.index()]
             && defined.may_be_stored(id);
         if candidate {
-            let mut found =
-                Inside { axes: &node.axes, kept: &kept, tensors: 0, is_dear: false, seen: BTreeSet::new() };
+            let mut found = Inside {
+                axes: &node.axes,
+                kept: &kept,
+                tensors: 0,
+                is_expensive: false,
+                seen: BTreeSet::new(),
+            };
             found.visit(g, id, true);
-            if repeats || found.tensors > 1 || found.tensors == 1 && found.is_dear {
+            if repeats || found.tensors > 1 || found.tensors == 1 && found.is_expensive {
                 kept.insert(id);
             }
         }
@@ -44,8 +49,8 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
 /// axes.
 fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
     let node = g.node(id);
-    let is_dear = matches!(node.op, Op::Map(op) if op.info().additions >= DEAR);
-    if !is_dear || node.axes.len() < 2 {
+    let is_expensive = matches!(node.op, Op::Map(op) if op.info().additions >= EXPENSIVE);
+    if !is_expensive || node.axes.len() < 2 {
         return false;
     }
     let (mut seen, mut stack) = (BTreeSet::new(), vec![(id, false)]);
@@ -150,7 +155,7 @@ struct Inside<'a> {
     /// Tensors that it reads of which each has all its axes.
     tensors: usize,
     /// Whether computing it takes more than arithmetic: a transcendental function, or a gather.
-    is_dear: bool,
+    is_expensive: bool,
     seen: BTreeSet<NodeId>,
 }
 
@@ -167,12 +172,12 @@ impl Inside<'_> {
         }
         match &node.op {
             Op::Map(op) => {
-                self.is_dear |= op.info().additions >= DEAR && whole == 1;
+                self.is_expensive |= op.info().additions >= EXPENSIVE && whole == 1;
                 g.args(id).iter().for_each(|a| self.visit(g, *a, false));
             }
             Op::At(_) => {
                 self.tensors += whole;
-                self.is_dear |= reads_data(g, g.args(id)[1]);
+                self.is_expensive |= reads_data(g, g.args(id)[1]);
             }
             Op::Concat(..) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
                 self.tensors += whole;

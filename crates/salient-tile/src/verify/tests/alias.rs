@@ -4,8 +4,9 @@ use super::{axis, dot, wrong};
 use crate::plan::{Anchor, Options, Plan, plan};
 use salient_ir::{Builder, DType, Dim, Graph, MapOp};
 
-/// A product of which the output has rows and columns, in one order or the other, as one axis; twice if that is asked for.
-fn merged(in_order: bool, twice: bool) -> Graph {
+/// A product of which the output has rows and columns as one axis, the rows from the last to the first if `reversed`; twice if that
+/// is asked for.
+fn merged(reversed: bool, twice: bool) -> Graph {
     let mut b = Builder::new("merged");
     let (i, j, e) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"), axis(&mut b, "e", "E"));
     let q = b.input("q", &[i, e], DType::F32, None);
@@ -14,9 +15,12 @@ fn merged(in_order: bool, twice: bool) -> Graph {
     let (rows, columns) = (Dim::symbol("T"), Dim::symbol("S"));
     let flat = b.axis_id("flat", &(&rows * &columns));
     let place = b.iota(flat);
-    let width = b.extent_of(if in_order { &columns } else { &rows });
-    let [quotient, rest] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[place, width]).unwrap());
-    let (row, column) = if in_order { (quotient, rest) } else { (rest, quotient) };
+    let width = b.extent_of(&columns);
+    let [mut row, column] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[place, width]).unwrap());
+    if reversed {
+        let last = b.extent_of(&(&rows - &Dim::constant(1)));
+        row = b.map(MapOp::Sub, &[last, row]).unwrap();
+    }
     let of_row = b.at(score, i, row).unwrap();
     let y = b.at(of_row, j, column).unwrap();
     b.output("y", &[flat], y).unwrap();
@@ -36,7 +40,7 @@ fn aliases(plan: &Plan<'_>) -> usize {
 
 #[test]
 fn an_output_of_the_same_elements_in_the_same_order_is_no_copy() {
-    let g = merged(true, false);
+    let g = merged(false, false);
     let plan = plan(&g, Options::default());
     assert_eq!(aliases(&plan), 1);
     // The product alone runs, and stores the output; nothing is stored beside it.
@@ -50,28 +54,19 @@ fn an_output_of_the_same_elements_in_the_same_order_is_no_copy() {
 
 #[test]
 fn a_second_output_is_a_copy() {
-    let g = merged(true, true);
+    let g = merged(false, true);
     assert_eq!(aliases(&plan(&g, Options::default())), 1);
 }
 
 #[test]
 fn elements_in_another_order_are_copied() {
-    let transposed = merged(false, false);
-    let of = plan(&transposed, Options::default());
-    let stored: Vec<Vec<String>> = of
-        .buffers
-        .iter()
-        .map(|b| b.axes.iter().map(|a| transposed.axis(*a).name.to_string()).collect())
-        .collect();
-    // The product lies as the output has it, or it is copied.
-    let lies = stored.iter().any(|axes| *axes == ["j", "i"]);
-    assert_eq!(aliases(&of), usize::from(lies));
-    assert_eq!(aliases(&plan(&merged(true, false), Options { fuse: false, ..Options::default() })), 0);
+    assert_eq!(aliases(&plan(&merged(true, false), Options::default())), 0);
+    assert_eq!(aliases(&plan(&merged(false, false), Options { fuse: false, ..Options::default() })), 0);
 }
 
 #[test]
 fn an_alias_is_of_the_same_elements() {
-    let g = merged(true, false);
+    let g = merged(false, false);
     wrong(&g, "it does not lie as what is stored in its place", |plan| {
         let input = plan.buffers.iter().position(|b| b.name == "q").expect("an input");
         let k = plan.kernels.iter_mut().find(|k| alias(&k.anchor)).expect("an alias");
