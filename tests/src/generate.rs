@@ -133,7 +133,7 @@ pub fn changed(graph: &Graph) -> Option<Graph> {
         Op::Reduce(ReduceOp::Sum, axis) => Some(Op::Reduce(ReduceOp::Max, *axis)),
         Op::Reduce(ReduceOp::Max, axis) => Some(Op::Reduce(ReduceOp::Min, *axis)),
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
     };
     let last =
         graph.ids().rev().find(|id| graph.node(*id).dtype == DType::F32 && other(graph.op(*id)).is_some())?;

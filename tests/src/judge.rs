@@ -148,7 +148,7 @@ impl Court<'_> {
             depends.push(below || may_be || tensor.values.iter().any(|r| r.fault != Fault::No));
         }
         let is_whole =
-            |id: &NodeId| matches!(self.graph.op(*id), Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..));
+            |id: &NodeId| matches!(self.graph.op(*id), Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..));
         self.graph.ids().filter(is_whole).filter(|id| depends[id.index()]).count()
     }
 
@@ -226,13 +226,12 @@ impl Court<'_> {
                 }
                 Range::OUTSIDE
             })?,
-            Op::CumSum(axis) => {
+            Op::CumSum(direction, axis) => {
                 let length = self.extent(*axis)?;
                 self.each(&axes, |at| {
                     let along: Vec<Range> = (0..length).map(|n| self.moved(args[0], at, *axis, n)).collect();
-                    let end = at[axis.index()];
                     let fault = along.iter().map(|r| r.fault).max().unwrap_or(Fault::No);
-                    let total = reduce(ReduceOp::Sum, &along[..=end], node.dtype);
+                    let total = reduce(ReduceOp::Sum, direction.part(&along, at[axis.index()]), node.dtype);
                     Range { fault: total.fault.max(fault), ..total }
                 })?
             }
@@ -264,7 +263,7 @@ impl Court<'_> {
                     waiting.push((Outside { moved: true, ..part(0) }, axis));
                 }
                 Op::Map(_) | Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) => {}
-                Op::Extent(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+                Op::Extent(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
             }
         }
         out
@@ -344,7 +343,7 @@ impl Factor {
             Op::Map(MapOp::Neg | MapOp::Abs) | Op::At(_) => Factor::of(graph, graph.args(id)[0]),
             Op::Input(_) | Op::Param(_) | Op::Const(_) => Some(Factor::Data),
             Op::Concat(..) | Op::Map(MapOp::Select | MapOp::Min | MapOp::Max) => Some(Factor::Data),
-            Op::Map(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+            Op::Map(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => {
                 Some(Factor::Computed)
             }
         }

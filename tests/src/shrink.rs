@@ -178,7 +178,7 @@ fn again(graph: &Graph, b: &mut Builder, id: NodeId, args: &[NodeId]) -> Option<
         | Op::Extent(_)
         | Op::Map(_)
         | Op::Reduce(..)
-        | Op::CumSum(_)
+        | Op::CumSum(..)
         | Op::Fused(..)) => b.add(op.clone(), args).ok(),
     }
 }

@@ -267,7 +267,7 @@ fn has_large_integers(graph: &Graph, sizes: &Bindings) -> bool {
         Op::Const(c) if c.dtype().is_int() => large(c.value() as i64),
         Op::Extent(dim) => dim.eval(sizes).map_or(true, large),
         Op::Const(_) | Op::Input(_) | Op::Param(_) | Op::Iota(_) | Op::Map(_) | Op::Reduce(..) => false,
-        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
     })
 }
 
@@ -350,7 +350,7 @@ fn evaluations(graph: &Graph, call: &Call) -> f64 {
         let below: f64 = graph.args(id).iter().map(|a| each[a.index()]).sum();
         let kept = |length: f64| elements(graph.node(id).axes.as_slice()) * length * below;
         each.push(match graph.op(id) {
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => {
                 total += kept(extent(*axis));
                 1.0
             }

@@ -76,7 +76,7 @@ fn random_programs_reach_every_operator() {
                 Op::Fused(op, _) => op.info().name,
                 Op::At(_) => "at",
                 Op::Concat(..) => "concat",
-                Op::CumSum(_) => "cumsum",
+                Op::CumSum(..) => "cumsum",
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => continue,
             });
         }

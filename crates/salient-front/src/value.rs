@@ -6,7 +6,7 @@ use crate::source::Span;
 use crate::syntax::ast::Function;
 use salient_ir::op::map::functions;
 use salient_ir::op::{MAPS, REDUCES};
-use salient_ir::{AxisId, DType, Dim, FusedOp, MapOp, Name, NodeId, ReduceOp};
+use salient_ir::{AxisId, DType, Dim, Direction, FusedOp, MapOp, Name, NodeId, ReduceOp};
 
 /// One axis of a tensor value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub(crate) enum Builtin {
     /// The sum divided by the extent.
     Mean,
     /// The running sum.
-    CumSum,
+    CumSum(Direction),
     /// One part after the other.
     Concat,
     /// A tensor and another behind it, along an axis of the first.
@@ -137,8 +137,15 @@ pub(crate) enum Builtin {
 
 impl Builtin {
     /// Those that are no row of a table of operators.
-    const OWN: [Builtin; 6] =
-        [Builtin::Mean, Builtin::CumSum, Builtin::Concat, Builtin::Append, Builtin::Where, Builtin::Draw];
+    const OWN: [Builtin; 7] = [
+        Builtin::Mean,
+        Builtin::CumSum(Direction::Forward),
+        Builtin::CumSum(Direction::Reverse),
+        Builtin::Concat,
+        Builtin::Append,
+        Builtin::Where,
+        Builtin::Draw,
+    ];
 
     /// The builtin of that name.
     pub(crate) fn from_name(name: &str) -> Option<Builtin> {
@@ -159,7 +166,7 @@ impl Builtin {
             Builtin::Map(m) => m.info().name,
             Builtin::Reduce(r) | Builtin::Extreme(r, _) => r.info().name,
             Builtin::Mean => "mean",
-            Builtin::CumSum => "cumsum",
+            Builtin::CumSum(direction) => direction.name(),
             Builtin::Concat => "concat",
             Builtin::Append => "append",
             Builtin::Where => "where",

@@ -215,7 +215,7 @@ impl<'a> Oracle<'a> {
     fn cell(&self, id: NodeId, at: &Position) -> Result<Option<usize>, EvalError> {
         let node = self.g.node(id);
         let most = match node.op {
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => MEMO_CELLS,
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => MEMO_CELLS,
             Op::Map(_) | Op::Concat(..) if self.shared[id.index()] => SHARED_CELLS,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => return Ok(None),
             Op::Map(_) | Op::At(_) | Op::Concat(..) => return Ok(None),
@@ -327,9 +327,9 @@ impl<'a> Oracle<'a> {
                 let (extent, axis) = (self.extent(*axis)?, self.g.axis(*axis).name.clone());
                 Err(EvalError::OutOfRange { index, axis, extent, of: String::new() })
             }
-            Op::CumSum(axis) => {
-                let end = at[axis.index()] as usize;
-                Ok(self.along(args[0], *axis, at)?[..=end].iter().sum())
+            Op::CumSum(direction, axis) => {
+                let own = at[axis.index()] as usize;
+                Ok(direction.part(&self.along(args[0], *axis, at)?, own).iter().sum())
             }
             Op::Fused(op, axis) => self.fused(*op, *axis, &args, at),
         }

@@ -25,5 +25,5 @@ pub use graph::{
 };
 pub use graph::{demand, integers, typing, verify};
 pub use op::math;
-pub use op::{Class, Const, FusedOp, MapOp, Op, ReduceOp, Typing};
+pub use op::{Class, Const, Direction, FusedOp, MapOp, Op, ReduceOp, Typing};
 pub use ty::DType;

@@ -104,10 +104,40 @@ pub enum Op {
     At(AxisId),
     /// Its arguments one after the other along the first axis; argument `k` lies along `parts[k]`.
     Concat(AxisId, SmallVec<[AxisId; 2]>),
-    /// The running sum of its argument along the axis, including the own position.
-    CumSum(AxisId),
+    /// The running sum of its argument along the axis, from its beginning or its end on, including the own position.
+    CumSum(Direction, AxisId),
     /// A fused operator that binds the axis.
     Fused(FusedOp, AxisId),
+}
+
+/// Which way a running sum goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the first position on: what is at positions up to the own one.
+    Forward,
+    /// From the last position back: what is at the own one and those behind it.
+    Reverse,
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+
+    /// What the running sum is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Forward => "cumsum",
+            Direction::Reverse => "reverse_cumsum",
+        }
+    }
+
+    /// The part of a row that the sum at a position is over.
+    pub fn part<T>(self, row: &[T], at: usize) -> &[T] {
+        match self {
+            Direction::Forward => &row[..=at],
+            Direction::Reverse => &row[at..],
+        }
+    }
 }
 
 /// What an operator is to a pass that treats all of a kind alike.
@@ -139,7 +169,7 @@ impl Op {
             Op::Map(_) => Class::Map,
             Op::At(_) => Class::View,
             Op::Concat(..) => Class::Concat,
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => Class::Bind,
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => Class::Bind,
         }
     }
 
@@ -151,7 +181,7 @@ impl Op {
     /// The axis that it binds in its arguments: that of a reduction, a running sum or a fused operator.
     pub fn bound(&self) -> Option<AxisId> {
         match self {
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => Some(*axis),
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => Some(*axis),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
             Op::Map(_) | Op::At(_) | Op::Concat(..) => None,
         }
@@ -175,7 +205,7 @@ impl Op {
             Op::Reduce(op, axis) => Op::Reduce(*op, to(*axis)),
             Op::At(axis) => Op::At(to(*axis)),
             Op::Concat(axis, parts) => Op::Concat(to(*axis), parts.iter().map(|part| to(*part)).collect()),
-            Op::CumSum(axis) => Op::CumSum(to(*axis)),
+            Op::CumSum(direction, axis) => Op::CumSum(*direction, to(*axis)),
             Op::Fused(op, axis) => Op::Fused(*op, to(*axis)),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Map(_) => self.clone(),
         }
@@ -197,7 +227,7 @@ mod tests {
             (Op::At(b), Class::View, vec![b], None),
             (Op::Concat(c, [a, b].into_iter().collect()), Class::Concat, vec![c, a, b], None),
             (Op::Reduce(ReduceOp::Sum, a), Class::Bind, vec![a], Some(a)),
-            (Op::CumSum(b), Class::Bind, vec![b], Some(b)),
+            (Op::CumSum(Direction::Reverse, b), Class::Bind, vec![b], Some(b)),
             (Op::Fused(FusedOp::Attend, c), Class::Bind, vec![c], Some(c)),
         ];
         for (op, class, axes, bound) in operators {

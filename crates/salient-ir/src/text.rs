@@ -317,9 +317,9 @@ impl<'a> Printer<'a> {
                 let body = list(seen);
                 format!("{}[{}]({body})", op.info().name, self.binder(*axis, seen))
             }
-            Op::CumSum(axis) => {
+            Op::CumSum(direction, axis) => {
                 let body = list(seen);
-                format!("cumsum[{}]({body})", self.binder(*axis, seen))
+                format!("{}[{}]({body})", direction.name(), self.binder(*axis, seen))
             }
             Op::Fused(op, axis) => {
                 let body = list(seen);
@@ -397,7 +397,7 @@ impl<'a> Printer<'a> {
             | Op::Reduce(..)
             | Op::At(_)
             | Op::Concat(..)
-            | Op::CumSum(_)
+            | Op::CumSum(..)
             | Op::Fused(..) => {
                 let name = self.names.nodes[id.index()].as_ref().expect("lines and ports are named");
                 Written::atom(self.with_axes(name.clone(), id, env, seen))

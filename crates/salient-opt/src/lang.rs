@@ -4,7 +4,7 @@
 //! variable that stands for an axis, and an integer ends in `i`. Nothing here knows what an operator means.
 
 use egg::{FromOp, Id, Language};
-use salient_ir::{AxisId, Const, FusedOp, MapOp, ReduceOp};
+use salient_ir::{AxisId, Const, Direction, FusedOp, MapOp, ReduceOp};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -31,8 +31,8 @@ pub enum Tag {
     At,
     /// The axis, then the axis of each part, then the parts.
     Concat,
-    /// `(cumsum @j ?x)`.
-    CumSum,
+    /// `(cumsum @j ?x)`, `(reverse_cumsum @j ?x)`.
+    CumSum(Direction),
     /// `(fused.attend @j ?s ?v)`.
     Fused(FusedOp),
 }
@@ -59,7 +59,7 @@ impl Term {
             Tag::Reduce(_) => true,
             Tag::Fused(op) => op.info().reduces && !(op.info().sink && child + 1 == self.children.len()),
             Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) => false,
-            Tag::Iota | Tag::Map(_) | Tag::At | Tag::Concat | Tag::CumSum => false,
+            Tag::Iota | Tag::Map(_) | Tag::At | Tag::Concat | Tag::CumSum(_) => false,
         }
     }
 }
@@ -102,7 +102,7 @@ impl fmt::Display for Tag {
             Tag::Reduce(op) => write!(f, "{REDUCE}{}", op.info().name),
             Tag::At => f.write_str("at"),
             Tag::Concat => f.write_str("concat"),
-            Tag::CumSum => f.write_str("cumsum"),
+            Tag::CumSum(direction) => f.write_str(direction.name()),
             Tag::Fused(op) => write!(f, "{FUSED}{}", op.info().name),
         }
     }
@@ -134,7 +134,8 @@ impl FromOp for Term {
             match op {
                 "iota" => (Some(Tag::Iota), 1),
                 "at" => (Some(Tag::At), 3),
-                "cumsum" => (Some(Tag::CumSum), 2),
+                "cumsum" => (Some(Tag::CumSum(Direction::Forward)), 2),
+                "reverse_cumsum" => (Some(Tag::CumSum(Direction::Reverse)), 2),
                 // Two parts: the axis, that of each part, the parts.
                 "concat" => (Some(Tag::Concat), 5),
                 "true" => (Some(Tag::Const(Const::Bool(true))), 0),

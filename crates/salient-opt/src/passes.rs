@@ -6,7 +6,7 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, ends, guards, heads, parts, relative, running, share};
+use crate::before::{axes, batch, behind, ends, guards, heads, parts, relative, running, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -129,6 +129,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| share::share(g)),
+    },
+    Pass {
+        name: "what-is-behind",
+        purpose: "the sum of a row without what comes up to a position is the sum of what comes behind it, which rounds less",
+        before: "sum[j](x) - cumsum[j](x)",
+        after: "reverse_cumsum[j](x) - x",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::Before(|g, _| behind::what_is_behind(g)),
     },
     Pass {
         name: "saturate",

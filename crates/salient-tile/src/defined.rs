@@ -203,7 +203,7 @@ impl<'g> Analysis<'g> {
             }
             Op::At(axis) => self.view(id, *axis, args[0], args[1]),
             Op::Concat(axis, parts) => self.parts(*axis, parts, &args),
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => self.whole(id, *axis, &args),
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => self.whole(id, *axis, &args),
         }
     }
 

@@ -129,7 +129,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
             let args = g.args(target.node);
             match *g.op(target.node) {
                 Op::Reduce(op, along) => reduce(scope, target, op, along, args[0]),
-                Op::CumSum(along) => cumulate(scope, target, along, args[0]),
+                Op::CumSum(direction, along) => cumulate(scope, target, (direction, along), args[0]),
                 Op::Fused(op, along) if op.info().reduces => weigh(scope, target, op, along, &args),
                 Op::Fused(op, along) => normalise(scope, target, op, along, &args),
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {

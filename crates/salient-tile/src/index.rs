@@ -145,7 +145,7 @@ impl Ranges {
             Op::Map(_) if g.node(id).dtype.is_int() => {}
             Op::At(_) => {}
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => return None,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return None,
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => return None,
         }
         if g.node(id).depth > DEEPEST_INDEX {
             return None;

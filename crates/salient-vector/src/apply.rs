@@ -113,7 +113,8 @@ pub(crate) fn apply(op: Op, args: &[Val], lanes: usize, fused: bool) -> Val {
         Op::HMin => on.across(min, |a, b| a.min(b)),
         Op::HAny => Val::Mask(fill(lanes, |_| args[0].mask()[..lanes].contains(&true))),
         Op::HAll => Val::Mask(fill(lanes, |_| !args[0].mask()[..lanes].contains(&false))),
-        Op::PrefixSum => on.prefix_sum(),
+        Op::PrefixSum => on.scan(|lane, distance| lane.checked_sub(distance)),
+        Op::SuffixSum => on.scan(|lane, distance| Some(lane + distance).filter(|at| *at < lanes)),
     }
 }
 
@@ -248,18 +249,22 @@ impl On<'_> {
         }
     }
 
-    /// Adds to each lane the one 1, 2, 4, ... before it, after Hillis and Steele, "Data parallel algorithms", 1986.
-    fn prefix_sum(&self) -> Val {
-        fn scan<T: Copy + Default>(lanes: usize, x: [T; MAX_LANES], add: fn(T, T) -> T) -> [T; MAX_LANES] {
+    /// Adds to each lane the one at a distance of 1, 2, 4, ..., after Hillis and Steele, "Data parallel algorithms", 1986.
+    fn scan(&self, at: impl Fn(usize, usize) -> Option<usize>) -> Val {
+        fn scan<T: Copy + Default>(
+            (lanes, x): (usize, [T; MAX_LANES]),
+            at: impl Fn(usize, usize) -> Option<usize>,
+            add: fn(T, T) -> T,
+        ) -> [T; MAX_LANES] {
             let distances = std::iter::successors(Some(1), |distance| Some(distance * 2));
             distances.take_while(|distance| *distance < lanes).fold(x, |x, distance| {
-                let before = |l: usize| l.checked_sub(distance).map_or_else(T::default, |at| x[at]);
-                fill(lanes, |l| add(x[l], before(l)))
+                let other = |l: usize| at(l, distance).map_or_else(T::default, |at| x[at]);
+                fill(lanes, |l| add(x[l], other(l)))
             })
         }
         match *self.args {
-            [Val::F32(a)] => Val::F32(scan(self.lanes, a, |a, b| a + b)),
-            [Val::I32(a)] => Val::I32(scan(self.lanes, a, i32::wrapping_add)),
+            [Val::F32(a)] => Val::F32(scan((self.lanes, a), at, |a, b| a + b)),
+            [Val::I32(a)] => Val::I32(scan((self.lanes, a), at, i32::wrapping_add)),
             _ => self.wrong(),
         }
     }

@@ -432,6 +432,11 @@ impl Builder {
         self.op1(Op::PrefixSum, a)
     }
 
+    /// The sum over the lanes from each on.
+    pub fn suffix_sum<T: VectorNumber>(&mut self, a: T) -> T {
+        self.op1(Op::SuffixSum, a)
+    }
+
     // Loops.
 
     /// Runs `code` for the index 0, 1, 2, ... below `trip`; gives back what it carries.

@@ -49,6 +49,8 @@ pub enum Op {
     HAny,
     HAll,
     PrefixSum,
+    /// The sum over the lanes from each on.
+    SuffixSum,
 }
 
 /// How an operator is typed.
@@ -220,6 +222,12 @@ pub const OPS: &[OpInfo] = &[
         same(1, NUMBER),
         "the sum over the lanes up to each; adds to each lane the one 1, 2, 4, ... before it, 0 where there is none",
     ),
+    row(
+        Op::SuffixSum,
+        "suffix_sum",
+        same(1, NUMBER),
+        "the sum over the lanes from each on; adds to each lane the one 1, 2, 4, ... behind it, 0 where there is none",
+    ),
 ];
 
 impl Sig {
@@ -293,7 +301,7 @@ mod tests {
             assert_eq!(OPS.iter().filter(|other| other.mnemonic == info.mnemonic).count(), 1);
             assert!(!info.doc.is_empty());
         }
-        assert_eq!(Op::PrefixSum as usize + 1, OPS.len());
+        assert_eq!(Op::SuffixSum as usize + 1, OPS.len());
     }
 
     #[test]

@@ -405,7 +405,7 @@ mod tests {
     fn disagreements_are_found() {
         let g = graph(COPY);
         let problems = |engine, found: &Result<Arrays, String>, expected: &Result<Arrays, String>| {
-            disagreements(&g, engine, found, expected).len()
+            disagreements(&g, engine, (found, expected), &|| None).len()
         };
         let (right, wrong) = (result(&[1.0, 2.0]), result(&[1.0, 2.1]));
         let (none, other): (_, Result<Arrays, String>) = (Err("why".to_owned()), Err("else".to_owned()));
@@ -423,6 +423,11 @@ mod tests {
         assert_eq!(problems(Engine::Jit, &right, &nan), 0);
         assert_eq!(problems(Engine::Unfused, &right, &nan), 1);
         assert_eq!(problems(Engine::Jit, &nan, &right), 1);
+        // The rules say where: where the fused program has none either, its code must have none.
+        let with = |meant: &Result<Arrays, String>| {
+            disagreements(&g, Engine::Jit, (&right, &nan), &|| meant.as_ref().ok()).len()
+        };
+        assert_eq!((with(&nan), with(&right)), (1, 0));
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub fn work(graph: &Graph, bindings: &Bindings) -> f64 {
     let of = |id| {
         let own: f64 = graph.node(id).axes.iter().map(extent).product();
         match graph.op(id) {
-            Op::Reduce(_, axis) | Op::CumSum(axis) => own * extent(*axis),
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) => own * extent(*axis),
             Op::Input(_)
             | Op::Param(_)
             | Op::Const(_)

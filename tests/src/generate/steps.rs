@@ -2,7 +2,7 @@
 
 use super::{D, E, F, GREAT, H, I, J, Program, RANK, Value};
 use salient_ir::op::{Curve, map::functions};
-use salient_ir::{AxisId, MapOp, Op, ReduceOp};
+use salient_ir::{AxisId, Direction, MapOp, Op, ReduceOp};
 
 /// A step: a new value, or nothing where it does not fit or only makes a mask.
 pub(super) type Step = fn(&mut Program) -> Option<Value>;
@@ -255,7 +255,8 @@ impl Program {
         let x = self.value();
         let axis = self.axis_of(&x)?;
         let x = self.closed_along(x, axis, 0.0);
-        let node = self.b.add(Op::CumSum(axis), &[x.node]).expect("floats");
+        let direction = if self.rng.bool() { Direction::Forward } else { Direction::Reverse };
+        let node = self.b.add(Op::CumSum(direction, axis), &[x.node]).expect("floats");
         Some(Value { node, bound: 2.0 * GREAT, guards: x.guards })
     }
 

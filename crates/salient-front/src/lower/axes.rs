@@ -159,7 +159,7 @@ impl<'a> Lowerer<'a, '_> {
             | Op::Extent(_)
             | Op::Reduce(..)
             | Op::Concat(..)
-            | Op::CumSum(_)
+            | Op::CumSum(..)
             | Op::Fused(..) => self.b.at_all(node, &with).expect("indices are integers"),
         };
         known.insert(key, done);

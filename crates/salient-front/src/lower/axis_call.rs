@@ -9,7 +9,7 @@ use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
 use crate::source::Span;
 use crate::syntax::ast::{Argument, Expr, Function};
 use crate::value::{Slot, StaticArg, StaticValue, Tensor, Value};
-use salient_ir::{AxisId, AxisSet, DType, Dim, FusedOp, MapOp, Name, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, DType, Dim, Direction, FusedOp, MapOp, Name, Op, ReduceOp};
 use std::collections::BTreeMap;
 
 /// The axes that a call names, after its arguments are evaluated.
@@ -188,21 +188,24 @@ impl<'a> Lowerer<'a, '_> {
 
     pub(super) fn running_sum(
         &mut self,
+        direction: Direction,
         statics: &[StaticArg<'a>],
         args: &'a [Argument],
         span: Span,
     ) -> Eval<Value<'a>> {
         let along = self.along(statics, args)?;
-        let (mut t, place, bound) = self.only_argument(along, "cumsum", span)?;
+        let (mut t, place, bound) = self.only_argument(along, direction.name(), span)?;
         if self.dtype(&t) == DType::Bool {
             t = self.cast(Value::Tensor(t), DType::I64, place)?;
         }
-        let Some(axis) = self.kept_axis(&t, &bound, "cumsum", place)? else { return Ok(Value::Tensor(t)) };
+        let Some(axis) = self.kept_axis(&t, &bound, direction.name(), place)? else {
+            return Ok(Value::Tensor(t));
+        };
         if !t.slots().any(|s| s.axis == Some(axis)) {
             t.named.push(Slot { axis: Some(axis), label: Some(Name::from(bound[0].name.as_str())) });
         }
         t.index = false;
-        t.node = self.b.add(Op::CumSum(axis), &[t.node]).map_err(typing(span))?;
+        t.node = self.b.add(Op::CumSum(direction, axis), &[t.node]).map_err(typing(span))?;
         Ok(Value::Tensor(t))
     }
 

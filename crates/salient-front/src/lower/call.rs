@@ -175,7 +175,7 @@ impl<'a> Lowerer<'a, '_> {
             }
             Builtin::Extreme(op, _) | Builtin::Reduce(op) => self.reduction(Some(op), statics, args, span),
             Builtin::Mean => self.reduction(None, statics, args, span),
-            Builtin::CumSum => self.running_sum(statics, args, span),
+            Builtin::CumSum(direction) => self.running_sum(direction, statics, args, span),
             Builtin::Draw => self.draw(statics, args, span),
             Builtin::Concat => self.concat(statics, args, span),
             Builtin::Append => self.append(statics, args, span),

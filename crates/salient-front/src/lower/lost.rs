@@ -206,7 +206,7 @@ impl<'a> Lowerer<'a, '_> {
                 Some((&zero - &most, &zero - &least))
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         }
     }
 

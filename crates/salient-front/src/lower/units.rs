@@ -17,7 +17,7 @@ pub(super) fn without_unit_indices(g: Graph) -> Graph {
             _ => false,
         },
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Reduce(..) => false,
-        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
     };
     if !g.ids().any(is_undone) {
         return g;
@@ -37,7 +37,7 @@ pub(super) fn without_unit_indices(g: Graph) -> Graph {
             | Op::Extent(_)
             | Op::Reduce(..)
             | Op::Concat(..)
-            | Op::CumSum(_)
+            | Op::CumSum(..)
             | Op::Fused(..)) => b.add(op.clone(), &args).expect("arguments have the types they had"),
         };
         b.describe(node, g.node(id).name.as_ref(), g.node(id).origin);

@@ -162,7 +162,7 @@ impl<'a> Lowerer<'a, '_> {
                         }
                         Callee::Builtin(
                             Builtin::Map(_)
-                            | Builtin::CumSum
+                            | Builtin::CumSum(_)
                             | Builtin::Append
                             | Builtin::Where
                             | Builtin::Draw

@@ -23,7 +23,9 @@ fn is_checked(g: &Graph, id: NodeId, axis: AxisId, known: &mut BTreeMap<(NodeId,
     let mut of = |n: usize, axis: AxisId| is_checked(g, args[n], axis, known);
     let found = match g.op(id) {
         // Here a view of its own is left, which checks.
-        Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => true,
+        Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {
+            true
+        }
         Op::Map(_) if g.node(id).dtype.is_float() => true,
         Op::Map(MapOp::Select) => of(0, axis) || of(1, axis) && of(2, axis),
         Op::Map(_) => (0..args.len()).any(|n| of(n, axis)),
@@ -108,7 +110,7 @@ pub fn demanded(
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
             Op::Map(MapOp::Select) => note(&mut least, args[0], own, demand),
             Op::Map(_) => args.iter().for_each(|a| note(&mut least, *a, own, demand.clone())),
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) => {
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => {
                 let mut along = own.clone();
                 along.insert(*axis);
                 let mut demand = demand;

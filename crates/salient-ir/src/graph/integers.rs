@@ -153,7 +153,7 @@ impl Integers {
             Op::Reduce(ReduceOp::ArgMax, axis) => Some(Values::Integers(Range::below(extent(*axis)?))),
             Op::Reduce(ReduceOp::Any | ReduceOp::All, _) => Some(TRUTH),
             Op::Reduce(ReduceOp::Max | ReduceOp::Min, _) | Op::At(_) => arg(0),
-            Op::Reduce(ReduceOp::Sum, axis) | Op::CumSum(axis) => {
+            Op::Reduce(ReduceOp::Sum, axis) | Op::CumSum(_, axis) => {
                 let count = extent(*axis)?;
                 Some(match arg(0)? {
                     Values::Integers(range) => Values::Integers(range.sums(count)),
@@ -212,7 +212,7 @@ fn polynomials(g: &Graph) -> Vec<bool> {
             | Op::Reduce(..)
             | Op::At(_)
             | Op::Concat(..)
-            | Op::CumSum(_)
+            | Op::CumSum(..)
             | Op::Fused(..) => (false, false),
         };
     }
@@ -228,7 +228,7 @@ fn indexed_by_data(g: &Graph, polynomial: &[bool]) -> Vec<bool> {
             Op::At(_) if !polynomial[args[1].index()] => out[args[0].index()] = true,
             Op::Concat(..) => args.iter().for_each(|a| out[a.index()] = true),
             Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+            Op::Map(_) | Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => {}
         }
         if out[id.index()] {
             args.iter().for_each(|a| out[a.index()] = true);
@@ -245,7 +245,7 @@ fn becomes_integer(g: &Graph, id: NodeId) -> bool {
 /// Whether it is an integer that may lie outside of what its arguments are.
 fn widens(g: &Graph, id: NodeId) -> bool {
     let of_row = matches!(g.op(id), Op::Map(op) if op.info().widens());
-    let sums = matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Prod, _) | Op::CumSum(_));
+    let sums = matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Prod, _) | Op::CumSum(..));
     g.node(id).dtype.is_int() && (of_row || sums)
 }
 
@@ -255,7 +255,7 @@ fn sources(g: &Graph, id: NodeId) -> Vec<NodeId> {
     match g.op(id) {
         Op::Map(MapOp::Select) => args[1..].to_vec(),
         Op::Map(_) if g.node(id).dtype == DType::Bool => Vec::new(),
-        Op::Map(_) | Op::Concat(..) | Op::CumSum(_) => args.to_vec(),
+        Op::Map(_) | Op::Concat(..) | Op::CumSum(..) => args.to_vec(),
         Op::At(_) => args[..1].to_vec(),
         Op::Reduce(ReduceOp::ArgMax | ReduceOp::Any | ReduceOp::All, _) | Op::Fused(..) => Vec::new(),
         Op::Reduce(..) => args[..1].to_vec(),
@@ -384,7 +384,7 @@ fn expression_in(g: &Graph, id: NodeId, depth: usize, outermost: bool) -> String
             (None, _) => called(op.info().name),
         },
         Op::Reduce(op, _) => called(op.info().name),
-        Op::CumSum(_) => called("cumsum"),
+        Op::CumSum(..) => called("cumsum"),
         Op::Concat(..) => called("concat"),
         Op::Fused(..) | Op::Input(_) | Op::Param(_) => "a tensor".to_owned(),
     };

@@ -121,9 +121,9 @@ pub(crate) fn result_type(g: &Graph, op: &Op, args: &[NodeId]) -> Result<(DType,
             }
             Ok((dtype(0), with(free, *axis)))
         }
-        Op::CumSum(axis) => {
-            arity("cumsum", 1, args)?;
-            Ok((map_dtype("cumsum", Typing::Arithmetic, &[dtype(0)])?, with(axes(0), *axis)))
+        Op::CumSum(direction, axis) => {
+            arity(direction.name(), 1, args)?;
+            Ok((map_dtype(direction.name(), Typing::Arithmetic, &[dtype(0)])?, with(axes(0), *axis)))
         }
         Op::Fused(fused, axis) => {
             let info = fused.info();

@@ -165,9 +165,9 @@ impl<'a> Expressions<'a> {
                 let body = self.list(&args, &inner(*axis), w);
                 Written::atom(format!("{}[{}]({body})", op.info().name, p.binder(*axis, &w.seen)))
             }
-            Op::CumSum(axis) => {
+            Op::CumSum(direction, axis) => {
                 let body = self.list(&args, env, w);
-                Written::atom(format!("cumsum[{}]({body})", p.binder(*axis, &w.seen)))
+                Written::atom(format!("{}[{}]({body})", direction.name(), p.binder(*axis, &w.seen)))
             }
             Op::Fused(op, axis) => {
                 let body = self.list(&args, &inner(*axis), w);

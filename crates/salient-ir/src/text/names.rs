@@ -21,6 +21,8 @@ pub(super) struct Names {
 pub(super) fn names(g: &Graph, written: &Lines) -> Names {
     let mut names: Vec<Option<String>> = vec![None; g.len()];
     let mut taken: HashSet<String> = g.dimensions().iter().map(|s| s.to_string()).collect();
+    // A value that goes by the name of a function hides it.
+    taken.extend(g.ids().filter_map(|id| function(g.op(id))).map(str::to_owned));
     // Names are only ever taken, so the search for a free number goes on where it last ended.
     let mut ended: HashMap<(String, bool), usize> = HashMap::new();
     let mut claim = |stem: &str, numbered: bool| {
@@ -89,6 +91,18 @@ pub(super) fn names(g: &Graph, written: &Lines) -> Names {
         }
     }
     Names { nodes: names, parts, inputs, params }
+}
+
+/// The function that an operator is written as, or may be.
+fn function(op: &Op) -> Option<&'static str> {
+    match op {
+        Op::Map(op) => Some(op.info().name),
+        Op::Reduce(op, _) => Some(op.info().name),
+        Op::CumSum(direction, _) => Some(direction.name()),
+        Op::Concat(..) => Some("concat"),
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
+        Op::At(_) | Op::Fused(..) => None,
+    }
 }
 
 /// The axes' own names, where no two of a name meet in one line.

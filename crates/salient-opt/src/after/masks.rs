@@ -4,9 +4,9 @@
 //! that it excludes are known before anything is computed of them. Masks of masks are one conjunction in one order; those that are
 //! made of scores stand inside, as they say nothing of keys before there are scores.
 
+use crate::graph::choices::{conjuncts, without};
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
-use crate::graph::factors::args_of;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{Builder, Class, Const, DType, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::cell::LazyCell;
@@ -46,7 +46,7 @@ fn is_summed(g: &Graph, id: NodeId) -> bool {
         Op::Fused(op, _) => op.info().reduces && op.info().masked() == 0.0,
         Op::Reduce(op, _) => *op == ReduceOp::Sum && g.node(id).dtype == DType::F32,
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-        Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+        Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
     }
 }
 
@@ -63,25 +63,12 @@ fn is_late(g: &Graph, mask: NodeId) -> bool {
     false
 }
 
-/// The parts of a conjunction.
-fn parts(g: &Graph, mask: NodeId, out: &mut BTreeSet<NodeId>) {
-    let mut stack = vec![mask];
-    while let Some(id) = stack.pop() {
-        match args_of(g, id, MapOp::And) {
-            Some(args) => stack.extend(args),
-            None => {
-                out.insert(id);
-            }
-        }
-    }
-}
-
 /// The masks of an expression that is zero without them: those around it, and those inside. None if they stand as they should.
 fn all_masks(g: &Graph, root: NodeId) -> BTreeSet<NodeId> {
     let is_zero = |id: NodeId| *g.op(id) == Op::Const(Const::f32(0.0));
     let (mut all, mut inside, mut around) = (BTreeSet::new(), root, 0);
     while *g.op(inside) == Op::Map(MapOp::Select) && is_zero(g.args(inside)[2]) {
-        parts(g, g.args(inside)[0], &mut all);
+        conjuncts(g, g.args(inside)[0], &mut all);
         inside = g.args(inside)[1];
         around += 1;
     }
@@ -104,13 +91,13 @@ fn all_masks(g: &Graph, root: NodeId) -> BTreeSet<NodeId> {
     };
     let is_known = |mask: &NodeId| {
         let mut of = BTreeSet::new();
-        parts(g, *mask, &mut of);
+        conjuncts(g, *mask, &mut of);
         of.is_subset(&all)
     };
     let repeated = candidates.iter().any(is_known);
     let more: Vec<NodeId> =
         candidates.iter().filter(|mask| !is_known(mask)).filter(vanishes).copied().collect();
-    more.iter().for_each(|mask| parts(g, *mask, &mut all));
+    more.iter().for_each(|mask| conjuncts(g, *mask, &mut all));
     // One mask around all of it stands as it should.
     let is_done = more.is_empty() && !repeated && around < 2 && all.len() < 2;
     if is_done { BTreeSet::new() } else { all }
@@ -167,43 +154,8 @@ fn value_without(
             values.filter(|_| is_float).map(|values| (op.info().eval)(&values) as f32)
         }
         Op::Input(_) | Op::Param(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) => None,
-        Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
     };
     known.insert(id, value);
     value
-}
-
-/// An expression with every choice by one of these masks taken.
-fn without(g: &Graph, b: &mut Builder, new: &[NodeId], root: NodeId, masks: &BTreeSet<NodeId>) -> NodeId {
-    let holds = |mask: NodeId| {
-        let mut of = BTreeSet::new();
-        parts(g, mask, &mut of);
-        of.is_subset(masks)
-    };
-    let mut made: BTreeMap<NodeId, NodeId> = BTreeMap::new();
-    let mut stack = vec![root];
-    while let Some(id) = stack.last().copied() {
-        let args = g.args(id);
-        let is_choice = *g.op(id) == Op::Map(MapOp::Select) && holds(args[0]);
-        let needed: &[NodeId] = match g.op(id).class() {
-            Class::Map if is_choice => &args[1..2],
-            Class::Map => &args,
-            Class::Port | Class::Leaf | Class::View | Class::Concat | Class::Bind => &[],
-        };
-        let missing: Vec<NodeId> = needed.iter().copied().filter(|arg| !made.contains_key(arg)).collect();
-        if !missing.is_empty() {
-            stack.extend(missing);
-            continue;
-        }
-        stack.pop();
-        let parts: Vec<NodeId> = needed.iter().map(|arg| made[arg]).collect();
-        let is_same = needed.iter().zip(&parts).all(|(arg, part)| new[arg.index()] == *part);
-        let node = match (is_choice, is_same) {
-            (true, _) => parts[0],
-            (false, true) => new[id.index()],
-            (false, false) => b.add(g.op(id).clone(), &parts).expect("as before without a choice"),
-        };
-        made.insert(id, node);
-    }
-    made[&root]
 }

@@ -95,5 +95,5 @@ pub(crate) fn reduces_scores(g: &Graph, id: NodeId) -> bool {
         return op.info().reduces;
     }
     // Running sums are kept for a row, if what reads them is by row too.
-    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _) | Op::CumSum(_))
+    matches!(g.op(id), Op::Reduce(ReduceOp::Sum | ReduceOp::Max, _) | Op::CumSum(..))
 }

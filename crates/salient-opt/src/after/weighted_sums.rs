@@ -220,7 +220,7 @@ fn mask_of_exponent(g: &Graph, factor: NodeId) -> Option<NodeId> {
             Op::Map(MapOp::Add) if is_private(g, id) => stack.extend(args),
             Op::Map(MapOp::Sub) if is_private(g, id) => stack.push(args[0]),
             Op::Map(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Input(_) | Op::Param(_) => {}
-            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
         }
     }
     None

@@ -188,10 +188,10 @@ impl<'a> Renamer<'a> {
                 }
                 r.add(Op::Concat(bound, new_parts), &new_args)
             }),
-            Op::CumSum(axis) => self.keeping(*axis, subst, id, |r, bound| {
+            Op::CumSum(direction, axis) => self.keeping(*axis, subst, id, |r, bound| {
                 let iota = r.b.iota(bound);
                 let arg = r.inner(args[0], subst, Some((*axis, iota)));
-                r.add(Op::CumSum(bound), &[arg])
+                r.add(Op::CumSum(*direction, bound), &[arg])
             }),
             Op::Fused(op, axis) => {
                 let build = |r: &mut Renamer<'a>, bound: AxisId| {

@@ -48,7 +48,7 @@ fn heavy(g: &Graph) -> Vec<bool> {
     let mut out: Vec<bool> = Vec::with_capacity(g.len());
     for id in g.ids() {
         out.push(match g.op(id).class() {
-            Class::Bind => !matches!(g.op(id), Op::CumSum(_)),
+            Class::Bind => !matches!(g.op(id), Op::CumSum(..)),
             Class::Map | Class::View => g.args(id).iter().any(|a| out[a.index()]),
             Class::Port | Class::Leaf | Class::Concat => false,
         });

@@ -108,8 +108,8 @@ fn of_argument(g: &Graph, id: NodeId, at: usize, own: &Guards) -> Guards {
             }
             out
         }
-        Op::CumSum(axis) if at == 0 => own.without(*axis),
-        Op::Map(_) | Op::At(_) | Op::CumSum(_) => own.clone(),
+        Op::CumSum(_, axis) if at == 0 => own.without(*axis),
+        Op::Map(_) | Op::At(_) | Op::CumSum(..) => own.clone(),
         Op::Reduce(_, axis) => own.without(*axis),
         Op::Concat(..) | Op::Fused(..) => Guards::default(),
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => Guards::default(),
@@ -339,7 +339,7 @@ impl Under<'_> {
                 }
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => here,
-            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => here,
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => here,
         }
     }
 }

@@ -158,7 +158,7 @@ fn has_scores(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
             | Op::Iota(_)
             | Op::Extent(_)
             | Op::Concat(..)
-            | Op::CumSum(_) => {}
+            | Op::CumSum(..) => {}
         }
     }
     false
@@ -230,14 +230,14 @@ impl<F: Fn(NodeId) -> bool> Reader<'_, F> {
         match op {
             Op::Iota(_) => Some(with[0].1),
             Op::Map(_) => self.with_args(b, op, &args, with),
-            Op::Reduce(_, axis) | Op::CumSum(axis) | Op::Fused(_, axis) if !captures(axis) => {
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) if !captures(axis) => {
                 self.with_args(b, op, &args, with)
             }
             Op::At(axis) if !captures(axis) => {
                 let (x, index) = (self.read(b, args[0], with)?, self.read(b, args[1], with)?);
                 b.at(x, *axis, index).ok()
             }
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) | Op::At(_) => None,
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::At(_) => None,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Concat(..) => {
                 b.at_all(self.new[id.index()], with).ok()
             }

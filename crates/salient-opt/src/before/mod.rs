@@ -3,6 +3,7 @@
 
 pub(crate) mod axes;
 pub(crate) mod batch;
+pub(crate) mod behind;
 pub(crate) mod ends;
 pub(crate) mod guards;
 pub(crate) mod heads;

@@ -90,7 +90,7 @@ fn joins(g: &Graph, id: NodeId) -> Option<AxisId> {
             compares_places(g, condition).then_some(axis)
         }
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
-        Op::Reduce(..) | Op::At(_) | Op::CumSum(_) | Op::Fused(..) => None,
+        Op::Reduce(..) | Op::At(_) | Op::CumSum(..) | Op::Fused(..) => None,
     }
 }
 
@@ -103,7 +103,7 @@ fn compares_places(g: &Graph, condition: NodeId) -> bool {
             args.iter().all(|arg| AffineIndex::of(g, *arg).is_some())
         }
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => false,
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
     }
 }
 
@@ -127,7 +127,7 @@ impl Cone {
                     cone.bound.insert(*bound);
                     stack.extend(g.args(id));
                 }
-                Op::CumSum(along) if *along != axis => {
+                Op::CumSum(_, along) if *along != axis => {
                     cone.bound.insert(*along);
                     stack.extend(g.args(id));
                 }
@@ -136,7 +136,7 @@ impl Cone {
                     cone.bound.insert(*replaced);
                     stack.extend(g.args(id));
                 }
-                Op::CumSum(_) | Op::Concat(..) | Op::Fused(..) => return None,
+                Op::CumSum(..) | Op::Concat(..) | Op::Fused(..) => return None,
             }
         }
         let combines = |id: &NodeId| g.op(*id).class() == Class::Bind;
@@ -266,7 +266,7 @@ impl Inside<'_> {
         let is_free = |replaced| !self.read.place.terms.contains_key(replaced);
         match g.op(id) {
             Op::Iota(_) => self.new[self.read.index.index()],
-            Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) if is_inside(id) => {
+            Op::Map(_) | Op::Reduce(..) | Op::CumSum(..) if is_inside(id) => {
                 let args: Vec<NodeId> = args.iter().map(|arg| self.of(b, *arg)).collect();
                 b.add(g.op(id).clone(), &args).expect("as before at one place")
             }
@@ -277,7 +277,7 @@ impl Inside<'_> {
                 b.at(of, *replaced, index).expect("an index")
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Concat(..) => self.view(b, id),
-            Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::At(_) | Op::Fused(..) => self.view(b, id),
+            Op::Map(_) | Op::Reduce(..) | Op::CumSum(..) | Op::At(_) | Op::Fused(..) => self.view(b, id),
         }
     }
 

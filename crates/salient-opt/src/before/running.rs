@@ -1,9 +1,14 @@
-//! Sums over the positions before or behind another one, as written: running sums. `sum[l](if j < l <= i then x[l] else 0)` is a
-//! difference of two places of `cumsum[l](x[l])`, and what is summed for each pair of positions is summed once.
+//! Sums over the positions before or behind another one, as written: running sums. `sum[l](if l >= j then x[l] else 0)` is
+//! `reverse_cumsum[l](x[l])` at `j`, and `sum[l](if j < l <= i then x[l] else 0)` a difference of two places of `cumsum[l](x[l])`: what
+//! is summed for each pair of positions is summed once.
 //!
-//! A sum of which the first terms are left out is the difference of two sums, and asks that every term is known to be a number: an
-//! infinity among those that are left out would be in both. Both ends belong to different axes: over the whole row the difference is
-//! as large as the running sums are, which a window that moves along is not.
+//! A difference asks that every term is known to be a number: an infinity among those that are left out would be in both parts. Both
+//! ends belong to different axes: over the whole row the difference is as large as the running sums are, which a window that moves
+//! along is not.
+//!
+//! A product of factors above zero, `prod[l](if j < l <= i then x[l] else 1)`, is the exponential of the sum of their logarithms.
+
+mod products;
 
 use crate::before::guards::{AtLeastZero, inequalities};
 use crate::egraph::normalise::insert;
@@ -12,18 +17,49 @@ use crate::graph::border::Border;
 use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
+use crate::graph::views::without_view;
 use crate::options::Fp;
-use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeMap;
 
-/// The same model with running sums in place of sums over stretches.
+/// The same model with running sums in place of sums and products over stretches.
 pub(crate) fn running_sums(g: &Graph, border: &Border) -> Graph {
+    let outside = with_views_outside(g);
+    let g = outside.as_ref().unwrap_or(g);
+    let sums = products::as_sums(g, border);
+    let g = sums.as_ref().unwrap_or(g);
+    in_place_of_sums(g, &stretches(g, border))
+}
+
+/// The same model where the terms of stretches that are computed of `x[l]`, of values along another axis read along their own, are
+/// computed along that axis and read then: what is known of them is known of them as a whole. None if there are none.
+fn with_views_outside(g: &Graph) -> Option<Graph> {
+    let terms_of = |id: NodeId| Some((Stretch::of(g, id)?.terms, g.op(id).bound()?));
+    let terms: BTreeMap<NodeId, AxisId> =
+        g.ids().filter_map(terms_of).filter(|(of, _)| matches!(g.op(*of), Op::Map(_))).collect();
+    let mut is_changed = false;
+    let changed = rewrite(g, |b, new, id| {
+        let along = *terms.get(&id)?;
+        let (inside, own) = without_view(g, b, new, (id, along))?;
+        is_changed = true;
+        let at = b.iota(along);
+        b.at(inside, own, at).ok()
+    });
+    is_changed.then_some(changed.graph)
+}
+
+/// The sums over stretches of a graph of which running sums can be made.
+fn stretches(g: &Graph, border: &Border) -> BTreeMap<NodeId, Stretch> {
     let found = g.ids().filter_map(|id| Some((id, Stretch::of(g, id)?)));
     let mut found: BTreeMap<NodeId, Stretch> = found.collect();
-    if found.values().any(|stretch| stretch.first.is_some()) {
+    if found.values().any(Stretch::is_difference) {
         let is_number = numbers(g, border);
-        found.retain(|_, stretch| stretch.first.is_none() || is_number[stretch.terms.index()]);
+        found.retain(|_, stretch| !stretch.is_difference() || is_number[stretch.terms.index()]);
     }
+    found
+}
+
+fn in_place_of_sums(g: &Graph, found: &BTreeMap<NodeId, Stretch>) -> Graph {
     if found.is_empty() {
         return g.clone();
     }
@@ -74,7 +110,7 @@ impl Stretch {
             Op::Reduce(ReduceOp::Sum, along) => Stretch::of_sum(g, along, g.args(id)[0]),
             Op::At(along) => Stretch::backwards(g, along, id),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         }
     }
 
@@ -84,13 +120,22 @@ impl Stretch {
             return Stretch::of_product(g, along, inside);
         };
         let mut stretch = Stretch::whole(along, terms);
-        let mut conditions = vec![condition];
+        let (mut conditions, mut ends) = (vec![condition], vec![]);
         while let Some(condition) = conditions.pop() {
             if let Some(parts) = args_of(g, condition, MapOp::And) {
                 conditions.extend(parts);
-            } else if !stretch.ends(comparison(g, condition).and_then(|known| end(along, &known))) {
-                let inside = g.node(condition).axes.contains(along);
-                if inside { &mut stretch.masks } else { &mut stretch.around }.push(condition);
+            } else if let Some(end) = comparison(g, condition).and_then(|known| end(along, &known)) {
+                ends.push((condition, end));
+            } else {
+                stretch.leaves_out(g, condition);
+            }
+        }
+        // Terms that are others for each position of an end are masked there.
+        let axes = stretch.axes(g);
+        for (condition, (is_first, place)) in ends {
+            let is_end = !axes.contains(place.axis) && stretch.ends(Some((is_first, place)));
+            if !is_end {
+                stretch.leaves_out(g, condition);
             }
         }
         stretch.is_shared(g).then_some(stretch)
@@ -112,6 +157,18 @@ impl Stretch {
         Stretch { along, terms, masks: vec![], around: vec![], first: None, last: None }
     }
 
+    /// Takes a condition without which a term, or all of them, is zero.
+    fn leaves_out(&mut self, g: &Graph, condition: NodeId) {
+        let inside = g.node(condition).axes.contains(self.along);
+        if inside { &mut self.masks } else { &mut self.around }.push(condition);
+    }
+
+    /// The axes of the terms, masked.
+    fn axes(&self, g: &Graph) -> AxisSet {
+        let own = g.node(self.terms).axes.clone();
+        self.masks.iter().fold(own, |all, mask| all.union(&g.node(*mask).axes))
+    }
+
     /// Takes an end, if it is one and there is none yet.
     fn ends(&mut self, end: Option<(bool, Place)>) -> bool {
         let Some((is_first, place)) = end else { return false };
@@ -124,7 +181,11 @@ impl Stretch {
     /// `cumsum[l](x[T - 1 - l])` read at `T - 1 - j`: the sum of what is not before `j`.
     fn backwards(g: &Graph, along: AxisId, view: NodeId) -> Option<Stretch> {
         let [running, index] = [0, 1].map(|n| g.args(view)[n]);
-        let inside = g.args(running).first().copied().filter(|_| *g.op(running) == Op::CumSum(along))?;
+        let inside = g
+            .args(running)
+            .first()
+            .copied()
+            .filter(|_| *g.op(running) == Op::CumSum(Direction::Forward, along))?;
         let Op::At(forwards) = *g.op(inside) else { return None };
         let [terms, place] = [0, 1].map(|n| g.args(inside)[n]);
         let last = g.extent(along) - &Dim::constant(1);
@@ -139,12 +200,19 @@ impl Stretch {
         (is_whole && stretch.is_shared(g)).then_some(stretch)
     }
 
+    /// Whether it goes from the beginning or to the end of its row.
+    fn has_one_end(&self) -> bool {
+        self.first.is_none() || self.last.is_none()
+    }
+
+    /// Whether it is a difference of which both parts hold a term that it does not.
+    fn is_difference(&self) -> bool {
+        self.first.is_some_and(|first| self.last.is_some() || first.before == 0)
+    }
+
     /// Whether the terms are the same for all places, so that one running sum serves all.
     fn is_shared(&self, g: &Graph) -> bool {
-        let all = self
-            .masks
-            .iter()
-            .fold(g.node(self.terms).axes.clone(), |all, mask| all.union(&g.node(*mask).axes));
+        let all = self.axes(g);
         let ends: Vec<AxisId> = self.first.iter().chain(&self.last).map(|place| place.axis).collect();
         let apart = ends.len() < 2 || ends[0] != ends[1];
         let alike = |axis: &AxisId| g.extent(*axis) == g.extent(self.along);
@@ -161,39 +229,33 @@ impl Stretch {
                 .try_fold(value, |value, mask| b.map(MapOp::Select, &[new[mask.index()], value, zero]))
         };
         let terms = under(b, &self.masks, new[self.terms.index()]).ok()?;
-        let running = b.add(Op::CumSum(self.along), &[terms]).ok()?;
+        let direction = if self.last.is_none() { Direction::Reverse } else { Direction::Forward };
+        let running = b.add(Op::CumSum(direction, self.along), &[terms]).ok()?;
         let own = |b: &mut Builder, of: NodeId, place: Place| {
             let at = b.iota(place.axis);
             b.at(of, self.along, at)
         };
-        let until = |b: &mut Builder, last: Option<Place>| match last {
-            None => b.reduce(ReduceOp::Sum, self.along, terms),
-            Some(last) => {
-                let sum = own(b, running, last)?;
-                if last.before == 0 {
-                    return Ok(sum);
-                }
-                let term = own(b, terms, last)?;
-                b.map(MapOp::Sub, &[sum, term])
+        // Without the term of an end that is left out.
+        let until = |b: &mut Builder, end: Place, is_out: bool| {
+            let sum = own(b, running, end)?;
+            if !is_out {
+                return Ok(sum);
+            }
+            let term = own(b, terms, end)?;
+            b.map(MapOp::Sub, &[sum, term])
+        };
+        let sum = match (self.first, self.last) {
+            (None, None) => return None,
+            (None, Some(last)) => until(b, last, last.before == 1),
+            (Some(first), None) => until(b, first, first.before == 0),
+            (Some(first), Some(last)) => {
+                let (to, from) =
+                    (until(b, last, last.before == 1).ok()?, until(b, first, first.before == 1).ok()?);
+                let (any, rest) = (first.is_before(last, b), b.map(MapOp::Sub, &[to, from]).ok()?);
+                b.map(MapOp::Select, &[any, rest, zero])
             }
         };
-        let without = |b: &mut Builder, sum: NodeId, first: Place| {
-            let left_out = own(b, running, first)?;
-            let rest = b.map(MapOp::Sub, &[sum, left_out])?;
-            if first.before == 0 {
-                return Ok(rest);
-            }
-            let term = own(b, terms, first)?;
-            b.map(MapOp::Add, &[rest, term])
-        };
-        let mut sum = until(b, self.last).ok()?;
-        if let Some(first) = self.first {
-            sum = without(b, sum, first).ok()?;
-            if let Some(last) = self.last {
-                let any = first.is_before(last, b);
-                sum = b.map(MapOp::Select, &[any, sum, zero]).ok()?;
-            }
-        }
+        let sum = sum.ok()?;
         under(b, &self.around, sum).ok()
     }
 }

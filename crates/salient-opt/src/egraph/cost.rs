@@ -22,7 +22,7 @@ pub(crate) fn own_cost(classes: &Classes, extents: &[u64], term: &Term) -> u64 {
     match term.tag {
         Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Const(_) | Tag::Extent(_) | Tag::Iota => 1,
         Tag::Map(op) => points(&all()).saturating_mul(u64::from(op.info().additions)),
-        Tag::Reduce(_) | Tag::CumSum => points(&all()),
+        Tag::Reduce(_) | Tag::CumSum(_) => points(&all()),
         // A view: cheap, but never free.
         Tag::At => 1 + points(&child(2).axes) / 64,
         Tag::Concat => points(&all()) / 4 + 1,

@@ -165,7 +165,7 @@ fn digest_of(
         | Tag::Reduce(_)
         | Tag::At
         | Tag::Concat
-        | Tag::CumSum
+        | Tag::CumSum(_)
         | Tag::Fused(_) => term.tag.to_string(),
     };
     let below = term.children.iter().map(|child| {

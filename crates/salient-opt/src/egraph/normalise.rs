@@ -79,7 +79,7 @@ impl Normaliser<'_> {
                 children.extend(args);
                 self.add(Tag::Concat, &children)
             }
-            Op::CumSum(axis) => self.along(Tag::CumSum, *axis, args),
+            Op::CumSum(direction, axis) => self.along(Tag::CumSum(*direction), *axis, args),
             Op::Fused(op, axis) => self.along(Tag::Fused(*op), *axis, args),
         }
     }

@@ -122,7 +122,7 @@ impl Raise<'_> {
                 let count = (term.children.len() - 1) / 2;
                 (Op::Concat(axis(0), (1..=count).map(axis).collect()), values(1 + count))
             }
-            Tag::CumSum => (Op::CumSum(axis(0)), values(1)),
+            Tag::CumSum(direction) => (Op::CumSum(direction, axis(0)), values(1)),
             Tag::Fused(op) => (Op::Fused(op, axis(0)), values(1)),
         }
     }

@@ -52,7 +52,7 @@ fn unconditional_reads<'a>(
             (1..term.children.len()).fold(own, |all, n| all.and(&child(n).unconditional_reads))
         }
         // A position reads one part, or those before it.
-        Tag::Concat | Tag::CumSum => own,
+        Tag::Concat | Tag::CumSum(_) => own,
     }
 }
 
@@ -107,7 +107,7 @@ fn by_operator(egraph: &Classes, term: &Term) -> Facts {
         Tag::Reduce(op) => reduce(known, op, axis(0), child(1)),
         Tag::At => at(term, axis(0), child(1), child(2)),
         Tag::Concat => concat(term, &child),
-        Tag::CumSum => {
+        Tag::CumSum(_) => {
             let (axis, x) = (axis(0), child(1));
             let mut axes = x.axes.clone();
             axes.insert(axis);

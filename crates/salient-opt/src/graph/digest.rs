@@ -70,7 +70,7 @@ fn described(g: &Graph, op: &Op) -> String {
         Op::Concat(a, parts) => {
             format!("concat {} {}", name(a), parts.iter().map(name).collect::<Vec<_>>().join(" "))
         }
-        Op::CumSum(a) => format!("cumsum {}", name(a)),
+        Op::CumSum(direction, a) => format!("{} {}", direction.name(), name(a)),
         Op::Fused(op, a) => format!("fused {} {}", op.info().name, name(a)),
     }
 }

@@ -73,7 +73,7 @@ impl AffineIndex {
                 })
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         }
     }
 
@@ -153,7 +153,8 @@ impl AffineIndex {
         Dim::constant(1).provably_le(by) || self.terms.keys().any(|axis| g.extent(*axis).vanishes_with(by))
     }
 
-    fn is_zero(&self) -> bool {
+    /// Whether it is the first position.
+    pub(crate) fn is_zero(&self) -> bool {
         self.terms.is_empty() && self.offset.as_constant() == Some(0)
     }
 }
@@ -210,7 +211,7 @@ impl<'g> Bounds<'g> {
             }
             Op::At(_) => self.of(g.args(id)[0], looks),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => None,
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         };
         self.of.insert(id, found.clone());
         found

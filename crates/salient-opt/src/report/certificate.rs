@@ -170,7 +170,7 @@ fn is_weighted_sum(g: &Graph, id: NodeId, axis: AxisId) -> bool {
         Op::Fused(FusedOp::Norm, _) => *g.op(g.args(*n)[0]) == Op::Map(MapOp::Exp),
         Op::Fused(op, _) => op.info().weights.is_exponential() && !op.info().reduces,
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
     };
     matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) && weights(g, id, axis).iter().any(weight)
 }

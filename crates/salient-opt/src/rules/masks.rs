@@ -141,6 +141,16 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "exp(-inf) = 0",
     },
     RuleRow {
+        name: "masks/logarithm-of-what-is-left",
+        left: "(log (add (select ?m ?x 0) 1))",
+        right: "(select ?m (log (add ?x 1)) 0)",
+        when: &[],
+        holds: Holds::Exactly,
+        kind: Kind::Directed,
+        vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]")],
+        why: "log(1) = 0: what is masked leaves all",
+    },
+    RuleRow {
         name: "masks/positive-part",
         left: "(max (select ?m ?x -inf) 0)",
         right: "(select ?m (max ?x 0) 0)",

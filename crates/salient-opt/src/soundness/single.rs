@@ -125,9 +125,9 @@ impl<'g> Single<'g> {
                 }
                 unreachable!("parts fill the axis")
             }
-            Op::CumSum(axis) => {
-                let end = at[axis.index()];
-                sum(self.along(args[0], *axis, at)[..=end].iter().copied())
+            Op::CumSum(direction, axis) => {
+                let own = at[axis.index()];
+                sum(direction.part(&self.along(args[0], *axis, at), own).iter().copied())
             }
             Op::Fused(op, axis) => self.fused(*op, *axis, &args, at),
         }

@@ -434,7 +434,7 @@ pub(super) fn build(instance: &mut Instance, side: &PatternAst<Term>) -> Option<
                     Tag::Map(op) => Op::Map(op),
                     Tag::Reduce(op) => Op::Reduce(op, axes[0]),
                     Tag::At => Op::At(axes[0]),
-                    Tag::CumSum => Op::CumSum(axes[0]),
+                    Tag::CumSum(direction) => Op::CumSum(direction, axes[0]),
                     Tag::Fused(op) => Op::Fused(op, axes[0]),
                     Tag::Concat => Op::Concat(axes[0], axes[1..].into()),
                     Tag::Axis(_) | Tag::Input(_) | Tag::Param(_) | Tag::Extent(_) => {

@@ -1,7 +1,7 @@
 //! Graphs built by hand, in the notation of the language as far as Rust allows it.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each user takes its part")]
 
-use salient_ir::{AxisId, Builder, Const, DType, Dim, Graph, MapOp, Name, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Const, DType, Dim, Direction, Graph, MapOp, Name, NodeId, Op, ReduceOp};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -173,7 +173,7 @@ impl V {
     }
 
     pub fn cumsum(&self, axis: AxisId) -> V {
-        let id = self.m.0.borrow_mut().add(Op::CumSum(axis), &[self.id]).unwrap();
+        let id = self.m.0.borrow_mut().add(Op::CumSum(Direction::Forward, axis), &[self.id]).unwrap();
         self.m.wrap(id)
     }
 

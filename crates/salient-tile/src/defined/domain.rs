@@ -140,7 +140,7 @@ impl<'g> Terms<'g> {
                 op.info().range.map_or(Range::I64, |range| range(&of))
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => Range::I64,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => Range::I64,
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => Range::I64,
         };
         self.of_nodes.insert(id, found);
         found
@@ -175,7 +175,7 @@ impl<'g> Terms<'g> {
             Op::Extent(dim) => return dim.clone(),
             Op::Const(c) => return Dim::constant(c.value() as i64),
             Op::Map(_) | Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) => {}
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => {}
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
         }
         if g.node(id).depth > DEEPEST_INDEX {
             return self.unknown(id, place);
@@ -215,7 +215,7 @@ impl<'g> Terms<'g> {
             Op::Map(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 self.unknown(id, place)
             }
-            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => self.unknown(id, place),
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => self.unknown(id, place),
         }
     }
 

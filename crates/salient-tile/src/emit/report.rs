@@ -106,7 +106,7 @@ impl Strip<'_, '_> {
                 }
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {}
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => {}
         }
     }
 

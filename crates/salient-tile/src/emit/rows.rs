@@ -5,12 +5,12 @@ use crate::emit::maker::{Maker, Target};
 use crate::emit::stream::softmax::{RowShift, divisor, log_sum};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::layouts::stored;
+use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Kernel, Kind};
 use salient_ir::op::RowWeights;
-use salient_ir::{AxisId, DType, FusedOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, DType, Direction, FusedOp, NodeId, Op, ReduceOp};
 use salient_vector::body::Value;
-use salient_vector::handle::Handle;
+use salient_vector::handle::{Carry, Handle, VectorNumber};
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
 use std::collections::BTreeSet;
 
@@ -405,37 +405,56 @@ impl WeighedRow<'_> {
     }
 }
 
-/// The kernel that stores the running sum of `x` along `axis`.
-pub(crate) fn cumulate(scope: &mut Scope<'_>, target: Target<'_>, axis: AxisId, x: NodeId) -> Kernel {
+/// The kernel that stores the running sum of `x` along an axis.
+pub(crate) fn cumulate(
+    scope: &mut Scope<'_>,
+    target: Target<'_>,
+    (direction, axis): (Direction, AxisId),
+    x: NodeId,
+) -> Kernel {
     let (mut m, env) = begin(scope, target, axis);
     let extent = m.scope.graph.extent(axis).clone();
-    let float = m.scope.graph.node(x).dtype.is_float();
+    let is_float = m.scope.graph.node(x).dtype.is_float();
     let out = stored(target.id, target.buffer);
-    let mut b = Builder::new("cumsum");
+    let mut b = Builder::new(direction.name());
     let mut s = Strip::new(m.scope, Visit::Single, n(0), &[out.base]);
     let trip = s.integer(&mut b, &extent);
-    if float {
+    if is_float {
         let zero = b.f32(0.0);
-        b.count(trip, zero, |b, index, sum| {
-            s.enter(index);
-            let v = F32::from_value(s.root(b, x, &env));
-            let sum = b.add(sum, v);
-            let place = s.place(b, &out, &env);
-            b.store(place, sum);
-            sum
-        });
+        run(&mut b, &mut s, Run { direction, trip, x, out: &out, env: &env }, zero);
     } else {
         let zero = b.i32(0);
-        b.count(trip, zero, |b, index, sum| {
-            s.enter(index);
-            let v = I32::from_value(s.root(b, x, &env));
-            let sum = b.add(sum, v);
-            let place = s.place(b, &out, &env);
-            b.store(place, sum);
-            sum
-        });
+        run(&mut b, &mut s, Run { direction, trip, x, out: &out, env: &env }, zero);
     }
     let args = s.finish();
     let call = m.call(b.finish(), args);
     m.finish(vec![call], target.node, target.id)
+}
+
+/// A running sum of one row.
+struct Run<'e> {
+    direction: Direction,
+    trip: Int,
+    x: NodeId,
+    out: &'e Stored,
+    env: &'e Env,
+}
+
+/// Stores the running sum of a row, one element after the other.
+fn run<T: VectorNumber + Carry>(b: &mut Builder, s: &mut Strip<'_, '_>, row: Run<'_>, zero: T) {
+    b.count(row.trip, zero, |b, step, sum| {
+        let at = match row.direction {
+            Direction::Forward => step,
+            Direction::Reverse => {
+                let (left, one) = (b.sub(row.trip, step), b.int(1));
+                b.sub(left, one)
+            }
+        };
+        s.enter(at);
+        let v = T::from_value(s.root(b, row.x, row.env));
+        let sum = b.add(sum, v);
+        let place = s.place(b, row.out, row.env);
+        b.store(place, sum);
+        sum
+    });
 }

@@ -484,7 +484,7 @@ impl<'s, 'g> Strip<'s, 'g> {
                 }
                 out.expect("a concatenation has parts")
             }
-            Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+            Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => {
                 unreachable!("{:?} is stored before it is read", g.op(id))
             }
         }

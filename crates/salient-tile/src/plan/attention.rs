@@ -21,7 +21,7 @@ use crate::plan::attention::whole_rows::reductions_inside;
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::layouts::panels::peel;
 use salient_ir::op::RowWeights;
-use salient_ir::{AxisId, Class, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
+use salient_ir::{AxisId, Class, DType, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ pub(crate) enum Normaliser {
     /// There are no weights: the greatest score of each row is asked for.
     Greatest,
     /// There are no weights: the running sum of the scores along each row is asked for. Only whole rows of scores have one.
-    Running,
+    Running(Direction),
     /// There are no weights: the scores of heads are mixed at each key. Only whole rows of scores are mixed.
     Mixture,
 }
@@ -104,7 +104,7 @@ fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
             (key, normaliser, op.info().empty as f32, None, None)
         }
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => return None,
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => return None,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => return None,
     };
     Some(Attention { node, normaliser, masked, key, score: args[0], value, sink, query: None, width: None })
 }
@@ -131,7 +131,8 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> Tiled
         sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
     };
     let with_products = expressions_of(g, is_product, |_| false);
-    let is_scan = |id: NodeId| reduced && matches!(g.op(id), Op::CumSum(_)) && g.node(id).dtype == DType::F32;
+    let is_scan =
+        |id: NodeId| reduced && matches!(g.op(id), Op::CumSum(..)) && g.node(id).dtype == DType::F32;
     let with_scores = expressions_of(g, of_inputs, |_| false);
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     let mut mixtures = BTreeSet::new();
@@ -439,7 +440,7 @@ impl Finder<'_> {
             Op::Concat(..) => args.iter().for_each(|a| self.refuse_all(*a)),
             Op::Reduce(..) => self.product(id, &env),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::CumSum(_) | Op::Fused(..) => {}
+            Op::CumSum(..) | Op::Fused(..) => {}
         }
     }
 

@@ -166,7 +166,7 @@ impl<'g> Decider<'g> {
             Op::Input(n) => Role::Input(*n),
             Op::Param(n) => Role::Param(*n),
             Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => return,
-            Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => return,
+            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => return,
         };
         let Some(port) = g.port(node) else { return };
         let id = self.push(port.name.to_string(), role, node, port.axes.clone());
@@ -400,7 +400,7 @@ impl<'g> Decider<'g> {
                     None => Anchor::Reduction,
                 }
             }
-            Op::CumSum(_) | Op::Fused(..) => Anchor::Reduction,
+            Op::CumSum(..) | Op::Fused(..) => Anchor::Reduction,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 unreachable!("sources have no rows")
             }

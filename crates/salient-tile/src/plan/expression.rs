@@ -150,7 +150,7 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             }
             // And a quotient.
             Op::Fused(..) => &elements * &n(5),
-            Op::CumSum(_) | Op::Map(_) | Op::At(_) | Op::Concat(..) => elements,
+            Op::CumSum(..) | Op::Map(_) | Op::At(_) | Op::Concat(..) => elements,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => elements,
         },
         Anchor::Gemm(gemm) => &(&elements * g.extent(gemm.contraction.depth)) * &n(2),

@@ -366,7 +366,7 @@ impl<'g> Planner<'g> {
     fn anchor_choice(&self, anchor: NodeId, root: NodeId) -> Option<(KernelChoice, Vec<NodeId>)> {
         let g = self.g;
         // A running sum that no attention holds is one of rows.
-        let is_scan = matches!(g.op(anchor), Op::CumSum(_));
+        let is_scan = matches!(g.op(anchor), Op::CumSum(..));
         if g.node(anchor).axes != g.node(root).axes || self.held.contains(&anchor) || is_scan {
             return None;
         }

@@ -266,7 +266,7 @@ fn of_held(
                 out.push(slot(Slot::Mixed, row * g.extent(mixture.over)));
             }
         }
-        None if held.attention.normaliser != Normaliser::Running => {
+        None if !matches!(held.attention.normaliser, Normaliser::Running(_)) => {
             out.push(slot(Slot::Held, rows * &heads(held.attention.node)));
         }
         None => {}

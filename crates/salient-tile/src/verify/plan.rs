@@ -322,7 +322,7 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     let sums: BTreeSet<NodeId> = whole.key_sums().map(|sum| sum.attention.node).collect();
     for (a, of) in whole.members() {
         // What is held may keep a value for each key, as running sums and mixtures do.
-        if !matches!(a.normaliser, Normaliser::Running | Normaliser::Mixture) {
+        if !matches!(a.normaliser, Normaliser::Running(_) | Normaliser::Mixture) {
             if sums.contains(&a.node) {
                 let is_sum = key_sum(g, a.node, (a.key, whole.key_loop.rows.unwrap_or(a.key)));
                 faults.unless(is_sum.is_some_and(|sum| sum.score == a.score), own, || {
@@ -361,7 +361,7 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     for (at, h, leaves) in left {
         let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
         let is_own = match h.attention.normaliser {
-            Normaliser::Running | Normaliser::Mixture => leaves.node == h.attention.node,
+            Normaliser::Running(_) | Normaliser::Mixture => leaves.node == h.attention.node,
             Normaliser::Softmax { .. } => is_exponential_of(g, leaves.node, &scores, h.attention.node),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
                 !whole.is_end_of_next(at) && elementwise(g, scores[1], |_| false).contains(&leaves.node)

@@ -206,7 +206,7 @@ fn work(graph: &Graph, bindings: &Bindings) -> i64 {
         .ids()
         .map(|id| {
             let bound =
-                if let Op::Reduce(_, axis) | Op::CumSum(axis) = graph.op(id) { Some(*axis) } else { None };
+                if let Op::Reduce(_, axis) | Op::CumSum(_, axis) = graph.op(id) { Some(*axis) } else { None };
             graph.node(id).axes.iter().chain(bound).map(extent).fold(1, i64::saturating_mul)
         })
         .fold(0, i64::saturating_add)

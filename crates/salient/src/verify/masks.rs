@@ -49,7 +49,7 @@ pub(super) fn uses(graph: &Graph) -> Vec<Use> {
                 if values.len() == args.len() { step(*map, &values, &mut out) } else { None }
             }
             Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => None,
-            Op::Reduce(..) | Op::CumSum(_) | Op::Concat(..) | Op::Fused(..) => None,
+            Op::Reduce(..) | Op::CumSum(..) | Op::Concat(..) | Op::Fused(..) => None,
         };
     }
     out

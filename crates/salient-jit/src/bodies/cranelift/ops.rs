@@ -80,7 +80,12 @@ impl Emit<'_> {
                 let all = self.b.ins().vall_true(a);
                 self.everywhere(all)
             }
-            Op::PrefixSum => self.prefix_sum(ty, a),
+            Op::PrefixSum => {
+                self.scan(ty, a, [([0, 0, 1, 2], [0, !0, !0, !0]), ([0, 0, 0, 1], [0, 0, !0, !0])])
+            }
+            Op::SuffixSum => {
+                self.scan(ty, a, [([1, 2, 3, 3], [!0, !0, !0, 0]), ([2, 3, 3, 3], [!0, !0, 0, 0])])
+            }
         }
     }
 
@@ -195,18 +200,18 @@ impl Emit<'_> {
         self.cast(to, whole)
     }
 
-    /// Adds to each lane the one 1 and 2 before it.
-    fn prefix_sum(&mut self, ty: Ty, a: ir::Value) -> ir::Value {
-        let steps = [([0, 0, 1, 2], [0, !0, !0, !0]), ([0, 0, 0, 1], [0, 0, !0, !0])];
+    /// Adds to each lane the one 1 and 2 before or behind it: of each step the lanes that others are taken from, and where there is
+    /// one.
+    fn scan(&mut self, ty: Ty, a: ir::Value, steps: [([u8; LANES], [u32; LANES]); 2]) -> ir::Value {
         steps.into_iter().fold(a, |whole, (from, is_there)| {
             // Lanes of one vector are moved by one instruction on every target, those of two by a call where SSSE3 is missing.
-            let before = self.shuffle(whole, from);
-            let (before, is_there) = (self.cast(types::I32X4, before), self.lanes_of(types::I32X4, is_there));
-            let before = self.b.ins().band(before, is_there);
-            let before = self.cast(super::clif(ty), before);
+            let other = self.shuffle(whole, from);
+            let (other, is_there) = (self.cast(types::I32X4, other), self.lanes_of(types::I32X4, is_there));
+            let other = self.b.ins().band(other, is_there);
+            let other = self.cast(super::clif(ty), other);
             match ty {
-                Ty::F32 => self.b.ins().fadd(whole, before),
-                Ty::I32 | Ty::Mask | Ty::Int | Ty::Ptr | Ty::PtrMut => self.b.ins().iadd(whole, before),
+                Ty::F32 => self.b.ins().fadd(whole, other),
+                Ty::I32 | Ty::Mask | Ty::Int | Ty::Ptr | Ty::PtrMut => self.b.ins().iadd(whole, other),
             }
         })
     }

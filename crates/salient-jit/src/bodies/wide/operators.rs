@@ -127,7 +127,8 @@ impl Lower<'_> {
             Op::HMin => self.across(MIN.of(ty), args),
             Op::HAny => self.any_or_all(false, args),
             Op::HAll => self.any_or_all(true, args),
-            Op::PrefixSum => self.prefix_sum(ADD.of(ty), args),
+            Op::PrefixSum => self.scan(ADD.of(ty), args, Self::lanes_before),
+            Op::SuffixSum => self.scan(ADD.of(ty), args, Self::lanes_behind),
         }
     }
 
@@ -314,16 +315,16 @@ impl Lower<'_> {
         self.of_registers(table::BROADCAST, &[whole])
     }
 
-    /// Adds to each lane the one 1, 2, 4, ... before it.
-    fn prefix_sum(&mut self, add: &InstructionRow, args: &[Value]) -> VReg {
+    /// Adds to each lane the one at a distance of 1, 2, 4, ...
+    fn scan(&mut self, add: &InstructionRow, args: &[Value], at: fn(&mut Self, VReg, usize) -> VReg) -> VReg {
         let mut whole = self.get(args[0]);
         let lanes = self.isa.lanes();
         for distance in std::iter::successors(Some(1), |distance| Some(distance * 2)) {
             if distance == lanes {
                 break;
             }
-            let before = self.lanes_before(whole, distance);
-            whole = self.of_registers(add, &[whole, before]);
+            let other = at(self, whole, distance);
+            whole = self.of_registers(add, &[whole, other]);
         }
         whole
     }
@@ -343,6 +344,21 @@ impl Lower<'_> {
         }
         let bytes = (4 - distance) * 4;
         self.apply(table::ALIGN_IN_128, &[of, half.into(), In::Byte(bytes as u8)])
+    }
+
+    /// In each lane the one at a distance behind it, zero where there is none.
+    fn lanes_behind(&mut self, whole: VReg, distance: usize) -> VReg {
+        let of = In::Register(whole);
+        if table::ALIGN.is_on(self.isa) {
+            let zero = self.constant(Constant::Splat(0));
+            return self.apply(table::ALIGN, &[zero.into(), of, In::Byte(distance as u8)]);
+        }
+        // The upper half in the lower one, zeros in the upper half: what is four lanes behind.
+        let half = self.apply(table::SWAP_128, &[of, of, In::Byte(0x81)]);
+        if distance == 4 {
+            return half;
+        }
+        self.apply(table::ALIGN_IN_128, &[half.into(), of, In::Byte((distance * 4) as u8)])
     }
 
     fn any_or_all(&mut self, all: bool, args: &[Value]) -> VReg {

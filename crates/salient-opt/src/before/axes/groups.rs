@@ -114,7 +114,7 @@ fn parts_of(g: &Graph, id: NodeId, axis: AxisId) -> Vec<(NodeId, AxisId)> {
             Op::Concat(whole, parts) if *whole == axis => {
                 out.extend(g.args(id).into_iter().zip(parts.iter().copied()))
             }
-            Op::Map(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => next.extend(g.args(id)),
+            Op::Map(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => next.extend(g.args(id)),
             Op::Input(_)
             | Op::Param(_)
             | Op::Const(_)

@@ -227,24 +227,33 @@ impl Draw {
     }
 
     /// With the gates added that lie behind each key, or between key and query: a sum for each of them, a product with a
-    /// triangle, or a running sum from the end on.
+    /// triangle, or a running sum from the end on; or with the product of their exponentials.
     fn decayed(&mut self, s: V) -> V {
-        if self.s != self.t || self.one_of(4) > 0 {
+        let is_square = self.s == self.t;
+        if self.one_of(4) > 1 {
             return s;
         }
-        let (m, i, j, l) = (self.m.clone(), self.i, self.j, self.m.axis("l", "T"));
+        let (m, i, j) = (self.m.clone(), self.i, self.j);
+        let l = m.axis("l", if is_square { "T" } else { "S" });
         let (query, key, other, zero) = (m.iota(i), m.iota(j), m.iota(l), m.num(0.0));
         let gates = m.input("gates", &[l]).map(MapOp::Tanh);
-        let decay = match self.one_of(5) {
+        // Of other keys than queries some have no sum.
+        let decay = match if is_square { self.one_of(12) } else { 6 + self.one_of(6) } {
             0 => m.select(&key.lt(&other), &gates, &zero).sum(l),
             1 => (&gates * &key.le(&other).f32()).sum(l),
             2 => m.select(&key.lt(&other).and(&other.le(&query)), &gates, &zero).sum(l),
             3 => (&other.lt(&query).f32() * &gates).sum(l),
-            _ => {
+            4 => {
                 let last = &m.extent(&Dim::symbol("T")) - &m.int(1);
                 let run = gates.at_index(l, &(&last - &key)).cumsum(j);
                 run.at_index(j, &(&last - &other)).at(&[(l, j)])
             }
+            5 => {
+                let factors = m.select(&key.lt(&other), &gates.exp(), &m.num(1.0));
+                factors.reduce(ReduceOp::Prod, l)
+            }
+            6..9 => &gates.sum(l) - &gates.cumsum(l).at(&[(l, j)]),
+            _ => &gates.sum(l).exp() / &gates.cumsum(l).at(&[(l, j)]).exp(),
         };
         &s + &decay
     }

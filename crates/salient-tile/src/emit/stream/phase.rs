@@ -359,7 +359,7 @@ pub(crate) fn store_row(
             let args = vec![row, address(state.max, state_at.clone()), address(state.sum, state_at)];
             Some(m.call(log_of_row(), args))
         }
-        (_, Normaliser::One | Normaliser::Greatest | Normaliser::Running | Normaliser::Mixture) => None,
+        (_, Normaliser::One | Normaliser::Greatest | Normaliser::Running(_) | Normaliser::Mixture) => None,
         (None, Normaliser::Sum) => None,
     };
     // What the state of a row holds is read there.
@@ -368,7 +368,7 @@ pub(crate) fn store_row(
         (None, Normaliser::Sum) => (state.sum, &one, state.at),
         (_, Normaliser::Greatest) => (state.max, &one, state.at),
         (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One) => (context, context_width, n(0)),
-        (_, Normaliser::Running | Normaliser::Mixture) => unreachable!("these are held"),
+        (_, Normaliser::Running(_) | Normaliser::Mixture) => unreachable!("these are held"),
     };
     let mut env = env.clone();
     env.remove(&a.key);

@@ -1,5 +1,6 @@
 //! Passes over a row of scores while it is near: exponentials with their sum, sums, the greatest, running sums.
 
+use crate::dims::{LANES, ceil_div, var};
 use crate::emit::maker::Maker;
 use crate::emit::stream::softmax::{RowShift, UNROLL, divisor, log_sum};
 use crate::emit::stream::whole_rows::{Place, Visited, Whole};
@@ -7,7 +8,7 @@ use crate::emit::strip::{Strip, Visit};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Normaliser};
 use crate::program::kernel::{Base, Stmt};
-use salient_ir::{Dim, NodeId};
+use salient_ir::{Dim, Direction, NodeId};
 use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, Int as IntValue, Ptr, math};
@@ -195,35 +196,36 @@ impl Whole<'_> {
         m.call(b.finish(), args)
     }
 
-    /// The running sum of a row of scores: within each vector, then what the vectors before come to. Its end is the sum of the row.
+    /// The running sum of a row of scores, which comes to the sum of the row at its end.
     pub(crate) fn running_sum(
         &self,
         m: &mut Maker<'_, '_>,
         (a, key_loop): (&Attention, &KeyLoop),
         keys: &Visited,
+        direction: Direction,
         (out, end_at): (&Place, Option<(Base, Dim)>),
     ) -> Stmt {
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        let mut b = Builder::new("running_sum_of_row");
+        let mut b = Builder::new(match direction {
+            Direction::Forward => "running_sum_of_row",
+            Direction::Reverse => "reverse_running_sum_of_row",
+        });
         let written: Vec<Base> = [out.base].into_iter().chain(end_at.iter().map(|(base, _)| *base)).collect();
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
-        let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
+        let count = &keys.upto - &keys.from;
+        let trip = s.integer(&mut b, &count);
         let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
-        let zero = b.f32(0.0);
-        let end = b.lanes(trip, zero, |b, index, before| {
+        let read = |b: &mut Builder, s: &mut Strip<'_, '_>, index: IntValue| {
             s.enter(index);
-            let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-            let own = b.prefix_sum(v);
-            b.store(to.at(index), own);
-            let (lanes, one) = (b.lane_count(), b.int(1));
-            let next = b.add(index, lanes);
-            let end = b.min(next, trip);
-            let last = b.sub(end, one);
-            let total = b.load::<F32>(to.at(last).one());
-            let sum = b.add(own, before);
-            b.store(to.at(index), sum);
-            b.add(before, total)
-        });
+            F32::from_value(s.root_of(b, score, self.tile.env, reports))
+        };
+        let end = match direction {
+            Direction::Forward => run_forward(&mut b, &mut s, (trip, to), read),
+            Direction::Reverse => {
+                let vectors = s.integer(&mut b, &ceil_div(&count, &var(&LANES)));
+                run_backward(&mut b, &mut s, (trip, vectors, to), read)
+            }
+        };
         s.leave();
         self.zeros(&mut b, &mut s, out, keys);
         if let Some(end_at) = end_at {
@@ -232,6 +234,66 @@ impl Whole<'_> {
         let args = s.finish();
         m.call(b.finish(), args)
     }
+}
+
+/// Stores the sum up to each element: within its vector, then what the vectors before come to. Gives the sum of all.
+fn run_forward(
+    b: &mut Builder,
+    s: &mut Strip<'_, '_>,
+    (trip, to): (IntValue, Ptr),
+    read: impl Fn(&mut Builder, &mut Strip<'_, '_>, IntValue) -> F32,
+) -> F32 {
+    let zero = b.f32(0.0);
+    b.lanes(trip, zero, |b, index, before| {
+        let v = read(b, s, index);
+        let own = b.prefix_sum(v);
+        b.store(to.at(index), own);
+        let (lanes, one) = (b.lane_count(), b.int(1));
+        let next = b.add(index, lanes);
+        let end = b.min(next, trip);
+        let last = b.sub(end, one);
+        let total = b.load::<F32>(to.at(last).one());
+        let sum = b.add(own, before);
+        b.store(to.at(index), sum);
+        b.add(before, total)
+    })
+}
+
+/// Stores the sum from each element on: first within each vector, then, from the last vector back, what the vectors behind come to.
+/// The last one, which may be short, is there after the first pass. Gives the sum of all.
+fn run_backward(
+    b: &mut Builder,
+    s: &mut Strip<'_, '_>,
+    (trip, vectors, to): (IntValue, IntValue, Ptr),
+    read: impl Fn(&mut Builder, &mut Strip<'_, '_>, IntValue) -> F32,
+) -> F32 {
+    let zero = b.f32(0.0);
+    // What the vector at hand comes to is in its first lane, which every vector has.
+    let last = b.lanes(trip, zero, |b, index, _| {
+        let v = read(b, s, index);
+        let left = b.sub(trip, index);
+        let is_there = b.first(left);
+        let v = b.select(is_there, v, zero);
+        let own = b.suffix_sum(v);
+        b.store(to.at(index), own);
+        own
+    });
+    let one = b.int(1);
+    let is_first = b.first(one);
+    let last = b.select(is_first, last, zero);
+    let last = b.hsum(last);
+    let lanes = b.lane_count();
+    let others = b.sub(vectors, one);
+    b.count(others, last, |b, step, behind| {
+        let left = b.sub(others, step);
+        let at = b.sub(left, one);
+        let at = b.mul(at, lanes);
+        let total = b.load::<F32>(to.at(at).one());
+        let own = b.load::<F32>(to.at(at));
+        let sum = b.add(own, behind);
+        b.store(to.at(at), sum);
+        b.add(behind, total)
+    })
 }
 
 /// Stores the elements of a vector, if there is a place for them.

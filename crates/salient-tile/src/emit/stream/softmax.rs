@@ -85,7 +85,7 @@ impl Softmax {
     pub(crate) fn start(&self, m: &mut Maker<'_, '_>, rows: &Dim) -> [Stmt; 2] {
         let max = match self.normaliser {
             Normaliser::Softmax { .. } | Normaliser::Greatest => f32::NEG_INFINITY,
-            Normaliser::Sum | Normaliser::One | Normaliser::Running | Normaliser::Mixture => 0.0,
+            Normaliser::Sum | Normaliser::One | Normaliser::Running(_) | Normaliser::Mixture => 0.0,
         };
         [fill(m, self.max, rows, max), fill(m, self.sum, rows, 0.0)]
     }
@@ -95,7 +95,7 @@ impl Softmax {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some(self.factor),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
-            Normaliser::Running | Normaliser::Mixture => None,
+            Normaliser::Running(_) | Normaliser::Mixture => None,
         }
     }
 
@@ -114,7 +114,7 @@ impl Softmax {
             Normaliser::One if there => None,
             Normaliser::Sum | Normaliser::One => Some(self.weight(m, score, env, place, there)),
             Normaliser::Greatest => Some(self.greatest(m, score, env, place, there)),
-            Normaliser::Running | Normaliser::Mixture => unreachable!("whole rows hold these"),
+            Normaliser::Running(_) | Normaliser::Mixture => unreachable!("whole rows hold these"),
         }
     }
 
@@ -128,7 +128,7 @@ impl Softmax {
         match self.normaliser {
             Normaliser::Softmax { .. } => Some((self.shift(m, rows), self.exponentials(m, place))),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => None,
-            Normaliser::Running | Normaliser::Mixture => None,
+            Normaliser::Running(_) | Normaliser::Mixture => None,
         }
     }
 

@@ -225,7 +225,7 @@ impl Slots {
         for (at, h) in plan.held.iter().enumerate() {
             let mixture = plan.mixture(m.scope.graph, h);
             let coefficients = mixture.map(|x| Coefficients::pack(m, (t, plan), h, x, stmts));
-            let is_kept = coefficients.is_none() && h.attention.normaliser != Normaliser::Running;
+            let is_kept = coefficients.is_none() && !matches!(h.attention.normaliser, Normaliser::Running(_));
             let own = is_kept.then(|| m.scratch(Slot::Held));
             let factor = plan.is_to_be_divided(at).then(|| m.scratch(Slot::Factor));
             let leaves = h.leaves.as_ref().filter(|_| !plan.is_weights(at));
@@ -405,11 +405,11 @@ impl Whole<'_> {
                 let kept = held.leaves.as_ref().map(|leaves| leaves.node).zip(left.as_ref());
                 Some(self.reduction(m, of, keys, own.expect("a reduction is kept"), kept))
             }
-            Normaliser::Running => {
+            Normaliser::Running(direction) => {
                 let to = left.as_ref().expect("a running sum leaves itself behind");
                 let before = at.checked_sub(1).filter(|before| self.plan.is_end_of_next(*before));
                 let end = before.and_then(|before| self.slots.held[before].own).map(|own| (own, row));
-                Some(self.running_sum(m, of, keys, (to, end)))
+                Some(self.running_sum(m, of, keys, direction, (to, end)))
             }
             Normaliser::Mixture => unreachable!("heads are mixed by a product"),
         }
@@ -434,7 +434,7 @@ impl Whole<'_> {
             Normaliser::Greatest => {
                 stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.max, row), kept));
             }
-            Normaliser::Running | Normaliser::Mixture => unreachable!("these are held"),
+            Normaliser::Running(_) | Normaliser::Mixture => unreachable!("these are held"),
         }
     }
 

@@ -106,7 +106,7 @@ impl WholeRows {
         let (Some(sum), Some(running)) = (sum, running) else { return false };
         let [of_sum, of_running] = [sum, running].map(|h| h.key_loop.score_in_range(&h.attention));
         sum.attention.normaliser == Normaliser::Sum
-            && running.attention.normaliser == Normaliser::Running
+            && matches!(running.attention.normaliser, Normaliser::Running(_))
             && of_sum == of_running
             && sum.key_loop.range == running.key_loop.range
     }
@@ -236,9 +236,9 @@ pub(crate) fn row_reduction(g: &Graph, node: NodeId, (key, query): (AxisId, Axis
 
 /// A running sum of scores, as an attention without values.
 pub(crate) fn running_sum(g: &Graph, node: NodeId) -> Option<Attention> {
-    let Op::CumSum(key) = *g.op(node) else { return None };
+    let Op::CumSum(direction, key) = *g.op(node) else { return None };
     let is_number = g.node(node).dtype == DType::F32;
-    is_number.then(|| without_values(node, Normaliser::Running, key, g.args(node)[0], None))
+    is_number.then(|| without_values(node, Normaliser::Running(direction), key, g.args(node)[0], None))
 }
 
 /// What is asked for of each row of scores.
@@ -334,7 +334,7 @@ impl Layouts<'_> {
 /// What is held, in the order in which it is computed. A sum of which the scores have a running sum comes directly before that,
 /// which ends in it. A sum or a maximum of the scores themselves comes before what may take their place.
 pub(crate) fn in_order(g: &Graph, held: &BTreeSet<NodeId>, (key, query): (AxisId, AxisId)) -> Vec<NodeId> {
-    let is_running = |id: NodeId| matches!(g.op(id), Op::CumSum(_));
+    let is_running = |id: NodeId| matches!(g.op(id), Op::CumSum(..));
     let is_sum = |id: NodeId| matches!(g.op(id), Op::Reduce(ReduceOp::Sum, _));
     if held.iter().any(|id| is_running(*id) || mixture(g, *id, key, Some(query)).is_some()) {
         let mut order = Vec::new();
@@ -397,7 +397,7 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
         })
         .collect();
     // A running sum goes on where its scores are masked: it stops there only if nobody reads it there.
-    for h in held.iter_mut().filter(|h| h.attention.normaliser == Normaliser::Running) {
+    for h in held.iter_mut().filter(|h| matches!(h.attention.normaliser, Normaliser::Running(_))) {
         let same = h.key_loop.range == key_loop.range
             && h.key_loop.mask_by_range().is_some()
             && key_loop.mask_by_range().is_some();
@@ -526,7 +526,7 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
     for at in 0..plan.held.len() {
         let own = &plan.held[at].attention;
         let node = match own.normaliser {
-            Normaliser::Running | Normaliser::Mixture => Some(own.node),
+            Normaliser::Running(_) | Normaliser::Mixture => Some(own.node),
             Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
                 expensive_part(layouts, plan, products, at)

@@ -179,7 +179,12 @@ impl Inside<'_> {
                 self.tensors += whole;
                 self.is_expensive |= reads_data(g, g.args(id)[1]);
             }
-            Op::Concat(..) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+            Op::Concat(..)
+            | Op::Input(_)
+            | Op::Param(_)
+            | Op::Reduce(..)
+            | Op::CumSum(..)
+            | Op::Fused(..) => {
                 self.tensors += whole;
             }
             Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}

@@ -31,7 +31,7 @@ pub fn floor_as_written(g: &Graph, sizes: &Bindings, machine: &Machine) -> Optio
                 arithmetic.max(machine.transfer(4.0 * own, 4.0 * own))
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => continue,
-            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => continue,
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => continue,
         };
         sum += machine.launch.as_secs_f64() + work;
     }

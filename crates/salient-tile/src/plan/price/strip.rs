@@ -131,7 +131,7 @@ impl Strip<'_> {
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
             // Held by a loop of its own, or stored.
-            Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => self.each.operations += often,
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => self.each.operations += often,
         }
     }
 
@@ -202,7 +202,7 @@ impl Strip<'_> {
             Op::Map(MapOp::Add | MapOp::Sub | MapOp::Mul | MapOp::Neg | MapOp::IntDiv | MapOp::Mod) => all(),
             Op::At(_) => all(),
             Op::Map(_) | Op::Input(_) | Op::Param(_) | Op::Reduce(..) => false,
-            Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+            Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
         }
     }
 
@@ -236,7 +236,7 @@ impl Strip<'_> {
                 self.index(args[0], &inner)
             }
             Op::Input(_) | Op::Param(_) | Op::Reduce(..) | Op::Concat(..) => None,
-            Op::CumSum(_) | Op::Fused(..) => None,
+            Op::CumSum(..) | Op::Fused(..) => None,
         }
     }
 }

@@ -149,7 +149,7 @@ impl Priced<'_> {
         let result = Each { operations: 1.0, gathered: 0.0 };
         let mut pass = |expression: bool, more: f64| pass_of(if expression { each } else { result }, more);
         match *g.op(kernel.node) {
-            Op::Reduce(ReduceOp::Prod, _) | Op::CumSum(_) => {
+            Op::Reduce(ReduceOp::Prod, _) | Op::CumSum(..) => {
                 work.steps += rows * width * (each.operations + each.gathered + 4.0);
             }
             Op::Reduce(op, _) => pass(true, of_pass(op)),
@@ -333,7 +333,7 @@ impl Priced<'_> {
         let bodies = match a.normaliser {
             Normaliser::Softmax { .. } => 4.0,
             Normaliser::Sum | Normaliser::Greatest => 2.0,
-            Normaliser::One | Normaliser::Running | Normaliser::Mixture => 1.0,
+            Normaliser::One | Normaliser::Running(_) | Normaliser::Mixture => 1.0,
         };
         rows * (keys / self.plan.options.tiling.attention_keys as f64).ceil() * bodies
     }
@@ -458,6 +458,6 @@ fn of_weights(a: &Attention) -> f64 {
         Normaliser::Softmax { .. } => ONLINE,
         Normaliser::Sum | Normaliser::Greatest => 3.0,
         Normaliser::One | Normaliser::Mixture => 1.0,
-        Normaliser::Running => SCAN,
+        Normaliser::Running(_) => SCAN,
     }
 }

@@ -4,7 +4,7 @@ use super::{axis, dot, wrong};
 use crate::dims::n;
 use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::{Anchor, Plan};
-use salient_ir::{Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{Builder, Const, DType, Direction, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
 /// Weights that are a softmax times what is left of a running sum, under a causal mask.
 fn left_over() -> Graph {
@@ -26,7 +26,7 @@ fn left_over_with(run_comes_first: bool) -> Graph {
     let keep = map(MapOp::Le, &[key, row]);
     let masked = map(MapOp::Select, &[keep, score, low]);
     let part = map(MapOp::Select, &[keep, score, zero]);
-    let run_of = |b: &mut Builder| b.add(Op::CumSum(j), &[part]).unwrap();
+    let run_of = |b: &mut Builder| b.add(Op::CumSum(Direction::Forward, j), &[part]).unwrap();
     let first = run_comes_first.then(|| run_of(&mut b));
     let total = b.reduce(ReduceOp::Sum, j, part).unwrap();
     let run = first.unwrap_or_else(|| run_of(&mut b));

@@ -120,7 +120,7 @@ impl<'g> Pairs<'g> {
             Op::Map(MapOp::Add | MapOp::Sub | MapOp::Neg | MapOp::ToF32) => false,
             Op::Map(_) | Op::Fused(..) => true,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
         }
     }
 
@@ -139,7 +139,7 @@ impl<'g> Pairs<'g> {
             Op::Reduce(op, _) => *op != ReduceOp::Sum,
             Op::Fused(op, _) => op.info().weights.is_exponential(),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
         };
         for arg in self.g.args(id) {
             for (comparison, of) in &self.made_of[arg.index()] {
@@ -215,7 +215,7 @@ fn axes_behind(g: &Graph, id: NodeId, arg: usize, axis: AxisId) -> Vec<AxisId> {
                 vec![axis]
             }
         }
-        Op::CumSum(_) => vec![axis],
+        Op::CumSum(..) => vec![axis],
         Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => Vec::new(),
     }
 }

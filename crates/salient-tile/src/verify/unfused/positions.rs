@@ -43,7 +43,7 @@ impl Positions {
                     }
                     found
                 }
-                Op::Map(_) | Op::Reduce(..) | Op::CumSum(_) | Op::Fused(..) => {
+                Op::Map(_) | Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) => {
                     let mut found = BTreeMap::new();
                     for arg in g.args(id) {
                         out.of[arg.index()].iter().for_each(|(axis, source)| join(&mut found, *axis, source));

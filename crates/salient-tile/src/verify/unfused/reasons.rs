@@ -89,7 +89,7 @@ impl<'p, 'g> Reasons<'p, 'g> {
             Op::Concat(..) => {
                 found.reasons.insert(Reason::Joined(value()));
             }
-            Op::CumSum(axis) => {
+            Op::CumSum(_, axis) => {
                 let along = Along::of(self.pairs.side(read, *axis));
                 found.reasons.insert(Reason::Running(value(), along, self.then(read, user)));
             }
@@ -186,7 +186,7 @@ impl<'p, 'g> Reasons<'p, 'g> {
             Op::Reduce(..) => true,
             Op::Fused(op, _) => op.info().reduces,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
         }
     }
 
@@ -196,7 +196,7 @@ impl<'p, 'g> Reasons<'p, 'g> {
             Op::Reduce(op, _) => *op == ReduceOp::Sum,
             Op::Fused(op, _) => op.info().weights == RowWeights::Unnormalised,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
         }
     }
 
@@ -209,7 +209,7 @@ impl<'p, 'g> Reasons<'p, 'g> {
             Op::Reduce(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 false
             }
-            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) => false,
+            Op::Map(_) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => false,
         }
     }
 
@@ -233,7 +233,7 @@ impl<'p, 'g> Reasons<'p, 'g> {
                 sums &= match g.op(next) {
                     Op::Map(_) => is_choice || !self.pairs.is_bent_by(id, next),
                     Op::Reduce(op, _) => *op == ReduceOp::Sum,
-                    Op::At(_) | Op::CumSum(_) => true,
+                    Op::At(_) | Op::CumSum(..) => true,
                     Op::Fused(..) | Op::Concat(..) => false,
                     Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
                 };
@@ -334,6 +334,6 @@ pub(super) fn is_square(g: &Graph, id: NodeId) -> bool {
         Op::Map(MapOp::Mul) => args[0] == args[1] && is_difference(args[0]),
         Op::Map(MapOp::Pow) => is_difference(args[0]),
         Op::Map(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(_) | Op::Fused(..) => false,
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
     }
 }
