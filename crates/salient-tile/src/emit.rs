@@ -14,7 +14,7 @@ mod scalar;
 pub(crate) mod stream;
 pub(crate) mod strip;
 
-use crate::emit::columns::reduce_columns;
+use crate::emit::columns::{reduce_columns, weigh_columns};
 use crate::emit::copies::over_buffers;
 use crate::emit::gemm::gemm;
 use crate::emit::join::joined;
@@ -139,8 +139,15 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
             }
         }
         Anchor::Columns { column } => {
-            let Op::Reduce(op, along) = *g.op(target.node) else { unreachable!("columns are reduced") };
-            reduce_columns(scope, target, op, (along, *column), g.args(target.node)[0])
+            let args = g.args(target.node);
+            match *g.op(target.node) {
+                Op::Reduce(op, along) => reduce_columns(scope, target, op, (along, *column), args[0]),
+                Op::Fused(op, along) => weigh_columns(scope, target, op, (along, *column), &args),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => {
+                    unreachable!("columns are reduced")
+                }
+                Op::At(_) | Op::Concat(..) | Op::CumSum(..) => unreachable!("columns are reduced"),
+            }
         }
         Anchor::Gemm(of) => gemm(scope, target, of),
         Anchor::Pack(pack) => pack_panels(scope, target, pack),

@@ -140,6 +140,9 @@ pub(crate) struct KernelPlan {
     pub(crate) once: bool,
 }
 
+/// Columns that one item of a kernel of columns computes: their results and sums stay in the first cache.
+pub(crate) const STRIP_OF_COLUMNS: i64 = 512;
+
 /// What a kernel is built around. All else that it computes is prologue or epilogue: expressions of what is stored.
 #[derive(Clone, Debug)]
 pub(crate) enum Anchor {
@@ -153,7 +156,7 @@ pub(crate) enum Anchor {
     Rows { along: AxisId, held: BTreeSet<NodeId> },
     /// The node itself, row by row: a reduction, a normalisation or a running sum along the axis that it binds.
     Reduction,
-    /// The node itself, a reduction of many columns at once: positions of this axis are the lanes.
+    /// The node itself, a reduction or a normalisation of many columns at once: positions of this axis are the lanes.
     Columns { column: AxisId },
     /// A matrix product.
     Gemm(Gemm),

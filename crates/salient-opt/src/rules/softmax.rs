@@ -128,6 +128,16 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "the same as the library's log_softmax writes it, with zeros for a row without a key",
     },
     RuleRow {
+        name: "softmax/guarded-log-of-shifted",
+        left: "(add (select (ne (sum @j (exp (add ?s (mul (select (ne (max @j ?s) -inf) (max @j ?s) 0) -1)))) 0) (mul (fused.log_sum_exp @j (add ?s (mul (select (ne (max @j ?s) -inf) (max @j ?s) 0) -1))) -1) 0) (mul (select (ne (max @j ?s) -inf) (max @j ?s) 0) -1))",
+        right: "(mul (select (ne (fused.log_sum_exp @j ?s) -inf) (fused.log_sum_exp @j ?s) 0) -1)",
+        when: &[Guard::Is("?s", Property::Score), Guard::Along("?s", "@j")],
+        holds: Holds::Rounding,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]")],
+        why: "what the library's log_softmax subtracts: the log-sum-exp, and nothing from a row without a key",
+    },
+    RuleRow {
         name: "softmax/exp-norm-shifted-by-maximum",
         left: "(fused.norm @j (exp (add ?s (mul (max @j ?s) -1))))",
         right: "(fused.exp_norm @j ?s)",

@@ -256,7 +256,7 @@ impl<'g> Decider<'g> {
             self.early.insert(buffer);
         }
         let flops = flops(self.layouts.graph, &self.done.buffers[buffer.0], &anchor);
-        let scratch = scratch(self.layouts.graph, self.layouts.options, &anchor);
+        let scratch = scratch(self.layouts.graph, self.layouts.options, node, &anchor);
         let kernel = KernelPlan { node, buffer, when, anchor, expression, scratch, flops, once };
         self.done.kernels.push(kernel);
     }
@@ -390,17 +390,17 @@ impl<'g> Decider<'g> {
         let g = self.layouts.graph;
         let anchor = match *g.op(target.node) {
             Op::Reduce(op, along) => {
-                let found = if op == ReduceOp::ArgMax {
-                    None
-                } else {
-                    column(&self.layouts, target.order, along, g.args(target.node)[0])
-                };
-                match found {
-                    Some(column) => Anchor::Columns { column },
-                    None => Anchor::Reduction,
-                }
+                let x = g.args(target.node)[0];
+                let found = column(&self.layouts, target.order, along, x).filter(|_| op != ReduceOp::ArgMax);
+                found.map_or(Anchor::Reduction, |column| Anchor::Columns { column })
             }
-            Op::CumSum(..) | Op::Fused(..) => Anchor::Reduction,
+            Op::Fused(_, along) => {
+                let found = column(&self.layouts, target.order, along, g.args(target.node)[0]);
+                // Few columns fill no vector, which exponentials would be made for all the same.
+                let is_wide = |column: &AxisId| g.extent(*column).as_constant().is_none_or(|n| n >= 16);
+                found.filter(is_wide).map_or(Anchor::Reduction, |column| Anchor::Columns { column })
+            }
+            Op::CumSum(..) => Anchor::Reduction,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 unreachable!("sources have no rows")
             }

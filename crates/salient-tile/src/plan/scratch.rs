@@ -2,12 +2,13 @@
 
 use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
+use crate::plan::STRIP_OF_COLUMNS;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
 use crate::plan::attention::whole_rows::{Leaves, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
-use salient_ir::{AxisId, Dim, Graph, NodeId};
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 use salient_vector::tile::LINE;
 
 /// The most rows that are multiplied with codes as they are. For more, a panel is widened once for all of them.
@@ -93,7 +94,7 @@ impl Slot {
 }
 
 /// The slots of a kernel, in the order in which its loops ask for them.
-pub(crate) fn scratch(g: &Graph, options: Options<'_>, anchor: &Anchor) -> Vec<Scratch> {
+pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &Anchor) -> Vec<Scratch> {
     let tiling = options.tiling;
     match anchor {
         Anchor::Gemm(gemm) => of_gemm(g, options, gemm),
@@ -129,6 +130,9 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, anchor: &Anchor) -> Vec<S
         Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.key).clone())],
         Anchor::Beside(_) => Vec::new(),
         Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
+        Anchor::Columns { .. } if matches!(g.op(node), Op::Fused(..)) => {
+            [Slot::Shift, Slot::Sum].map(|state| slot(state, n(STRIP_OF_COLUMNS))).to_vec()
+        }
         Anchor::Columns { .. } | Anchor::Pack(_) | Anchor::Alias(_) => Vec::new(),
     }
 }

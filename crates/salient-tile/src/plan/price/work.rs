@@ -3,6 +3,7 @@
 use super::strip::Each;
 use super::{Machine, Priced};
 use crate::dims::index_of;
+use crate::plan::STRIP_OF_COLUMNS;
 use crate::plan::attention::beside::{BesideKernel, SumParts};
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
@@ -189,11 +190,36 @@ impl Priced<'_> {
         let g = &*self.plan.graph;
         let along = g.op(kernel.node).bound()?;
         let (width, depth) = (self.extent(column)?, self.extent(along)?);
-        let count = self.elements(kernel)? * depth;
-        let mut each = self.each(kernel, &[*g.args(kernel.node).first()?], Some(column), []);
-        each.operations += 3.0;
-        let mut work = Work { calls: count / width.clamp(1.0, 512.0), ..Work::default() };
-        work.strips(count, width, each, self.lanes());
+        // The axis of the rows is one of the result, unless it is reduced.
+        let is_kept = g.node(kernel.node).axes.contains(along);
+        let count = self.elements(kernel)? * if is_kept { 1.0 } else { depth };
+        let args = g.args(kernel.node);
+        let x = *args.first()?;
+        let mut work = Work::default();
+        let mut pass = |roots: &[NodeId], more: f64| {
+            let mut each = self.each(kernel, roots, Some(column), []);
+            each.operations += more;
+            work.calls += count / width.clamp(1.0, STRIP_OF_COLUMNS as f64);
+            work.strips(count, width, each, self.lanes());
+        };
+        match *g.op(kernel.node) {
+            // The greatest, then an exponential and a sum, then a product and a sum of values, or a quotient.
+            Op::Fused(op, _) => {
+                if op.info().weights.is_exponential() {
+                    pass(&[x], 3.0);
+                }
+                let exponential = if op.info().weights.is_exponential() { 12.0 } else { 0.0 };
+                match args.get(1).filter(|_| op.info().has_values()) {
+                    Some(value) => pass(&[x, *value], exponential + 8.0),
+                    None => pass(&[x], exponential + 3.0),
+                }
+                if !op.info().reduces {
+                    pass(&[], 5.0);
+                }
+            }
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => {}
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => pass(&[x], 3.0),
+        }
         Some(work)
     }
 
