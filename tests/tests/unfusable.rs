@@ -73,13 +73,8 @@ fn programs_that_are_not_fused_are_refused_where_that_is_required() {
     }
 }
 
-/// Spellings of `tests/equivalence` that are not fused yet: each stores an array for all pairs, but the last, which makes its
-/// scores again for each head.
-const NOT_YET: [&str; 3] =
-    ["relative_shift/pad_and_reshape_by_concat", "talking_heads/flattened", "talking_heads/one_sum_after"];
-
 #[test]
-fn every_spelling_is_fused_but_those_that_are_known() {
+fn every_spelling_is_fused() {
     let spellings: Vec<String> = files_under("tests/equivalence", "attn");
     let refused = Mutex::new(BTreeSet::new());
     sweep::each(&spellings, |file| {
@@ -94,7 +89,7 @@ fn every_spelling_is_fused_but_those_that_are_known() {
         Ok(())
     });
     let refused = refused.into_inner().expect("no check holds it");
-    assert!(refused.iter().eq(NOT_YET), "{refused:?}");
+    assert!(refused.is_empty(), "{refused:?}");
 }
 
 #[test]

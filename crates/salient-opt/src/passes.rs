@@ -6,7 +6,7 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, behind, ends, guards, heads, parts, relative, running, share};
+use crate::before::{axes, batch, behind, ends, guards, heads, nested_sums, parts, relative, running, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -129,6 +129,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| share::share(g)),
+    },
+    Pass {
+        name: "nested-sums",
+        purpose: "of a sum of products over two axes that one is summed first which leaves the fewest products, and factors that do \
+                  not vary along it wait outside",
+        before: "sum[h](sum[j](a[g, h] * w[h, i, j] * v[g, j, e]))",
+        after: "sum[j](sum[h](a[g, h] * w[h, i, j]) * v[g, j, e])",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::Before(nested_sums::nested_sums),
     },
     Pass {
         name: "what-is-behind",

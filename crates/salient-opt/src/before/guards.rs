@@ -284,11 +284,39 @@ impl Under<'_> {
             return (!same).then(|| b.at(new[of.index()], axis, index).expect("an index as before"));
         };
         let (part, at) = self.part(of, axis, &place);
+        if part == (of, axis)
+            && let Some(read) = self.read_inside(b, new, of, axis, &place)
+        {
+            return Some(read);
+        }
         if part == (of, axis) && same {
             return None;
         }
         let index = if part == (of, axis) { index } else { at.add_to(b, None) };
         Some(b.at(new[part.0.index()], part.1, index).expect("an index of the part"))
+    }
+
+    /// The same of a view along another axis: the part of what that views, viewed so.
+    fn read_inside(
+        &self,
+        b: &mut Builder,
+        new: &[NodeId],
+        of: NodeId,
+        axis: AxisId,
+        place: &AffineIndex,
+    ) -> Option<NodeId> {
+        let Op::At(other) = *self.g.op(of) else { return None };
+        let [inside, index] = [0, 1].map(|n| self.g.args(of)[n]);
+        if other == axis || self.g.node(index).axes.contains(axis) || place.terms.contains_key(&other) {
+            return None;
+        }
+        let (part, at) = self.part(inside, axis, place);
+        if part == (inside, axis) {
+            return None;
+        }
+        let (at, index) = (at.add_to(b, None), self.simplified(b, new, index));
+        let read = b.at(new[part.0.index()], part.1, at).ok()?;
+        b.at(read, other, index).ok()
     }
 
     /// The arm of a choice by one comparison that is taken, if it is proved which.

@@ -7,6 +7,8 @@ pub(crate) mod behind;
 pub(crate) mod ends;
 pub(crate) mod guards;
 pub(crate) mod heads;
+pub(crate) mod nested_sums;
+pub(crate) mod numbers;
 pub(crate) mod parts;
 pub(crate) mod relative;
 pub(crate) mod running;

@@ -3,9 +3,13 @@
 //!
 //! Parts are joined by a concatenation, or by a choice that asks for the position along the axis alone. Only sums that nobody reads as
 //! a whole are taken apart, so that nothing is computed twice.
+//!
+//! The same where two axes are one for a while: what is made of `flat[n] = x[n / S, n % S]` and read at `n = i * S + j` is made of
+//! `x[i, j]`.
 
 use crate::before::guards::is_never_below_zero;
-use crate::graph::index::AffineIndex;
+use crate::graph::factors::Factors;
+use crate::graph::index::{AffineIndex, simpler};
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +24,24 @@ pub(crate) fn reads_of_parts(g: &Graph) -> Graph {
         let read = reads.get(&id)?;
         let of = g.args(id)[0];
         let cone = cones[&(of, read.axis)].as_ref()?;
-        Some(Inside { g, new, read, cone, made: BTreeMap::new() }.of(b, of))
+        if !read.is_merged {
+            let index = new[read.index.index()];
+            return Some(Inside { g, new, read, index, cone, made: BTreeMap::new() }.of(b, of));
+        }
+        // With axes of its own, which nothing inside has.
+        let mut taken: AxisSet = g.axes().map(|(axis, _)| axis).collect();
+        let mut fresh = |b: &mut Builder, axis: AxisId| {
+            let fresh = b.fresh_axis(axis, &taken);
+            taken.insert(fresh);
+            (axis, fresh)
+        };
+        let own: Vec<(AxisId, AxisId)> = read.place.terms.keys().map(|axis| fresh(b, *axis)).collect();
+        let mut place = read.place.clone();
+        place.terms = own.iter().map(|(axis, fresh)| (*fresh, read.place.terms[axis].clone())).collect();
+        let index = place.add_to(b, None);
+        let read = Read { axis: read.axis, index: read.index, place, is_merged: true };
+        let made = Inside { g, new, read: &read, index, cone, made: BTreeMap::new() }.of(b, of);
+        own.into_iter().try_fold(made, |made, (axis, fresh)| b.rename(made, fresh, axis)).ok()
     });
     rewritten.graph
 }
@@ -30,6 +51,8 @@ struct Read {
     axis: AxisId,
     index: NodeId,
     place: AffineIndex,
+    /// Whether the index is that of several axes in one.
+    is_merged: bool,
 }
 
 /// What is computed for each position of an axis from the place where the parts are joined.
@@ -38,6 +61,8 @@ struct Cone {
     nodes: BTreeSet<NodeId>,
     /// Where parts are joined.
     joints: BTreeSet<NodeId>,
+    /// Views by a quotient or a remainder of the axis.
+    splits: BTreeSet<NodeId>,
     /// The axes that are bound inside.
     bound: AxisSet,
 }
@@ -48,15 +73,19 @@ type Cones = BTreeMap<(NodeId, AxisId), Option<Cone>>;
 /// The views that read one part of something that is read by such views alone, and what they read.
 fn found(g: &Graph) -> (BTreeMap<NodeId, Read>, Cones) {
     let (mut reads, mut cones) = (BTreeMap::new(), Cones::new());
-    let joined: BTreeSet<AxisId> = g.ids().filter_map(|id| joins(g, id)).collect();
+    let joined: BTreeSet<AxisId> = g.ids().filter_map(|id| joins(g, id).or_else(|| split(g, id))).collect();
     for id in g.ids() {
         let Op::At(axis) = *g.op(id) else { continue };
         if !joined.contains(&axis) {
             continue;
         }
         let [of, index] = [0, 1].map(|n| g.args(id)[n]);
-        let Some(place) = AffineIndex::of(g, index).filter(|place| is_plain(g, of, place)) else { continue };
-        let read = Read { axis, index, place };
+        let Some(place) = AffineIndex::of(g, index) else { continue };
+        let is_merged = is_merged(g, of, &place);
+        if !is_merged && !is_plain(g, of, &place) {
+            continue;
+        }
+        let read = Read { axis, index, place, is_merged };
         let cone = cones.entry((of, axis)).or_insert_with(|| Cone::of(g, of, axis));
         if cone.as_ref().is_some_and(|cone| cone.is_read_in_part(g, &read)) {
             reads.insert(id, read);
@@ -77,6 +106,44 @@ fn is_plain(g: &Graph, of: NodeId, place: &AffineIndex) -> bool {
     let unit = |times: &Dim| matches!(times.as_constant(), Some(1 | -1));
     let is_new = |axis: &AxisId| !g.node(of).axes.contains(*axis);
     place.terms.len() < 2 && place.terms.iter().all(|(axis, times)| unit(times) && is_new(axis))
+}
+
+/// Whether an index is that of several axes in one, each of whose positions is another one: `i * S + j` where `j` is below `S`, which
+/// is the span of what has been looked at before `i`.
+fn is_merged(g: &Graph, of: NodeId, place: &AffineIndex) -> bool {
+    let mut left = place.terms.clone();
+    let mut span = Dim::constant(1);
+    while !left.is_empty() {
+        let next = left.iter().find(|(_, times)| span.provably_le(times));
+        let Some((axis, times)) = next.map(|(axis, times)| (*axis, times.clone())) else { return false };
+        if g.node(of).axes.contains(axis) {
+            return false;
+        }
+        span = &times * g.extent(axis);
+        left.remove(&axis);
+    }
+    place.terms.len() > 1
+}
+
+/// The axis of which a view reads a quotient or a remainder.
+fn split(g: &Graph, id: NodeId) -> Option<AxisId> {
+    let Op::At(_) = g.op(id) else { return None };
+    let (mut stack, mut looks) = (vec![g.args(id)[1]], 16usize);
+    while let Some(index) = stack.pop() {
+        looks = looks.checked_sub(1)?;
+        let args = g.args(index);
+        match g.op(index) {
+            Op::Map(MapOp::IntDiv | MapOp::Mod) => {
+                let place = AffineIndex::of(g, args[0])?;
+                let mut axes = place.terms.keys();
+                return axes.next().copied().filter(|_| place.terms.len() == 1);
+            }
+            Op::Map(_) => stack.extend(args),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
+        }
+    }
+    None
 }
 
 /// The axis along which a node joins parts.
@@ -120,6 +187,9 @@ impl Cone {
                 cone.joints.insert(id);
                 continue;
             }
+            if split(g, id) == Some(axis) {
+                cone.splits.insert(id);
+            }
             match g.op(id) {
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
                 Op::Map(_) => stack.extend(g.args(id)),
@@ -140,13 +210,29 @@ impl Cone {
             }
         }
         let combines = |id: &NodeId| g.op(*id).class() == Class::Bind;
-        (!cone.joints.is_empty() && cone.nodes.iter().any(combines)).then_some(cone)
+        let is_joined = !cone.joints.is_empty() && cone.nodes.iter().any(combines);
+        (is_joined || !cone.splits.is_empty()).then_some(cone)
     }
 
-    /// Whether of all joined parts one is read, and no axis of the index is bound inside.
+    /// Whether of all joined parts one is read, or of an axis that is split all parts at once, and no axis of the index is bound
+    /// inside.
     fn is_read_in_part(&self, g: &Graph, read: &Read) -> bool {
-        let is_free = read.place.terms.keys().all(|axis| !self.bound.contains(*axis));
+        if self.splits.is_empty() == read.is_merged || read.is_merged && !self.repeats_nothing(g, read.axis) {
+            return false;
+        }
+        let is_free = read.is_merged || read.place.terms.keys().all(|axis| !self.bound.contains(*axis));
         is_free && self.joints.iter().all(|joint| part(g, *joint, read).is_some())
+    }
+
+    /// Whether nothing that is computed would be needed again for each part of a split axis: what is summed with values along it
+    /// varies along it too, or is there as it is.
+    fn repeats_nothing(&self, g: &Graph, axis: AxisId) -> bool {
+        let is_there = |id: &NodeId| g.node(*id).axes.contains(axis) || !is_computed(g, *id);
+        let sums = self.nodes.iter().filter(|id| g.op(**id).class() == Class::Bind);
+        sums.flat_map(|id| g.args(*id)).all(|summed| {
+            let factors = Factors::of(g, summed, &|_| true);
+            factors.above.iter().chain(&factors.below).all(is_there)
+        })
     }
 
     /// Whether all that computes something of the parts is there for such reads of the root alone.
@@ -159,6 +245,15 @@ impl Cone {
             !is_output(*id) && users.iter().all(|user| ends(user) || self.nodes.contains(user))
         })
     }
+}
+
+/// Whether a value is computed of data by more than views.
+fn is_computed(g: &Graph, id: NodeId) -> bool {
+    let mut at = id;
+    while let Op::At(_) = g.op(at) {
+        at = g.args(at)[0];
+    }
+    matches!(g.op(at).class(), Class::Map | Class::Bind | Class::Concat) && !g.node(at).axes.is_empty()
 }
 
 /// Whether what a view reads has positions along an axis, other than by the index of the view.
@@ -228,6 +323,8 @@ struct Inside<'g> {
     g: &'g Graph,
     new: &'g [NodeId],
     read: &'g Read,
+    /// The index of the view.
+    index: NodeId,
     cone: &'g Cone,
     made: BTreeMap<NodeId, NodeId>,
 }
@@ -265,7 +362,11 @@ impl Inside<'_> {
         let moved = |id| is_moved(g, id, axis);
         let is_free = |replaced| !self.read.place.terms.contains_key(replaced);
         match g.op(id) {
-            Op::Iota(_) => self.new[self.read.index.index()],
+            Op::Iota(_) => self.index,
+            Op::Map(op) if is_index(id) => {
+                let args: Vec<NodeId> = args.iter().map(|arg| self.of(b, *arg)).collect();
+                simpler(b, *op, &args).unwrap_or_else(|| b.map(*op, &args).expect("as before at one place"))
+            }
             Op::Map(_) | Op::Reduce(..) | Op::CumSum(..) if is_inside(id) => {
                 let args: Vec<NodeId> = args.iter().map(|arg| self.of(b, *arg)).collect();
                 b.add(g.op(id).clone(), &args).expect("as before at one place")
@@ -283,7 +384,6 @@ impl Inside<'_> {
 
     /// A value that is there as a whole, read at the index.
     fn view(&self, b: &mut Builder, id: NodeId) -> NodeId {
-        let index = self.new[self.read.index.index()];
-        b.at(self.new[id.index()], self.read.axis, index).expect("an index")
+        b.at(self.new[id.index()], self.read.axis, self.index).expect("an index")
     }
 }

@@ -11,14 +11,12 @@
 mod products;
 
 use crate::before::guards::{AtLeastZero, inequalities};
-use crate::egraph::normalise::insert;
-use crate::facts::{Classes, Known, Property};
+use crate::before::numbers::numbers;
 use crate::graph::border::Border;
 use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use crate::graph::views::without_view;
-use crate::options::Fp;
 use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeMap;
 
@@ -64,20 +62,6 @@ fn in_place_of_sums(g: &Graph, found: &BTreeMap<NodeId, Stretch>) -> Graph {
         return g.clone();
     }
     rewrite(g, |b, new, id| found.get(&id)?.build(b, new)).graph
-}
-
-/// Which values are known to be numbers, as the rules take them to be.
-fn numbers(g: &Graph, border: &Border) -> Vec<bool> {
-    let (unsure, computed) = (border.unsure.clone(), border.computed.clone());
-    let mut classes = Classes::new(Known { unsure, computed, ..Known::of(g) });
-    let ids = insert(g, &mut classes, Fp::Default, &[]);
-    classes.rebuild();
-    let is_number = |id: NodeId| {
-        let facts = &classes[ids[id.index()]].data;
-        let number = facts.has(Property::Finite) & facts.has(Property::Unmasked);
-        classes.analysis.is_shown(number, facts.axes.as_slice())
-    };
-    g.ids().map(is_number).collect()
 }
 
 /// A place on the axis of a sum: so far before the position on another axis, zero or one.

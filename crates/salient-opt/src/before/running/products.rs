@@ -1,7 +1,8 @@
 //! Products over the positions before or behind another one, of factors above zero: `prod[l](if j < l <= i then x[l] else 1)` is the
 //! exponential of the sum of their logarithms, of which a running sum can be made.
 
-use super::{numbers, stretches};
+use super::stretches;
+use crate::before::numbers::numbers;
 use crate::graph::border::Border;
 use crate::graph::factors::args_of;
 use crate::graph::rewrite::rewrite;

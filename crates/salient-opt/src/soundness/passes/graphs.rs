@@ -267,8 +267,16 @@ impl Draw {
             3 => &(&s * &m.num(0.25)).map(MapOp::Tanh) * &m.num(4.0),
             _ => s,
         };
-        match self.one_of(3) {
+        match self.one_of(4) {
             0 => &s + &m.input("bias", &[self.i, self.j]),
+            // Of a product of three, summed over two axes.
+            1 => {
+                let (c, d) = (m.axis("c", "D"), self.d);
+                let mix = m.param("mixing", &[c, d]);
+                let (far, near) = (m.input("mixed_rows", &[self.i, c]), m.input("mixed_keys", &[self.j, d]));
+                let all = &(&far * &mix) * &near;
+                &s + &if self.rng.bool() { all.sum(c).sum(d) } else { all.sum(d).sum(c) }
+            }
             _ => s,
         }
     }

@@ -213,6 +213,7 @@ passes! {
     products_with_all_distances_keep_values: "relative-products";
     canonical_axes_keep_values: "canonical-axes";
     sharing_keeps_values: "share";
+    nested_sums_keep_values: "nested-sums";
     sums_of_what_is_behind_keep_values: "what-is-behind";
     the_e_graph_keeps_values: "saturate";
     merging_sums_keeps_values: "merge-sums";
