@@ -4,7 +4,7 @@
 //! that it excludes are known before anything is computed of them. Masks of masks are one conjunction in one order; those that are
 //! made of scores stand inside, as they say nothing of keys before there are scores.
 
-use crate::graph::choices::{conjuncts, without};
+use crate::graph::choices::{conjuncts, value_without, without};
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
@@ -124,38 +124,5 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], id: NodeId
             value = b.map(MapOp::Select, &[mask, value, zero]).expect("a mask of numbers");
         }
     }
-    value
-}
-
-/// The value of an expression where a mask does not hold, if constants alone decide it; each step as single precision has it.
-fn value_without(
-    g: &Graph,
-    id: NodeId,
-    mask: NodeId,
-    known: &mut BTreeMap<NodeId, Option<f32>>,
-) -> Option<f32> {
-    if id == mask {
-        return Some(0.0);
-    }
-    if let Some(value) = known.get(&id) {
-        return *value;
-    }
-    let args = g.args(id);
-    let mut value_of = |id: NodeId| value_without(g, id, mask, known);
-    let value = match g.op(id) {
-        Op::Const(c) => Some(c.value() as f32),
-        Op::Map(MapOp::Select) => match value_of(args[0]) {
-            Some(holds) => value_of(args[if holds != 0.0 { 1 } else { 2 }]),
-            None => None,
-        },
-        Op::Map(op) => {
-            let values: Option<Vec<f64>> = args.iter().map(|arg| value_of(*arg).map(f64::from)).collect();
-            let is_float = g.node(args[0]).dtype != DType::I32 && g.node(args[0]).dtype != DType::I64;
-            values.filter(|_| is_float).map(|values| (op.info().eval)(&values) as f32)
-        }
-        Op::Input(_) | Op::Param(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) => None,
-        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
-    };
-    known.insert(id, value);
     value
 }

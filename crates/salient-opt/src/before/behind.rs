@@ -4,7 +4,7 @@
 //! the row is large, and that of what is behind only as that is. Where the two are exponents, `exp(sum[j](x)) / exp(cumsum[j](x))`,
 //! they are subtracted first: each alone may be zero or infinite.
 
-use crate::graph::choices::{conjuncts, without};
+use crate::graph::choices::{conjuncts, value_without, without};
 use crate::graph::factors::args_of;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{Builder, Class, Const, DType, Direction, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -45,21 +45,10 @@ fn terms_under_their_masks(g: &Graph) -> Graph {
         if let Some(args) = args_of(g, id, MapOp::Select) {
             return Some((vec![args[0]], args[1]));
         }
-        // A factor that is zero without the mask.
+        // A product of which a factor is zero without the mask.
         args_of(g, id, MapOp::Mul)?;
         let factors = PRODUCT.parts(g, Signed { id, is_negative: false });
-        let mask_of = |factor: &Signed| {
-            let args = g.args(factor.id);
-            let is_mask = match g.op(factor.id) {
-                Op::Map(MapOp::ToF32) => g.node(args[0]).dtype == DType::Bool,
-                Op::Map(MapOp::Select) => *g.op(args[2]) == Op::Const(Const::f32(0.0)),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
-                Op::Map(_) | Op::Reduce(..) | Op::At(_) | Op::Concat(..) => false,
-                Op::CumSum(..) | Op::Fused(..) => false,
-            };
-            (is_mask && !factor.is_negative).then(|| args[0])
-        };
-        let masks: Vec<NodeId> = factors.iter().filter_map(mask_of).collect();
+        let masks: Vec<NodeId> = factors.iter().flat_map(|factor| masks_of(g, *factor)).collect();
         (!masks.is_empty()).then_some((masks, id))
     };
     let rewritten = rewrite(g, |b, new, id| {
@@ -77,6 +66,31 @@ fn terms_under_their_masks(g: &Graph) -> Graph {
             .ok()
     });
     rewritten.graph
+}
+
+/// The masks without which a factor is zero, or what is divided by is infinite.
+fn masks_of(g: &Graph, factor: Signed) -> BTreeSet<NodeId> {
+    let (mut found, mut stack, mut looks) = (BTreeSet::new(), vec![factor.id], MOST);
+    let decisive = if factor.is_negative { f32::INFINITY } else { 0.0 };
+    while let Some(id) = stack.pop() {
+        let args = g.args(id);
+        let mask = match g.op(id) {
+            Op::Map(MapOp::Select) => Some(args[0]),
+            Op::Map(MapOp::ToF32) => Some(args[0]).filter(|mask| g.node(*mask).dtype == DType::Bool),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => None,
+            Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
+        };
+        let decides = |mask: &NodeId| {
+            let value = value_without(g, factor.id, *mask, &mut BTreeMap::new());
+            value.map(f32::to_bits) == Some(decisive.to_bits())
+        };
+        found.extend(mask.filter(decides));
+        looks = looks.saturating_sub(1);
+        if looks > 0 && g.op(id).class() == Class::Map {
+            stack.extend(args);
+        }
+    }
+    found
 }
 
 /// The operators of a sum or of a product: the second one takes its second argument with the other sign.

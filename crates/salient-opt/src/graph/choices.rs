@@ -1,7 +1,7 @@
 //! What is chosen by masks that are known to hold.
 
 use crate::graph::factors::args_of;
-use salient_ir::{Builder, Class, Const, Graph, MapOp, NodeId, Op};
+use salient_ir::{Builder, Class, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of a conjunction.
@@ -15,6 +15,39 @@ pub(crate) fn conjuncts(g: &Graph, mask: NodeId, out: &mut BTreeSet<NodeId>) {
             }
         }
     }
+}
+
+/// The value of an expression where a mask does not hold, if constants alone decide it; each step as single precision has it.
+pub(crate) fn value_without(
+    g: &Graph,
+    id: NodeId,
+    mask: NodeId,
+    known: &mut BTreeMap<NodeId, Option<f32>>,
+) -> Option<f32> {
+    if id == mask {
+        return Some(0.0);
+    }
+    if let Some(value) = known.get(&id) {
+        return *value;
+    }
+    let args = g.args(id);
+    let mut value_of = |id: NodeId| value_without(g, id, mask, known);
+    let value = match g.op(id) {
+        Op::Const(c) => Some(c.value() as f32),
+        Op::Map(MapOp::Select) => match value_of(args[0]) {
+            Some(holds) => value_of(args[if holds != 0.0 { 1 } else { 2 }]),
+            None => None,
+        },
+        Op::Map(op) => {
+            let values: Option<Vec<f64>> = args.iter().map(|arg| value_of(*arg).map(f64::from)).collect();
+            let is_float = g.node(args[0]).dtype != DType::I32 && g.node(args[0]).dtype != DType::I64;
+            values.filter(|_| is_float).map(|values| (op.info().eval)(&values) as f32)
+        }
+        Op::Input(_) | Op::Param(_) | Op::Iota(_) | Op::Extent(_) | Op::Reduce(..) => None,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
+    };
+    known.insert(id, value);
+    value
 }
 
 /// An expression with every choice by one of these masks taken, where a mask as a number is one.
