@@ -6,7 +6,9 @@ use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, behind, ends, guards, heads, nested_sums, parts, relative, running, share};
+use crate::before::{
+    axes, batch, behind, ends, guards, heads, merges, nested_sums, parts, relative, running, share,
+};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -74,6 +76,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::Before(|g, _| parts::reads_of_parts(g)),
+    },
+    Pass {
+        name: "merges-last",
+        purpose: "what is computed of values whose axes were merged into one is computed before they are merged",
+        before: "exp(x[n / E, n % E])",
+        after: "exp(x) read at n / E, n % E",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| merges::merges_last(g)),
     },
     Pass {
         name: "running-sums",

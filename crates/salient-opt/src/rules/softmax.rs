@@ -178,6 +178,18 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "the same for squares",
     },
     RuleRow {
+        name: "softmax/square-over-norm",
+        left: "(mul (mul (fused.softmax @j ?s) (recip (sqrt (sum @j (mul (fused.softmax @j ?s) (fused.softmax @j ?s)))))) \
+                (mul (fused.softmax @j ?s) (recip (sqrt (sum @j (mul (fused.softmax @j ?s) (fused.softmax @j ?s)))))))",
+        right: "(mul (mul (fused.softmax @j ?s) (fused.softmax @j ?s)) \
+                (recip (sum @j (mul (fused.softmax @j ?s) (fused.softmax @j ?s)))))",
+        when: &[Guard::Along("?s", "@j")],
+        holds: Holds::Rounding,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]")],
+        why: "the square of a weight over the norm of its row is its square over the sum of squares",
+    },
+    RuleRow {
         name: "softmax/square-of-exponential",
         left: "(mul (exp ?x) (exp ?x))",
         right: "(exp (mul ?x 2))",

@@ -437,7 +437,21 @@ impl Draw {
                 let product = &context * &m.param("o", &axes);
                 heads.into_iter().fold(product, |sum, axis| sum.reduce(ReduceOp::Sum, axis))
             }
+            2 if self.heads == Heads::Own && heads.len() > 1 => self.with_one_axis_of_heads(&context),
             _ => context,
+        }
+    }
+
+    /// The context with its heads and features in one axis, and numbers of each head, each feature or both after that.
+    fn with_one_axis_of_heads(&mut self, context: &V) -> V {
+        let (m, c) = (self.m.clone(), self.all_heads());
+        let part = |op| m.map(op, &[&m.iota(c), &m.extent(&Dim::symbol("E"))]);
+        let of_head = |x: &V| x.at_index(self.h, &part(MapOp::IntDiv));
+        let of_feature = |x: &V| x.at_index(self.f, &part(MapOp::Mod));
+        let merged = of_head(&of_feature(context));
+        match self.rng.bool() {
+            true => &merged * &of_head(&m.input("by_head", &[self.h])),
+            false => &(&merged + &of_feature(&m.input("by_feature", &[self.f]))) * &m.input("by_place", &[c]),
         }
     }
 }
