@@ -5,10 +5,9 @@ use crate::after::log_sum_exp::by_log_sum_exp;
 use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::order_factors::order_factors;
+use crate::after::value_columns::value_columns;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{
-    axes, batch, behind, ends, guards, heads, merges, nested_sums, parts, relative, running, share,
-};
+use crate::before::{axes, batch, behind, ends, guards, heads, nested_sums, parts, relative, running, share};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -75,7 +74,7 @@ pub const PASSES: &[Pass] = &[
         after: "sum[j](w[i, j] * ones[j, 0])",
         holds: Holds::Exactly,
         strict: true,
-        step: Step::Before(|g, _| parts::reads_of_parts(g)),
+        step: Step::Before(|g, _| parts::reads::reads_of_parts(g)),
     },
     Pass {
         name: "merges-last",
@@ -84,7 +83,7 @@ pub const PASSES: &[Pass] = &[
         after: "exp(x) read at n / E, n % E",
         holds: Holds::Exactly,
         strict: true,
-        step: Step::Before(|g, _| merges::merges_last(g)),
+        step: Step::Before(|g, _| parts::merges::merges_last(g)),
     },
     Pass {
         name: "running-sums",
@@ -216,6 +215,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Refining,
         strict: false,
         step: Step::After(joined_attentions),
+    },
+    Pass {
+        name: "value-columns",
+        purpose: "values with several axes that their weights do not have get one axis of columns, so that all of them are summed \
+                  under weights that are computed once",
+        before: "attend[t.1](s[t, t.1], v[t.1, h, w])",
+        after: "attend[t.1](s[t, t.1], v[t.1, n / W, n % W]) read at n = h * W + w",
+        holds: Holds::Exactly,
+        strict: false,
+        step: Step::After(value_columns),
     },
     Pass {
         name: "masks-outermost",

@@ -6,4 +6,5 @@ pub(crate) mod masks;
 pub(crate) mod merge_sums;
 pub(crate) mod order_factors;
 mod scores;
+pub(crate) mod value_columns;
 pub(crate) mod weighted_sums;

@@ -7,7 +7,6 @@ pub(crate) mod behind;
 pub(crate) mod ends;
 pub(crate) mod guards;
 pub(crate) mod heads;
-pub(crate) mod merges;
 pub(crate) mod nested_sums;
 pub(crate) mod numbers;
 pub(crate) mod parts;

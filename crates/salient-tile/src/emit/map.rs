@@ -4,6 +4,7 @@ use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
+use crate::plan::layouts::parts::parts_of;
 use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Buffer, BufferId, Kernel, Kind};
 use salient_ir::{AxisId, Dim, NodeId};
@@ -27,16 +28,23 @@ pub(crate) fn map_to(
 ) -> Kernel {
     let mut m = Maker::new(scope, name, Kind::Map);
     let mut env = Env::new();
-    let shape = m.scope.graph.shape(axes);
-    let (rows, width) = match axes.split_last() {
-        Some((last, rows)) => {
-            env.insert(*last, AxisValue::Poly(var(&LANE)));
-            (rows, shape.last().expect("as many extents as axes").clone())
-        }
-        None => (axes, n(1)),
+    let graph = m.scope.graph;
+    let (rows, width, parts) = match axes.split_last() {
+        Some((last, rows)) => match parts_of(graph, node, *last) {
+            Some((parts, width)) => (rows, width, Some((*last, parts))),
+            None => {
+                env.insert(*last, AxisValue::Poly(var(&LANE)));
+                (rows, graph.extent(*last).clone(), None)
+            }
+        },
+        None => (axes, n(1), None),
     };
     m.scope.ranges.insert(&LANE, &width);
     m.outer_axes(rows.iter().copied(), &mut env);
+    if let Some((last, parts)) = parts {
+        let part = m.outer("part", &parts);
+        env.insert(last, AxisValue::Poly(&(&part * &width) + &var(&LANE)));
+    }
     let chunk = m.outer("chunk", &ceil_div(&width, &n(CHUNK)));
     let origin = &chunk * &n(CHUNK);
     let count = m.variable("count", &n(CHUNK + 1));

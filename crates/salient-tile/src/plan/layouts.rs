@@ -3,6 +3,7 @@
 pub(crate) mod alias;
 pub(crate) mod axis_order;
 pub(crate) mod panels;
+pub(crate) mod parts;
 
 use super::Options;
 use crate::defined::Defined;

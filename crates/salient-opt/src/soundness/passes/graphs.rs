@@ -352,7 +352,7 @@ impl Draw {
     /// What is made of the weights: values summed under them, or sums of the weights alone.
     fn context(&mut self, w: &V) -> V {
         let (m, i, j) = (self.m.clone(), self.i, self.j);
-        match self.one_of(14) {
+        match self.one_of(17) {
             0..4 => w.sum(i),
             12 => (w * w).sum(j),
             4 | 13 => {
@@ -385,6 +385,8 @@ impl Draw {
                 (&(w * &v) / &(w * w).sum(j)).sum(j)
             }
             10 | 11 => self.with_a_column_of_ones(w),
+            // Of several kinds, each with features of its own.
+            14..17 => (w * &m.input("v", &[self.d, j, self.f])).sum(j),
             _ => {
                 let v = self.values();
                 (w * &v).sum(j)

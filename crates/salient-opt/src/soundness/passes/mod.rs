@@ -222,5 +222,6 @@ passes! {
     weights_from_their_log_sum_exp_keep_values: "log-sum-exp";
     weighted_sums_in_one_pass_keep_values: "weighted-sums";
     joined_attentions_keep_values: "joined-attentions";
+    one_axis_of_columns_keeps_values: "value-columns";
     masks_around_weights_keep_values: "masks-outermost";
 }

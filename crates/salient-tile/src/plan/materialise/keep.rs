@@ -7,7 +7,7 @@
 
 use crate::defined::Defined;
 use crate::plan::contraction::sum_of_products;
-use salient_ir::{AxisSet, Class, Graph, NodeId, Op};
+use salient_ir::{AxisSet, Class, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Additions from which on an operator costs more than reading its result: the transcendental functions.
@@ -73,6 +73,39 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
         }
     }
     false
+}
+
+/// The values of attentions that merge several axes of an array into one axis of columns, which do not lie one after the other: what
+/// gathers them for every tile of rows takes longer than what copies them once.
+pub(crate) fn gathered_values(g: &Graph, defined: &Defined) -> BTreeSet<NodeId> {
+    let value = |id: NodeId| {
+        let Op::Fused(op, key) = *g.op(id) else { return None };
+        let args = g.args(id);
+        let value = *args.get(1).filter(|_| op.info().has_values())?;
+        let of_value = &g.node(value).axes;
+        let has_rows = g.node(args[0]).axes.iter().any(|axis| axis != key && !of_value.contains(axis));
+        (has_rows && is_gathered(g, value, &g.node(args[0]).axes) && defined.may_be_stored(value))
+            .then_some(value)
+    };
+    g.ids().filter_map(value).collect()
+}
+
+/// Whether a value merges axes of an input or a parameter that are not its last ones into an axis that the scores do not have.
+fn is_gathered(g: &Graph, value: NodeId, of_scores: &AxisSet) -> bool {
+    let (mut base, mut merged) = (value, BTreeSet::new());
+    while let Op::At(axis) = *g.op(base) {
+        let [of, index] = [0, 1].map(|n| g.args(base)[n]);
+        if let Op::Map(MapOp::IntDiv | MapOp::Mod) = g.op(index)
+            && let Op::Iota(columns) = *g.op(g.args(index)[0])
+            && !of_scores.contains(columns)
+        {
+            merged.insert(axis);
+        }
+        base = of;
+    }
+    let Some(port) = g.port(base) else { return false };
+    let last = port.axes.iter().rev().take(merged.len());
+    !merged.is_empty() && !last.copied().all(|axis| merged.contains(&axis))
 }
 
 /// Where a value goes.
@@ -210,7 +243,7 @@ fn reads_data(g: &Graph, id: NodeId) -> bool {
 mod tests {
     use super::*;
     use crate::defined::defined;
-    use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, MapOp, ReduceOp};
+    use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, ReduceOp};
 
     /// `x + x w`, the sum over another name of the features.
     fn residual(b: &mut Builder, x: NodeId, (d, e): (AxisId, AxisId), name: &str) -> NodeId {

@@ -57,8 +57,19 @@ impl<'p> Priced<'p> {
         lane: Option<AxisId>,
         held: impl IntoIterator<Item = NodeId>,
     ) -> Each {
+        let width = lane.and_then(|axis| self.plan.graph.extent(axis).eval(&self.numbers).ok());
+        self.each_of(kernel, roots, (lane, width.unwrap_or(1)), held)
+    }
+
+    /// As [`Priced::each`], where strips are no longer than a part of the axis.
+    pub(super) fn each_of(
+        &'p self,
+        kernel: &'p KernelPlan,
+        roots: &[NodeId],
+        (lane, width): (Option<AxisId>, i64),
+        held: impl IntoIterator<Item = NodeId>,
+    ) -> Each {
         let g = &*self.plan.graph;
-        let width = lane.and_then(|axis| g.extent(axis).eval(&self.numbers).ok()).unwrap_or(1);
         let place = |axis: AxisId| {
             if Some(axis) == lane {
                 return Place::Known([0, 1.min(width - 1), width - 1]);

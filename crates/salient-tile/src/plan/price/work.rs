@@ -11,6 +11,7 @@ use crate::plan::attention::split::SplitKv;
 use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::panels::Edge;
+use crate::plan::layouts::parts::parts_of;
 use crate::plan::{Anchor, Gemm, KernelPlan, Pack, PackedScores, Tiled};
 use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, NodeId, Op, ReduceOp};
@@ -109,8 +110,12 @@ impl Priced<'_> {
 
     fn map(&self, kernel: &KernelPlan, node: NodeId, axes: &[AxisId]) -> Option<Work> {
         let (lane, count) = (axes.last().copied(), self.extents(axes.iter().copied())?);
-        let width = lane.map_or(Some(1.0), |axis| self.extent(axis))?;
-        let mut each = self.each(kernel, &[node], lane, []);
+        let part = lane.and_then(|axis| Some(parts_of(&self.plan.graph, node, axis)?.1));
+        let width = match part {
+            Some(width) => self.eval(&width)?,
+            None => lane.map_or(Some(1.0), |axis| self.extent(axis))?,
+        };
+        let mut each = self.each_of(kernel, &[node], (lane, width as i64), []);
         each.operations += 1.0;
         let mut work = Work { calls: count / width.clamp(1.0, CHUNK), ..Work::default() };
         work.strips(count, width, each, self.lanes());

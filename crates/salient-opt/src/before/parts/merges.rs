@@ -63,12 +63,13 @@ struct Merged {
 }
 
 impl Merged {
-    /// None if one of the arguments varies along the merged axis in another way, or there are not as many positions before.
+    /// None if one of the arguments varies along the merged axis in another way, if there are not as many positions before, or if
+    /// none reads the second axis: what repeats each value so often merges nothing.
     fn of(b: &mut Builder, merge: &Merge, args: &[NodeId]) -> Option<Merged> {
         let args: Vec<_> = args.iter().map(|arg| before(b, merge, *arg)).collect::<Option<_>>()?;
         let named = |part: usize| args.iter().find_map(|(_, parts)| parts[part]);
         let parts = [named(0), named(1)];
-        let first = parts[0]?;
+        let (first, _) = (parts[0]?, parts[1]?);
         let fits = |axis: Option<AxisId>, extent: &Dim| axis.is_none_or(|axis| b.extent(axis) == extent);
         let is_whole = b.extent(first) * &merge.width == *b.extent(merge.axis);
         let extents = [b.extent(first).clone(), merge.width.clone()];

@@ -1,0 +1,4 @@
+//! Axes of several parts: joined one after the other, or two axes merged into one.
+
+pub(crate) mod merges;
+pub(crate) mod reads;
