@@ -104,6 +104,8 @@ pub enum Guard {
     Within(&'static str, &'static str),
     /// The value depends on fewer axes than the other one, each of them one on which that depends.
     Narrower(&'static str, &'static str),
+    /// The value depends on an axis on which the other one does not depend.
+    Beyond(&'static str, &'static str),
     /// The value depends on no axis.
     Scalar(&'static str),
     /// The value depends on some axis.
@@ -148,7 +150,9 @@ impl Guard {
     /// The variable that it is about, and the axis or the other variable if it names one.
     pub(crate) fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Guard::Within(x, y) | Guard::Narrower(x, y) | Guard::Covered(x, y) => (x, Some(y)),
+            Guard::Within(x, y) | Guard::Narrower(x, y) | Guard::Beyond(x, y) | Guard::Covered(x, y) => {
+                (x, Some(y))
+            }
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::TotalOrFilled(x, a) => (x, Some(a)),
             Guard::NumberWithout(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => (x, Some(a)),
             Guard::Scalar(x)
@@ -178,6 +182,7 @@ impl Guard {
             Guard::Narrower(..) => {
                 other.is_some_and(|y| x.axes.is_subset(&y.axes) && x.axes.len() < y.axes.len())
             }
+            Guard::Beyond(..) => other.is_some_and(|y| !x.axes.is_subset(&y.axes)),
             Guard::Scalar(_) => x.axes.is_empty(),
             Guard::Tensor(_) => !x.axes.is_empty(),
             Guard::Data(_) => x.is_data,
@@ -209,6 +214,7 @@ impl Guard {
             | Guard::Along(..)
             | Guard::Within(..)
             | Guard::Narrower(..)
+            | Guard::Beyond(..)
             | Guard::Scalar(_)
             | Guard::Tensor(_)
             | Guard::Data(_)
@@ -227,6 +233,7 @@ impl Guard {
             Guard::Along(x, a) => format!("{x} depends on {a}"),
             Guard::Within(x, y) => format!("{x} depends on no axis on which {y} does not"),
             Guard::Narrower(x, y) => format!("{x} depends on fewer axes than {y}, and on no other"),
+            Guard::Beyond(x, y) => format!("{x} depends on an axis on which {y} does not"),
             Guard::Scalar(x) => format!("{x} is a scalar"),
             Guard::Tensor(x) => format!("{x} is not a scalar"),
             Guard::Data(x) => format!("{x} depends on an input"),

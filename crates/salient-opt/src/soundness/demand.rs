@@ -136,6 +136,7 @@ fn unexplained(row: &RuleRow) -> Vec<String> {
                 | Guard::Along(..)
                 | Guard::Within(..)
                 | Guard::Narrower(..)
+                | Guard::Beyond(..)
                 | Guard::Scalar(_)
                 | Guard::Tensor(_) => false,
                 Guard::Data(_)

@@ -6,12 +6,16 @@
 //! computed tile by tile wherever they are read.
 
 use crate::defined::Defined;
-use crate::plan::contraction::sum_of_products;
-use salient_ir::{AxisSet, Class, Graph, MapOp, NodeId, Op};
+use crate::plan::contraction::{is_matrix_product, sum_of_products};
+use crate::plan::layouts::axis_order::innermost;
+use salient_ir::{AxisId, AxisSet, Class, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Additions from which on an operator costs more than reading its result: the transcendental functions.
 pub(crate) const EXPENSIVE: u32 = 10;
+
+/// Additions from which on an operator costs more than reading its result again, where that is read anew in each row: a division.
+const WORTH_READING: u32 = 4;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
 /// Nothing `of_scores`, which are computed tile by tile, is stored, and nothing that is undefined where nobody asks for it.
@@ -45,34 +49,73 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
     kept
 }
 
-/// Whether a transcendental function of a row is part of an operand of a product that has such rows for each position of further
-/// axes.
+/// Whether an operator is computed again for each position of further axes: in an operand of a product, if it is a transcendental
+/// function, and in what strips compute, if it costs more than to read it.
 fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
     let node = g.node(id);
-    let is_expensive = matches!(node.op, Op::Map(op) if op.info().additions >= EXPENSIVE);
-    if !is_expensive || node.axes.len() < 2 {
+    let Op::Map(op) = node.op else { return false };
+    let additions = op.info().additions;
+    if additions < WORTH_READING || !node.dtype.is_float() {
         return false;
     }
+    let of_lanes = |axis: Option<AxisId>| axis.is_some_and(|axis| node.axes.contains(axis));
     let (mut seen, mut stack) = (BTreeSet::new(), vec![(id, false)]);
     while let Some((at, is_repeated)) = stack.pop() {
         // What several kernels read is stored itself.
         if !seen.insert((at, is_repeated)) || at != id && uses[at.index()].in_several_kernels() {
             continue;
         }
-        for user in g.users(at).into_iter().filter(|user| matches!(g.op(*user), Op::Map(_))) {
-            let depth = g.users(user).into_iter().find_map(|sum| Some(sum_of_products(g, sum)?.2));
-            match depth {
-                // A value that all lanes share is computed once for them: lanes lie along what a product sums over.
-                Some(depth) if is_repeated && node.axes.contains(depth) => return true,
-                Some(_) => {}
-                None => {
-                    let axes = &g.node(user).axes;
-                    stack.push((user, axes.len() > node.axes.len() && node.axes.is_subset(axes)));
+        // A value that all lanes share is computed once for them.
+        if is_repeated && g.outputs().iter().any(|out| out.node == at) && of_lanes(innermost(g, at)) {
+            return true;
+        }
+        for user in g.users(at) {
+            let mut products = g.users(user).into_iter().filter(|sum| is_matrix_product(g, *sum));
+            let product = products.find_map(|sum| Some(sum_of_products(g, sum)?.2));
+            match (&g.node(user).op, product) {
+                // Lanes lie along what a product sums over.
+                (Op::Map(_), Some(depth))
+                    if is_repeated && additions >= EXPENSIVE && of_lanes(Some(depth)) =>
+                {
+                    return true;
                 }
+                (Op::Map(_), Some(_)) => {}
+                (Op::Map(_), None) => {
+                    let axes = &g.node(user).axes;
+                    let repeats = axes.len() > node.axes.len() && node.axes.is_subset(axes);
+                    stack.push((user, is_repeated || repeats));
+                }
+                (Op::Reduce(_, along) | Op::CumSum(_, along), _)
+                    if is_repeated && of_lanes(Some(lanes_of_reduction(g, at, *along))) =>
+                {
+                    return true;
+                }
+                (Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::At(_) | Op::Concat(..), _) => {}
+                (Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_), _) => {}
             }
         }
     }
     false
+}
+
+/// The axis that lanes run along where an expression is reduced: that of the reduction, but for what lies in columns.
+fn lanes_of_reduction(g: &Graph, root: NodeId, along: AxisId) -> AxisId {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let node = g.node(id);
+        match node.op.class() {
+            Class::Map => stack.extend(g.args(id)),
+            Class::Port | Class::Bind if g.node(root).axes.is_subset(&node.axes) => {
+                let last = g.port(id).map_or_else(|| innermost(g, id), |port| port.axes.last().copied());
+                return last.unwrap_or(along);
+            }
+            Class::Port | Class::Bind | Class::Leaf | Class::View | Class::Concat => {}
+        }
+    }
+    along
 }
 
 /// The values of attentions that merge several axes of an array into one axis of columns, which do not lie one after the other: what
@@ -243,7 +286,7 @@ fn reads_data(g: &Graph, id: NodeId) -> bool {
 mod tests {
     use super::*;
     use crate::defined::defined;
-    use salient_ir::{AxisId, Builder, DType, Dim, FusedOp, ReduceOp};
+    use salient_ir::{Builder, DType, Dim, FusedOp, ReduceOp};
 
     /// `x + x w`, the sum over another name of the features.
     fn residual(b: &mut Builder, x: NodeId, (d, e): (AxisId, AxisId), name: &str) -> NodeId {
