@@ -25,7 +25,7 @@ fn plans_of_examples_read_back() {
         let isas = [IsaChoice::Only(Isa::Baseline), IsaChoice::default()];
         for (engine, isa) in [(Engine::Jit, isas[0]), (Engine::Jit, isas[1]), (Engine::Unfused, isas[0])] {
             for set in [Vec::new(), settings(&example.file)] {
-                let options = Options { isa, engine, set, ..example.options() };
+                let options = Options { isa, engine, set, one_plan: true, ..example.options() };
                 let text = print_stage(&sources, Stage::Plan, &options, &mut Timings::default())
                     .map_err(|e| e.to_string())?;
                 reads_back(&text, &options).map_err(|why| format!("{engine:?}: {why}"))?;
@@ -53,8 +53,9 @@ fn same_bits(call: &Call, wanted: &Model, found: &Model) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the plan of a program back, and runs both.
+/// Reads the plan of a program for all sizes back, and runs both.
 fn runs_alike(graph: &Graph, call: &Call, options: &Options) -> Result<(), String> {
+    let options = &Options { one_plan: true, ..options.clone() };
     let mut sources = Sources::new();
     sources.add("program.attn", &text::print(graph));
     let plan =

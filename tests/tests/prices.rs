@@ -1,6 +1,6 @@
 //! Prices of plans: the plan that is compiled is never dearer than that of the program as written.
 
-use salient::{Form, Options, TIE, Verdict, lower, verdict};
+use salient::{Form, Options, Sources, TIE, Verdict, lower, verdict};
 use salient_tests::examples::{Example, models_under, settings};
 use salient_tests::sweep;
 use std::sync::Mutex;
@@ -75,4 +75,25 @@ fn the_fused_plan_is_taken_where_it_is_the_cheapest() {
         let found = prices_of(program, Vec::new()).unwrap().expect("it is a program");
         assert_eq!(found.taken, Form::Fused, "{stem}: {:?}", found.prices);
     }
+}
+
+/// What is made of parameters once, and what states hold, belongs to one plan.
+#[test]
+fn only_what_has_no_parameters_has_two_plans() {
+    let difference = "softmax(q @ k.T) - 0.5 * softmax(p @ k.T)";
+    let model = |inside: &str, v: &str| {
+        format!(
+            "model m(q: f32[T, E], p: f32[T, E], k: f32[S, E]{v}) -> (y: f32[T, F]) {{ {inside} return ({difference}) @ v }}"
+        )
+    };
+    let of = |text: &str| {
+        let mut sources = Sources::new();
+        sources.add("source", text);
+        verdict(&lower(&sources, &Options::default()).unwrap().graph, &Options::default())
+    };
+    let free = of(&model("", ", v: f32[S, F]"));
+    assert_eq!(free.taken, Form::OneSum);
+    assert_eq!(free.alternative.expect("another one for few rows").form, Form::Fused);
+    let bound = of(&model("param v: f32[S, F] = zeros ", ""));
+    assert_eq!((bound.taken, bound.alternative), (Form::Fused, None));
 }

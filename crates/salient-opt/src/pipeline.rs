@@ -1,11 +1,13 @@
 //! A graph through the passes: one after the other over the table, a chain of equal blocks as one block.
 
+use crate::after::joined::{Rows, joined_of};
+use crate::after::masks::masks_outermost;
 use crate::blocks::split::{self, Parts};
 use crate::blocks::{join, repeat};
 use crate::egraph::{Searched, saturate, search};
 use crate::graph::border::Border;
 use crate::graph::demanded::{self, DemandedRead};
-use crate::options::Options;
+use crate::options::{Fp, Options};
 use crate::passes::{PASSES, Pass, Step};
 use crate::report::{Repeated, Report};
 use crate::rules::{Rule, RuleRow};
@@ -26,6 +28,16 @@ pub struct Optimised {
 /// graphs that spell the same mathematics differently give the same graph where the rules can see it.
 pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
     Pipeline { rules: saturate::all_rules(options.fp), options, traced: false }.run(graph).optimised
+}
+
+/// An optimised graph with attentions over the same values in one sum also where rows are not as many as keys, if it has any.
+pub fn in_one_sum(graph: &Graph, fp: Fp) -> Option<Graph> {
+    if fp == Fp::Strict {
+        return None;
+    }
+    let joined = joined_of(graph, Rows::Any).graph;
+    let has_changed = joined.len() != graph.len();
+    has_changed.then(|| masks_outermost(&joined).graph)
 }
 
 /// As [`optimise`], with the given rules only: for tests of single rules and families.

@@ -11,7 +11,7 @@ mod session;
 pub mod tune;
 pub mod verify;
 
-pub use compile::choose::{Form, TIE, Verdict};
+pub use compile::choose::{Alternative, Form, TIE, Verdict};
 pub use compile::explain::{explain, require_fused};
 pub use compile::options::Options;
 pub use compile::pipeline::{

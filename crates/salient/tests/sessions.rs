@@ -55,6 +55,50 @@ fn one_compilation_serves_every_shape() {
     }
 }
 
+/// Two attentions over the same values, of which the sum is one plan at many queries and another one at few.
+const DIFFERENCE: &str = "
+model difference(q: f32[T, E], p: f32[T, E], k: f32[S, E], c: f32[S, E], v: f32[S, F]) -> (context: f32[T, F]) {
+    return (softmax(q @ k.T) - 0.5 * softmax(p @ c.T)) @ v
+}";
+
+#[test]
+fn each_call_runs_the_plan_for_its_sizes() {
+    let (fused, oracle) = (model(DIFFERENCE, Engine::Jit), model(DIFFERENCE, Engine::Oracle));
+    let (e, f, s) = (8, 5, 33);
+    let inputs = |t: usize| {
+        let of = |rows: usize, phase| wave(&[rows, e], phase);
+        let (q, p, k, c, v) = (of(t, 0.0), of(t, 1.0), of(s, 2.0), of(s, 3.0), wave(&[s, f], 4.0));
+        arrays(&[("q", q), ("p", p), ("k", k), ("c", c), ("v", v)])
+    };
+    let graph = salient::lower(&one_source(DIFFERENCE), &Options::default()).unwrap().graph;
+    let verdict = salient::verdict(&graph, &Options::default());
+    let (name, below) = verdict.alternative.expect("few queries have a plan of their own").below;
+    assert_eq!(&*name, "T");
+    let mut session = fused.session(&inputs(1), Weights::none()).unwrap();
+    let mut kernels = Vec::new();
+    for t in [1, 70, usize::try_from(below).unwrap() - 1, usize::try_from(below).unwrap(), 2] {
+        let expected = oracle.run(&inputs(t), Weights::none()).unwrap();
+        let stepped = session.step(&inputs(t)).unwrap().get("context").unwrap().clone();
+        let called = fused.run(&inputs(t), Weights::none()).unwrap();
+        for found in [&stepped, called.get("context").unwrap()] {
+            let expected = expected.get("context").unwrap();
+            let deviation = salient::compare::compare(found, expected, Default::default()).unwrap();
+            assert!(deviation.agrees() && deviation.largest_abs < 1e-5, "{t}: {deviation:?}");
+        }
+        kernels.push(session.kernels().len());
+    }
+    assert_eq!(kernels[0], kernels[2]);
+    assert_ne!(kernels[0], kernels[1]);
+    assert_eq!(kernels[1], kernels[3]);
+    assert_eq!(kernels[0], kernels[4]);
+}
+
+fn one_source(text: &str) -> salient::Sources {
+    let mut sources = salient::Sources::new();
+    sources.add("source", text);
+    sources
+}
+
 #[test]
 fn a_model_is_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}

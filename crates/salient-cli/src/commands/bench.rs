@@ -317,7 +317,14 @@ mod tests {
 
     fn verdict(fused: f64, written: f64, is_required: bool) -> Verdict {
         let prices = vec![(Form::Fused, fused), (Form::AsWritten, written)];
-        Verdict { sizes: salient::Bindings::new(), taken: Form::Fused, is_required, floor: None, prices }
+        Verdict {
+            sizes: salient::Bindings::new(),
+            taken: Form::Fused,
+            alternative: None,
+            is_required,
+            floor: None,
+            prices,
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! their weights, as differential attention is written (Ye et al., "Differential Transformer", 2024).
 //!
 //! The rules take such a sum apart, into terms that others may share. Here, where nobody does, it is one product with the values
-//! instead of one for each term. Rows are as many as keys: few rows would read keys and values where they lie.
+//! instead of one for each term. The pass takes rows that are as many as keys: few rows would read keys and values where they lie.
 
 use crate::after::log_sum_exp::{has_sentinel, weights_by_log_sum_exp};
 use crate::after::scores::{find_scores, readers, reduces_scores};
@@ -23,12 +23,27 @@ struct Term {
 /// What attentions have in common that may be joined: keys, values, and the axes of their scores.
 type Shared = (AxisId, NodeId, AxisSet);
 
+/// Which attentions are joined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// Those with as many rows as keys.
+    AsKeys,
+    Any,
+}
+
 /// The same graph with attentions over the same values joined where they are added up.
 pub(crate) fn joined_attentions(g: &Graph) -> Rewritten {
+    joined_of(g, Rows::AsKeys)
+}
+
+/// As [`joined_attentions`], of such rows.
+pub(crate) fn joined_of(g: &Graph, rows: Rows) -> Rewritten {
     let data = g.of_inputs();
     let sums = g.ids().filter(|id| is_sum(g, *id) && !is_inside(g, *id));
-    let found: BTreeMap<NodeId, Vec<Term>> =
-        sums.map(|id| (id, terms(g, &data, id))).filter(|(_, terms)| !joined(g, terms).is_empty()).collect();
+    let found: BTreeMap<NodeId, Vec<Term>> = sums
+        .map(|id| (id, terms(g, (&data, rows), id)))
+        .filter(|(_, terms)| !joined(g, terms).is_empty())
+        .collect();
     if found.is_empty() {
         return Rewritten::unchanged(g);
     }
@@ -53,7 +68,7 @@ fn is_inside(g: &Graph, id: NodeId) -> bool {
 }
 
 /// The terms of a sum.
-fn terms(g: &Graph, data: &[bool], root: NodeId) -> Vec<Term> {
+fn terms(g: &Graph, (data, rows): (&[bool], Rows), root: NodeId) -> Vec<Term> {
     let (mut out, mut stack) = (Vec::new(), vec![(root, false)]);
     while let Some((id, is_subtracted)) = stack.pop() {
         if is_sum(g, id) && (id == root || is_private(g, id)) {
@@ -61,7 +76,7 @@ fn terms(g: &Graph, data: &[bool], root: NodeId) -> Vec<Term> {
             let turns = *g.op(id) == Op::Map(MapOp::Sub);
             stack.extend([(args[1], is_subtracted != turns), (args[0], is_subtracted)]);
         } else {
-            out.push(Term { is_subtracted, node: id, attention: attention(g, data, id) });
+            out.push(Term { is_subtracted, node: id, attention: attention(g, (data, rows), id) });
         }
     }
     out
@@ -69,7 +84,7 @@ fn terms(g: &Graph, data: &[bool], root: NodeId) -> Vec<Term> {
 
 /// The attention that a term is a multiple of, if its scores need not be stored and its factors do not depend on what the values
 /// have alone.
-fn attention(g: &Graph, data: &[bool], term: NodeId) -> Option<(NodeId, Factors)> {
+fn attention(g: &Graph, (data, rows): (&[bool], Rows), term: NodeId) -> Option<(NodeId, Factors)> {
     let mut factors = Factors::of(g, term, &|id| is_private(g, id));
     let is_one = |id: &NodeId| matches!(g.op(*id), Op::Fused(FusedOp::Attend | FusedOp::WeightedSum, _));
     let at = factors.above.iter().position(is_one)?;
@@ -81,7 +96,8 @@ fn attention(g: &Graph, data: &[bool], term: NodeId) -> Option<(NodeId, Factors)
     find_scores(g, data, score, key, &mut scores);
     let need_not_be_stored =
         |id: &NodeId| readers(g, *id).is_some_and(|all| all.iter().all(|r| reduces_scores(g, *r)));
-    let has_rows = |axis: AxisId| axis != key && !of_value.contains(axis) && g.extent(axis) == g.extent(key);
+    let is_as_long = |axis: AxisId| rows == Rows::Any || g.extent(axis) == g.extent(key);
+    let has_rows = |axis: AxisId| axis != key && !of_value.contains(axis) && is_as_long(axis);
     let fits = is_private(g, attention)
         && !scores.is_empty()
         && scores.iter().all(need_not_be_stored)

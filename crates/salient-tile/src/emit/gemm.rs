@@ -72,55 +72,68 @@ pub(crate) fn tiles(
 pub(crate) fn tiles_into(
     m: &mut Maker<'_, '_>,
     shape: Shape,
-    (zeros, into): (Zeros, Into),
-    (from, to): (&Dim, &Dim),
+    how: (Zeros, Into),
+    rows: (&Dim, &Dim),
     o: &Operands<'_>,
 ) -> Vec<Stmt> {
     let mut out = Vec::new();
-    let mut begin = from.clone();
-    for rows in std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)) {
-        let row = m.variable("row", to);
-        let local = &var(&row) - from;
-        let mut args = vec![
-            address(o.left.0, &(&local * o.left.2) + o.left.1),
-            address(o.panel.0, o.panel.1.clone()),
-            address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
-            Arg::Int(o.depth.clone()),
-            Arg::Int(o.left.2.clone()),
-            Arg::Int(n(1)),
-        ];
-        args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
-        args.push(Arg::Int(o.dest.2.clone()));
-        args.extend(o.factors.map(|f| address(f, local.clone())));
-        let mut block = Vec::new();
-        let ahead = o
-            .ahead
-            .and_then(|ahead| ask_ahead(m, Shape { rows, ..shape }, shape.rows, &row, o, ahead, &mut block));
-        let is_ahead = ahead.is_some();
-        args.extend(ahead.into_iter().flatten());
-        let tile = Tile {
-            shape: Shape { rows, ..shape },
-            left: Left::Strided,
-            right: if o.panel_row.is_some() { Right::Strided } else { Right::Packed },
-            into,
-            zeros,
-            columns: Columns::All,
-            unroll: if rows * shape.vectors <= 8 { 4 } else { 1 },
-            ahead: is_ahead,
-        };
-        block.push(m.call(product_tile(&tile), args));
-        let size = n(rows as i64);
-        let end = if rows == 1 {
-            to.clone()
-        } else {
-            &begin + &(&size * &(to - &begin).floor_div(&size).expect("a tile has rows"))
-        };
-        let name = m.variable("whole", &(to + &n(1)));
-        out.push(let_dim(&name, end));
-        out.push(for_loop(&row, begin, var(&name), size, block));
-        begin = var(&name);
+    let mut begin = rows.0.clone();
+    for count in std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)) {
+        let tile = Shape { rows: count, ..shape };
+        let (stmts, end) = tiles_from(m, (tile, shape.rows), how, rows, &begin, o);
+        out.extend(stmts);
+        begin = end;
     }
     out
+}
+
+/// The calls of register tiles of one shape over the rows from `begin` on, as many as are whole, and where they end; `most` is how
+/// many rows the largest tile has.
+fn tiles_from(
+    m: &mut Maker<'_, '_>,
+    (shape, most): (Shape, usize),
+    (zeros, into): (Zeros, Into),
+    (from, to): (&Dim, &Dim),
+    begin: &Dim,
+    o: &Operands<'_>,
+) -> (Vec<Stmt>, Dim) {
+    let row = m.variable("row", to);
+    let local = &var(&row) - from;
+    let mut args = vec![
+        address(o.left.0, &(&local * o.left.2) + o.left.1),
+        address(o.panel.0, o.panel.1.clone()),
+        address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
+        Arg::Int(o.depth.clone()),
+        Arg::Int(o.left.2.clone()),
+        Arg::Int(n(1)),
+    ];
+    args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
+    args.push(Arg::Int(o.dest.2.clone()));
+    args.extend(o.factors.map(|f| address(f, local.clone())));
+    let mut block = Vec::new();
+    let ahead = o.ahead.and_then(|ahead| ask_ahead(m, shape, most, &row, o, ahead, &mut block));
+    let is_ahead = ahead.is_some();
+    args.extend(ahead.into_iter().flatten());
+    let tile = Tile {
+        shape,
+        left: Left::Strided,
+        right: if o.panel_row.is_some() { Right::Strided } else { Right::Packed },
+        into,
+        zeros,
+        columns: Columns::All,
+        unroll: if shape.rows * shape.vectors <= 8 { 4 } else { 1 },
+        ahead: is_ahead,
+    };
+    block.push(m.call(product_tile(&tile), args));
+    let size = n(shape.rows as i64);
+    let end = if shape.rows == 1 {
+        to.clone()
+    } else {
+        begin + &(&size * &(to - begin).floor_div(&size).expect("a tile has rows"))
+    };
+    let name = m.variable("whole", &(to + &n(1)));
+    let stmts = vec![let_dim(&name, end), for_loop(&row, begin.clone(), var(&name), size, block)];
+    (stmts, var(&name))
 }
 
 /// Where a tile of so many of `most` rows asks for memory, and at which pace; `None` where it does not.
@@ -171,14 +184,52 @@ pub(crate) fn by_width(
     (left, width): (&Dim, &Dim),
 ) -> Vec<Stmt> {
     let added = (zeros, if o.factors.is_some() { Into::AddScaled } else { Into::Add });
-    let mut out = tiles_into(m, shape, added, rows, o);
+    let whole = tiles_into(m, shape, added, rows, o);
+    if_narrow(m, (shape, left, whole), &mut |m, narrow| {
+        tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ahead: None, ..*o })
+    })
+}
+
+/// The calls of tiles whose results are set, over rows `from..to` of one packed panel of `width`, of whose columns `left` are left
+/// over. Rows that fill no narrow tile are computed as of a whole panel.
+pub(crate) fn set_by_width(
+    m: &mut Maker<'_, '_>,
+    shape: Shape,
+    zeros: Zeros,
+    rows: (&Dim, &Dim),
+    o: &Operands<'_>,
+    (left, width): (&Dim, &Dim),
+) -> Vec<Stmt> {
+    let set = (zeros, Into::Set);
+    let whole = tiles_into(m, shape, set, rows, o);
+    if_narrow(m, (shape, left, whole), &mut |m, narrow| {
+        let of_panel = Operands { panel_row: Some(width), ahead: None, ..*o };
+        let (mut out, mut begin) = tiles_from(m, (narrow, narrow.rows), set, rows, rows.0, &of_panel);
+        let others = std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows));
+        for count in others {
+            let tile = Shape { rows: count, ..shape };
+            let (stmts, end) = tiles_from(m, (tile, shape.rows), set, rows, &begin, o);
+            out.extend(stmts);
+            begin = end;
+        }
+        out
+    })
+}
+
+/// What is done where columns are left over for a whole panel, or for the half or the quarter of one.
+fn if_narrow(
+    m: &mut Maker<'_, '_>,
+    (shape, left, whole): (Shape, &Dim, Vec<Stmt>),
+    narrow: &mut dyn FnMut(&mut Maker<'_, '_>, Shape) -> Vec<Stmt>,
+) -> Vec<Stmt> {
+    let mut out = whole;
     for vectors in
         [2, 4].iter().filter(|parts| shape.vectors.is_multiple_of(**parts)).map(|p| shape.vectors / p)
     {
-        let narrow = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
+        let tile = Shape { rows: NARROW_ROWS.min(shape.rows * shape.vectors / vectors), vectors };
         let most = &n(vectors as i64) * &var(&LANES);
-        let few = tiles_into(m, narrow, added, rows, &Operands { panel_row: Some(width), ahead: None, ..*o });
-        out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then: few, otherwise: out }];
+        let then = narrow(m, tile);
+        out = vec![Stmt::If { left: left.clone(), right: &most + &n(1), then, otherwise: out }];
     }
     out
 }

@@ -4,22 +4,32 @@
 //! with operators joined. The fused plan is nearly always the cheapest: where it costs less than the program as written takes at
 //! least, no other is made, and it is taken where it costs no more than that of the program as written. Else the cheapest of all
 //! is taken; where fusion is required, the fused plan is at any price. Plans that differ by less than [`TIE`] cost the same, and of these the most fused is taken.
+//!
+//! Where another form costs much less at few rows, it is compiled beside that, and each call runs the one for its sizes.
 
 use crate::compile::options::Options;
 use crate::compile::pipeline::{is_fused, tiling};
 use salient_ir::quantised::Coding;
-use salient_ir::{Bindings, Graph, NodeId, Port};
-use salient_opt::{Fp, Optimised};
-use salient_tile::plan::price::{floor_as_written, nominal_sizes};
+use salient_ir::{Bindings, Graph, Name, NodeId, Port};
+use salient_opt::{Fp, Optimised, in_one_sum};
+use salient_tile::plan::price::{Machine, ROWS, floor_as_written, nominal_sizes};
 use salient_tile::{Plan, plan};
 use std::collections::BTreeMap;
 
 /// Prices cost the same up to this factor.
 pub const TIE: f64 = 1.05;
 
+/// How many times as much the plan must cost as another one at few rows for both to be compiled.
+const WORTH_BOTH: f64 = 1.3;
+
+/// Few rows, at which plans are compared again.
+const FEW: [i64; 3] = [1, 16, 64];
+
 /// A form of the plan of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// As [`Form::Fused`], with attentions over the same values in one sum, whatever their rows.
+    OneSum,
     /// The optimiser's graph, operators joined in kernels.
     Fused,
     /// The graph as written, operators joined in kernels.
@@ -32,11 +42,12 @@ pub enum Form {
 
 impl Form {
     /// Every form, the most fused first.
-    pub const ALL: [Form; 4] = [Form::Fused, Form::Joined, Form::Apart, Form::AsWritten];
+    pub const ALL: [Form; 5] = [Form::OneSum, Form::Fused, Form::Joined, Form::Apart, Form::AsWritten];
 
     /// The words for it in reports.
     pub fn name(self) -> &'static str {
         match self {
+            Form::OneSum => "fused, with attentions in one sum",
             Form::Fused => "fused",
             Form::Joined => "as written, with operators joined",
             Form::Apart => "fused, with a kernel for each operator",
@@ -44,20 +55,52 @@ impl Form {
         }
     }
 
+    /// Whether it is what fusion makes of a model.
+    pub fn is_fused(self) -> bool {
+        match self {
+            Form::OneSum | Form::Fused => true,
+            Form::Joined | Form::Apart | Form::AsWritten => false,
+        }
+    }
+
     /// Whether it is of the optimiser's graph.
     pub(crate) fn is_optimised(self) -> bool {
         match self {
             Form::Fused | Form::Apart => true,
-            Form::Joined | Form::AsWritten => false,
+            Form::OneSum | Form::Joined | Form::AsWritten => false,
         }
     }
 
     /// Whether operators are joined in kernels.
     fn joins(self) -> bool {
         match self {
-            Form::Fused | Form::Joined => true,
+            Form::OneSum | Form::Fused | Form::Joined => true,
             Form::Apart | Form::AsWritten => false,
         }
+    }
+}
+
+/// A form that is compiled beside the one that is taken, for few rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alternative {
+    /// It runs where this dimension is below so many.
+    pub below: (Name, i64),
+    /// What runs there.
+    pub form: Form,
+}
+
+impl std::fmt::Display for Alternative {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, below) = &self.below;
+        write!(f, "where {name} < {below}: the plan {}, which costs less there", self.form.name())
+    }
+}
+
+impl Alternative {
+    /// Whether it runs at these sizes.
+    pub(crate) fn holds(&self, sizes: &Bindings) -> bool {
+        let (name, below) = &self.below;
+        sizes.get(name).is_some_and(|size| size < below)
     }
 }
 
@@ -68,6 +111,8 @@ pub struct Verdict {
     pub sizes: Bindings,
     /// The form that is compiled.
     pub taken: Form,
+    /// What is compiled beside it, for other sizes.
+    pub alternative: Option<Alternative>,
     /// Whether it is taken at any price.
     pub is_required: bool,
     /// Seconds that no plan of the program as written goes below.
@@ -102,27 +147,50 @@ fn dearer(taken: Form, price: f64, written: f64) -> Option<String> {
 pub(crate) struct Candidates<'a> {
     source: &'a Graph,
     optimised: &'a Optimised,
+    /// The optimiser's graph with attentions in one sum, if it has such.
+    one_sum: Option<Graph>,
     coded: BTreeMap<usize, Coding>,
     options: &'a Options,
 }
 
+/// A plan with its price.
+struct Tried<'p> {
+    form: Form,
+    seconds: f64,
+    plan: Plan<'p>,
+}
+
+/// The first plan that costs the least but for a tie.
+fn cheapest(tried: &[Tried<'_>]) -> usize {
+    let least = tried.iter().map(|t| t.seconds).fold(f64::INFINITY, f64::min);
+    tried.iter().position(|t| t.seconds <= TIE * least).unwrap_or(0)
+}
+
 impl<'a> Candidates<'a> {
     pub(crate) fn new(source: &'a Graph, optimised: &'a Optimised, options: &'a Options) -> Candidates<'a> {
-        Candidates { source, optimised, coded: coded(&optimised.graph, options), options }
+        let one_sum =
+            may_have_two(source, options).then(|| in_one_sum(&optimised.graph, options.fp)).flatten();
+        Candidates { source, optimised, one_sum, coded: coded(&optimised.graph, options), options }
+    }
+
+    /// The graph that a form is planned from.
+    pub(crate) fn graph(&self, form: Form) -> &Graph {
+        match form {
+            Form::OneSum => self.one_sum.as_ref().unwrap_or(&self.optimised.graph),
+            Form::Fused | Form::Apart => &self.optimised.graph,
+            Form::Joined | Form::AsWritten => self.source,
+        }
     }
 
     pub(crate) fn plan(&self, form: Form) -> Plan<'_> {
-        let (graph, chains): (_, &[Vec<Vec<NodeId>>]) = match form.is_optimised() {
-            true => (&self.optimised.graph, &self.optimised.chains),
-            false => (self.source, &[]),
-        };
-        plan_of(graph, form.joins(), chains, &self.coded, self.options)
+        let chains: &[Vec<Vec<NodeId>>] = if form.is_optimised() { &self.optimised.chains } else { &[] };
+        plan_of(self.graph(form), form.joins(), chains, &self.coded, self.options)
     }
 
     /// What is to be said where fusion is required and the fused plan is dearer than that of the program as written. No plan is made
     /// of that where the fused one costs less than it takes at least.
     pub(crate) fn warning(&self) -> Option<String> {
-        let machine = &self.options.tuning.peaks;
+        let machine = self.machine();
         let sizes = nominal_sizes(self.source, &Bindings::new());
         let price = self.plan(Form::Fused).price(&sizes, machine)?.seconds();
         let is_least =
@@ -133,43 +201,112 @@ impl<'a> Candidates<'a> {
         dearer(Form::Fused, price, self.plan(Form::AsWritten).price(&sizes, machine)?.seconds())
     }
 
+    fn machine(&self) -> &'a Machine {
+        &self.options.tuning.peaks
+    }
+
+    fn tried(&self, form: Form, sizes: &Bindings) -> Option<Tried<'_>> {
+        let plan = self.plan(form);
+        let seconds = plan.price(sizes, self.machine())?.seconds();
+        Some(Tried { form, seconds, plan })
+    }
+
     /// The plan that is compiled, and why. With `all`, every form is priced, also where that decides nothing.
     pub(crate) fn choose(&self, all: bool) -> (Plan<'_>, Verdict) {
-        let machine = &self.options.tuning.peaks;
         let sizes = nominal_sizes(self.source, &Bindings::new());
-        let fused = self.plan(Form::Fused);
-        let floor = floor_as_written(self.source, &sizes, machine);
+        let floor = floor_as_written(self.source, &sizes, self.machine());
         let is_required = self.options.require_fused;
-        let mut verdict = Verdict { sizes, taken: Form::Fused, is_required, floor, prices: Vec::new() };
-        let Some(price) = fused.price(&verdict.sizes, machine) else { return (fused, verdict) };
-        let price = price.seconds();
-        verdict.prices.push((Form::Fused, price));
+        let mut verdict =
+            Verdict { sizes, taken: Form::Fused, alternative: None, is_required, floor, prices: Vec::new() };
+        let fused = self.one_sum.is_some().then_some(Form::OneSum).into_iter().chain([Form::Fused]);
+        let mut tried: Vec<Tried<'_>> = fused.filter_map(|form| self.tried(form, &verdict.sizes)).collect();
+        if tried.is_empty() {
+            return (self.plan(Form::Fused), verdict);
+        }
+        let mut at = cheapest(&tried);
+        let price = tried[at].seconds;
         let is_least = floor.is_some_and(|floor| price <= TIE * floor);
         // Parameters in codes are read by products of fused plans alone.
-        if (is_least || is_required) && !all || !self.coded.is_empty() {
-            return (fused, verdict);
+        if (all || !is_least && !is_required)
+            && self.coded.is_empty()
+            && let Some(written) = self.tried(Form::AsWritten, &verdict.sizes)
+        {
+            let stays = is_required || price <= TIE * written.seconds;
+            let between = [Form::Joined, Form::Apart].into_iter().filter(|_| all || !stays);
+            tried.extend(between.filter_map(|form| self.tried(form, &verdict.sizes)));
+            tried.push(written);
+            at = if stays { at } else { cheapest(&tried) };
         }
-        let written = self.plan(Form::AsWritten);
-        let Some(dearest) = written.price(&verdict.sizes, machine) else { return (fused, verdict) };
-        let stays = is_required || price <= TIE * dearest.seconds();
-        let mut plans = vec![(price, fused)];
-        let between = [Form::Joined, Form::Apart].into_iter().filter(|_| all || !stays);
-        for (form, plan) in between.map(|form| (form, self.plan(form))).chain([(Form::AsWritten, written)]) {
-            let Some(price) = plan.price(&verdict.sizes, machine) else { continue };
-            verdict.prices.push((form, price.seconds()));
-            plans.push((price.seconds(), plan));
-        }
-        let least = plans.iter().map(|(price, _)| *price).fold(f64::INFINITY, f64::min);
-        let cheapest = plans.iter().position(|(price, _)| *price <= TIE * least).unwrap_or(0);
-        let at = if stays { 0 } else { cheapest };
-        verdict.taken = verdict.prices[at].0;
-        let (price, plan) = plans.swap_remove(at);
+        verdict.prices = tried.iter().map(|t| (t.form, t.seconds)).collect();
+        let taken = tried.swap_remove(at);
+        verdict.taken = taken.form;
         debug_assert!(
-            is_required || verdict.price(Form::AsWritten).is_none_or(|written| price <= TIE * written),
+            is_required
+                || verdict.price(Form::AsWritten).is_none_or(|written| taken.seconds <= TIE * written),
             "the plan that is taken is dearer than that of the program as written"
         );
-        (plan, verdict)
+        verdict.alternative = self.alternative(&verdict, &taken.plan);
+        (taken.plan, verdict)
     }
+
+    /// The form that costs much less at few rows than the plan that is taken, if there is one, and for how many rows.
+    fn alternative(&self, verdict: &Verdict, taken: &Plan<'_>) -> Option<Alternative> {
+        if !may_have_two(self.source, self.options) {
+            return None;
+        }
+        let price = |plan: &Plan<'_>, sizes: &Bindings| Some(plan.price(sizes, self.machine())?.seconds());
+        let mut found: Option<(f64, Name, Form, Plan<'_>)> = None;
+        for name in verdict.sizes.iter().filter(|(_, size)| **size == ROWS).map(|(name, _)| name) {
+            for few in FEW {
+                let sizes = with(&verdict.sizes, name, few);
+                let own = price(taken, &sizes)?;
+                for form in self.others(verdict, own, &sizes) {
+                    let plan = self.plan(form);
+                    let gain = price(&plan, &sizes).map_or(0.0, |seconds| own / seconds);
+                    if gain > WORTH_BOTH && found.as_ref().is_none_or(|(most, ..)| gain > *most) {
+                        found = Some((gain, name.clone(), form, plan));
+                    }
+                }
+            }
+        }
+        let (_, name, form, plan) = found?;
+        let is_cheaper = |rows: i64| {
+            let sizes = with(&verdict.sizes, &name, rows);
+            let (own, other) = (price(taken, &sizes), price(&plan, &sizes));
+            own.zip(other).is_some_and(|(own, other)| other * TIE < own)
+        };
+        // The least number of rows at which it is not cheaper any more, between few and many.
+        let (mut cheaper, mut below) = (FEW.into_iter().rev().find(|few| is_cheaper(*few))?, ROWS);
+        while below - cheaper > 1 {
+            let middle = cheaper + (below - cheaper) / 2;
+            if is_cheaper(middle) { cheaper = middle } else { below = middle }
+        }
+        Some(Alternative { below: (name, below), form })
+    }
+
+    /// The forms that may cost less at these sizes than one that takes so many seconds.
+    fn others(&self, verdict: &Verdict, seconds: f64, sizes: &Bindings) -> Vec<Form> {
+        let floor = floor_as_written(self.source, sizes, self.machine());
+        let is_least = floor.is_some_and(|floor| seconds <= WORTH_BOTH * floor);
+        let may_be = |form: &Form| match form {
+            Form::OneSum => self.one_sum.is_some(),
+            Form::Fused => true,
+            Form::Joined | Form::Apart | Form::AsWritten => !is_least && !verdict.is_required,
+        };
+        Form::ALL.into_iter().filter(|form| *form != verdict.taken).filter(may_be).collect()
+    }
+}
+
+/// Whether a model may have two plans: what is made of parameters once, and what states hold, belong to one.
+fn may_have_two(graph: &Graph, options: &Options) -> bool {
+    !options.one_plan && graph.params().is_empty() && graph.states().is_empty()
+}
+
+/// Sizes with another one of a dimension.
+fn with(sizes: &Bindings, name: &Name, size: i64) -> Bindings {
+    let mut sizes = sizes.clone();
+    sizes.insert(name.clone(), size);
+    sizes
 }
 
 /// The plan of a graph, by the options of the planner that follow from those of the user.

@@ -4,7 +4,7 @@
 
 use crate::compile::integers::values_of;
 use crate::compile::options::Options;
-use crate::compile::pipeline::{code, code_of_plan, threads};
+use crate::compile::pipeline::{Compilation, code, code_of_plan, threads};
 use crate::compile::stage::Engine;
 use crate::report::error::Error;
 use crate::report::timings::Timings;
@@ -24,10 +24,31 @@ use std::time::Duration;
 /// A model made ready for an engine. One for all dimensions.
 #[derive(Debug)]
 pub(crate) enum Code {
-    /// Machine code, how many threads run it, and the integers that must fit it, if any may not.
-    Native(Box<Compiled>, usize, Option<Box<Integers>>),
+    /// Machine code.
+    Native(Box<Native>),
     /// The interpreter needs the graph only.
     Oracle,
+}
+
+/// Machine code of a model: that which runs at most sizes, and that for others, if there is any.
+#[derive(Debug)]
+pub(crate) struct Native {
+    plans: Vec<Compilation>,
+    /// How many threads run a call.
+    threads: usize,
+}
+
+impl Native {
+    /// Which of its plans runs at these sizes.
+    fn at(&self, dimensions: &Bindings) -> usize {
+        let holds = |plan: &Compilation| plan.when.as_ref().is_some_and(|when| when.holds(dimensions));
+        self.plans.iter().position(holds).unwrap_or(0)
+    }
+
+    /// The plan that runs at most sizes: the only one of a model with parameters or states.
+    fn most(&self) -> &Compiled {
+        &self.plans[0].compiled
+    }
 }
 
 /// Parameters bound to a model, for calls of any dimensions that agree with their shapes. Shared: a copy is a reference.
@@ -42,8 +63,8 @@ pub(crate) enum BoundParameters<'a> {
 /// Parameters that compiled code has seen.
 #[derive(Debug)]
 pub(crate) struct Parameters<'a> {
-    /// What it made of them once.
-    loaded: Loaded,
+    /// What the code of each plan made of them once.
+    loaded: Vec<Loaded>,
     /// Those that calls still read; others are empty where they were ours.
     arrays: Vec<Cow<'a, Array>>,
     /// What those hold that integers follow from.
@@ -53,8 +74,8 @@ pub(crate) struct Parameters<'a> {
 /// What an engine keeps for one set of dimensions.
 #[derive(Debug)]
 pub(crate) enum Prepared<'a> {
-    /// Sizes and places in memory, how many threads run a call, and the integers that must fit.
-    Native(&'a Compiled, Box<Plan>, usize, Option<&'a Integers>),
+    /// The code, which of its plans runs, and the sizes and places in memory of that.
+    Native(&'a Native, usize, Box<Plan>),
     /// Nothing.
     Oracle,
 }
@@ -71,8 +92,8 @@ pub(crate) struct Arguments<'c> {
 impl Code {
     /// Makes code of a plan; adds how long each step took.
     pub(crate) fn of_plan(read: &ReadPlan, options: &Options, timings: &mut Timings) -> Result<Code, Error> {
-        let (compiled, integers) = code_of_plan(read, options, timings)?;
-        Ok(Code::Native(Box::new(compiled), threads(options), integers.map(Box::new)))
+        let plans = vec![code_of_plan(read, options, timings)?];
+        Ok(Code::Native(Box::new(Native { plans, threads: threads(options) })))
     }
 
     /// Makes code; adds how long each step took.
@@ -80,8 +101,9 @@ impl Code {
         match options.engine {
             Engine::Oracle => Ok(Code::Oracle),
             Engine::Jit | Engine::Unfused => {
-                let (compiled, integers) = code(graph, options, timings)?;
-                Ok(Code::Native(Box::new(compiled), threads(options), integers.map(Box::new)))
+                let (most, other) = code(graph, options, timings)?;
+                let plans = std::iter::once(most).chain(other).collect();
+                Ok(Code::Native(Box::new(Native { plans, threads: threads(options) })))
             }
         }
     }
@@ -91,7 +113,7 @@ impl Code {
     /// Whether a parameter, by position among the graph's, is read as an array.
     pub(crate) fn needs_param(&self, at: usize) -> bool {
         match self {
-            Code::Native(compiled, ..) => compiled.needs_param(at),
+            Code::Native(native) => native.most().needs_param(at),
             Code::Oracle => true,
         }
     }
@@ -107,16 +129,18 @@ impl<'a> BoundParameters<'a> {
         codes: &Codes<'a>,
     ) -> Result<BoundParameters<'a>, Error> {
         match code {
-            Code::Native(compiled, _, integers) => {
-                let held = held(integers.as_deref(), &params, codes);
+            Code::Native(native) => {
+                let integers = native.plans[0].integers.as_ref();
+                let held = held(integers, &params, codes);
                 if let Some(integers) = integers {
                     integers.check(dimensions, |_| None, |at| held[at])?;
                 }
                 let all: Vec<&Array> = params.iter().map(|a| &**a).collect();
-                let loaded = compiled.load(dimensions, &all, codes)?;
+                let load = |plan: &Compilation| plan.compiled.load(dimensions, &all, codes);
+                let loaded = native.plans.iter().map(load).collect::<Result<_, _>>()?;
                 for (at, array) in params.iter_mut().enumerate() {
                     if let Cow::Owned(own) = array
-                        && !compiled.reads_param(at)
+                        && !native.most().reads_param(at)
                         && let Ok(empty) = Array::zeros(own.dtype(), vec![0])
                     {
                         *own = empty;
@@ -136,7 +160,7 @@ impl<'a> BoundParameters<'a> {
     /// Bytes of what was made of the parameters; `None` for the interpreter.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
-            BoundParameters::Native(bound) => Some(bound.loaded.bytes()),
+            BoundParameters::Native(bound) => Some(bound.loaded.iter().map(Loaded::bytes).sum()),
             BoundParameters::Oracle(_) => None,
         }
     }
@@ -155,9 +179,9 @@ fn held(integers: Option<&Integers>, params: &[Cow<'_, Array>], codes: &Codes<'_
 impl<'a> Prepared<'a> {
     pub(crate) fn new(code: &'a Code, dimensions: &Bindings) -> Result<Prepared<'a>, Error> {
         match code {
-            Code::Native(compiled, threads, integers) => {
-                let plan = Box::new(compiled.bind(dimensions)?);
-                Ok(Prepared::Native(compiled, plan, *threads, integers.as_deref()))
+            Code::Native(native) => {
+                let at = native.at(dimensions);
+                Ok(Prepared::Native(native, at, Box::new(native.plans[at].compiled.bind(dimensions)?)))
             }
             Code::Oracle => Ok(Prepared::Oracle),
         }
@@ -166,14 +190,24 @@ impl<'a> Prepared<'a> {
     /// For other dimensions; on an error it stays as it was.
     pub(crate) fn rebind(&mut self, dimensions: &Bindings) -> Result<(), Error> {
         match self {
-            Prepared::Native(compiled, plan, ..) => Ok(compiled.rebind(plan, dimensions)?),
+            Prepared::Native(native, at, plan) => {
+                let now = native.at(dimensions);
+                let compiled = &native.plans[now].compiled;
+                if now == *at {
+                    compiled.rebind(plan, dimensions)?;
+                } else {
+                    **plan = compiled.bind(dimensions)?;
+                    *at = now;
+                }
+                Ok(())
+            }
             Prepared::Oracle => Ok(()),
         }
     }
 
     pub(crate) fn working_bytes(&self) -> Option<usize> {
         match self {
-            Prepared::Native(_, plan, threads, _) => Some(plan.working_bytes(*threads)),
+            Prepared::Native(native, _, plan) => Some(plan.working_bytes(native.threads)),
             Prepared::Oracle => None,
         }
     }
@@ -181,7 +215,7 @@ impl<'a> Prepared<'a> {
     /// Whether an input, by position, is a state that may lie in the output which appends to it.
     pub(crate) fn appends(&self, input: usize) -> bool {
         match self {
-            Prepared::Native(compiled, ..) => compiled.appends(input),
+            Prepared::Native(native, ..) => native.most().appends(input),
             Prepared::Oracle => false,
         }
     }
@@ -189,7 +223,8 @@ impl<'a> Prepared<'a> {
     /// The kernels of a call, and what each does; none for the interpreter.
     pub(crate) fn kernels(&self) -> Vec<(&Kernel, Cost)> {
         match self {
-            Prepared::Native(compiled, plan, ..) => {
+            Prepared::Native(native, at, plan) => {
+                let compiled = &native.plans[*at].compiled;
                 let program = compiled.program();
                 program.kernels[program.section(Section::Call)].iter().zip(compiled.costs(plan)).collect()
             }
@@ -207,7 +242,8 @@ impl<'a> Prepared<'a> {
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
         match (self, arguments.params) {
-            (Prepared::Native(compiled, plan, _, integers), BoundParameters::Native(bound)) => {
+            (Prepared::Native(native, at, plan), BoundParameters::Native(bound)) => {
+                let Compilation { compiled, integers, .. } = &native.plans[*at];
                 let Parameters { loaded, arrays: params, held } = &**bound;
                 if let Some(integers) = integers {
                     let input = |at: usize| match &arguments.inputs[at] {
@@ -224,8 +260,14 @@ impl<'a> Prepared<'a> {
                 let inputs: Vec<Option<&Array>> = arguments.inputs.iter().map(Option::as_deref).collect();
                 let params: Vec<&Array> = params.iter().map(|a| &**a).collect();
                 let mut computed = Computed::of(outputs)?;
-                let result =
-                    compiled.run_watched(plan, loaded, Inputs::InPlace(&inputs), &params, outputs, watch);
+                let result = compiled.run_watched(
+                    plan,
+                    &loaded[*at],
+                    Inputs::InPlace(&inputs),
+                    &params,
+                    outputs,
+                    watch,
+                );
                 computed.round_into(outputs);
                 Ok(result?)
             }

@@ -144,12 +144,15 @@ fn prices(verdict: &Verdict) -> String {
         (_, []) => "it has no price at these sizes",
         (_, [_]) => "no other is looked at where parameters are in codes",
         _ if verdict.is_required => "fusion is required, at any price",
-        (Form::Fused, _) => "the program as written is not cheaper by more than a twentieth",
+        (Form::OneSum | Form::Fused, _) => "the program as written is not cheaper by more than a twentieth",
         (Form::Joined | Form::Apart | Form::AsWritten, _) => {
             "fused costs over a twentieth more than as written, and no plan is cheaper but for a tie"
         }
     };
     line(&mut out, &format!("taken: the plan {}; {why}", verdict.taken.name()));
+    if let Some(alternative) = &verdict.alternative {
+        line(&mut out, &alternative.to_string());
+    }
     out
 }
 

@@ -93,7 +93,7 @@ impl Findings {
         let findings = Findings::of_fused(graph, candidates, options);
         let prices = (verdict.price(Form::Fused), verdict.price(verdict.taken));
         let (Some(fused), Some(taken)) = prices else { return findings };
-        if verdict.taken == Form::Fused || !findings.is_fused() {
+        if verdict.taken.is_fused() || !findings.is_fused() {
             return findings;
         }
         let found = unfused(verified(&candidates.plan(verdict.taken), options));

@@ -3,7 +3,7 @@
 //! Each function is one step of the way and returns what the next one takes. What the steps do is decided in the crates
 //! below; which of them a model needs, by its engine.
 
-use crate::compile::choose::{Candidates, Verdict, coded, plan_of};
+use crate::compile::choose::{Alternative, Candidates, Form, Verdict, coded, plan_of};
 use crate::compile::options::Options;
 use crate::compile::stage::{Engine, Stage};
 use crate::report::error::Error;
@@ -83,22 +83,29 @@ fn print_plan(plan: &Plan<'_>, named: &[Named]) -> String {
     salient_tile::plan::text::print(plan, &labels)
 }
 
-/// What is said of the plan that is compiled, and of the norms and activations that the optimiser found in it.
-fn of_plan<T>(
+/// What is said of the plan that is compiled, and of the norms and activations that the optimiser found in it; and of the one that
+/// is compiled beside it for other sizes, if there is one, with these sizes before.
+fn of_plans(
     graph: &Graph,
     options: &Options,
     timings: &mut Timings,
-    say: impl FnOnce(&Plan<'_>, &[Named]) -> T,
-) -> T {
+    say: impl Fn(&Plan<'_>, &[Named]) -> String,
+) -> String {
     match options.engine {
         Engine::Jit => {
             let optimised = timings.time(Step::Optimise, || optimise(graph, options));
             timings.time(Step::Schedule, || {
                 let candidates = Candidates::new(graph, &optimised, options);
                 let (plan, verdict) = candidates.choose(false);
-                let named =
-                    if verdict.taken.is_optimised() { optimised.report.named.as_slice() } else { &[] };
-                say(verified(&plan, options), named)
+                let say_of = |form: Form, plan: &Plan<'_>| {
+                    let named = if form.is_optimised() { optimised.report.named.as_slice() } else { &[] };
+                    say(verified(plan, options), named)
+                };
+                let other = verdict.alternative.as_ref().map(|other| {
+                    let plan = candidates.plan(other.form);
+                    format!("\n// {other}\n{}", say_of(other.form, &plan))
+                });
+                say_of(verdict.taken, &plan) + &other.unwrap_or_default()
             })
         }
         Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || {
@@ -179,13 +186,13 @@ pub fn print_stage(
     let printed = match stage {
         Stage::Source | Stage::Graph => text::print(&graph),
         Stage::Fused => text::print(&timings.time(Step::Optimise, || fuse(&graph, options))),
-        Stage::Plan => of_plan(&graph, options, timings, print_plan),
-        Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings).0),
+        Stage::Plan => of_plans(&graph, options, timings, print_plan),
+        Stage::Kernels => salient_tile::text::print(&kernels(&graph, options, timings).0.program),
         Stage::Memory => {
-            of_plan(&graph, options, timings, |plan, _| memory::contract(&plan.usage()).to_string())
+            of_plans(&graph, options, timings, |plan, _| memory::contract(&plan.usage()).to_string())
         }
-        Stage::Clif => code(&graph, options, timings)?.0.clif(),
-        Stage::Asm => code(&graph, options, timings)?.0.asm(),
+        Stage::Clif => code(&graph, options, timings)?.0.compiled.clif(),
+        Stage::Asm => code(&graph, options, timings)?.0.compiled.asm(),
     };
     Ok(format!("{}\n", printed.trim_end()))
 }
@@ -207,21 +214,36 @@ pub fn print_after(
     Ok(graphs.iter().map(|graph| format!("{}\n", text::print(graph).trim_end())).collect())
 }
 
-/// Graph to kernels, and the integers that must fit what they have for them, if any may not.
-fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> (Program, Option<Integers>) {
+/// Kernels of a plan of a model.
+struct Lowering {
+    program: Program,
+    /// The integers that must fit what the kernels have for them, if any may not.
+    integers: Option<Integers>,
+    /// The sizes at which it runs; none for the plan that runs at all others.
+    when: Option<Alternative>,
+}
+
+/// Graph to kernels: those that run at most sizes, and those for others.
+fn kernels(graph: &Graph, options: &Options, timings: &mut Timings) -> (Lowering, Option<Lowering>) {
     match options.engine {
         Engine::Jit => {
             let optimised = timings.time(Step::Optimise, || optimise(graph, options));
-            let (program, taken) = timings.time(Step::Schedule, || {
+            timings.time(Step::Schedule, || {
                 let candidates = Candidates::new(graph, &optimised, options);
                 let (plan, verdict) = candidates.choose(false);
-                (program_of(&plan, options.verify), verdict.taken)
-            });
-            let planned = if taken.is_optimised() { &optimised.graph } else { graph };
-            (program, Integers::new(planned))
+                let of = |plan: &Plan<'_>, form: Form, when: Option<Alternative>| Lowering {
+                    program: program_of(plan, options.verify),
+                    integers: Integers::new(candidates.graph(form)),
+                    when,
+                };
+                let other = verdict.alternative.clone();
+                let other = other.map(|other| of(&candidates.plan(other.form), other.form, Some(other)));
+                (of(&plan, verdict.taken, None), other)
+            })
         }
         Engine::Unfused | Engine::Oracle => {
-            (timings.time(Step::Schedule, || schedule(graph, options)), Integers::new(graph))
+            let program = timings.time(Step::Schedule, || schedule(graph, options));
+            (Lowering { program, integers: Integers::new(graph), when: None }, None)
         }
     }
 }
@@ -238,15 +260,30 @@ fn integers_fit(graph: &Graph) -> Result<(), Error> {
     Ok(())
 }
 
-/// Graph to machine code.
+/// Machine code of a plan of a model.
+#[derive(Debug)]
+pub(crate) struct Compilation {
+    pub(crate) compiled: Compiled,
+    /// The integers that must fit it, if any may not.
+    pub(crate) integers: Option<Integers>,
+    /// The sizes at which it runs; none for the plan that runs at all others.
+    pub(crate) when: Option<Alternative>,
+}
+
+/// Graph to machine code: that which runs at most sizes, and that for others.
 pub(crate) fn code(
     graph: &Graph,
     options: &Options,
     timings: &mut Timings,
-) -> Result<(Compiled, Option<Integers>), Error> {
+) -> Result<(Compilation, Option<Compilation>), Error> {
     integers_fit(graph)?;
-    let (program, integers) = kernels(graph, options, timings);
-    Ok((timings.time(Step::Emit, || emit(program, options))?, integers))
+    let (most, other) = kernels(graph, options, timings);
+    timings.time(Step::Emit, || {
+        let of = |Lowering { program, integers, when }: Lowering| -> Result<Compilation, Error> {
+            Ok(Compilation { compiled: emit(program, options)?, integers, when })
+        };
+        Ok((of(most)?, other.map(of).transpose()?))
+    })
 }
 
 /// A plan to machine code.
@@ -254,10 +291,11 @@ pub(crate) fn code_of_plan(
     read: &ReadPlan,
     options: &Options,
     timings: &mut Timings,
-) -> Result<(Compiled, Option<Integers>), Error> {
+) -> Result<Compilation, Error> {
     integers_fit(read.graph())?;
     let program = timings.time(Step::Schedule, || program_of(&read.plan(), options.verify));
-    Ok((timings.time(Step::Emit, || emit(program, options))?, Integers::new(read.graph())))
+    let compiled = timings.time(Step::Emit, || emit(program, options))?;
+    Ok(Compilation { compiled, integers: Integers::new(read.graph()), when: None })
 }
 
 static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);

@@ -7,7 +7,7 @@
 //! masked. Keys are packed before, once for all tiles of rows.
 
 use crate::dims::{LANE, ceil_div, n, var};
-use crate::emit::gemm::{Operands, tiles};
+use crate::emit::gemm::{Operands, set_by_width, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
 use crate::emit::stream::beside::RowPart;
 use crate::emit::stream::phase::{Making, store_row, stream};
@@ -17,7 +17,7 @@ use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
-use crate::plan::layouts::panels::peel_keys;
+use crate::plan::layouts::panels::{Edge, peel_keys};
 use crate::plan::{PackedScores, Tiled};
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, AxisSet, Dim, Symbol};
@@ -155,7 +155,14 @@ pub(crate) fn packed_product(
         factors: None,
         ahead: None,
     };
-    let block = tiles(m, tile.shape, Zeros::Multiply, (&tile.first, &tile.last), &operands);
+    let rows = (&tile.first, &tile.last);
+    let block = match tile.key_loop.key_edge {
+        Edge::Whole => tiles(m, tile.shape, Zeros::Multiply, rows, &operands),
+        Edge::Narrow => {
+            let left = t.keys.1 - &at;
+            set_by_width(m, tile.shape, Zeros::Multiply, rows, &operands, (&left, t.panel))
+        }
+    };
     vec![for_loop(&column, t.keys.0.clone(), t.keys.1.clone(), t.panel.clone(), block)]
 }
 

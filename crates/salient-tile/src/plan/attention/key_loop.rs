@@ -29,6 +29,8 @@ pub(crate) struct KeyLoop {
     pub(crate) values: ValueForm,
     /// How the last panel of values that are packed is multiplied.
     pub(crate) edge: Edge,
+    /// How the scores of the last panel of keys are computed.
+    pub(crate) key_edge: Edge,
 }
 
 /// How the values of a tile of keys are read.
@@ -116,7 +118,12 @@ pub(crate) fn key_loop(
         Some(_) => Edge::of(&width, layouts.options.tiling.tile()),
         None => Edge::Whole,
     };
-    KeyLoop { rows, range, mask, invariant, nan_check, values, edge }
+    // A range ends anywhere in a panel.
+    let key_edge = match range == KeyRange::default() {
+        true => Edge::of(g.extent(a.key), layouts.options.tiling.tile()),
+        false => Edge::Narrow,
+    };
+    KeyLoop { rows, range, mask, invariant, nan_check, values, edge, key_edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

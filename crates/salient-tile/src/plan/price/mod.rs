@@ -115,7 +115,7 @@ impl Price {
 }
 
 /// Positions that are taken for a sequence of which no length is given.
-const ROWS: i64 = 512;
+pub const ROWS: i64 = 512;
 /// What is taken for what lies around sequences, as examples of a batch and heads.
 const AROUND: i64 = 4;
 /// What is taken for all other dimensions: the first that all that divides them does divide.

@@ -370,10 +370,15 @@ impl Priced<'_> {
     }
 
     /// The products of queries and keys for so many scores.
-    fn products(&self, products: impl Iterator<Item = NodeId>, scores: f64, keys: f64) -> f64 {
+    fn products(
+        &self,
+        products: impl Iterator<Item = NodeId>,
+        scores: f64,
+        (keys, edge): (f64, Edge),
+    ) -> f64 {
         let g = &*self.plan.graph;
         let depths = products.filter_map(|id| g.op(id).bound()).filter_map(|axis| self.extent(axis));
-        depths.map(|depth| self.tiles(scores, keys, depth, Edge::Whole)).sum()
+        depths.map(|depth| self.tiles(scores, keys, depth, edge)).sum()
     }
 
     fn tiled(&self, kernel: &KernelPlan, tiled: &Tiled) -> Option<Work> {
@@ -385,7 +390,7 @@ impl Priced<'_> {
         let held: Vec<NodeId> = made.iter().flat_map(|s: &PackedScores| [s.product]).collect();
         let mut each = self.score(kernel, a, key_loop, &held);
         each.operations += of_weights(a);
-        let fma = self.products(held.iter().copied(), scores, keys);
+        let fma = self.products(held.iter().copied(), scores, (keys, key_loop.key_edge));
         let per_tile = (tile as f64).min(key_loop.rows.map_or(Some(1.0), |x| self.extent(x))?).max(1.0);
         let calls = self.calls(a, rows * share, keys);
         let mut work = Work { fma, calls, ..Work::default() };
@@ -411,7 +416,11 @@ impl Priced<'_> {
         let per_tile = self.lanes() * (tiling.tile_vectors * tiling.tile_rows) as f64;
         let mut work = Work { calls, ..Work::default() };
         for product in &products {
-            work.fma += self.products([*product].into_iter(), visited * heads(*product)?, keys);
+            work.fma += self.products(
+                [*product].into_iter(),
+                visited * heads(*product)?,
+                (keys, whole.key_loop.key_edge),
+            );
         }
         for held in &whole.held {
             let Some(mixture) = whole.mixture(g, held) else { continue };
@@ -468,7 +477,7 @@ impl Priced<'_> {
         let scores = rows * keys * self.share(&key_loop.range, a, Some(split.parts.query), 1)?;
         let mut each = self.score(kernel, a, key_loop, &split.products);
         each.operations += of_weights(a);
-        let fma = 2.0 * self.products(split.products.iter().copied(), scores, keys);
+        let fma = 2.0 * self.products(split.products.iter().copied(), scores, (keys, Edge::Whole));
         let calls = scores / self.plan.options.tiling.few_keys as f64 * 4.0;
         let mut work = Work { fma, calls, ..Work::default() };
         work.strips(scores, keys, each, self.lanes());
