@@ -39,6 +39,8 @@ pub(crate) struct Defined {
     open_views: BTreeSet<NodeId>,
     /// Arms of choices that are defined wherever the choice takes them.
     guarded: BTreeSet<(NodeId, usize)>,
+    /// Whether every use of a node is inside such an arm, so that it is used where it is defined alone.
+    covered: Vec<bool>,
 }
 
 impl Defined {
@@ -74,7 +76,28 @@ impl Defined {
 
     /// Whether an element-wise node may be computed for all positions at once.
     pub(crate) fn may_be_stored(&self, id: NodeId) -> bool {
-        !self.partial[id.index()] || self.is_demanded(id)
+        !self.partial[id.index()] || self.is_demanded(id) || self.covered[id.index()]
+    }
+
+    /// Finds the nodes that are used inside of guarded arms alone.
+    fn cover(&mut self, g: &Graph) {
+        let mut covered = vec![false; g.len()];
+        for id in g.ids().rev() {
+            let is_covered = |user: NodeId| match g.op(user).class() {
+                Class::Map => {
+                    let reads = g.args(user).into_iter().enumerate().filter(|(_, arg)| *arg == id);
+                    let is_choice = *g.op(user) == Op::Map(MapOp::Select);
+                    covered[user.index()]
+                        || reads.into_iter().all(|(n, _)| is_choice && self.is_guarded(user, n))
+                }
+                Class::View | Class::Concat => covered[user.index()],
+                Class::Port | Class::Leaf | Class::Bind => false,
+            };
+            let users = g.users(id);
+            let is_output = g.outputs().iter().any(|out| out.node == id);
+            covered[id.index()] = !is_output && !users.is_empty() && users.into_iter().all(is_covered);
+        }
+        self.covered = covered;
     }
 
     /// Whether the arm of a choice is defined wherever the choice takes it.
@@ -155,6 +178,7 @@ impl<'g> Analysis<'g> {
             // What is demanded in any case reports itself.
             out.domains.push(if out.known.is_demanded(id) { Domain::new() } else { domain });
         }
+        out.known.cover(g);
         out
     }
 
