@@ -46,7 +46,7 @@ fn compiles(code: &str) -> Result<(), String> {
 fn method(known: &Known) -> Option<String> {
     let inside = known.call.strip_prefix('(')?.strip_suffix(')')?;
     let (first, rest) = inside.split_once(", ").unwrap_or((inside, ""));
-    let is_tensor = ["x", "y", "s", "u", "v", "w", "ids", "mask"].contains(&first);
+    let is_tensor = ["x", "y", "s", "r", "u", "v", "w", "ids", "mask"].contains(&first);
     is_tensor.then(|| format!("{first}.{}({rest})", known.name))
 }
 

@@ -17,8 +17,16 @@ pub(super) enum Write {
     /// By a template, whose holes [`super::spell`] fills.
     Code(&'static str),
     /// By a template where the axis is the last one, else by a definition that reads another position of the axis: `$i` is its
-    /// index, `$N` its length.
-    Index { last: &'static str, axis_at: usize, position: &'static str },
+    /// index, `$N` its length. Where no axis is said it is `unsaid`.
+    Index { last: &'static str, axis_at: usize, unsaid: i64, position: &'static str },
+    /// By the new axis that parts stand along.
+    Stack,
+    /// By the first of the parts of an axis.
+    Part,
+    /// By the zeros before and behind the last axis.
+    Padded,
+    /// By the numbers of a list.
+    Listed,
     /// By an order of the axes.
     Order,
     /// By one axis more or less.
@@ -56,6 +64,14 @@ const AS_STORED: &str = "a value has no place or layout of its own to change";
 const BROADCASTS: &str = "shapes are broadcast from the right, as in NumPy";
 const BOTH: &str = "a slice gives each part";
 
+const LAST: &str = "that is along the last axis";
+const ROLLED: Write = Write::Index {
+    last: "roll[{1:shifts,shift|1}]({0})",
+    axis_at: 2,
+    unsaid: -1,
+    position: "($i - {1:shifts,shift|1}) % $N",
+};
+
 /// Every name. The first row that fits its arguments counts.
 pub(super) const NAMES: &[Row] = &[
     // ---- numbers
@@ -83,7 +99,8 @@ pub(super) const NAMES: &[Row] = &[
     code(&["mul", "multiply"], "(x, y)", "{(0)} * {(1|y)}"),
     code(&["div", "divide", "true_divide"], "(x, y)", "{(0)} / {(1|y)}"),
     code(&["floor_divide"], "(x, y)", "floor({(0)} / {(1|y)})"),
-    code(&["remainder", "fmod"], "(x, 3)", "{(0)} - {(1|y)} * floor({(0)} / {(1|y)})"),
+    code(&["remainder"], "(x, 3)", "{(0)} - {(1|y)} * floor({(0)} / {(1|y)})"),
+    code(&["logaddexp"], "(x, y)", "max({0}, {1|y}) + log(1 + exp(-abs({(0)} - {(1|y)})))"),
     code(&["pow", "power", "float_power"], "(x, 2)", "{(0)} ** {(1:exponent|2)}"),
     code(&["square"], "(x)", "{(0)} ** 2"),
     code(&["reciprocal"], "(x)", "1 / {(0)}"),
@@ -92,8 +109,7 @@ pub(super) const NAMES: &[Row] = &[
     code(&["sign", "sgn"], "(x)", "f32({(0)} > 0) - f32({(0)} < 0)"),
     code(&["ceil"], "(x)", "-floor(-{(0)})"),
     code(&["round", "rint", "around"], "(x)", "floor({(0)} + 0.5)").with("halves are rounded up"),
-    code(&["trunc", "fix"], "(x)", "f32(i64({0}))"),
-    code(&["frac"], "(x)", "{(0)} - floor({0})").with("of what is not negative"),
+    code(&["trunc", "fix"], "(x)", "if {(0)} < 0 then -floor(-{(0)}) else floor({0})"),
     code(&["log2"], "(x)", "log({0}) / log(2.0)"),
     code(&["log10"], "(x)", "log({0}) / log(10.0)"),
     code(&["log1p"], "(x)", "log(1 + {(0)})"),
@@ -128,8 +144,10 @@ pub(super) const NAMES: &[Row] = &[
     code(&["any", "all"], "(mask, 1)", "{name}{axis}({0}){keep}"),
     code(&["max", "min"], "(x, 1)", "{name}{axis}({0}){keep}"),
     code(&["max", "min"], "(x, y)", "{name}({0}, {1|y})"),
-    code(&["amax", "nanmax"], "(x, 1)", "max{axis}({0}){keep}"),
-    code(&["amin", "nanmin"], "(x, 1)", "min{axis}({0}){keep}"),
+    code(&["nanmax"], "(x, 1)", "max{axis}(if {(0)} == {(0)} then {0} else -inf){keep}"),
+    code(&["nanmin"], "(x, 1)", "min{axis}(if {(0)} == {(0)} then {0} else inf){keep}"),
+    code(&["amax"], "(x, 1)", "max{axis}({0}){keep}"),
+    code(&["amin"], "(x, 1)", "min{axis}({0}){keep}"),
     code(&["average"], "(x, 1)", "mean{axis}({0}){keep}"),
     code(&["argmax"], "(x, 1)", "argmax{along}({0}){keep}"),
     code(&["argmin"], "(x, 1)", "argmax{along}(-{(0)}){keep}"),
@@ -148,6 +166,7 @@ pub(super) const NAMES: &[Row] = &[
     code(&["sort", "argsort"], "(x)", "top_k[{N}]({0})").with("in falling order, with the positions"),
     // ---- products
     code(&["matmul", "mm", "bmm"], "(x, w)", "{(0)} @ {(1|y)}"),
+    code(&["dot"], "(x, w)", "{(0)} @ {(1|y)}"),
     code(&["dot", "inner", "vdot"], "(u, v)", "sum({(0)} * {(1|y)})"),
     code(&["outer", "ger"], "(u, v)", "let z[i, j] = {(0)}[i] * {(1|y)}[j]"),
     code(&["mv"], "(w, bias)", "let z[i] = sum[j]({(0)}[i, j] * {(1|y)}[j])"),
@@ -158,9 +177,11 @@ pub(super) const NAMES: &[Row] = &[
     code(&["cosine_similarity"], "(u, v)", "sum({(0)} * {(1|y)}) / sqrt(sum({(0)} ** 2) * sum({(1|y)} ** 2))"),
     code(&["mse_loss"], "(x, y)", "mean{axis@-}(({(0)} - {(1|y)}) ** 2)"),
     code(&["l1_loss"], "(x, y)", "mean{axis@-}(abs({(0)} - {(1|y)}))"),
-    code(&["cross_entropy"], "(s, ids)", "let z[i] = -log_softmax({0})[i, {(1|ids)}[i]]"),
+    code(&["cross_entropy"], "(s, ids)", "let z[i] = -log_softmax({0})[i, {(1|ids)}[i]]").with("`mean(z)` is their mean"),
     // ---- shapes
-    by(&["transpose", "swapaxes", "swapdims", "permute", "moveaxis", "movedim", "t"], "(x, 1, 2)", Write::Order),
+    by(&["transpose", "swapaxes", "swapdims", "moveaxis", "movedim"], "(x, 1, 2)", Write::Order),
+    by(&["permute"], "(x, 1, 0, 2)", Write::Order),
+    code(&["t", "mT", "adjoint"], "(s)", "{(0)}.T"),
     code(
         &["reshape", "view", "unflatten", "rearrange"],
         "(x, -1)",
@@ -169,41 +190,48 @@ pub(super) const NAMES: &[Row] = &[
     code(&["flatten", "ravel"], "(x)", "let z[.., n: {M} * {N}] = {(0)}[.., n / {N}, n % {N}]"),
     by(&["squeeze", "unsqueeze", "expand_dims"], "(x, 1)", Write::Axes),
     code(&["expand", "expand_as", "broadcast_to"], "(x, 3, -1)", "let z[n: N, ..] = {(0)}[..]").with(BROADCASTS),
-    code(&["tile", "repeat"], "(x, 2)", "let z[.., n: 2 * {N}] = {(0)}[.., n % {N}]"),
-    code(&["repeat_interleave"], "(x, 2)", "let z[.., n: 2 * {N}] = {(0)}[.., n / 2]"),
-    code(&["cat", "concat", "concatenate", "hstack", "vstack"], "([x, y], 1)", "concat{along}({items})"),
-    code(&["stack"], "([x, y])", "stack({items})").with("the new axis is the first"),
-    code(&["split", "chunk", "tensor_split", "narrow"], "(x, 2)", "{(0)}[.., 0:{1|2}]").with(BOTH),
+    code(&["tile", "repeat"], "(x, 2)", "let z[.., n: {(-2|2)} * {N}] = {(0)}[.., n % {N}]").with(LAST),
+    code(&["repeat_interleave"], "(x, 2)", "let z[.., n: {(1|2)} * {N}] = {(0)}[.., n / {(1|2)}]").with(LAST),
+    code(&["cat", "concat", "concatenate"], "([x, y], 1)", "concat{along=0}({items})"),
+    code(&["vstack"], "([x, y])", "concat{along=0}({items})"),
+    code(&["hstack"], "([x, y])", "concat{along=1}({items})"),
+    by(&["stack"], "([x, y], 2)", Write::Stack),
+    by(&["split"], "(x, 2, 1)", Write::Part).with(BOTH),
+    by(&["chunk", "tensor_split"], "(x, 2)", Write::Part).with(BOTH),
     code(&["unbind"], "(x)", "{(0)}[0, ..]").with(BOTH),
-    by(
-        &["flip"],
-        "(x, -1)",
-        Write::Index { last: "flip({0})", axis_at: 1, position: "$N - 1 - $i" },
-    ),
-    by(&["fliplr"], "(x)", Write::Index { last: "flip({0})", axis_at: 1, position: "$N - 1 - $i" }),
-    by(
-        &["roll"],
-        "(x, 1, 1)",
-        Write::Index { last: "roll[{1:shifts,shift|1}]({0})", axis_at: 2, position: "($i - {1:shifts,shift|1}) % $N" },
-    ),
+    by(&["flip"], "(x, -1)", Write::Index { last: "flip({0})", axis_at: 1, unsaid: -1, position: "$N - 1 - $i" }),
+    by(&["fliplr"], "(x)", Write::Index { last: "flip({0})", axis_at: 1, unsaid: 1, position: "$N - 1 - $i" }),
+    by(&["flipud"], "(x)", Write::Index { last: "flip({0})", axis_at: 1, unsaid: 0, position: "$N - 1 - $i" }),
+    by(&["roll"], "(x, 1, 1)", ROLLED),
     code(&["diff"], "(x)", "let z[.., n: {N} - 1] = {(0)}[.., n + 1] - {(0)}[.., n]"),
-    code(&["pad"], "(x, (1, 0))", "let z[.., n: {N} + 1] = if n > 0 then {(0)}[.., n - 1] else 0"),
-    code(&["unfold"], "(x, -1, 3, 1)", "let z[.., n: {N} - 2, k: 3] = {(0)}[.., n + k]"),
-    code(&["max_pool1d"], "(x, 2)", "let z[.., n: {N} / 2] = max[k: 2]({(0)}[.., 2 * n + k])"),
-    code(&["avg_pool1d"], "(x, 2)", "let z[.., n: {N} / 2] = mean[k: 2]({(0)}[.., 2 * n + k])"),
+    by(&["pad"], "(x, (1, 0))", Write::Padded),
+    code(&["unfold"], "(x, -1, 3, 1)", "let z[.., n: {N} - {2:size|3} + 1, k: {2:size|3}] = {(0)}[.., n + k]")
+        .with("that is with a step of one"),
+    code(
+        &["max_pool1d"],
+        "(x, 2)",
+        "let z[.., n: {N} / {(1|2)}] = max[k: {1|2}]({(0)}[.., n * {(1|2)} + k])",
+    ),
+    code(
+        &["avg_pool1d"],
+        "(x, 2)",
+        "let z[.., n: {N} / {(1|2)}] = mean[k: {1|2}]({(0)}[.., n * {(1|2)} + k])",
+    ),
     code(&["diag", "diagonal"], "(s)", "let z[i] = {(0)}[i, i]"),
     code(&["trace"], "(s)", "sum[i]({(0)}[i, i])"),
     code(&["tril"], "(s)", "let z[.., i, j] = if j <= i then {(0)}[.., i, j] else 0"),
     code(&["triu"], "(s)", "let z[.., i, j] = if j >= i then {(0)}[.., i, j] else 0"),
-    by(&["shape", "size", "len", "numel", "dim", "ndim"], "(x, 0)", Write::Length),
+    by(&["shape", "size"], "(x, 0)", Write::Length),
+    by(&["len", "numel", "dim", "ndim"], "(x)", Write::Length),
     // ---- positions
     code(&["gather", "take_along_axis", "take_along_dim"], "(s, 1, at)", "let z[i, k] = {(0)}[i, {(-1|at)}[i, k]]"),
     code(&["take", "index_select"], "(w, 0, ids)", "{(0)}[{-1|ids}, :]"),
     code(&["one_hot"], "(ids, 5)", "one_hot[{1:num_classes|N}]({0})"),
+    code(&["bincount"], "(ids)", "let z[n: N] = sum[i](if {(0)}[i] == n then 1 else 0)"),
     code(
-        &["scatter", "scatter_add", "index_add", "bincount"],
-        "(ids)",
-        "let z[n: N] = sum[i](if {(0)}[i] == n then 1 else 0)",
+        &["scatter", "scatter_add", "index_add"],
+        "(r, 0, ids, r)",
+        "let z[n: N] = sum[i](if {(2:index|ids)}[i] == n then {(3:src,source|r)}[i] else 0)",
     ),
     by(&["unique", "nonzero", "masked_select", "argwhere", "flatnonzero"], "(x)", Write::Nothing).with(GROWS_WITH_DATA),
     // ---- new tensors
@@ -216,17 +244,18 @@ pub(super) const NAMES: &[Row] = &[
     code(&["eye", "identity"], "(3)", "let z[i: {0}, j: {0}] = f32(i == j)"),
     by(&["arange", "range"], "(3)", Write::Range),
     code(&["linspace"], "(0, 1, 5)", "let z[i: {2|5}] = {(0)} + ({(1|1)} - {(0)}) * f32(i) / ({(2|5)} - 1)"),
-    code(&["rand"], "(3)", "param z: f32[{0}] = uniform(0, 1)").with("or an input: a model draws no numbers"),
-    code(&["randn", "normal"], "(3)", "param z: f32[{0}] = normal(1)").with("or an input: a model draws no numbers"),
+    code(&["rand"], "(3)", "param z: f32[{items}] = uniform(0, 1)").with("or an input: a model draws no numbers"),
+    code(&["randn", "normal"], "(3)", "param z: f32[{items}] = normal(1)").with("or an input: a model draws no numbers"),
     // ---- element types and places
     by(
-        &["float", "double", "half", "float32", "float16", "bfloat16", "int", "int32", "long", "int64", "bool"],
+        &["float", "half", "float32", "float16", "bfloat16", "int", "int32", "long", "int64", "bool"],
         "(x)",
         Write::Element,
     ),
+    by(&["double", "float64"], "(x)", Write::Element).with("there are no numbers of 64 bits"),
     by(&["astype", "to", "type", "type_as"], "(x, int64)", Write::Element),
     code(&["contiguous", "clone", "copy", "detach", "cpu", "cuda", "numpy", "item"], "(x)", "{0}").with(AS_STORED),
-    code(&["array", "asarray", "tensor", "as_tensor", "from_numpy"], "(x)", "{0}").with(AS_STORED),
+    by(&["array", "asarray", "tensor", "as_tensor", "from_numpy"], "([1.0, 2.0])", Write::Listed),
     // ---- layers
     code(&["Linear"], "(D, E)", "linear[{1:out_features|E}]({in|x})"),
     code(&["Embedding"], "(N, E)", "embedding[{0}, {1:embedding_dim|D}]({in|ids})"),
@@ -239,7 +268,7 @@ pub(super) const NAMES: &[Row] = &[
     code(&["GELU"], "()", "gelu_erf({in|x})"),
     code(&["SiLU"], "()", "silu({in|x})"),
     code(&["Sigmoid"], "()", "sigmoid({in|x})"),
-    code(&["Softmax"], "(-1)", "softmax({in|x})"),
+    code(&["Softmax"], "(-1)", "softmax{along@0}({in|x})"),
     code(&["Parameter"], "(3)", "param z: f32[D] = zeros"),
     code(&["layer_norm"], "(x, D)", "layer_norm[eps = 1e-5]({0})"),
     code(&["rms_norm"], "(x, D)", "rms_norm[eps = 1e-6]({0})"),

@@ -49,7 +49,11 @@ pub(crate) fn spelled(call: &Foreign) -> Option<Spelling> {
     let mut note = row.note.to_owned();
     let code = match &row.write {
         Write::Code(template) => call.filled(template),
-        Write::Index { last, axis_at, position } => call.position(last, *axis_at, position),
+        Write::Index { last, axis_at, unsaid, position } => call.position(last, *axis_at, *unsaid, position),
+        Write::Stack => call.stacked(),
+        Write::Part => call.part(),
+        Write::Padded => call.padded(),
+        Write::Listed => listed(&bare_value(&call.first())),
         Write::Order => call.order(),
         Write::Axes => call.axes(),
         Write::Einsum => call.einsum()?,
@@ -62,6 +66,10 @@ pub(crate) fn spelled(call: &Foreign) -> Option<Spelling> {
         }
         Write::Nothing => String::new(),
     };
+    let unsaid = matches!(&row.write, Write::Code(template) if template.contains("{along}") || template.contains("{along;"));
+    if unsaid && call.axis_numbers(Some(1)).is_none() && call.rank() != Some(1) && note.is_empty() {
+        note = "that is along the last axis".to_owned();
+    }
     if code.contains("[axis]") || code.contains("[axis,") {
         note = "`axis` stands for the name of that axis".to_owned();
     }
@@ -137,7 +145,8 @@ impl Foreign {
         let Write::Code(template) = &row.write else { return true };
         let second = self.at(1);
         let tensor = second.is_some_and(|text| numbers(text).is_none() && text != "None");
-        !(template.contains("{axis}") && tensor)
+        let matrices = self.name != "dot" || !template.contains('@') || self.rank().is_some_and(|rank| rank > 1);
+        matrices && !(template.contains("{axis}") && tensor)
     }
 
     /// The argument at a place among those without a name.
@@ -183,13 +192,17 @@ impl Foreign {
         if let Some(unknown) = hole.strip_prefix("in|") {
             return self.input.clone().unwrap_or_else(|| unknown.to_owned());
         }
-        if let Some(rest) = hole.strip_prefix("along") {
-            return self.axis_brackets(Some(1), false, rest.strip_prefix(';'));
-        }
         match hole {
             "name" => self.name.clone(),
-            "axis" => self.axis_brackets(Some(1), true, None),
-            "axis@-" => self.axis_brackets(None, true, None),
+            "axis" => self.axis_brackets(self.axis_numbers(Some(1)), true, None),
+            "axis@-" => self.axis_brackets(self.axis_numbers(None), true, None),
+            "along" => self.axis_brackets(self.axis_numbers(Some(1)), false, None),
+            "along@0" => self.axis_brackets(self.axis_numbers(Some(0)), false, None),
+            "along=0" => self.axis_brackets(self.axis_numbers(Some(1)).or(Some(vec![0])), false, None),
+            "along=1" => self.axis_brackets(self.axis_numbers(Some(1)).or(Some(vec![1])), false, None),
+            "along;correction = 1" => {
+                self.axis_brackets(self.axis_numbers(Some(1)), false, Some("correction = 1"))
+            }
             "keep" => self.kept(),
             "items" => self.items(),
             "N" => self.from_last(0, "D"),
@@ -206,19 +219,24 @@ impl Foreign {
         let names: Vec<&str> = names.split(',').collect();
         let by_place = match place.parse::<usize>() {
             Ok(n) => self.at(n),
-            Err(_) => self.given.iter().skip(1).rfind(|(name, _)| name.is_none()).map(|(_, t)| t.as_str()),
+            // The last one that is no axis, or that is a number.
+            Err(_) => {
+                let fits = |text: &str| (place == "-2") == numbers(text).is_some_and(|n| n.len() == 1);
+                let plain = self.given.iter().skip(1).filter(|(name, text)| name.is_none() && fits(text));
+                plain.last().map(|(_, text)| text.as_str())
+            }
         };
         let text = self.named(&names).or(by_place).filter(|text| *text != "None");
         let text = value(bare(text.unwrap_or(unknown)));
         if inner.is_some() && !alone { operand(&text) } else { text }
     }
 
-    /// The parts of a list, or the arguments that are no axis.
+    /// The parts of a list, or all arguments.
     fn items(&self) -> String {
         match self.at(0) {
             Some(list) if list.starts_with(['[', '(']) => parts(list).join(", "),
             _ => {
-                let plain = self.given.iter().filter(|(name, text)| name.is_none() && numbers(text).is_none());
+                let plain = self.given.iter().filter(|(name, _)| name.is_none());
                 plain.map(|(_, text)| text.clone()).collect::<Vec<_>>().join(", ")
             }
         }
@@ -252,8 +270,8 @@ impl Foreign {
     }
 
     /// The axes of a call along some, as its brackets; without a word about them `all` are meant, or the last one.
-    fn axis_brackets(&self, at: Option<usize>, all: bool, more: Option<&str>) -> String {
-        let mut inside: Vec<String> = match self.axis_numbers(at) {
+    fn axis_brackets(&self, said: Option<Vec<i64>>, all: bool, more: Option<&str>) -> String {
+        let mut inside: Vec<String> = match said {
             Some(numbers) if numbers.len() == 1 && self.place(numbers[0]).1 => Vec::new(),
             Some(numbers) => {
                 let names = numbers.iter().map(|n| self.axis_name(self.place(*n).0).unwrap_or("axis"));
@@ -297,8 +315,8 @@ impl Foreign {
     }
 
     /// Another position of one axis.
-    fn position(&self, last: &str, axis_at: usize, position: &str) -> String {
-        let number = self.axis_numbers(Some(axis_at)).and_then(|n| n.first().copied()).unwrap_or(-1);
+    fn position(&self, last: &str, axis_at: usize, unsaid: i64, position: &str) -> String {
+        let number = self.axis_numbers(Some(axis_at)).and_then(|n| n.first().copied()).unwrap_or(unsaid);
         let (place, is_last) = self.place(number);
         if is_last {
             return self.filled(last);
@@ -364,6 +382,47 @@ impl Foreign {
             }
         };
         format!("{x}[{}{mark}, ..]", ":, ".repeat(before))
+    }
+
+    /// Parts along a new axis, where it is not the first one by a definition that says where it stands.
+    fn stacked(&self) -> String {
+        let items = self.items();
+        let number = self.axis_numbers(Some(1)).and_then(|n| n.first().copied()).unwrap_or(0);
+        let mut names = self.indices(&["axis"]);
+        let place = usize::try_from(if number < 0 { names.len() as i64 + 1 + number } else { number });
+        let place = place.unwrap_or_default().min(names.len());
+        if place == 0 {
+            return format!("stack({items})");
+        }
+        names.insert(place, "n".to_owned());
+        format!("let z[{}] = stack[n]({items})", names.join(", "))
+    }
+
+    /// The first part of an axis: of so many positions, or one of so many parts.
+    fn part(&self) -> String {
+        let number = self.axis_numbers(Some(2)).and_then(|n| n.first().copied()).unwrap_or(0);
+        let (place, is_last) = self.place(number);
+        let said = self.at(1).map_or_else(|| "2".to_owned(), |text| operand(parts(text).first().map_or("2", |p| p)));
+        let length = place.and_then(|n| self.shape.as_ref()?.get(n)).map_or("T", |(_, length)| length);
+        let end = if self.name == "split" { said } else { format!("{} / {said}", operand(length)) };
+        let x = operand(&self.first());
+        if is_last && number < 0 {
+            return format!("{x}[.., 0:{end}]");
+        }
+        format!("{x}[{}0:{end}, ..]", ":, ".repeat(place.unwrap_or_default()))
+    }
+
+    /// Zeros before and behind the last axis.
+    fn padded(&self) -> String {
+        let said = self.at(1).map(parts).unwrap_or_default();
+        let (before, behind) = match said.as_slice() {
+            [both] => (both.as_str(), both.as_str()),
+            [before, behind, ..] => (before.as_str(), behind.as_str()),
+            [] => ("1", "1"),
+        };
+        let (x, length) = (operand(&self.first()), self.from_last(0, "D"));
+        let (low, high) = (operand(before), operand(behind));
+        format!("let z[.., n: {length} + {low} + {high}] = if {low} <= n < {length} + {low} then {x}[.., n - {low}] else 0")
     }
 
     // ---- texts and numbers
@@ -448,6 +507,20 @@ impl Foreign {
             _ => shape.len().to_string(),
         }
     }
+}
+
+/// A value without the parentheses around it.
+fn bare_value(text: &str) -> String {
+    value(bare(text))
+}
+
+/// A list of numbers as a tensor.
+fn listed(text: &str) -> String {
+    if !text.starts_with('[') {
+        return text.to_owned();
+    }
+    let items: Vec<String> = parts(text).iter().map(|item| listed(item)).collect();
+    format!("stack({})", items.join(", "))
 }
 
 /// The axes in a text: `1`, `-1`, `(1, 2)`.

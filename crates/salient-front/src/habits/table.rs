@@ -12,7 +12,7 @@ pub struct Known {
 }
 
 /// What the examples of the table are about, as the head of a model.
-pub const EXAMPLE: &str = "model m[H = 2, K = 2, N = 5](x: f32[B, T, D], y: f32[B, T, D], w: f32[D, E], bias: f32[E], s: f32[T, T], u: f32[D], \
+pub const EXAMPLE: &str = "model m[H = 2, K = 2, N = 5](x: f32[B, T, D], y: f32[B, T, D], w: f32[D, E], bias: f32[E], s: f32[T, T], r: f32[T], u: f32[D], \
 v: f32[D], ids: i64[T], at: i64[T, K], mask: bool[B, T, D], keep: bool[B, T, D])";
 
 /// Every name with its example.
