@@ -7,7 +7,7 @@ use super::spell::{Foreign, spelled, value};
 /// What functions stand behind in other systems.
 const MODULES: &[&str] = &[
     "np", "numpy", "torch", "F", "nn", "functional", "jnp", "jax", "lax", "math", "tf", "linalg", "special", "fft",
-    "einops", "mx", "scipy", "K", "T",
+    "einops", "mx", "scipy",
 ];
 
 /// A method, an attribute, or a function of a module: `x.sum(-1)`, `x.shape[0]`, `np.sum(x, axis=-1)`.
@@ -86,10 +86,7 @@ fn of_module(r: &Reading<'_>, n: usize, from: usize) -> Option<Match> {
 /// One method behind another, as far as each is a value.
 fn methods(r: &Reading<'_>, n: usize, from: usize) -> Option<Match> {
     let receiver = r.source(from, n);
-    let mut it = format!("`{receiver}` has no methods: `.{}`", r.at(n + 1));
-    if r.is_number(from) && n == from + 1 {
-        it = format!("a number has no methods: `.{}`", r.at(n + 1));
-    }
+    let it = format!("`{receiver}` has no method or attribute `.{}`", r.at(n + 1));
     let mut code = receiver.clone();
     let mut at = n;
     let mut write = String::new();
@@ -143,7 +140,7 @@ pub(super) fn foreign(r: &Reading<'_>, n: usize) -> Option<Match> {
     call.shape = shape_of_first(r, &call, n);
     let spelling = spelled(&call)?;
     let what = if axis(odd.0) {
-        format!("`{}` takes an axis in brackets, by its name", call.name)
+        super::axis_in_brackets(&call.name)
     } else {
         format!("`{}` takes no list or tuple", call.name)
     };

@@ -20,6 +20,11 @@ pub(super) fn block_comment(r: &Reading<'_>, n: usize) -> Option<Match> {
     at(n, to, "/*", "")
 }
 
+/// A comment or the end of a line as other languages mark it: the rest of the line is none of the program.
+pub(super) fn hash(r: &Reading<'_>, n: usize) -> Option<Match> {
+    if r.at(n) == "#" { at(n, r.line_end(n), "#", "") } else { None }
+}
+
 pub(super) fn quotes(r: &Reading<'_>, n: usize) -> Option<Match> {
     let mark = r.at(n);
     if !["“", "”", "‘", "’", "'", "„", "«", "\""].contains(&mark) {
@@ -113,9 +118,7 @@ pub(super) fn loop_(r: &Reading<'_>, n: usize) -> Option<Match> {
     let last = end - usize::from(by_colon);
     let name = r.at(n + 1);
     if !matches!(r.at(n + 2), "in" | "=") {
-        // `for i, x in enumerate(xs)`
-        let hit = r.at(n + 2) == ",";
-        return if hit { at(n, end, "for", written(name, "0", "N")) } else { None };
+        return over_pairs(r, n, &written);
     }
     let first = n + 3;
     if r.at(first) == "range" && r.at(first + 1) == "(" {
@@ -145,6 +148,17 @@ pub(super) fn loop_(r: &Reading<'_>, n: usize) -> Option<Match> {
     let over = r.source(first, last);
     let length = r.shape(&over, n).and_then(|s| s.first().map(|(_, length)| length.clone()));
     at(n, end, "for", written(name, "0", &length.unwrap_or_else(|| "N".to_owned())))
+}
+
+/// `for i, x in enumerate(xs)`.
+fn over_pairs(r: &Reading<'_>, n: usize, written: &dyn Fn(&str, &str, &str) -> String) -> Option<Match> {
+    let end = r.line_end(n);
+    let in_ = (n..end).find(|m| r.at(*m) == "in")?;
+    let to = (in_..end).find(|m| matches!(r.at(*m), "{" | ":")).unwrap_or(end);
+    let over = if r.at(in_ + 2) == "(" { r.at(in_ + 3) } else { r.at(in_ + 1) };
+    let length = r.shape(over, n).and_then(|s| s.first().map(|(_, length)| length.clone()));
+    let high = length.unwrap_or_else(|| "N".to_owned());
+    if r.at(n + 2) == "," { at(n, to, "for", written(r.at(n + 1), "0", &high)) } else { None }
 }
 
 /// One past the header of a loop: its body's brace, the end of its line, or what closes the argument.
@@ -253,11 +267,12 @@ pub(super) fn element_assigned(r: &Reading<'_>, n: usize) -> Option<Match> {
     let end = r.line_end(close);
     let shape = r.shape(r.at(n), n).filter(|shape| shape.len() >= items.len());
     let rank = shape.as_ref().map_or(items.len(), Vec::len);
+    let is_alone = |own: &str| shape.iter().flatten().filter(|(name, _)| name == own).count() == 1;
     let spare = ["i", "j", "k", "l", "m"];
     let names: Vec<String> = (0..rank.min(spare.len()))
         .map(|m| shape.as_ref().map_or("", |s| s[m].0.as_str()))
         .zip(spare)
-        .map(|(own, other)| if own.is_empty() { other } else { own }.to_owned())
+        .map(|(own, other)| if own.is_empty() || !is_alone(own) { other } else { own }.to_owned())
         .collect();
     let fixed = items.iter().zip(&names).filter(|((from, _), _)| r.at(*from) != ":");
     let conditions: Vec<String> =
@@ -405,8 +420,17 @@ pub(super) fn list(r: &Reading<'_>, n: usize) -> Option<Match> {
 
 /// `1.0f`, `2L`.
 pub(super) fn suffix(r: &Reading<'_>, n: usize) -> Option<Match> {
-    let hit = r.is_number(n) && r.touches(n + 1) && r.is_name(n + 1) && r.at(n + 1).len() <= 3;
-    if hit { at(n, n + 2, r.at(n + 1), r.at(n)) } else { None }
+    // An integer with letters behind it is no token: its digits stand alone.
+    let is_digit = |m: usize| r.at(m).len() == 1 && r.at(m).chars().all(|c| c.is_ascii_digit());
+    let mut end = n;
+    while is_digit(end) && (end == n || r.touches(end)) {
+        end += 1;
+    }
+    if end == n {
+        end = n + usize::from(r.is_number(n));
+    }
+    let hit = end > n && r.touches(end) && r.is_name(end) && r.at(end).len() <= 3;
+    if hit { at(n, end + 1, r.at(end), r.source(n, end).replace(' ', "")) } else { None }
 }
 
 /// `.5` and `1.`.

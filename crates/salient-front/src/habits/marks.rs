@@ -53,7 +53,7 @@ const A_DECLARATION: &str = "a function is `fn name(x) { return … }`, what is 
 pub(super) const MARKS: &[Mark] = &[
     // ---- comments and texts
     by(finders::block_comment, "`/*` begins no comment", "a comment is `//` up to the end of its line"),
-    sign(&["#"], "`#` begins no comment", "a comment is `//` up to the end of its line"),
+    by(finders::hash, "`#` begins no comment", "a comment is `//` up to the end of its line"),
     by(finders::quotes, "`{it}` is no quotation mark", "a text stands in straight quotes: `\"layers.attn\"`"),
     sign(&["\\"], "`\\` continues no line", "a line break means nothing: leave the `\\` out"),
     sign(&["`"], "a backtick means nothing", "leave it out"),
@@ -107,7 +107,7 @@ pub(super) const MARKS: &[Mark] = &[
     sign(&["=", "<"], "`=<` is no operator", "write `<=`"),
     sign(&["=", ">"], "`=>` is no operator", "write `>=`; a function has a name: `fn f(x) { return … }`"),
     sign(&["<", "-"], "`<-` is no operator", "a definition is `let y = x`"),
-    by(finders::is_none, "every argument has a value", "give it one that says nothing, as in `fn f(x, keep = true)`"),
+    by(finders::is_none, "`None` is not known", super::NO_NULL),
     by(finders::is_, NO_OPERATOR, WRITE),
     by(finders::bang, "`!` is no operator", WRITE),
     sign(&["&"], NO_OPERATOR, "write `and`"),

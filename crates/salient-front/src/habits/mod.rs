@@ -19,8 +19,11 @@ use reading::Reading;
 use std::ops::Range;
 
 pub use table::EXAMPLE;
-pub(crate) use spell::{Foreign, Shape, spelled};
+pub(crate) use spell::{Foreign, Shape, names_an_axis, spelled};
 pub use table::{Known, known_names};
+
+/// What is said of `None`.
+const NO_NULL: &str = "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
 
 /// The habits in a part of a file that does not parse, each with its message.
 pub(crate) fn found(source: &SourceFile, part: Range<usize>) -> Vec<Diagnostic> {
@@ -52,11 +55,16 @@ pub(crate) fn misplaced(found: &str) -> Option<&'static str> {
     marks::MISPLACED.iter().find(|(text, _)| *text == found).map(|(_, help)| *help)
 }
 
+/// What is said of an axis among the arguments.
+pub(crate) fn axis_in_brackets(name: &str) -> String {
+    format!("`{name}` takes an axis in brackets, by its name")
+}
+
 /// What is said of a name that is one of a value in other systems.
 pub(crate) fn of_name(name: &str) -> Option<String> {
     let here = names::VALUES.iter().find(|(there, _)| *there == name);
     let words = match here? {
-        ("None", _) => "a new axis is `_`, as in `x[:, _]`; an argument that has no value is left out".to_owned(),
+        ("None", _) => NO_NULL.to_owned(),
         (_, here) => format!("write `{here}`"),
     };
     Some(words)

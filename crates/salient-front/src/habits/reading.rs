@@ -198,6 +198,7 @@ impl<'a> Reading<'a> {
         while at < close {
             match self.at(at) {
                 "(" | "[" | "{" => at = self.close(at).unwrap_or(close),
+                "'" => at = (at + 1..close).find(|n| self.at(*n) == "'").unwrap_or(at),
                 "," => {
                     out.push((start, at));
                     start = at + 1;

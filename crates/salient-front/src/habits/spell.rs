@@ -76,6 +76,29 @@ pub(crate) fn spelled(call: &Foreign) -> Option<Spelling> {
     Some(Spelling { code, note })
 }
 
+/// Whether a call says an axis among its arguments, by a name for that or by a number where one is taken.
+pub(crate) fn names_an_axis(call: &Foreign) -> bool {
+    let row = NAMES.iter().find(|row| row.names.contains(&call.name.as_str()));
+    let along = row.is_some_and(|row| match &row.write {
+        Write::Code(template) => template.contains("{axis") || template.contains("{along"),
+        Write::Index { axis_at, .. } => *axis_at == 1,
+        Write::Order
+        | Write::Axes
+        | Write::Einsum
+        | Write::Filled(_)
+        | Write::Range
+        | Write::Element
+        | Write::Length
+        | Write::Stack
+        | Write::Part
+        | Write::Padded
+        | Write::Listed
+        | Write::Nothing => false,
+    });
+    let by_name = ["dim", "axis", "dims", "keepdim", "keepdims"];
+    call.named(&by_name).is_some() || along && call.at(1).is_some_and(|text| numbers(text).is_some())
+}
+
 /// A value of Python's as it is written here.
 pub(crate) fn value(text: &str) -> String {
     let text = text.trim();

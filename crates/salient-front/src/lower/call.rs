@@ -42,7 +42,7 @@ impl<'a> Lowerer<'a, '_> {
         }
         let name = function.callee.name().to_owned();
         let value = self.call_of(function, args, path, span);
-        value.map_err(|fail| self.with_axis(fail, &name, args))
+        value.map_err(|fail| self.with_axis(fail, &name, args, span))
     }
 
     /// Arguments of a function of the library that a function of the same name has in another system.
@@ -55,6 +55,9 @@ impl<'a> Lowerer<'a, '_> {
         let call = self.foreign(&f.name.name, args);
         let help = habits::spelled(&call)?.help();
         let name = &f.name.name;
+        if habits::names_an_axis(&call) {
+            return Some(Diagnostic::error(span, habits::axis_in_brackets(name)).help(help).into());
+        }
         let d = match unknown.and_then(|a| Some((a.name.as_ref()?, a.value.span))) {
             Some((wrong, value)) => {
                 let message = format!("`{name}` has no parameter `{}`", wrong.name);
@@ -69,13 +72,18 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// An axis among the arguments, by its number, is answered with the call that names it.
-    fn with_axis(&mut self, fail: Fail, name: &str, args: &'a [Argument]) -> Fail {
+    fn with_axis(&mut self, fail: Fail, name: &str, args: &'a [Argument], span: Span) -> Fail {
         let Fail::Report(d) = fail else { return fail };
         if d.help.as_deref() != Some(AXIS_IN_BRACKETS) {
             return Fail::Report(d);
         }
         let call = self.foreign(name, args);
-        d.help_if(habits::spelled(&call).map(|spelling| spelling.help())).into()
+        match habits::spelled(&call) {
+            Some(spelling) if habits::names_an_axis(&call) => {
+                Diagnostic::error(span, habits::axis_in_brackets(name)).help(spelling.help()).into()
+            }
+            Some(_) | None => Fail::Report(d),
+        }
     }
 
     fn call_of(

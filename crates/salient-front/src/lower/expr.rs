@@ -120,6 +120,13 @@ impl<'a> Lowerer<'a, '_> {
             let statics = self.statics(&callee, items)?;
             return Ok(Value::Function(FunctionValue { callee, statics }));
         }
+        let null = items.iter().find_map(|item| match item {
+            Bracket::Value(Expr { kind: ExprKind::Name(name), span }) if name == "None" => Some(*span),
+            Bracket::Value(_) | Bracket::Named(..) | Bracket::Colon(..) | Bracket::Rest(_) | Bracket::Unit(_) => None,
+        });
+        if let Some(null) = null {
+            return Err(self.unknown("None", null));
+        }
         let inside = items.first().zip(items.last()).map(|(a, b)| a.span().to(b.span()));
         if let Some(fail) = self.swapped(target, inside, span) {
             return Err(fail);
@@ -196,13 +203,16 @@ impl<'a> Lowerer<'a, '_> {
         candidates.extend(self.constants.keys().map(String::as_str));
         self.program.function_names().for_each(|n| candidates.push(n));
         Builtin::names().for_each(|n| candidates.push(n));
+        let elsewhere = instead.is_some();
         let help = instead.or_else(|| did_you_mean(name, candidates)).or_else(|| {
             upper.then(|| format!("a dimension comes from a parameter's type or from brackets: `[{name}]`"))
         });
         let d = Diagnostic::error(span, format!("`{name}` is not known"))
             .saying(format!("{what} of this name is not in scope"))
             .help_if(help);
-        if upper { self.listing_dimensions(d).into() } else { d.into() }
+        // A name in lower case may be that of a dimension.
+        let dimension = self.lookup(&name.to_uppercase()).is_some_and(|var| var.value.as_int().is_some());
+        if !elsewhere && (upper || dimension) { self.listing_dimensions(d).into() } else { d.into() }
     }
 
     /// With the dimensions that there are.
