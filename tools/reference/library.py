@@ -1,4 +1,4 @@
-"""Records what the functions of the language's library must give, by PyTorch, transformers or plain loops.
+"""Records what the functions of the language's library must give, by PyTorch, transformers, NumPy or plain loops.
 
     python tools/reference/library.py
 
@@ -459,6 +459,96 @@ def max_pool():
 def first_token():
     x = randn(2, 6, 4)
     return {"in.x": x, "out.y": x[:, 0]}
+
+
+# ---- along axes, by NumPy
+
+
+def drawn(name, *shape):
+    return np.random.default_rng(sum(name.encode())).standard_normal(shape).astype(np.float32)
+
+
+@case
+def softplus():
+    x = 10 * drawn("softplus", 3, 7)
+    return {"in.x": x, "out.y": np.logaddexp(0, x.astype(np.float64))}
+
+
+@case
+def log_sigmoid():
+    x = 10 * drawn("log_sigmoid", 3, 7)
+    return {"in.x": x, "out.y": -np.logaddexp(0, -x.astype(np.float64))}
+
+
+@case
+def clamp():
+    x = 3 * drawn("clamp", 3, 7)
+    return {"in.x": x, "out.y": np.clip(x, -1, 2.5)}
+
+
+@case
+def var():
+    x = drawn("var", 3, 7) + 5
+    exact = x.astype(np.float64)
+    biased, unbiased = exact.var(-1), exact.var(-1, ddof=1)
+    return {"in.x": x, "out.biased": biased, "out.unbiased": unbiased, "out.first": exact.var(0, ddof=1)}
+
+
+@case
+def top_k():
+    x = drawn("top_k", 4, 7)
+    x[1, 2] = x[1, 5]
+    x[2, :] = 0.5
+    x[3, 1:] = -np.inf
+    positions = np.argsort(-x, axis=-1, kind="stable")[:, :3]
+    return {"in.x": x, "out.values": np.take_along_axis(x, positions, -1), "out.positions": positions}
+
+
+@case
+def roll():
+    x = drawn("roll", 4, 7)
+    return {"in.x": x, "out.on": np.roll(x, 2, -1), "out.back": np.roll(x, -3, -1), "out.rows": np.roll(x, 1, 0)}
+
+
+@case
+def flip():
+    x = drawn("flip", 3, 7)
+    return {"in.x": x, "out.y": np.flip(x, -1)}
+
+
+@case
+def one_hot():
+    ids = np.array([[0, 4, 2], [2, 2, 3]])
+    return {"in.ids": ids, "out.y": np.eye(5)[ids]}
+
+
+def windows_of(x, width):
+    """As Swin's window_partition, the windows of an image side by side."""
+    batch, high, wide, channels = x.shape
+    x = x.reshape(batch, high // width, width, wide // width, width, channels)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, -1, width * width, channels)
+
+
+@case
+def split_windows():
+    x = drawn("split_windows", 2, 6, 4, 3)
+    return {"in.x": x, "out.y": windows_of(x, 2)}
+
+
+@case
+def merge_windows():
+    x = drawn("merge_windows", 2, 6, 4, 3)
+    return {"in.x": windows_of(x, 2), "out.y": x}
+
+
+@case
+def conv1d():
+    x, weight, bias = drawn("x", 2, 3, 8), drawn("weight", 4, 3, 3), drawn("bias", 4)
+    bare = drawn("bare", 4, 3, 3)
+    before = np.pad(x, ((0, 0), (0, 0), (2, 0)))
+    of = lambda x, w: np.stack([np.einsum("bck,ock->bo", x[:, :, t : t + 3], w) for t in range(x.shape[2] - 2)], 2)
+    arrays = {"in.x": x, "param.full.weight": weight, "param.full.bias": bias, "param.bare.weight": bare}
+    return arrays | {"out.y": of(x, weight) + bias[:, None], "out.causal": of(before, bare)}
 
 
 def array(value):

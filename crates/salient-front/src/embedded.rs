@@ -6,4 +6,4 @@ macro_rules! library {
 
 /// Every file of the library, with the name under which messages show it.
 pub(crate) const FILES: &[(&str, &str)] =
-    library!["activations.attn", "attention.attn", "layers.attn", "softmax.attn"];
+    library!["activations.attn", "attention.attn", "axes.attn", "layers.attn", "softmax.attn"];

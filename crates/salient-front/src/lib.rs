@@ -2,6 +2,7 @@
 
 pub mod diag;
 mod embedded;
+pub mod habits;
 mod library;
 mod lower;
 mod program;

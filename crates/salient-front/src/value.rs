@@ -125,6 +125,8 @@ pub(crate) enum Builtin {
     CumSum(Direction),
     /// One part after the other.
     Concat,
+    /// The parts along a new axis.
+    Stack,
     /// A tensor and another behind it, along an axis of the first.
     Append,
     /// `if` as a function.
@@ -137,11 +139,12 @@ pub(crate) enum Builtin {
 
 impl Builtin {
     /// Those that are no row of a table of operators.
-    const OWN: [Builtin; 7] = [
+    const OWN: [Builtin; 8] = [
         Builtin::Mean,
         Builtin::CumSum(Direction::Forward),
         Builtin::CumSum(Direction::Reverse),
         Builtin::Concat,
+        Builtin::Stack,
         Builtin::Append,
         Builtin::Where,
         Builtin::Draw,
@@ -168,6 +171,7 @@ impl Builtin {
             Builtin::Mean => "mean",
             Builtin::CumSum(direction) => direction.name(),
             Builtin::Concat => "concat",
+            Builtin::Stack => "stack",
             Builtin::Append => "append",
             Builtin::Where => "where",
             Builtin::Draw => "draw",

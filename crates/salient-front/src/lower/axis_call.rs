@@ -315,6 +315,42 @@ impl<'a> Lowerer<'a, '_> {
         self.one_after_the_other(parts, label, "concat", span)
     }
 
+    /// The parts along a new first axis.
+    pub(super) fn stack(
+        &mut self,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let Along { given, bound } = self.along(statics, args)?;
+        let mut parts: Vec<Part> = Vec::new();
+        for g in given {
+            let tensor = self.tensor(g.value, g.span)?;
+            if let Some(bound) = bound.first()
+                && tensor.called(&bound.name).is_some()
+            {
+                let message = format!("this part has an axis called `{}` already", bound.name);
+                return Err(Diagnostic::error(g.span, message)
+                    .saying(format!("this is {}", self.shape_text(&tensor)))
+                    .help("`concat` puts parts behind each other along an axis that they have")
+                    .into());
+            }
+            let from_right = Some(tensor.pos.len());
+            parts.push(Part { tensor, slot: Slot::UNIT, from_right, span: g.span });
+        }
+        let Some(first) = parts.first().cloned() else {
+            return Err(Diagnostic::error(span, "`stack` needs at least one part").into());
+        };
+        if let Some(other) = parts.iter().find(|p| p.from_right != first.from_right) {
+            return Err(Diagnostic::error(other.span, "parts that are stacked have as many axes as each other")
+                .saying(format!("this is {}", self.shape_text(&other.tensor)))
+                .also(first.span, format!("this is {}", self.shape_text(&first.tensor)))
+                .into());
+        }
+        let label = bound.first().map(|b| b.name.clone());
+        self.one_after_the_other(parts, label, "stack", span)
+    }
+
     /// The parts one after the other.
     pub(super) fn one_after_the_other(
         &mut self,

@@ -4,6 +4,7 @@
 
 use super::{Eval, Fail, Frame, Lowerer};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean};
+use crate::habits;
 use crate::source::Span;
 use crate::syntax::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathPart};
 use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
@@ -26,7 +27,72 @@ impl<'a> Lowerer<'a, '_> {
         path: Option<&'a Path>,
         span: Span,
     ) -> Eval<Value<'a>> {
+        if let Some(fail) = self.known_elsewhere(target, args) {
+            return Err(fail);
+        }
+        let inside = args.first().zip(args.last()).map(|(a, b)| a.value.span.to(b.value.span));
+        if let Some(fail) = self.swapped(target, inside, span) {
+            return Err(fail);
+        }
         let function = self.called(target)?;
+        if let Callee::Declared(f) = function.callee
+            && let Some(fail) = self.other_arguments(f, args, span)
+        {
+            return Err(fail);
+        }
+        let name = function.callee.name().to_owned();
+        let value = self.call_of(function, args, path, span);
+        value.map_err(|fail| self.with_axis(fail, &name, args, span))
+    }
+
+    /// Arguments of a function of the library that a function of the same name has in another system.
+    fn other_arguments(&mut self, f: &'a Function, args: &'a [Argument], span: Span) -> Option<Fail> {
+        let has = |name: &str| f.params.iter().any(|p| p.name.name == name);
+        let unknown = args.iter().find(|a| a.name.as_ref().is_some_and(|name| !has(&name.name)));
+        if !self.program.is_library(f) || unknown.is_none() && args.len() <= f.params.len() {
+            return None;
+        }
+        let call = self.foreign(&f.name.name, args);
+        let help = habits::spelled(&call)?.help();
+        let name = &f.name.name;
+        if habits::names_an_axis(&call) {
+            return Some(Diagnostic::error(span, habits::axis_in_brackets(name)).help(help).into());
+        }
+        let d = match unknown.and_then(|a| Some((a.name.as_ref()?, a.value.span))) {
+            Some((wrong, value)) => {
+                let message = format!("`{name}` has no parameter `{}`", wrong.name);
+                Diagnostic::error(wrong.span.to(value), message)
+            }
+            None => {
+                let (takes, found) = (counted(f.params.len(), "argument", "arguments"), args.len());
+                Diagnostic::error(span, format!("`{name}` takes {takes}, found {found}"))
+            }
+        };
+        Some(d.also(f.span, "declared here").help(help).into())
+    }
+
+    /// An axis among the arguments, by its number, is answered with the call that names it.
+    fn with_axis(&mut self, fail: Fail, name: &str, args: &'a [Argument], span: Span) -> Fail {
+        let Fail::Report(d) = fail else { return fail };
+        if d.help.as_deref() != Some(AXIS_IN_BRACKETS) {
+            return Fail::Report(d);
+        }
+        let call = self.foreign(name, args);
+        match habits::spelled(&call) {
+            Some(spelling) if habits::names_an_axis(&call) => {
+                Diagnostic::error(span, habits::axis_in_brackets(name)).help(spelling.help()).into()
+            }
+            Some(_) | None => Fail::Report(d),
+        }
+    }
+
+    fn call_of(
+        &mut self,
+        function: FunctionValue<'a>,
+        args: &'a [Argument],
+        path: Option<&'a Path>,
+        span: Span,
+    ) -> Eval<Value<'a>> {
         match function.callee {
             Callee::Builtin(b) => {
                 if let Some(path) = path {
@@ -91,11 +157,8 @@ impl<'a> Lowerer<'a, '_> {
     pub(super) fn statics(&mut self, callee: &Callee<'a>, items: &'a [Bracket]) -> Eval<Vec<StaticArg<'a>>> {
         let mut out = Vec::new();
         for (n, item) in items.iter().enumerate() {
-            let (name, span) = match item {
-                Bracket::Named(name, value) => (Some(name.name.clone()), name.span.to(value.span)),
-                Bracket::Value(value) => (None, value.span),
-                Bracket::Colon(_, _, span) | Bracket::Rest(span) | Bracket::Unit(span) => (None, *span),
-            };
+            let name = if let Bracket::Named(name, _) = item { Some(name.name.clone()) } else { None };
+            let span = item.span();
             let axis = match callee {
                 Callee::Builtin(_) => true,
                 Callee::Declared(f) => match &name {
@@ -178,6 +241,7 @@ impl<'a> Lowerer<'a, '_> {
             Builtin::CumSum(direction) => self.running_sum(direction, statics, args, span),
             Builtin::Draw => self.draw(statics, args, span),
             Builtin::Concat => self.concat(statics, args, span),
+            Builtin::Stack => self.stack(statics, args, span),
             Builtin::Append => self.append(statics, args, span),
             Builtin::Fused(op) => self.fused(op, statics, args, span),
         }
@@ -198,9 +262,10 @@ impl<'a> Lowerer<'a, '_> {
         }
         let given = self.arguments(args)?;
         if let Some(named) = given.iter().find(|g| g.name.is_some()) {
-            return Err(
-                Diagnostic::error(named.span, format!("`{}` has no named parameters", b.name())).into()
-            );
+            let axis = named.name.as_deref().is_some_and(|name| ["dim", "axis", "keepdim"].contains(&name));
+            return Err(Diagnostic::error(named.span, format!("`{}` has no named parameters", b.name()))
+                .help_if(axis.then(|| AXIS_IN_BRACKETS.to_owned()))
+                .into());
         }
         if given.is_empty() {
             return Err(Diagnostic::error(span, format!("`{}` needs an argument", b.name())).into());

@@ -3,11 +3,13 @@
 //! Calls are in [`super::call`], brackets in [`super::index`], operators in [`super::arith`].
 
 use super::{Eval, Fail, Lowerer};
-use crate::diag::{Diagnostic, did_you_mean};
+use crate::diag::{Diagnostic, did_you_mean, listed};
+use crate::habits::{self, Foreign, Shape};
 use crate::source::Span;
-use crate::syntax::ast::{Bracket, CompareOp, Expr, ExprKind, UnaryOp};
-use crate::value::{Builtin, Callee, FunctionValue, Value};
+use crate::syntax::ast::{Argument, Bracket, CompareOp, Expr, ExprKind, UnaryOp};
+use crate::value::{Builtin, Callee, FunctionValue, Slot, Value};
 use salient_ir::{Dim, MapOp};
+use std::collections::BTreeSet;
 
 impl<'a> Lowerer<'a, '_> {
     /// An expression that stands for itself: a definition's right side, a result. Its free indices become axes.
@@ -118,6 +120,17 @@ impl<'a> Lowerer<'a, '_> {
             let statics = self.statics(&callee, items)?;
             return Ok(Value::Function(FunctionValue { callee, statics }));
         }
+        let null = items.iter().find_map(|item| match item {
+            Bracket::Value(Expr { kind: ExprKind::Name(name), span }) if name == "None" => Some(*span),
+            Bracket::Value(_) | Bracket::Named(..) | Bracket::Colon(..) | Bracket::Rest(_) | Bracket::Unit(_) => None,
+        });
+        if let Some(null) = null {
+            return Err(self.unknown("None", null));
+        }
+        let inside = items.first().zip(items.last()).map(|(a, b)| a.span().to(b.span()));
+        if let Some(fail) = self.swapped(target, inside, span) {
+            return Err(fail);
+        }
         // A tensor and an index may share a name: only the tensor can be read.
         let tensor = if let ExprKind::Name(name) = &target.kind {
             let named = self.lookup(name).filter(|v| v.value.as_tensor().is_some());
@@ -174,6 +187,13 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn unknown(&self, name: &str, span: Span) -> Fail {
+        let call = Foreign { name: name.to_owned(), ..Foreign::default() };
+        let elsewhere = habits::of_name(name).or_else(|| habits::spelled(&call).map(|s| s.help()));
+        self.unknown_but(name, span, elsewhere)
+    }
+
+    /// A name that means nothing here, with what is to be written instead if that is known.
+    fn unknown_but(&self, name: &str, span: Span, instead: Option<String>) -> Fail {
         let upper = name.starts_with(|c: char| c.is_ascii_uppercase());
         let what = if upper { "a dimension or value" } else { "a value" };
         let frame = self.here();
@@ -183,13 +203,72 @@ impl<'a> Lowerer<'a, '_> {
         candidates.extend(self.constants.keys().map(String::as_str));
         self.program.function_names().for_each(|n| candidates.push(n));
         Builtin::names().for_each(|n| candidates.push(n));
-        let help = did_you_mean(name, candidates).or_else(|| habit(name)).or_else(|| {
+        let elsewhere = instead.is_some();
+        let help = instead.or_else(|| did_you_mean(name, candidates)).or_else(|| {
             upper.then(|| format!("a dimension comes from a parameter's type or from brackets: `[{name}]`"))
         });
-        Diagnostic::error(span, format!("`{name}` is not known"))
+        let d = Diagnostic::error(span, format!("`{name}` is not known"))
             .saying(format!("{what} of this name is not in scope"))
-            .help_if(help)
-            .into()
+            .help_if(help);
+        // A name in lower case may be that of a dimension.
+        let dimension = self.lookup(&name.to_uppercase()).is_some_and(|var| var.value.as_int().is_some());
+        if !elsewhere && (upper || dimension) { self.listing_dimensions(d).into() } else { d.into() }
+    }
+
+    /// With the dimensions that there are.
+    pub(super) fn listing_dimensions(&self, d: Diagnostic) -> Diagnostic {
+        let scopes = self.here().scopes.iter();
+        let is_dimension = |name: &&String| name.starts_with(|c: char| c.is_ascii_uppercase());
+        let names: BTreeSet<&str> =
+            scopes.flat_map(|s| s.keys().filter(is_dimension)).map(String::as_str).collect();
+        if names.is_empty() { d } else { d.note(format!("the dimensions in scope are {}", listed(names))) }
+    }
+
+    // ---- calls as other systems have them
+
+    /// A call as it is written, for its spelling here.
+    pub(super) fn foreign(&mut self, name: &str, args: &'a [Argument]) -> Foreign {
+        let text = |l: &Self, e: &Expr| l.sources.text(e.span).split_whitespace().collect::<Vec<_>>().join(" ");
+        let given = args.iter().map(|a| (a.name.as_ref().map(|n| n.name.clone()), text(self, &a.value)));
+        let given = given.collect();
+        let shape = args.first().and_then(|first| self.shape_of(&first.value));
+        Foreign { name: name.to_owned(), given, input: None, shape }
+    }
+
+    /// The names and lengths of the axes of an expression, if it has a value.
+    fn shape_of(&mut self, e: &'a Expr) -> Option<Shape> {
+        let t = self.trial(|l| {
+            let value = l.expr(e)?;
+            l.tensor(value, e.span)
+        })?;
+        let axis = |slot: &Slot| (slot.label.as_deref().unwrap_or_default().to_owned(), self.extent(slot).to_string());
+        Some(t.pos.iter().map(axis).collect())
+    }
+
+    /// The call of a function that other systems have, and this one by another name or not at all.
+    pub(super) fn known_elsewhere(&mut self, target: &'a Expr, args: &'a [Argument]) -> Option<Fail> {
+        let ExprKind::Name(name) = &target.kind else { return None };
+        if self.is_known(name) {
+            return None;
+        }
+        let call = self.foreign(name, args);
+        let spelling = habits::spelled(&call)?;
+        Some(self.unknown_but(name, target.span, Some(spelling.help())))
+    }
+
+    /// `linear(D)[x]` and `linear(D)(x)`: what belongs into brackets stands in parentheses.
+    pub(super) fn swapped(&self, called: &Expr, inside: Option<Span>, span: Span) -> Option<Fail> {
+        let ExprKind::Call(f, args) = &called.kind else { return None };
+        let Some(Callee::Declared(declared)) = self.callee(f) else { return None };
+        if !declared.statics.iter().any(|s| !s.axis && s.default.is_none()) {
+            return None;
+        }
+        let place = args.first()?.value.span.to(args.last()?.value.span);
+        let name = &declared.name.name;
+        let tensors = inside.map_or("", |inside| self.sources.text(inside));
+        let write = format!("write `{name}[{}]({tensors})`", self.sources.text(place));
+        let message = format!("what `{name}` has to know when compiling stands in brackets, tensors in parentheses");
+        Some(Diagnostic::error(span, message).help(write).into())
     }
 
     /// An expression that must be an integer known when compiling.
@@ -201,31 +280,4 @@ impl<'a> Lowerer<'a, '_> {
         let found = self.describe(&value);
         Err(Diagnostic::error(e.span, "a dimension was expected").saying(format!("this is {found}")).into())
     }
-}
-
-/// Names of other systems.
-fn habit(name: &str) -> Option<String> {
-    let text = match name {
-        "True" => "write `true`",
-        "False" => "write `false`",
-        "None" | "null" => "there is no null value; leave the argument out",
-        "matmul" | "dot" | "mm" | "bmm" => "write `x @ y`",
-        "transpose" | "permute" => "write `x.T`, or an indexed definition with the indices in another order",
-        "reshape" | "view" | "split" => {
-            "write an indexed definition: `let y[b, h: H, t, e: E] = x[b, t, h * E + e]`"
-        }
-        "einsum" => "write an indexed definition: `let y[i, j] = sum[k](a[i, k] * b[k, j])`",
-        "cat" | "concatenate" => "write `concat[axis](a, b)`",
-        "masked_fill" => "write `if keep then s else -inf`",
-        "tril" | "triu" => "a mask is a comparison of indices: `let keep[i: T, j: T] = j <= i`",
-        "arange" => "an index is a value: `let t[i: T] = i`",
-        "float" => "write `f32(x)`",
-        "int" => "write `i64(x)`",
-        "bool" => "a comparison gives a truth value: `x != 0`",
-        "shape" => "the dimensions in a parameter's type are names: `x: f32[T, D]`",
-        "gelu" => "`gelu_erf` or `gelu_tanh`: the two differ",
-        "rope" => "`rope_interleaved` or `rope_half`: the two differ",
-        _ => return None,
-    };
-    Some(text.to_owned())
 }

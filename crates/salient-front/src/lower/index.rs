@@ -51,9 +51,11 @@ impl<'a> Lowerer<'a, '_> {
         let candidates: Vec<&Use> = uses.iter().filter(|u| u.weak != strong).collect();
         let named_alike = |u: &&&Use| u.axis.is_some_and(|a| *self.b.axis(a).name == *name);
         let Some(found) = candidates.iter().find(named_alike).or(candidates.first()) else {
+            // What is bound outside under this name says how long it is: `sum[j](1.0)` counts the positions of `j`.
+            let axis = self.bound(name).and_then(|outer| outer.axis);
             return ScopedIndex {
                 name: name.to_owned(),
-                axis: None,
+                axis,
                 refused: false,
                 explicit: false,
                 from: span,

@@ -2,7 +2,7 @@
 
 use super::lost::Role;
 use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, result_types, typing};
-use crate::diag::{Diagnostic, did_you_mean, listed};
+use crate::diag::{Diagnostic, did_you_mean, listed, nearest};
 use crate::source::Span;
 use crate::syntax::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, StmtKind, Type};
 use crate::value::{Tensor, Value};
@@ -173,12 +173,12 @@ impl<'a> Lowerer<'a, '_> {
         }
         let capital: String =
             name.chars().take(1).flat_map(char::to_uppercase).chain(name.chars().skip(1)).collect();
-        self.errors.push(
-            Diagnostic::error(span, format!("`{name}` is no dimension: those begin with a capital letter"))
-                .help(format!(
-                    "write `{capital}`; an index gets its name before a colon, as in `f32[{name}: {capital}]`"
-                )),
-        );
+        let known: Vec<&str> = self.settable.iter().map(String::as_str).collect();
+        let near = nearest(name, known).map_or(capital, str::to_owned);
+        let d = Diagnostic::error(span, format!("`{name}` is no dimension: those begin with a capital letter"))
+            .help(format!("write `{near}`; an index gets its name before a colon, as in `f32[{name}: {near}]`"));
+        let d = self.listing_dimensions(d);
+        self.errors.push(d);
     }
 
     /// Names in a model's types that nothing binds are dimensions that stay symbolic until a call.

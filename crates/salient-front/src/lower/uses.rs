@@ -164,6 +164,7 @@ impl<'a> Lowerer<'a, '_> {
                             Builtin::Map(_)
                             | Builtin::CumSum(_)
                             | Builtin::Append
+                            | Builtin::Stack
                             | Builtin::Where
                             | Builtin::Draw
                             | Builtin::Fused(_),

@@ -324,6 +324,17 @@ pub enum Bracket {
     Colon(Option<Expr>, Option<Expr>, Span),
 }
 
+impl Bracket {
+    /// Where it stands.
+    pub fn span(&self) -> Span {
+        match self {
+            Bracket::Named(name, value) => name.span.to(value.span),
+            Bracket::Value(value) => value.span,
+            Bracket::Colon(_, _, span) | Bracket::Rest(span) | Bracket::Unit(span) => *span,
+        }
+    }
+}
+
 /// An argument in parentheses.
 #[derive(Clone, Debug)]
 pub struct Argument {

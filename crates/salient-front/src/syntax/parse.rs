@@ -11,11 +11,12 @@
 mod expr;
 mod mistake;
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Severity};
+use crate::habits;
 use crate::source::{SourceFile, SourceId};
 use crate::syntax::ast::*;
 use crate::syntax::grammar::{Grammar, Rule};
-use crate::syntax::limits;
+use crate::syntax::{limits, slips};
 use mistake::syntax_error;
 use pest::Parser as _;
 use pest::iterators::{Pair, Pairs};
@@ -58,23 +59,53 @@ fn items(mut file: Pairs<'_, Rule>, tree: &Tree) -> std::result::Result<Vec<Item
     items.collect::<Result<Vec<Item>>>().map_err(|d| vec![*d])
 }
 
-/// Parses each declaration alone, so that one mistake does not hide the next.
+/// A part of a file that does not parse, with what the grammar says of it.
+struct Refused {
+    part: std::ops::Range<usize>,
+    error: pest::error::Error<Rule>,
+}
+
+/// Parses each declaration alone, so that one mistake does not hide the next. What is a habit from elsewhere is told as that.
 fn item_errors(source: &SourceFile, tokens: &limits::Tokens) -> Vec<Diagnostic> {
-    let starts = &tokens.item_starts;
     let mut errors = Vec::new();
-    if starts.first().is_none_or(|first| *first > 0) {
-        let head = &source.text[..starts.first().copied().unwrap_or(source.text.len())];
-        if let Err(e) = Grammar::parse(Rule::file, head) {
-            errors.push(syntax_error(source, 0, &e));
-        }
-    }
-    for (n, start) in starts.iter().enumerate() {
-        let end = starts.get(n + 1).copied().unwrap_or(source.text.len());
-        if let Err(e) = Grammar::parse(Rule::lone_item, &source.text[*start..end]) {
-            errors.push(syntax_error(source, *start, &e));
-        }
+    for neighbours in refused(source, tokens).chunk_by(|a, b| a.part.end == b.part.start) {
+        let whole = neighbours[0].part.start..neighbours[neighbours.len() - 1].part.end;
+        let mut found = habits::found(source, whole.clone());
+        found.extend(slips::check(source).into_iter().filter_map(|d| slip_error(d, &whole)));
+        let explained = |part: &std::ops::Range<usize>| {
+            let places = found.iter().filter_map(|d| d.primary.as_ref().map(|(span, _)| span.range()));
+            places.into_iter().any(|place| place.start < part.end && part.start < place.end)
+        };
+        let others = neighbours.iter().filter(|r| !explained(&r.part));
+        let others: Vec<_> = others.map(|r| syntax_error(source, r.part.start, &r.error)).collect();
+        errors.extend(found);
+        errors.extend(others);
     }
     errors
+}
+
+/// A slip in a part that does not parse is why it does not.
+fn slip_error(d: Diagnostic, part: &std::ops::Range<usize>) -> Option<Diagnostic> {
+    let inside = d.primary.as_ref().is_some_and(|(span, _)| part.contains(&(span.start as usize)));
+    inside.then_some(Diagnostic { severity: Severity::Error, ..d })
+}
+
+fn refused(source: &SourceFile, tokens: &limits::Tokens) -> Vec<Refused> {
+    let starts = &tokens.item_starts;
+    let mut out = Vec::new();
+    let mut attempt = |rule: Rule, part: std::ops::Range<usize>| {
+        if let Err(error) = Grammar::parse(rule, &source.text[part.clone()]) {
+            out.push(Refused { part, error });
+        }
+    };
+    let head = starts.first().copied().unwrap_or(source.text.len());
+    if head > 0 || starts.is_empty() {
+        attempt(Rule::file, 0..head);
+    }
+    for (n, start) in starts.iter().enumerate() {
+        attempt(Rule::lone_item, *start..starts.get(n + 1).copied().unwrap_or(source.text.len()));
+    }
+    out
 }
 
 /// Where a piece ends: pest counts the white space before something optional that is not there.

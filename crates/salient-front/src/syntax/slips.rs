@@ -4,8 +4,8 @@
 
 use crate::diag::Diagnostic;
 use crate::source::{SourceFile, Span};
-use crate::syntax::grammar::{Grammar, Rule};
-use pest::Parser as _;
+use crate::syntax::grammar::Rule;
+use crate::syntax::tokens::{Token, tokens};
 use std::collections::BTreeSet;
 
 /// Warnings about a file.
@@ -31,40 +31,6 @@ pub(crate) fn check(source: &SourceFile) -> Vec<Diagnostic> {
         out.push(d);
     }
     out
-}
-
-/// A token with where it begins, white space and documentation left out.
-struct Token<'a> {
-    rule: Rule,
-    text: &'a str,
-    start: usize,
-    line: usize,
-}
-
-fn tokens(text: &str) -> Vec<Token<'_>> {
-    let pairs = Grammar::parse(Rule::tokens, text).expect("any text is a sequence of tokens");
-    let mut line = 0;
-    let mut out = Vec::new();
-    for pair in pairs.flat_map(|p| p.into_inner()) {
-        let token = Token { rule: pair.as_rule(), text: pair.as_str(), start: pair.as_span().start(), line };
-        line += token.text.matches('\n').count();
-        if !matches!(token.rule, Rule::space | Rule::doc | Rule::EOI) {
-            out.push(token);
-        }
-    }
-    out
-}
-
-/// Words behind which an operand begins, or nothing.
-const KEYWORDS: &[&str] =
-    &["return", "then", "else", "if", "and", "or", "not", "in", "let", "require", "for"];
-
-impl Token<'_> {
-    fn ends_operand(&self) -> bool {
-        let closes = self.rule == Rule::sign && matches!(self.text, ")" | "]");
-        let named = self.rule == Rule::word && !KEYWORDS.contains(&self.text);
-        closes || named || matches!(self.rule, Rule::int | Rule::float)
-    }
 }
 
 /// Whether the words of a comment are an expression over names of the file in which there is a number or a dimension.

@@ -2,7 +2,8 @@
 //!
 //! Only words: what the language is, the grammar alone decides.
 
-use crate::diag::{AXIS_IN_BRACKETS, Diagnostic};
+use crate::diag::Diagnostic;
+use crate::habits;
 use crate::source::{SourceFile, Span};
 use crate::syntax::grammar::{Grammar, Rule};
 use crate::syntax::limits;
@@ -35,17 +36,18 @@ pub(super) fn syntax_error(
     };
     expected.sort_unstable();
     expected.dedup();
-    let message = if found.is_empty() {
-        "the file ends in the middle of a declaration".to_owned()
-    } else {
-        format!("`{found}` cannot stand here")
+    let wanted = match expected.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        [init @ .., last] => Some(format!("{} or {last}", init.join(", "))),
     };
-    let label = match expected.as_slice() {
-        [] => "unexpected".to_owned(),
-        [one] => format!("expected {one}"),
-        [init @ .., last] => format!("expected {} or {last}", init.join(", ")),
+    let message = match (found, wanted) {
+        ("", _) => "the file ends in the middle of a declaration".to_owned(),
+        (_, Some(wanted)) => format!("{wanted} is expected here, not `{found}`"),
+        (_, None) => format!("`{found}` is not expected here"),
     };
-    let mut d = Diagnostic::error(span, message).saying(label).help_if(hint(found, rest));
+    let help = habits::misplaced(found).map(str::to_owned);
+    let mut d = Diagnostic::error(span, message).help_if(help);
     // What is open where a declaration or statement begins was meant to be closed before.
     let closes = matches!(found, ")" | "]" | "}");
     if let Some((start, bracket)) = limits::open_bracket(&source.text[offset..at])
@@ -93,30 +95,6 @@ fn first_token(text: &str) -> &str {
             .find(|t| text.starts_with(t))
             .unwrap_or(&text[..first.len_utf8()])
     }
-}
-
-/// Habits from other languages.
-fn hint(found: &str, rest: &str) -> Option<String> {
-    let text = match found {
-        "&&" | "&" => "write `and`",
-        "||" | "|" => "write `or`",
-        "!" if !rest.starts_with("!=") => "write `not`",
-        ";" => "statements need no `;`",
-        "^" => "a power is written `**`",
-        "?" => "a choice is written `if a then b else c`",
-        "#" => "a comment begins with `//`",
-        "///" => "documentation (`///`) stands before a declaration or a `param`; elsewhere write `//`",
-        "=" => "`==` compares; `=` defines",
-        "def" => "a function begins with `fn`",
-        "then" | "else" => {
-            "a choice between values is `if a then b else c`; between statements `if a { … } else { … }`"
-        }
-        "{" => "a choice between values is `if a then b else c`, without braces",
-        "axis" => AXIS_IN_BRACKETS,
-        "." => "`.T` is the only thing that may follow a dot",
-        _ => return None,
-    };
-    Some(text.to_owned())
 }
 
 /// What a rule that might have matched is called in a message. Rules that are not listed go without saying.
