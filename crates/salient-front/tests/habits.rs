@@ -16,7 +16,11 @@ fn program(text: &str) -> String {
 
 /// What stands in backticks behind `write`.
 fn suggested(help: &str) -> Vec<String> {
-    help.split("write `").skip(1).filter_map(|rest| rest.split_once('`')).map(|(code, _)| plain(code)).collect()
+    help.split("write `")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('`'))
+        .map(|(code, _)| plain(code))
+        .collect()
 }
 
 /// A text without white space, so that layout does not count.
@@ -29,7 +33,8 @@ fn told((wrong, right): &Pair) -> Result<String, String> {
     let (text, mended) = (program(wrong), program(right));
     let mut sources = Sources::new();
     sources.add("test.attn", &text);
-    let errors = compile(&sources, None, &Settings::default()).err().ok_or_else(|| format!("it is taken: {wrong}"))?;
+    let errors =
+        compile(&sources, None, &Settings::default()).err().ok_or_else(|| format!("it is taken: {wrong}"))?;
     let shown = render(&errors, &sources, false);
     let [error] = errors.as_slice() else { return Err(format!("not one error: {shown}")) };
     let help = error.help.as_deref().ok_or_else(|| format!("no help: {shown}"))?;
@@ -284,7 +289,9 @@ fn tabs_are_taken() {
 /// Several mistakes in one function are told at once.
 #[test]
 fn each_mistake_is_told() {
-    let text = program("let z = x\n    z += 1\n    for i in range(3):\n        z = z && mask\n    return z.sum(-1), np.exp(z)");
+    let text = program(
+        "let z = x\n    z += 1\n    for i in range(3):\n        z = z && mask\n    return z.sum(-1), np.exp(z)",
+    );
     let mut sources = Sources::new();
     sources.add("test.attn", &text);
     let errors = compile(&sources, None, &Settings::default()).expect_err("there are five mistakes");

@@ -1,14 +1,14 @@
 //! What people bring from NumPy, PyTorch, Python and C, and what to write instead.
 //!
-//! Three tables: [`marks`] has the signs and words that the grammar does not take, [`names`] the functions of other systems,
-//! with their spellings, and the names of values. [`reading`] looks at tokens, [`finders`] and [`calls`] find what is more than
-//! a sign, [`spell`] fills the templates. Decides nothing: a program is refused elsewhere, and here is only said how to go on.
+//! Three tables: `marks` has the signs and words that the grammar does not take, `names` the functions of other systems,
+//! with their spellings, and the names of values. `reading` looks at tokens, `finders` and `calls` find what is more than
+//! a sign, `spell` fills the templates. Decides nothing: a program is refused elsewhere, and here is only said how to go on.
 
 mod calls;
+mod finders;
 mod marks;
 mod names;
 mod reading;
-mod finders;
 mod spell;
 mod table;
 
@@ -18,12 +18,13 @@ use marks::{Finds, MARKS, Mark, Match};
 use reading::Reading;
 use std::ops::Range;
 
-pub use table::EXAMPLE;
 pub(crate) use spell::{Foreign, Shape, names_an_axis, spelled};
+pub use table::EXAMPLE;
 pub use table::{Known, known_names};
 
 /// What is said of `None`.
-const NO_NULL: &str = "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
+const NO_NULL: &str =
+    "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
 
 /// The habits in a part of a file that does not parse, each with its message.
 pub(crate) fn found(source: &SourceFile, part: Range<usize>) -> Vec<Diagnostic> {
@@ -72,14 +73,13 @@ pub(crate) fn of_name(name: &str) -> Option<String> {
 
 impl Finds {
     fn at(&self, reading: &Reading<'_>, at: usize) -> Option<Match> {
-        let plain = |to: usize| {
-            Match { from: at, to, it: reading.source(at, to), write: String::new() }
-        };
+        let plain = |to: usize| Match { from: at, to, it: reading.source(at, to), write: String::new() };
         match self {
             Finds::Signs(signs) => {
-                let all = signs.iter().enumerate().all(|(n, sign)| {
-                    reading.at(at + n) == *sign && (n == 0 || reading.touches(at + n))
-                });
+                let all = signs
+                    .iter()
+                    .enumerate()
+                    .all(|(n, sign)| reading.at(at + n) == *sign && (n == 0 || reading.touches(at + n)));
                 all.then(|| plain(at + signs.len()))
             }
             Finds::Leads(words) => {

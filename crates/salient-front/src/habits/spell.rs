@@ -168,7 +168,8 @@ impl Foreign {
         let Write::Code(template) = &row.write else { return true };
         let second = self.at(1);
         let tensor = second.is_some_and(|text| numbers(text).is_none() && text != "None");
-        let matrices = self.name != "dot" || !template.contains('@') || self.rank().is_some_and(|rank| rank > 1);
+        let matrices =
+            self.name != "dot" || !template.contains('@') || self.rank().is_some_and(|rank| rank > 1);
         matrices && !(template.contains("{axis}") && tensor)
     }
 
@@ -192,7 +193,7 @@ impl Foreign {
     }
 
     /// A length of the last axis or of one before it.
-    fn from_last(&self, n: usize, unknown: &str) -> String {
+    fn length_from_end(&self, n: usize, unknown: &str) -> String {
         let known = self.shape.as_ref().and_then(|s| s.iter().rev().nth(n));
         known.map_or_else(|| unknown.to_owned(), |(_, length)| operand(length))
     }
@@ -228,8 +229,8 @@ impl Foreign {
             }
             "keep" => self.kept(),
             "items" => self.items(),
-            "N" => self.from_last(0, "D"),
-            "M" => self.from_last(1, "T"),
+            "N" => self.length_from_end(0, "D"),
+            "M" => self.length_from_end(1, "T"),
             argument => self.argument(argument, alone),
         }
     }
@@ -245,8 +246,8 @@ impl Foreign {
             // The last one that is no axis, or that is a number.
             Err(_) => {
                 let fits = |text: &str| (place == "-2") == numbers(text).is_some_and(|n| n.len() == 1);
-                let plain = self.given.iter().skip(1).filter(|(name, text)| name.is_none() && fits(text));
-                plain.last().map(|(_, text)| text.as_str())
+                let mut plain = self.given.iter().skip(1).filter(|(name, text)| name.is_none() && fits(text));
+                plain.next_back().map(|(_, text)| text.as_str())
             }
         };
         let text = self.named(&names).or(by_place).filter(|text| *text != "None");
@@ -349,13 +350,15 @@ impl Foreign {
         let length = self.shape.as_ref().and_then(|s| s.get(at)).map_or("T", |(_, length)| length);
         let read = self.filled(position).replace("$i", &names[at]).replace("$N", &operand(length));
         let left: Vec<String> = names.iter().map(|n| bound(n, *n == names[at], length)).collect();
-        let right: Vec<&str> = names.iter().map(|n| if *n == names[at] { read.as_str() } else { n }).collect();
+        let right: Vec<&str> =
+            names.iter().map(|n| if *n == names[at] { read.as_str() } else { n }).collect();
         format!("let z[{}] = {}[{}]", left.join(", "), operand(&self.first()), right.join(", "))
     }
 
     /// The axes in another order: two swapped, one moved, or all that are listed.
     fn order(&self) -> String {
-        let said: Vec<i64> = self.given.iter().skip(1).filter_map(|(_, text)| numbers(text)).flatten().collect();
+        let said: Vec<i64> =
+            self.given.iter().skip(1).filter_map(|(_, text)| numbers(text)).flatten().collect();
         let x = operand(&self.first());
         let rank = self.rank().or(Some(said.len()).filter(|n| *n > 2)).unwrap_or(3);
         let names = self.indices(&["b", "h", "t", "e", "f", "g"][..rank.min(6)]);
@@ -425,7 +428,8 @@ impl Foreign {
     fn part(&self) -> String {
         let number = self.axis_numbers(Some(2)).and_then(|n| n.first().copied()).unwrap_or(0);
         let (place, is_last) = self.place(number);
-        let said = self.at(1).map_or_else(|| "2".to_owned(), |text| operand(parts(text).first().map_or("2", |p| p)));
+        let said =
+            self.at(1).map_or_else(|| "2".to_owned(), |text| operand(parts(text).first().map_or("2", |p| p)));
         let length = place.and_then(|n| self.shape.as_ref()?.get(n)).map_or("T", |(_, length)| length);
         let end = if self.name == "split" { said } else { format!("{} / {said}", operand(length)) };
         let x = operand(&self.first());
@@ -443,9 +447,11 @@ impl Foreign {
             [before, behind, ..] => (before.as_str(), behind.as_str()),
             [] => ("1", "1"),
         };
-        let (x, length) = (operand(&self.first()), self.from_last(0, "D"));
+        let (x, length) = (operand(&self.first()), self.length_from_end(0, "D"));
         let (low, high) = (operand(before), operand(behind));
-        format!("let z[.., n: {length} + {low} + {high}] = if {low} <= n < {length} + {low} then {x}[.., n - {low}] else 0")
+        format!(
+            "let z[.., n: {length} + {low} + {high}] = if {low} <= n < {length} + {low} then {x}[.., n - {low}] else 0"
+        )
     }
 
     // ---- texts and numbers
@@ -464,7 +470,12 @@ impl Foreign {
         let factors: Vec<String> = read.map(|(i, (_, x))| format!("{}[{}]", operand(x), listed(i))).collect();
         let mut summed: Vec<char> = inputs.concat().chars().filter(|c| !output.contains(*c)).collect();
         let mut seen = Vec::new();
-        summed.retain(|c| !seen.contains(c) && { seen.push(*c); true });
+        summed.retain(|c| {
+            !seen.contains(c) && {
+                seen.push(*c);
+                true
+            }
+        });
         let product = factors.join(" * ");
         let value = if summed.is_empty() {
             product
@@ -482,17 +493,20 @@ impl Foreign {
             (_, Some(shape)) if like => shape.iter().map(|(_, length)| length.clone()).collect(),
             (Some(first), _) if !like && first.starts_with(['(', '[']) => parts(first),
             (Some(_), _) if !like && self.name == "full" => parts(self.at(0).unwrap_or_default()),
-            (Some(_), _) if !like => self.given.iter().filter(|g| g.0.is_none()).map(|g| g.1.clone()).collect(),
+            (Some(_), _) if !like => {
+                self.given.iter().filter(|g| g.0.is_none()).map(|g| g.1.clone()).collect()
+            }
             _ => vec!["T".to_owned(), "D".to_owned()],
         };
         let names = ["i", "j", "k", "l", "m", "n"];
-        let left: Vec<String> = lengths.iter().zip(names).map(|(length, i)| format!("{i}: {length}")).collect();
+        let left: Vec<String> =
+            lengths.iter().zip(names).map(|(length, i)| format!("{i}: {length}")).collect();
         format!("let z[{}] = {element}", left.join(", "))
     }
 
     fn range(&self) -> String {
         match (self.at(0), self.at(1)) {
-            (Some(low), Some(high)) if low == "0" => format!("let z[i: {high}] = i"),
+            (Some("0"), Some(high)) => format!("let z[i: {high}] = i"),
             (Some(low), Some(high)) => format!("let z[i: {high} - {}] = i + {low}", operand(low)),
             (high, _) => format!("let z[i: {}] = i", high.unwrap_or("T")),
         }
