@@ -22,6 +22,9 @@ pub(crate) struct Compile {
     /// Fail, with the reason, if attention is not fused
     #[arg(long)]
     pub(crate) require_fused: bool,
+    /// Make errors of `warnings`
+    #[arg(long, value_name = "WHAT", value_parser = ["warnings"])]
+    deny: Option<String>,
     /// Verify the graph after each pass, the plan, the kernels and their addresses; a fault is a mistake in the compiler, and ends it
     #[arg(long)]
     verify: bool,
@@ -80,6 +83,7 @@ impl Compile {
             set: self.set.clone(),
             fp: self.fp,
             require_fused: self.require_fused,
+            deny_warnings: self.deny.is_some(),
             verify: self.verify,
             tuning: tuning::chosen(self.tuning.as_deref())?,
             ..Options::default()

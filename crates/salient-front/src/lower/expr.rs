@@ -107,6 +107,7 @@ impl<'a> Lowerer<'a, '_> {
         if let Value::Bool(known) = condition {
             return self.expr(if known { x } else { y });
         }
+        self.warn_of_vain_condition(c, &condition);
         self.guards += 1;
         let arms = self.expr(x).and_then(|a| Ok((a, self.expr(y)?)));
         self.guards -= 1;

@@ -23,6 +23,8 @@ pub struct Options {
     pub fp: Fp,
     /// Whether a sum of weighted values that does not become one pass over the keys is an error.
     pub require_fused: bool,
+    /// Whether what is only warned of is an error.
+    pub deny_warnings: bool,
     /// Whether the graph after each pass, the plan and the kernels are verified in a release build too, and in any build that
     /// no address of a kernel is shown to lie outside. A fault is one of the compiler, which panics.
     pub verify: bool,
