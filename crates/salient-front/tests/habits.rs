@@ -290,3 +290,17 @@ fn each_mistake_is_told() {
     let errors = compile(&sources, None, &Settings::default()).expect_err("there are five mistakes");
     assert_eq!(errors.len(), 5, "{}", render(&errors, &sources, false));
 }
+
+/// Whatever a text repeats, it is answered at once.
+#[test]
+fn no_text_takes_long() {
+    for piece in ["a ? ", "x if ", "for ", "for i in ", "x += ", "| ", "x.a", "f([ ", "/* ", "np.", "( ", "x[::", "‘", "lambda ", "if x:\n"] {
+        let text = format!("fn f(x) {{ return {} }}", piece.repeat(100_000 / piece.len()));
+        let mut sources = Sources::new();
+        let id = sources.add("long.attn", &text);
+        let started = std::time::Instant::now();
+        let errors = salient_front::parse(sources.file(id)).expect_err("this is no program");
+        assert!(errors.len() <= 60, "{piece:?}: {} errors", errors.len());
+        assert!(started.elapsed().as_secs() < 10, "{piece:?} takes {:?}", started.elapsed());
+    }
+}

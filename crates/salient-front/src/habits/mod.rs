@@ -25,12 +25,15 @@ pub use table::{Known, known_names};
 /// What is said of `None`.
 const NO_NULL: &str = "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
 
+/// The most habits that are told of one part.
+const MOST: usize = 50;
+
 /// The habits in a part of a file that does not parse, each with its message.
 pub(crate) fn found(source: &SourceFile, part: Range<usize>) -> Vec<Diagnostic> {
     let reading = Reading::new(&source.text[part.clone()]);
     let mut out = Vec::new();
     let mut at = 0;
-    while at < reading.len() {
+    while at < reading.len() && out.len() < MOST {
         let found = MARKS.iter().find_map(|mark| Some((mark, mark.finds.at(&reading, at)?)));
         at = match found {
             Some((mark, found)) => {
