@@ -105,7 +105,8 @@ fn repeated_names(f: &Function) -> Vec<Diagnostic> {
     };
     let repeated = |names: Vec<&crate::syntax::ast::Ident>| {
         let first = |n: usize| names[..n].iter().find(|o| o.name == names[n].name);
-        let told = (0..names.len()).filter_map(|n| Some(twice(&names[n].name, names[n].span, first(n)?.span)));
+        let told =
+            (0..names.len()).filter_map(|n| Some(twice(&names[n].name, names[n].span, first(n)?.span)));
         told.collect::<Vec<_>>()
     };
     [repeated(names), repeated(results)].concat()

@@ -16,7 +16,11 @@ fn program(text: &str) -> String {
 
 /// What stands in backticks behind `write`.
 fn suggested(help: &str) -> Vec<String> {
-    help.split("write `").skip(1).filter_map(|rest| rest.split_once('`')).map(|(code, _)| plain(code)).collect()
+    help.split("write `")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('`'))
+        .map(|(code, _)| plain(code))
+        .collect()
 }
 
 /// A text without white space, so that layout does not count.
@@ -29,7 +33,8 @@ fn told((wrong, right): &Pair) -> Result<String, String> {
     let (text, mended) = (program(wrong), program(right));
     let mut sources = Sources::new();
     sources.add("test.attn", &text);
-    let errors = compile(&sources, None, &Settings::default()).err().ok_or_else(|| format!("it is taken: {wrong}"))?;
+    let errors =
+        compile(&sources, None, &Settings::default()).err().ok_or_else(|| format!("it is taken: {wrong}"))?;
     let shown = render(&errors, &sources, false);
     let [error] = errors.as_slice() else { return Err(format!("not one error: {shown}")) };
     let help = error.help.as_deref().ok_or_else(|| format!("no help: {shown}"))?;
@@ -73,11 +78,8 @@ macro_rules! families {
             family(stringify!($name), &[$($pair),*]);
         })*
 
-        #[test]
-        fn there_are_many() {
-            let all = [$([$($pair),*].len()),*];
-            assert!(all.iter().sum::<usize>() >= 150, "{all:?}");
-        }
+        /// Every pair.
+        const ALL: &[&[Pair]] = &[$(&[$($pair),*]),*];
     };
 }
 
@@ -271,6 +273,65 @@ families! {
     ];
 }
 
+#[test]
+fn there_are_many() {
+    assert!(ALL.iter().map(|family| family.len()).sum::<usize>() >= 150);
+}
+
+/// A program that is being written is answered at every letter.
+#[test]
+fn what_is_half_written_is_answered() {
+    for (wrong, _) in ALL.iter().copied().flatten() {
+        for end in (0..wrong.len()).filter(|end| wrong.is_char_boundary(*end)) {
+            for text in [program(&wrong[..end]), program(&wrong[end..]), wrong[..end].to_owned()] {
+                let mut sources = Sources::new();
+                sources.add("test.attn", &text);
+                if let Err(errors) = compile(&sources, None, &Settings::default()) {
+                    assert!(!render(&errors, &sources, false).is_empty());
+                }
+            }
+        }
+    }
+}
+
+/// Arguments that no call has are answered too.
+#[test]
+fn odd_arguments_are_answered() {
+    let arguments = [
+        "",
+        "()",
+        "c",
+        "x, 99999999999999999999",
+        "x, -9223372036854775808",
+        "x, 1000000000000",
+        "c, 0",
+        "c, -1",
+        "x, (0, 0, 0, 0, 0, 0, 0, 0)",
+        "x, dim=-7",
+        "[], 0",
+        "[[], []]",
+        "'->'",
+        "'ab->', x",
+        "x, x, x, x, x",
+    ];
+    for known in salient_front::habits::known_names() {
+        for given in arguments {
+            for call in [
+                format!("torch.{}({given})", known.name),
+                format!("{}({given})", known.name),
+                format!("c.{}({given})", known.name),
+            ] {
+                let text = format!("model m(x: f32[B, T, D], c: f32[]) {{\n    return {call}\n}}\n");
+                let mut sources = Sources::new();
+                sources.add("test.attn", &text);
+                if let Err(errors) = compile(&sources, None, &Settings::default()) {
+                    assert!(!errors.is_empty(), "{call}");
+                }
+            }
+        }
+    }
+}
+
 /// Tabs are white space, and the one layout has none.
 #[test]
 fn tabs_are_taken() {
@@ -284,7 +345,9 @@ fn tabs_are_taken() {
 /// Several mistakes in one function are told at once.
 #[test]
 fn each_mistake_is_told() {
-    let text = program("let z = x\n    z += 1\n    for i in range(3):\n        z = z && mask\n    return z.sum(-1), np.exp(z)");
+    let text = program(
+        "let z = x\n    z += 1\n    for i in range(3):\n        z = z && mask\n    return z.sum(-1), np.exp(z)",
+    );
     let mut sources = Sources::new();
     sources.add("test.attn", &text);
     let errors = compile(&sources, None, &Settings::default()).expect_err("there are five mistakes");
@@ -294,7 +357,23 @@ fn each_mistake_is_told() {
 /// Whatever a text repeats, it is answered at once.
 #[test]
 fn no_text_takes_long() {
-    for piece in ["a ? ", "x if ", "for ", "for i in ", "x += ", "| ", "x.a", "f([ ", "/* ", "np.", "( ", "x[::", "‘", "lambda ", "if x:\n"] {
+    for piece in [
+        "a ? ",
+        "x if ",
+        "for ",
+        "for i in ",
+        "x += ",
+        "| ",
+        "x.a",
+        "f([ ",
+        "/* ",
+        "np.",
+        "( ",
+        "x[::",
+        "‘",
+        "lambda ",
+        "if x:\n",
+    ] {
         let text = format!("fn f(x) {{ return {} }}", piece.repeat(100_000 / piece.len()));
         let mut sources = Sources::new();
         let id = sources.add("long.attn", &text);

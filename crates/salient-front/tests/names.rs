@@ -54,7 +54,8 @@ fn method(known: &Known) -> Option<String> {
 fn spelling(known: &Known) -> Result<Option<String>, String> {
     let Known { name, call } = known;
     let code = suggested(&model(&format!("return torch.{name}{call}")))?;
-    let alone = Some(format!("{name}{call}")).filter(|alone| errors(&model(&format!("return {alone}"))).is_err());
+    let alone =
+        Some(format!("{name}{call}")).filter(|alone| errors(&model(&format!("return {alone}"))).is_err());
     for other in [alone, method(known)].into_iter().flatten() {
         let same = suggested(&model(&format!("return {other}")))?;
         if same != code {
@@ -85,9 +86,10 @@ fn the_table_of_names_is_the_documents() {
     let mut table = String::from("| there | here |\n|---|---|\n");
     for known in known_names() {
         let spelled = spelling(&known).unwrap_or_else(|why| panic!("{why}"));
-        let code = spelled.map_or_else(|| "not said: the shape would depend on the data".to_owned(), |c| {
-            format!("`{}`", c.replace('|', "\\|"))
-        });
+        let code = spelled.map_or_else(
+            || "not said: the shape would depend on the data".to_owned(),
+            |c| format!("`{}`", c.replace('|', "\\|")),
+        );
         table += &format!("| `{}{}` | {code} |\n", known.name, known.call);
     }
     let written = format!("{head}{table}");

@@ -134,7 +134,8 @@ const MEANT: &[&str] = &[
 #[test]
 fn programs_of_the_tree_have_no_warnings() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["examples", "tests/cases", "tests/models", "tests/equivalence", "tests/geometry", "tests/unfusable"];
+    let folders =
+        ["examples", "tests/cases", "tests/models", "tests/equivalence", "tests/geometry", "tests/unfusable"];
     let all: Vec<PathBuf> = folders.iter().flat_map(|folder| programs(&root.join(folder))).collect();
     assert!(all.len() > 300, "{} programs are found", all.len());
     for path in all {

@@ -6,8 +6,23 @@ use super::spell::{Foreign, spelled, value};
 
 /// What functions stand behind in other systems.
 const MODULES: &[&str] = &[
-    "np", "numpy", "torch", "F", "nn", "functional", "jnp", "jax", "lax", "math", "tf", "linalg", "special", "fft",
-    "einops", "mx", "scipy",
+    "np",
+    "numpy",
+    "torch",
+    "F",
+    "nn",
+    "functional",
+    "jnp",
+    "jax",
+    "lax",
+    "math",
+    "tf",
+    "linalg",
+    "special",
+    "fft",
+    "einops",
+    "mx",
+    "scipy",
 ];
 
 /// A method, an attribute, or a function of a module: `x.sum(-1)`, `x.shape[0]`, `np.sum(x, axis=-1)`.
@@ -26,7 +41,8 @@ pub(super) fn dotted(r: &Reading<'_>, n: usize) -> Option<Match> {
 
 fn of_self(r: &Reading<'_>, n: usize, from: usize) -> Option<Match> {
     let to = r.operand_after(n + 1)?;
-    let write = "a parameter is `param weight: f32[D]`, a layer is called with its path: `linear[E](x) as W_q`";
+    let write =
+        "a parameter is `param weight: f32[D]`, a layer is called with its path: `linear[E](x) as W_q`";
     Some(Match { from, to, it: "there is no `self`".to_owned(), write: write.to_owned() })
 }
 
@@ -34,12 +50,8 @@ fn of_self(r: &Reading<'_>, n: usize, from: usize) -> Option<Match> {
 fn call(r: &Reading<'_>, name: usize) -> Option<(Foreign, usize)> {
     let mut call = Foreign { name: r.at(name).to_owned(), ..Foreign::default() };
     let mut end = name + 1;
-    let opens = |at: usize, bracket: &str| r.at(at) == bracket && r.touches(at);
-    if opens(end, "(") {
-        let close = r.close(end)?;
-        call.given = r.arguments(end, close);
-        end = close + 1;
-    } else if opens(end, "[") && matches!(r.at(name), "shape" | "size") {
+    let called = r.at(end) == "(" || r.at(end) == "[" && matches!(r.at(name), "shape" | "size");
+    if called && r.touches(end) {
         let close = r.close(end)?;
         call.given = r.arguments(end, close);
         end = close + 1;

@@ -40,7 +40,8 @@ pub(super) fn quotes(r: &Reading<'_>, n: usize) -> Option<Match> {
 pub(super) fn python_import(r: &Reading<'_>, n: usize) -> Option<Match> {
     let from = r.at(n) == "from" && r.is_name(n + 1);
     let import = r.at(n) == "import" && r.is_name(n + 1);
-    let other = matches!(r.at(n), "use" | "using" | "require" | "include") && r.is_name(n + 1) && r.column(n) == 0;
+    let other =
+        matches!(r.at(n), "use" | "using" | "require" | "include") && r.is_name(n + 1) && r.column(n) == 0;
     let hit = r.begins_line(n) && (from || import || other);
     if hit { at(n, r.line_end(n), r.at(n), "") } else { None }
 }
@@ -213,7 +214,8 @@ pub(super) fn print(r: &Reading<'_>, n: usize) -> Option<Match> {
 
 /// `var y = …`, `float y = …`.
 pub(super) fn declared_by_word(r: &Reading<'_>, n: usize) -> Option<Match> {
-    let words = ["var", "val", "auto", "const", "float", "int", "double", "tensor", "Tensor", "f32", "i64", "bool"];
+    let words =
+        ["var", "val", "auto", "const", "float", "int", "double", "tensor", "Tensor", "f32", "i64", "bool"];
     let hit = r.begins_line(n) && words.contains(&r.at(n)) && r.is_name(n + 1) && r.at(n + 2) == "=";
     if !hit || (r.at(n) == "const" && r.column(n) == 0) {
         return None;
@@ -297,9 +299,8 @@ pub(super) fn lambda(r: &Reading<'_>, n: usize) -> Option<Match> {
     };
     let bars = r.at(n) == "|" && !r.follows_operand(n) && r.is_name(n + 1);
     let arrow = r.is_name(n) && r.at(n + 1) == "=" && r.at(n + 2) == ">" && r.touches(n + 2);
-    let (names, body) = if python {
-        (n + 1..names_end(n + 1), names_end(n + 1) + 1)
-    } else if bars && r.at(names_end(n + 1)) == "|" && r.operand_after(names_end(n + 1) + 1).is_some() {
+    let closed = bars && r.at(names_end(n + 1)) == "|";
+    let (names, body) = if python || closed && r.operand_after(names_end(n + 1) + 1).is_some() {
         (n + 1..names_end(n + 1), names_end(n + 1) + 1)
     } else if arrow {
         (n..n + 1, n + 3)
@@ -344,7 +345,8 @@ pub(super) fn braced_choice(r: &Reading<'_>, n: usize) -> Option<Match> {
     }
     let open = r.expression_end(n);
     let close = (r.at(open) == "{").then(|| r.close(open)).flatten()?;
-    let other = (r.at(close + 1) == "else" && r.at(close + 2) == "{").then(|| r.close(close + 2)).flatten()?;
+    let other =
+        (r.at(close + 1) == "else" && r.at(close + 2) == "{").then(|| r.close(close + 2)).flatten()?;
     let (c, a, b) = (r.source(n + 1, open), r.source(open + 1, close), r.source(close + 3, other));
     at(n, other + 1, "if", format!("if {c} then {a} else {b}"))
 }
@@ -412,7 +414,12 @@ pub(super) fn list(r: &Reading<'_>, n: usize) -> Option<Match> {
     if each.is_some_and(|m| r.at(m + 3) == "range") {
         return None;
     }
-    at(n, close + 1, "[", if each.is_some() { format!("concat({inside})") } else { format!("stack({inside})") })
+    at(
+        n,
+        close + 1,
+        "[",
+        if each.is_some() { format!("concat({inside})") } else { format!("stack({inside})") },
+    )
 }
 
 // ---- numbers
@@ -434,7 +441,8 @@ pub(super) fn suffix(r: &Reading<'_>, n: usize) -> Option<Match> {
 
 /// `.5` and `1.`.
 pub(super) fn point(r: &Reading<'_>, n: usize) -> Option<Match> {
-    let before = r.at(n) == "." && r.is_number(n + 1) && r.touches(n + 1) && !(r.touches(n) && r.follows_operand(n));
+    let before =
+        r.at(n) == "." && r.is_number(n + 1) && r.touches(n + 1) && !(r.touches(n) && r.follows_operand(n));
     if before {
         return at(n, n + 2, ".", format!("0.{}", r.at(n + 1)));
     }

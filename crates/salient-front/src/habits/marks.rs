@@ -40,14 +40,19 @@ const fn leads(words: &'static [&'static str], message: &'static str, help: &'st
     Mark { finds: Finds::Leads(words), message, help }
 }
 
-const fn by(find: fn(&Reading<'_>, usize) -> Option<Match>, message: &'static str, help: &'static str) -> Mark {
+const fn by(
+    find: fn(&Reading<'_>, usize) -> Option<Match>,
+    message: &'static str,
+    help: &'static str,
+) -> Mark {
     Mark { finds: Finds::By(find), message, help }
 }
 
-const WRITE: &str = "write `{write}`";
+pub(super) const WRITE: &str = "write `{write}`";
 const NO_OPERATOR: &str = "`{it}` is no operator";
 const NO_STATEMENT: &str = "there is no `{it}` statement";
-const A_DECLARATION: &str = "a function is `fn name(x) { return … }`, what is compiled is a `model`, what owns parameters a `block`";
+const A_DECLARATION: &str =
+    "a function is `fn name(x) { return … }`, what is compiled is a `model`, what owns parameters a `block`";
 
 /// Every habit; the first that is found at a token counts.
 pub(super) const MARKS: &[Mark] = &[
@@ -58,8 +63,16 @@ pub(super) const MARKS: &[Mark] = &[
     sign(&["\\"], "`\\` continues no line", "a line break means nothing: leave the `\\` out"),
     sign(&["`"], "a backtick means nothing", "leave it out"),
     // ---- declarations
-    by(finders::python_import, "there is no module to import", "what the library has is known without an import; `import \"FILE.attn\"` brings a file"),
-    by(finders::class, "there are no classes", "layers with parameters are a `block`: `block layer[H](x: f32[.., D]) -> f32[.., D] { … }`"),
+    by(
+        finders::python_import,
+        "there is no module to import",
+        "what the library has is known without an import; `import \"FILE.attn\"` brings a file",
+    ),
+    by(
+        finders::class,
+        "there are no classes",
+        "layers with parameters are a `block`: `block layer[H](x: f32[.., D]) -> f32[.., D] { … }`",
+    ),
     by(finders::function, "`{it}` declares no function", A_DECLARATION),
     by(finders::result_by_colon, "the type of a result stands behind `->`", WRITE),
     by(finders::body_by_colon, "a body stands in braces", WRITE),
@@ -67,11 +80,23 @@ pub(super) const MARKS: &[Mark] = &[
     // ---- statements
     by(finders::loop_, "a loop goes over a range of numbers, in braces", WRITE),
     by(finders::python_if, "a choice between statements stands in braces", WRITE),
-    by(finders::while_, "a loop has a number of rounds that is known when compiling", "write `for i in 0..3 { … }`"),
+    by(
+        finders::while_,
+        "a loop has a number of rounds that is known when compiling",
+        "write `for i in 0..3 { … }`",
+    ),
     leads(&["elif", "elsif"], "`{it}` is no word of the language", "write `} else if c { … }`"),
     leads(&["assert"], NO_STATEMENT, "what dimensions must satisfy is `require D % H == 0`"),
-    leads(&["pass", "break", "continue", "del", "global", "yield", "raise", "with", "try"], NO_STATEMENT, "leave it out: a body has definitions, `for`, `if`, `require` and `return`"),
-    by(finders::print, "nothing is printed while a model runs", "return the value as a result, or look at it with `salient run`"),
+    leads(
+        &["pass", "break", "continue", "del", "global", "yield", "raise", "with", "try"],
+        NO_STATEMENT,
+        "leave it out: a body has definitions, `for`, `if`, `require` and `return`",
+    ),
+    by(
+        finders::print,
+        "nothing is printed while a model runs",
+        "return the value as a result, or look at it with `salient run`",
+    ),
     by(finders::declared_by_word, "a definition begins with `let`", WRITE),
     by(finders::mutable, "every name can be given a new value", WRITE),
     by(finders::compound, "`{it}` is no operator", WRITE),

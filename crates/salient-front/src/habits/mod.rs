@@ -2,28 +2,31 @@
 //!
 //! Three tables: [`marks`] has the signs and words that the grammar does not take, [`names`] the functions of other systems,
 //! with their spellings, and the names of values. [`reading`] looks at tokens, [`finders`] and [`calls`] find what is more than
-//! a sign, [`spell`] fills the templates. Decides nothing: a program is refused elsewhere, and here is only said how to go on.
+//! a sign, [`spell`] fills the templates, [`define`] makes definitions. Decides nothing: a program is refused elsewhere, and
+//! here is only said how to go on.
 
 mod calls;
+mod define;
+mod finders;
 mod marks;
 mod names;
 mod reading;
-mod finders;
 mod spell;
 mod table;
 
 use crate::diag::Diagnostic;
 use crate::source::{SourceFile, Span};
-use marks::{Finds, MARKS, Mark, Match};
+use marks::{Finds, MARKS, Mark, Match, WRITE};
 use reading::Reading;
 use std::ops::Range;
 
-pub use table::EXAMPLE;
 pub(crate) use spell::{Foreign, Shape, names_an_axis, spelled};
+pub use table::EXAMPLE;
 pub use table::{Known, known_names};
 
 /// What is said of `None`.
-const NO_NULL: &str = "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
+const NO_NULL: &str =
+    "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
 
 /// The most habits that are told of one part.
 const MOST: usize = 50;
@@ -63,26 +66,28 @@ pub(crate) fn axis_in_brackets(name: &str) -> String {
     format!("`{name}` takes an axis in brackets, by its name")
 }
 
-/// What is said of a name that is one of a value in other systems.
+/// What is said of a name that has a meaning in other systems, and none here.
 pub(crate) fn of_name(name: &str) -> Option<String> {
     let here = names::VALUES.iter().find(|(there, _)| *there == name);
-    let words = match here? {
-        ("None", _) => NO_NULL.to_owned(),
-        (_, here) => format!("write `{here}`"),
-    };
-    Some(words)
+    match here {
+        Some(("None", _)) => Some(NO_NULL.to_owned()),
+        Some((_, here)) => Some(format!("write `{here}`")),
+        None => {
+            let call = Foreign { name: name.to_owned(), ..Foreign::default() };
+            spelled(&call).map(|spelling| spelling.help())
+        }
+    }
 }
 
 impl Finds {
     fn at(&self, reading: &Reading<'_>, at: usize) -> Option<Match> {
-        let plain = |to: usize| {
-            Match { from: at, to, it: reading.source(at, to), write: String::new() }
-        };
+        let plain = |to: usize| Match { from: at, to, it: reading.source(at, to), write: String::new() };
         match self {
             Finds::Signs(signs) => {
-                let all = signs.iter().enumerate().all(|(n, sign)| {
-                    reading.at(at + n) == *sign && (n == 0 || reading.touches(at + n))
-                });
+                let all = signs
+                    .iter()
+                    .enumerate()
+                    .all(|(n, sign)| reading.at(at + n) == *sign && (n == 0 || reading.touches(at + n)));
                 all.then(|| plain(at + signs.len()))
             }
             Finds::Leads(words) => {
@@ -98,11 +103,8 @@ impl Finds {
 impl Mark {
     fn told(&self, span: Span, found: &Match) -> Diagnostic {
         let filled = |text: &str| text.replace("{it}", &found.it).replace("{write}", &found.write);
-        let help = if found.write.is_empty() && self.help == "write `{write}`" {
-            None
-        } else {
-            Some(filled(self.help)).filter(|help| !help.is_empty())
-        };
+        let said = self.help != WRITE || !found.write.is_empty();
+        let help = said.then(|| filled(self.help)).filter(|help| !help.is_empty());
         Diagnostic::error(span, filled(self.message)).help_if(help)
     }
 }

@@ -174,10 +174,15 @@ pub(super) const NAMES: &[Row] = &[
     code(&["cdist"], "(s, s)", "let z[i, j] = sqrt(sum[d](({(0)}[i, d] - {(1|y)}[j, d]) ** 2))"),
     by(&["einsum"], "(\"btd,de->bte\", x, w)", Write::Einsum),
     code(&["scaled_dot_product_attention"], "(x, x, y)", "scaled_attention({0}, {1|k}, {2|v})"),
-    code(&["cosine_similarity"], "(u, v)", "sum({(0)} * {(1|y)}) / sqrt(sum({(0)} ** 2) * sum({(1|y)} ** 2))"),
+    code(
+        &["cosine_similarity"],
+        "(u, v)",
+        "sum({(0)} * {(1|y)}) / sqrt(sum({(0)} ** 2) * sum({(1|y)} ** 2))",
+    ),
     code(&["mse_loss"], "(x, y)", "mean{axis@-}(({(0)} - {(1|y)}) ** 2)"),
     code(&["l1_loss"], "(x, y)", "mean{axis@-}(abs({(0)} - {(1|y)}))"),
-    code(&["cross_entropy"], "(s, ids)", "let z[i] = -log_softmax({0})[i, {(1|ids)}[i]]").with("`mean(z)` is their mean"),
+    code(&["cross_entropy"], "(s, ids)", "let z[i] = -log_softmax({0})[i, {(1|ids)}[i]]")
+        .with("`mean(z)` is their mean"),
     // ---- shapes
     by(&["transpose", "swapaxes", "swapdims", "moveaxis", "movedim"], "(x, 1, 2)", Write::Order),
     by(&["permute"], "(x, 1, 0, 2)", Write::Order),
@@ -189,7 +194,8 @@ pub(super) const NAMES: &[Row] = &[
     ),
     code(&["flatten", "ravel"], "(x)", "let z[.., n: {M} * {N}] = {(0)}[.., n / {N}, n % {N}]"),
     by(&["squeeze", "unsqueeze", "expand_dims"], "(x, 1)", Write::Axes),
-    code(&["expand", "expand_as", "broadcast_to"], "(x, 3, -1)", "let z[n: N, ..] = {(0)}[..]").with(BROADCASTS),
+    code(&["expand", "expand_as", "broadcast_to"], "(x, 3, -1)", "let z[n: N, ..] = {(0)}[..]")
+        .with(BROADCASTS),
     code(&["tile", "repeat"], "(x, 2)", "let z[.., n: {(-2|2)} * {N}] = {(0)}[.., n % {N}]").with(LAST),
     code(&["repeat_interleave"], "(x, 2)", "let z[.., n: {(1|2)} * {N}] = {(0)}[.., n / {(1|2)}]").with(LAST),
     code(&["cat", "concat", "concatenate"], "([x, y], 1)", "concat{along=0}({items})"),
@@ -199,14 +205,30 @@ pub(super) const NAMES: &[Row] = &[
     by(&["split"], "(x, 2, 1)", Write::Part).with(BOTH),
     by(&["chunk", "tensor_split"], "(x, 2)", Write::Part).with(BOTH),
     code(&["unbind"], "(x)", "{(0)}[0, ..]").with(BOTH),
-    by(&["flip"], "(x, -1)", Write::Index { last: "flip({0})", axis_at: 1, unsaid: -1, position: "$N - 1 - $i" }),
-    by(&["fliplr"], "(x)", Write::Index { last: "flip({0})", axis_at: 1, unsaid: 1, position: "$N - 1 - $i" }),
-    by(&["flipud"], "(x)", Write::Index { last: "flip({0})", axis_at: 1, unsaid: 0, position: "$N - 1 - $i" }),
+    by(
+        &["flip"],
+        "(x, -1)",
+        Write::Index { last: "flip({0})", axis_at: 1, unsaid: -1, position: "$N - 1 - $i" },
+    ),
+    by(
+        &["fliplr"],
+        "(x)",
+        Write::Index { last: "flip({0})", axis_at: 1, unsaid: 1, position: "$N - 1 - $i" },
+    ),
+    by(
+        &["flipud"],
+        "(x)",
+        Write::Index { last: "flip({0})", axis_at: 1, unsaid: 0, position: "$N - 1 - $i" },
+    ),
     by(&["roll"], "(x, 1, 1)", ROLLED),
     code(&["diff"], "(x)", "let z[.., n: {N} - 1] = {(0)}[.., n + 1] - {(0)}[.., n]"),
     by(&["pad"], "(x, (1, 0))", Write::Padded),
-    code(&["unfold"], "(x, -1, 3, 1)", "let z[.., n: {N} - {2:size|3} + 1, k: {2:size|3}] = {(0)}[.., n + k]")
-        .with("that is with a step of one"),
+    code(
+        &["unfold"],
+        "(x, -1, 3, 1)",
+        "let z[.., n: {N} - {2:size|3} + 1, k: {2:size|3}] = {(0)}[.., n + k]",
+    )
+    .with("that is with a step of one"),
     code(
         &["max_pool1d"],
         "(x, 2)",
@@ -224,7 +246,11 @@ pub(super) const NAMES: &[Row] = &[
     by(&["shape", "size"], "(x, 0)", Write::Length),
     by(&["len", "numel", "dim", "ndim"], "(x)", Write::Length),
     // ---- positions
-    code(&["gather", "take_along_axis", "take_along_dim"], "(s, 1, at)", "let z[i, k] = {(0)}[i, {(-1|at)}[i, k]]"),
+    code(
+        &["gather", "take_along_axis", "take_along_dim"],
+        "(s, 1, at)",
+        "let z[i, k] = {(0)}[i, {(-1|at)}[i, k]]",
+    ),
     code(&["take", "index_select"], "(w, 0, ids)", "{(0)}[{-1|ids}, :]"),
     code(&["one_hot"], "(ids, 5)", "one_hot[{1:num_classes|N}]({0})"),
     code(&["bincount"], "(ids)", "let z[n: N] = sum[i](if {(0)}[i] == n then 1 else 0)"),
@@ -233,7 +259,8 @@ pub(super) const NAMES: &[Row] = &[
         "(r, 0, ids, r)",
         "let z[n: N] = sum[i](if {(2:index|ids)}[i] == n then {(3:src,source|r)}[i] else 0)",
     ),
-    by(&["unique", "nonzero", "masked_select", "argwhere", "flatnonzero"], "(x)", Write::Nothing).with(GROWS_WITH_DATA),
+    by(&["unique", "nonzero", "masked_select", "argwhere", "flatnonzero"], "(x)", Write::Nothing)
+        .with(GROWS_WITH_DATA),
     // ---- new tensors
     by(&["zeros", "empty"], "(3, 4)", Write::Filled("0.0")),
     by(&["zeros_like", "empty_like"], "(x)", Write::Filled("0.0")),
@@ -244,8 +271,10 @@ pub(super) const NAMES: &[Row] = &[
     code(&["eye", "identity"], "(3)", "let z[i: {0}, j: {0}] = f32(i == j)"),
     by(&["arange", "range"], "(3)", Write::Range),
     code(&["linspace"], "(0, 1, 5)", "let z[i: {2|5}] = {(0)} + ({(1|1)} - {(0)}) * f32(i) / ({(2|5)} - 1)"),
-    code(&["rand"], "(3)", "param z: f32[{items}] = uniform(0, 1)").with("or an input: a model draws no numbers"),
-    code(&["randn", "normal"], "(3)", "param z: f32[{items}] = normal(1)").with("or an input: a model draws no numbers"),
+    code(&["rand"], "(3)", "param z: f32[{items}] = uniform(0, 1)")
+        .with("or an input: a model draws no numbers"),
+    code(&["randn", "normal"], "(3)", "param z: f32[{items}] = normal(1)")
+        .with("or an input: a model draws no numbers"),
     // ---- element types and places
     by(
         &["float", "half", "float32", "float16", "bfloat16", "int", "int32", "long", "int64", "bool"],
@@ -254,7 +283,8 @@ pub(super) const NAMES: &[Row] = &[
     ),
     by(&["double", "float64"], "(x)", Write::Element).with("there are no numbers of 64 bits"),
     by(&["astype", "to", "type", "type_as"], "(x, int64)", Write::Element),
-    code(&["contiguous", "clone", "copy", "detach", "cpu", "cuda", "numpy", "item"], "(x)", "{0}").with(AS_STORED),
+    code(&["contiguous", "clone", "copy", "detach", "cpu", "cuda", "numpy", "item"], "(x)", "{0}")
+        .with(AS_STORED),
     by(&["array", "asarray", "tensor", "as_tensor", "from_numpy"], "([1.0, 2.0])", Write::Listed),
     // ---- layers
     code(&["Linear"], "(D, E)", "linear[{1:out_features|E}]({in|x})"),

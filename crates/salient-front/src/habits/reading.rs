@@ -75,14 +75,15 @@ impl<'a> Reading<'a> {
         (self.line_end(n)..=self.len()).find(ends).unwrap_or(self.len())
     }
 
-    /// The bytes of tokens.
+    /// The bytes of tokens; a text may end before what is looked for.
     pub(super) fn bytes(&self, from: usize, to: usize) -> (usize, usize) {
-        (self.tokens[from].start, self.tokens[to.max(from + 1) - 1].end())
+        let last = self.len().saturating_sub(1);
+        (self.tokens[from.min(last)].start, self.tokens[(to.max(from + 1) - 1).min(last)].end())
     }
 
     /// The text of tokens, on one line.
     pub(super) fn source(&self, from: usize, to: usize) -> String {
-        if from >= to {
+        if from >= to.min(self.len()) {
             return String::new();
         }
         let (start, end) = self.bytes(from, to);

@@ -342,10 +342,13 @@ impl<'a> Lowerer<'a, '_> {
             return Err(Diagnostic::error(span, "`stack` needs at least one part").into());
         };
         if let Some(other) = parts.iter().find(|p| p.from_right != first.from_right) {
-            return Err(Diagnostic::error(other.span, "parts that are stacked have as many axes as each other")
-                .saying(format!("this is {}", self.shape_text(&other.tensor)))
-                .also(first.span, format!("this is {}", self.shape_text(&first.tensor)))
-                .into());
+            return Err(Diagnostic::error(
+                other.span,
+                "parts that are stacked have as many axes as each other",
+            )
+            .saying(format!("this is {}", self.shape_text(&other.tensor)))
+            .also(first.span, format!("this is {}", self.shape_text(&first.tensor)))
+            .into());
         }
         let label = bound.first().map(|b| b.name.clone());
         self.one_after_the_other(parts, label, "stack", span)

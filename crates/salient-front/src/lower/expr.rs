@@ -123,7 +123,11 @@ impl<'a> Lowerer<'a, '_> {
         }
         let null = items.iter().find_map(|item| match item {
             Bracket::Value(Expr { kind: ExprKind::Name(name), span }) if name == "None" => Some(*span),
-            Bracket::Value(_) | Bracket::Named(..) | Bracket::Colon(..) | Bracket::Rest(_) | Bracket::Unit(_) => None,
+            Bracket::Value(_)
+            | Bracket::Named(..)
+            | Bracket::Colon(..)
+            | Bracket::Rest(_)
+            | Bracket::Unit(_) => None,
         });
         if let Some(null) = null {
             return Err(self.unknown("None", null));
@@ -188,9 +192,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn unknown(&self, name: &str, span: Span) -> Fail {
-        let call = Foreign { name: name.to_owned(), ..Foreign::default() };
-        let elsewhere = habits::of_name(name).or_else(|| habits::spelled(&call).map(|s| s.help()));
-        self.unknown_but(name, span, elsewhere)
+        self.unknown_but(name, span, habits::of_name(name))
     }
 
     /// A name that means nothing here, with what is to be written instead if that is known.
@@ -229,7 +231,8 @@ impl<'a> Lowerer<'a, '_> {
 
     /// A call as it is written, for its spelling here.
     pub(super) fn foreign(&mut self, name: &str, args: &'a [Argument]) -> Foreign {
-        let text = |l: &Self, e: &Expr| l.sources.text(e.span).split_whitespace().collect::<Vec<_>>().join(" ");
+        let text =
+            |l: &Self, e: &Expr| l.sources.text(e.span).split_whitespace().collect::<Vec<_>>().join(" ");
         let given = args.iter().map(|a| (a.name.as_ref().map(|n| n.name.clone()), text(self, &a.value)));
         let given = given.collect();
         let shape = args.first().and_then(|first| self.shape_of(&first.value));
@@ -242,7 +245,9 @@ impl<'a> Lowerer<'a, '_> {
             let value = l.expr(e)?;
             l.tensor(value, e.span)
         })?;
-        let axis = |slot: &Slot| (slot.label.as_deref().unwrap_or_default().to_owned(), self.extent(slot).to_string());
+        let axis = |slot: &Slot| {
+            (slot.label.as_deref().unwrap_or_default().to_owned(), self.extent(slot).to_string())
+        };
         Some(t.pos.iter().map(axis).collect())
     }
 
@@ -268,7 +273,8 @@ impl<'a> Lowerer<'a, '_> {
         let name = &declared.name.name;
         let tensors = inside.map_or("", |inside| self.sources.text(inside));
         let write = format!("write `{name}[{}]({tensors})`", self.sources.text(place));
-        let message = format!("what `{name}` has to know when compiling stands in brackets, tensors in parentheses");
+        let message =
+            format!("what `{name}` has to know when compiling stands in brackets, tensors in parentheses");
         Some(Diagnostic::error(span, message).help(write).into())
     }
 

@@ -53,13 +53,7 @@ impl<'a> Lowerer<'a, '_> {
         let Some(found) = candidates.iter().find(named_alike).or(candidates.first()) else {
             // What is bound outside under this name says how long it is: `sum[j](1.0)` counts the positions of `j`.
             let axis = self.bound(name).and_then(|outer| outer.axis);
-            return ScopedIndex {
-                name: name.to_owned(),
-                axis,
-                refused: false,
-                explicit: false,
-                from: span,
-            };
+            return ScopedIndex { name: name.to_owned(), axis, refused: false, explicit: false, from: span };
         };
         let (axis, extent, from) = (found.axis, found.extent.clone(), found.span);
         let axis = match axis {

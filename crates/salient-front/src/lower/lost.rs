@@ -145,7 +145,10 @@ impl<'a> Lowerer<'a, '_> {
         let reaches = if below { least } else { most };
         let help = "choose where it lies inside: `if 0 <= i and i < T then x[i] else 0`";
         let diagnostic = if nowhere {
-            Diagnostic::error(span, format!("at every position this index lies outside an axis of length {extent}"))
+            Diagnostic::error(
+                span,
+                format!("at every position this index lies outside an axis of length {extent}"),
+            )
         } else {
             let message = format!("this index reaches {reaches}, outside an axis of length {extent}");
             Diagnostic::warning(span, message).help(help)
@@ -186,7 +189,9 @@ impl<'a> Lowerer<'a, '_> {
             if !read.iter().any(is_this) {
                 if outside.everywhere && guarded.iter().any(is_this) {
                     let d = Diagnostic { severity: Severity::Warning, ..outside.diagnostic };
-                    self.warn(d.note("a choice stands around it: where that reads the index, the call fails"));
+                    self.warn(
+                        d.note("a choice stands around it: where that reads the index, the call fails"),
+                    );
                 }
                 continue;
             }

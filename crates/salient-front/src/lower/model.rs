@@ -175,8 +175,11 @@ impl<'a> Lowerer<'a, '_> {
             name.chars().take(1).flat_map(char::to_uppercase).chain(name.chars().skip(1)).collect();
         let known: Vec<&str> = self.settable.iter().map(String::as_str).collect();
         let near = nearest(name, known).map_or(capital, str::to_owned);
-        let d = Diagnostic::error(span, format!("`{name}` is no dimension: those begin with a capital letter"))
-            .help(format!("write `{near}`; an index gets its name before a colon, as in `f32[{name}: {near}]`"));
+        let d =
+            Diagnostic::error(span, format!("`{name}` is no dimension: those begin with a capital letter"))
+                .help(format!(
+                    "write `{near}`; an index gets its name before a colon, as in `f32[{name}: {near}]`"
+                ));
         let d = self.listing_dimensions(d);
         self.errors.push(d);
     }
@@ -339,8 +342,16 @@ impl<'a> Lowerer<'a, '_> {
         let node = self.b.param(&path, &axes, dtype, init, Some(call.unwrap_or(p.name.span).origin()));
         let node = self.without_units(node, &axes);
         let (explicit, rounds) = (p.path.is_some(), self.rounds.clone());
-        let weight =
-            Weight { node: Some(node), pos: pos.clone(), dims, dtype, span: p.name.span, call, explicit, rounds };
+        let weight = Weight {
+            node: Some(node),
+            pos: pos.clone(),
+            dims,
+            dtype,
+            span: p.name.span,
+            call,
+            explicit,
+            rounds,
+        };
         self.weights.insert(path, weight);
         let value = Value::Tensor(Tensor { pos, ..Tensor::scalar(node) });
         self.define_as(&p.name.name, value, p.name.span, Role::Param);

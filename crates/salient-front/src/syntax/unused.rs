@@ -4,7 +4,9 @@
 
 use crate::diag::Diagnostic;
 use crate::source::{SourceFile, Span};
-use crate::syntax::ast::{Expr, ExprKind, Extent, File, Function, Ident, Index, Item, Kind, PathPart, Results};
+use crate::syntax::ast::{
+    Expr, ExprKind, Extent, File, Function, Ident, Index, Item, Kind, PathPart, Results,
+};
 use crate::syntax::ast::{Path, Range, Stmt, StmtKind, Target, Type};
 use crate::syntax::grammar::Rule;
 use crate::syntax::tokens::tokens;
@@ -24,7 +26,8 @@ pub(crate) fn of_function(f: &Function) -> Vec<Diagnostic> {
     f.statics.iter().filter(|s| !s.axis).for_each(|s| tell("the value in brackets", &s.name));
     if f.kind != Kind::Model {
         // An argument whose type names dimensions may be there for its shape.
-        let for_shape = |ty: &Type| ty.shape.iter().flatten().any(|e| dimension(e).is_some_and(|d| names.contains(d)));
+        let for_shape =
+            |ty: &Type| ty.shape.iter().flatten().any(|e| dimension(e).is_some_and(|d| names.contains(d)));
         let read = f.params.iter().filter(|p| !p.ty.as_ref().is_some_and(for_shape));
         read.for_each(|p| tell("the argument", &p.name));
     }
@@ -54,7 +57,8 @@ impl<'a> Uses<'a> {
         // A dimension that only the types of arguments name is bound there, and used if a value in brackets has that name.
         let types = f.params.iter().filter_map(|p| p.ty.as_ref());
         let given = |name: &str| f.statics.iter().any(|s| s.name.name == name);
-        for name in types.flat_map(|ty| ty.shape.iter().flatten()).filter_map(dimension).filter(|n| given(n)) {
+        for name in types.flat_map(|ty| ty.shape.iter().flatten()).filter_map(dimension).filter(|n| given(n))
+        {
             self.names.insert(name);
         }
         match &f.results {
@@ -142,7 +146,9 @@ impl<'a> Uses<'a> {
                 self.names.insert(name);
             }
             ExprKind::As(_, path) => self.path(path),
-            ExprKind::Call(_, args) => args.iter().filter_map(|a| a.each.as_ref()).for_each(|r| self.range(r)),
+            ExprKind::Call(_, args) => {
+                args.iter().filter_map(|a| a.each.as_ref()).for_each(|r| self.range(r))
+            }
             ExprKind::Int(_)
             | ExprKind::Float(_)
             | ExprKind::Bool(_)
