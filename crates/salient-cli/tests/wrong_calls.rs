@@ -445,3 +445,23 @@ fn logits_that_choose_no_token_are_an_error() {
         assert_eq!(refused(&ended, 1), "error: the model chose token 3 after 1 tokens; the tokenizer has 2");
     }
 }
+
+#[test]
+fn a_warning_is_an_error_where_warnings_are_denied() {
+    let text = "model m(x: f32[T], y: f32[T]) {\n    return x\n}\n";
+    let model = file("denied.attn", text);
+    let taken = words(&format!("check {model}"));
+    assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+    assert!(taken.stderr.starts_with("warning: the input `y` is never read"), "{}", taken.stderr);
+    for command in ["check", "ir --stage graph", "run"] {
+        let ended = words(&format!("{command} {model} --deny warnings"));
+        let message = refused(&ended, 1);
+        assert!(message.starts_with("error: the input `y` is never read"), "{message}");
+        assert!(message.ends_with("= note: warnings are denied"), "{message}");
+    }
+    refuses(
+        &format!("check {model} --deny notes"),
+        2,
+        "error: invalid value 'notes' for '--deny <WHAT>'\n  [possible values: warnings]\n\nFor more information, try '--help'.",
+    );
+}

@@ -58,6 +58,14 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
     }
 
+    /// A warning as an error, for those who want none.
+    pub fn denied(self) -> Diagnostic {
+        match self.severity {
+            Severity::Error => self,
+            Severity::Warning => Diagnostic { severity: Severity::Error, ..self }.note("warnings are denied"),
+        }
+    }
+
     /// With words under the culprit.
     pub fn saying(mut self, words: impl Into<String>) -> Diagnostic {
         if let Some((_, label)) = &mut self.primary {

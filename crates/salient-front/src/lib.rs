@@ -40,8 +40,10 @@ pub fn compile(
     let unknown: Vec<Diagnostic> = unreached.flat_map(|f| resolve::check(&program, f)).collect();
     if unknown.is_empty() {
         let slips = sources.user_files().iter().flat_map(syntax::slips::check);
+        let unused = program.user_functions().into_iter().flat_map(syntax::unused::of_function);
+        let imports = syntax::unused::imports(&parsed.files(sources));
         return lowered.map(|mut lowered| {
-            lowered.warnings.extend(slips);
+            lowered.warnings.extend(slips.chain(unused).chain(imports));
             lowered
         });
     }

@@ -129,6 +129,8 @@ struct Weight {
     call: Option<Span>,
     /// Whether its path was written at the declaration, so that sharing it is meant.
     explicit: bool,
+    /// In which rounds of the loops around.
+    rounds: Vec<i64>,
 }
 
 struct Lowerer<'a, 's> {
@@ -155,6 +157,8 @@ struct Lowerer<'a, 's> {
     trials: usize,
     /// Places at which numbers are drawn, so far.
     draws: i64,
+    /// The rounds of the loops at work, outermost first.
+    rounds: Vec<i64>,
     /// Inputs and values of the user's functions, by where they are made.
     made: BTreeMap<Span, (String, Role)>,
     /// Where what was read so far was made.
@@ -189,6 +193,7 @@ pub(crate) fn lower<'a>(
             guards: 0,
             trials: 0,
             draws: 0,
+            rounds: Vec::new(),
             made: BTreeMap::new(),
             read: RefCell::new(BTreeSet::new()),
             outside: Vec::new(),

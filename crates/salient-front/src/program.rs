@@ -4,8 +4,8 @@
 
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::library;
-use crate::source::Sources;
-use crate::syntax::ast::{Const, File, Function, Item, Kind};
+use crate::source::{SourceFile, Sources};
+use crate::syntax::ast::{Const, File, Function, Item, Kind, Results};
 use crate::syntax::parse::parse;
 use crate::value::Builtin;
 use std::collections::BTreeMap;
@@ -14,6 +14,13 @@ use std::collections::BTreeMap;
 pub(crate) struct Parsed {
     library: Vec<Item>,
     files: Vec<File>,
+}
+
+impl Parsed {
+    /// The files of the caller, as texts and as trees.
+    pub(crate) fn files<'a>(&'a self, sources: &'a Sources) -> Vec<(&'a SourceFile, &'a File)> {
+        sources.user_files().iter().zip(&self.files).collect()
+    }
 }
 
 /// The names of a compilation.
@@ -88,12 +95,21 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
     Ok(Program { functions, constants })
 }
 
-/// Names that a function gives to two of the things that it takes.
+/// Names that a function gives to two of the things that it takes, or that it gives.
 fn repeated_names(f: &Function) -> Vec<Diagnostic> {
     let names: Vec<&crate::syntax::ast::Ident> =
         f.statics.iter().map(|s| &s.name).chain(f.params.iter().map(|p| &p.name)).collect();
-    let first = |n: usize| names[..n].iter().find(|o| o.name == names[n].name);
-    (0..names.len()).filter_map(|n| Some(twice(&names[n].name, names[n].span, first(n)?.span))).collect()
+    let results: Vec<&crate::syntax::ast::Ident> = match &f.results {
+        Some(Results::Named(list)) => list.iter().map(|(name, _)| name).collect(),
+        Some(Results::One(_)) | None => Vec::new(),
+    };
+    let repeated = |names: Vec<&crate::syntax::ast::Ident>| {
+        let first = |n: usize| names[..n].iter().find(|o| o.name == names[n].name);
+        let told =
+            (0..names.len()).filter_map(|n| Some(twice(&names[n].name, names[n].span, first(n)?.span)));
+        told.collect::<Vec<_>>()
+    };
+    [repeated(names), repeated(results)].concat()
 }
 
 fn twice(name: &str, second: crate::Span, first: crate::Span) -> Diagnostic {

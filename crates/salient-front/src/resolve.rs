@@ -3,7 +3,7 @@
 //! Only asks whether a name means anything. Lowering decides what, and says it better where it comes by.
 
 use crate::diag::{Diagnostic, did_you_mean};
-use crate::habits::{self, Foreign};
+use crate::habits;
 use crate::program::Program;
 use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind, PathPart};
 use crate::syntax::ast::{Results, Stmt, StmtKind, Type};
@@ -187,13 +187,11 @@ impl<'a> Names<'a, '_> {
         if known || name.len() == 1 && name.starts_with(|c: char| c.is_ascii_lowercase()) {
             return;
         }
-        let call = Foreign { name: name.to_owned(), ..Foreign::default() };
-        let elsewhere = habits::of_name(name).or_else(|| habits::spelled(&call).map(|s| s.help()));
         let candidates = self.known.iter().copied().chain(self.program.function_names());
         self.errors.push(
             Diagnostic::error(e.span, format!("`{name}` is not known"))
                 .saying("nothing of this name is in scope")
-                .help_if(elsewhere.or_else(|| did_you_mean(name, candidates))),
+                .help_if(habits::of_name(name).or_else(|| did_you_mean(name, candidates))),
         );
     }
 }

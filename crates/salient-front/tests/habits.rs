@@ -78,11 +78,8 @@ macro_rules! families {
             family(stringify!($name), &[$($pair),*]);
         })*
 
-        #[test]
-        fn there_are_many() {
-            let all = [$([$($pair),*].len()),*];
-            assert!(all.iter().sum::<usize>() >= 150, "{all:?}");
-        }
+        /// Every pair.
+        const ALL: &[&[Pair]] = &[$(&[$($pair),*]),*];
     };
 }
 
@@ -276,6 +273,65 @@ families! {
     ];
 }
 
+#[test]
+fn there_are_many() {
+    assert!(ALL.iter().map(|family| family.len()).sum::<usize>() >= 150);
+}
+
+/// A program that is being written is answered at every letter.
+#[test]
+fn what_is_half_written_is_answered() {
+    for (wrong, _) in ALL.iter().copied().flatten() {
+        for end in (0..wrong.len()).filter(|end| wrong.is_char_boundary(*end)) {
+            for text in [program(&wrong[..end]), program(&wrong[end..]), wrong[..end].to_owned()] {
+                let mut sources = Sources::new();
+                sources.add("test.attn", &text);
+                if let Err(errors) = compile(&sources, None, &Settings::default()) {
+                    assert!(!render(&errors, &sources, false).is_empty());
+                }
+            }
+        }
+    }
+}
+
+/// Arguments that no call has are answered too.
+#[test]
+fn odd_arguments_are_answered() {
+    let arguments = [
+        "",
+        "()",
+        "c",
+        "x, 99999999999999999999",
+        "x, -9223372036854775808",
+        "x, 1000000000000",
+        "c, 0",
+        "c, -1",
+        "x, (0, 0, 0, 0, 0, 0, 0, 0)",
+        "x, dim=-7",
+        "[], 0",
+        "[[], []]",
+        "'->'",
+        "'ab->', x",
+        "x, x, x, x, x",
+    ];
+    for known in salient_front::habits::known_names() {
+        for given in arguments {
+            for call in [
+                format!("torch.{}({given})", known.name),
+                format!("{}({given})", known.name),
+                format!("c.{}({given})", known.name),
+            ] {
+                let text = format!("model m(x: f32[B, T, D], c: f32[]) {{\n    return {call}\n}}\n");
+                let mut sources = Sources::new();
+                sources.add("test.attn", &text);
+                if let Err(errors) = compile(&sources, None, &Settings::default()) {
+                    assert!(!errors.is_empty(), "{call}");
+                }
+            }
+        }
+    }
+}
+
 /// Tabs are white space, and the one layout has none.
 #[test]
 fn tabs_are_taken() {
@@ -296,4 +352,34 @@ fn each_mistake_is_told() {
     sources.add("test.attn", &text);
     let errors = compile(&sources, None, &Settings::default()).expect_err("there are five mistakes");
     assert_eq!(errors.len(), 5, "{}", render(&errors, &sources, false));
+}
+
+/// Whatever a text repeats, it is answered at once.
+#[test]
+fn no_text_takes_long() {
+    for piece in [
+        "a ? ",
+        "x if ",
+        "for ",
+        "for i in ",
+        "x += ",
+        "| ",
+        "x.a",
+        "f([ ",
+        "/* ",
+        "np.",
+        "( ",
+        "x[::",
+        "‘",
+        "lambda ",
+        "if x:\n",
+    ] {
+        let text = format!("fn f(x) {{ return {} }}", piece.repeat(100_000 / piece.len()));
+        let mut sources = Sources::new();
+        let id = sources.add("long.attn", &text);
+        let started = std::time::Instant::now();
+        let errors = salient_front::parse(sources.file(id)).expect_err("this is no program");
+        assert!(errors.len() <= 60, "{piece:?}: {} errors", errors.len());
+        assert!(started.elapsed().as_secs() < 10, "{piece:?} takes {:?}", started.elapsed());
+    }
 }

@@ -44,18 +44,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
                             let graph = &lowered.graph;
                             timings.time(Step::Optimise, || require_fused(&sources, graph, &options))?;
                             let warning = price_warning(graph, &options);
-                            rejected.diagnostics.extend(warning.map(dearer));
+                            let dearer = warning.map(dearer);
+                            let denied = |d: Diagnostic| if options.deny_warnings { d.denied() } else { d };
+                            rejected.diagnostics.extend(dearer.map(denied));
                         }
-                        rejected.diagnostics.extend(lowered.warnings);
+                        extend(&mut rejected.diagnostics, lowered.warnings);
                         fine.push(name);
                     }
                     Err(Error::Source(r)) => {
-                        // Models that share a function share its mistakes.
-                        for d in r.diagnostics {
-                            if !rejected.diagnostics.contains(&d) {
-                                rejected.diagnostics.push(d);
-                            }
-                        }
+                        extend(&mut rejected.diagnostics, r.diagnostics);
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -83,6 +80,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         list.join(", ")
     };
     terminal::print(&format!("{}: ok ({checked})\n", args.file.display()))
+}
+
+/// Adds what is new: models that share a function share its mistakes.
+fn extend(all: &mut Vec<Diagnostic>, more: Vec<Diagnostic>) {
+    for d in more {
+        if !all.contains(&d) {
+            all.push(d);
+        }
+    }
 }
 
 /// A plan that is dearer than that of the program as written.

@@ -25,6 +25,9 @@ pub(crate) struct Compile {
     /// Compile one plan for calls of all sizes, also where another one costs less at few rows
     #[arg(long)]
     one_plan: bool,
+    /// Make errors of `warnings`
+    #[arg(long, value_name = "WHAT", value_parser = ["warnings"])]
+    deny: Option<String>,
     /// Verify the graph after each pass, the plan, the kernels and their addresses; a fault is a mistake in the compiler, and ends it
     #[arg(long)]
     verify: bool,
@@ -84,6 +87,7 @@ impl Compile {
             fp: self.fp,
             require_fused: self.require_fused,
             one_plan: self.one_plan,
+            deny_warnings: self.deny.is_some(),
             verify: self.verify,
             tuning: tuning::chosen(self.tuning.as_deref())?,
             ..Options::default()

@@ -317,27 +317,26 @@ pub(super) fn lambda(r: &Reading<'_>, n: usize) -> Option<Match> {
 
 /// `c ? a : b`.
 pub(super) fn ternary(r: &Reading<'_>, n: usize) -> Option<Match> {
-    let end = r.expression_end(n);
-    let question = (n..end).find(|m| r.at(*m) == "?")?;
-    let colon = (question..end).find(|m| r.at(*m) == ":")?;
-    if n != r.expression_start(question) || n == question {
+    if r.at(n) != "?" {
         return None;
     }
-    let (c, a, b) = (r.source(n, question), r.source(question + 1, colon), r.source(colon + 1, end));
-    at(n, end, "?", format!("if {c} then {a} else {b}"))
+    let (from, end) = (r.expression_start(n), r.expression_end(n));
+    let colon = (n..end).find(|m| r.at(*m) == ":").filter(|_| from < n)?;
+    let (c, a, b) = (r.source(from, n), r.source(n + 1, colon), r.source(colon + 1, end));
+    at(from, end, "?", format!("if {c} then {a} else {b}"))
 }
 
 /// `a if c else b`.
 pub(super) fn python_choice(r: &Reading<'_>, n: usize) -> Option<Match> {
-    let end = r.expression_end(n);
-    let condition = (n..end).find(|m| r.at(*m) == "if" && r.follows_operand(*m))?;
-    let otherwise = (condition..end).find(|m| r.at(*m) == "else")?;
-    let is_choice = (condition..otherwise).all(|m| r.at(m) != "then");
-    if n != r.expression_start(condition) || !is_choice {
+    if r.at(n) != "if" || !r.follows_operand(n) {
         return None;
     }
-    let (a, c) = (r.source(n, condition), r.source(condition + 1, otherwise));
-    at(n, end, "if", format!("if {c} then {a} else {}", r.source(otherwise + 1, end)))
+    let (from, end) = (r.expression_start(n), r.expression_end(n));
+    let otherwise = (n..end).find(|m| r.at(*m) == "else")?;
+    let is_choice = (n..otherwise).all(|m| r.at(m) != "then") && from < n;
+    let (a, c) = (r.source(from, n), r.source(n + 1, otherwise));
+    let write = format!("if {c} then {a} else {}", r.source(otherwise + 1, end));
+    if is_choice { at(from, end, "if", write) } else { None }
 }
 
 /// `if c { a } else { b }` as a value.

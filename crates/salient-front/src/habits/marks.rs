@@ -48,7 +48,7 @@ const fn by(
     Mark { finds: Finds::By(find), message, help }
 }
 
-const WRITE: &str = "write `{write}`";
+pub(super) const WRITE: &str = "write `{write}`";
 const NO_OPERATOR: &str = "`{it}` is no operator";
 const NO_STATEMENT: &str = "there is no `{it}` statement";
 const A_DECLARATION: &str =

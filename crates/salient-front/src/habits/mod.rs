@@ -2,9 +2,11 @@
 //!
 //! Three tables: `marks` has the signs and words that the grammar does not take, `names` the functions of other systems,
 //! with their spellings, and the names of values. `reading` looks at tokens, `finders` and `calls` find what is more than
-//! a sign, `spell` fills the templates. Decides nothing: a program is refused elsewhere, and here is only said how to go on.
+//! a sign, `spell` fills the templates, `define` makes definitions. Decides nothing: a program is refused elsewhere, and
+//! here is only said how to go on.
 
 mod calls;
+mod define;
 mod finders;
 mod marks;
 mod names;
@@ -14,7 +16,7 @@ mod table;
 
 use crate::diag::Diagnostic;
 use crate::source::{SourceFile, Span};
-use marks::{Finds, MARKS, Mark, Match};
+use marks::{Finds, MARKS, Mark, Match, WRITE};
 use reading::Reading;
 use std::ops::Range;
 
@@ -26,12 +28,15 @@ pub use table::{Known, known_names};
 const NO_NULL: &str =
     "a new axis is `_`, as in `x[:, _, ..]`; an argument always has a value, as in `fn f(x, keep = true)`";
 
+/// The most habits that are told of one part.
+const MOST: usize = 50;
+
 /// The habits in a part of a file that does not parse, each with its message.
 pub(crate) fn found(source: &SourceFile, part: Range<usize>) -> Vec<Diagnostic> {
     let reading = Reading::new(&source.text[part.clone()]);
     let mut out = Vec::new();
     let mut at = 0;
-    while at < reading.len() {
+    while at < reading.len() && out.len() < MOST {
         let found = MARKS.iter().find_map(|mark| Some((mark, mark.finds.at(&reading, at)?)));
         at = match found {
             Some((mark, found)) => {
@@ -61,14 +66,17 @@ pub(crate) fn axis_in_brackets(name: &str) -> String {
     format!("`{name}` takes an axis in brackets, by its name")
 }
 
-/// What is said of a name that is one of a value in other systems.
+/// What is said of a name that has a meaning in other systems, and none here.
 pub(crate) fn of_name(name: &str) -> Option<String> {
     let here = names::VALUES.iter().find(|(there, _)| *there == name);
-    let words = match here? {
-        ("None", _) => NO_NULL.to_owned(),
-        (_, here) => format!("write `{here}`"),
-    };
-    Some(words)
+    match here {
+        Some(("None", _)) => Some(NO_NULL.to_owned()),
+        Some((_, here)) => Some(format!("write `{here}`")),
+        None => {
+            let call = Foreign { name: name.to_owned(), ..Foreign::default() };
+            spelled(&call).map(|spelling| spelling.help())
+        }
+    }
 }
 
 impl Finds {
@@ -95,11 +103,8 @@ impl Finds {
 impl Mark {
     fn told(&self, span: Span, found: &Match) -> Diagnostic {
         let filled = |text: &str| text.replace("{it}", &found.it).replace("{write}", &found.write);
-        let help = if found.write.is_empty() && self.help == "write `{write}`" {
-            None
-        } else {
-            Some(filled(self.help)).filter(|help| !help.is_empty())
-        };
+        let said = self.help != WRITE || !found.write.is_empty();
+        let help = said.then(|| filled(self.help)).filter(|help| !help.is_empty());
         Diagnostic::error(span, filled(self.message)).help_if(help)
     }
 }

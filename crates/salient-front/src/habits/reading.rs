@@ -5,6 +5,9 @@ use super::spell::Shape;
 use crate::syntax::grammar::Rule;
 use crate::syntax::tokens::{Token, tokens};
 
+/// The most tokens that are looked at from one on for the end of a line or an expression, so that no text takes long.
+const REACH: usize = 256;
+
 /// A text by its tokens, without comments.
 pub(super) struct Reading<'a> {
     text: &'a str,
@@ -55,7 +58,8 @@ impl<'a> Reading<'a> {
 
     /// One past the last token of the line of a token.
     pub(super) fn line_end(&self, n: usize) -> usize {
-        (n + 1..=self.len()).find(|m| self.begins_line(*m)).unwrap_or(self.len())
+        let end = self.len().min(n + REACH);
+        (n + 1..=end).find(|m| self.begins_line(*m)).unwrap_or(end)
     }
 
     /// How far a line is indented.
@@ -71,14 +75,15 @@ impl<'a> Reading<'a> {
         (self.line_end(n)..=self.len()).find(ends).unwrap_or(self.len())
     }
 
-    /// The bytes of tokens.
+    /// The bytes of tokens; a text may end before what is looked for.
     pub(super) fn bytes(&self, from: usize, to: usize) -> (usize, usize) {
-        (self.tokens[from].start, self.tokens[to.max(from + 1) - 1].end())
+        let last = self.len().saturating_sub(1);
+        (self.tokens[from.min(last)].start, self.tokens[(to.max(from + 1) - 1).min(last)].end())
     }
 
     /// The text of tokens, on one line.
     pub(super) fn source(&self, from: usize, to: usize) -> String {
-        if from >= to {
+        if from >= to.min(self.len()) {
             return String::new();
         }
         let (start, end) = self.bytes(from, to);
@@ -162,7 +167,7 @@ impl<'a> Reading<'a> {
     /// Where the expression begins in which a token stands: behind what opens, separates or defines.
     pub(super) fn expression_start(&self, n: usize) -> usize {
         let mut at = n;
-        while at > 0 && !(self.begins_line(at)) {
+        while at > 0 && at + REACH > n && !self.begins_line(at) {
             match self.at(at - 1) {
                 ")" | "]" => match self.open(at - 1) {
                     Some(open) => at = open,
@@ -178,7 +183,7 @@ impl<'a> Reading<'a> {
     /// One past the end of the expression in which a token stands, on its line.
     pub(super) fn expression_end(&self, n: usize) -> usize {
         let mut at = n;
-        while at < self.len() && (at == n || !self.begins_line(at)) {
+        while at < self.len().min(n + REACH) && (at == n || !self.begins_line(at)) {
             match self.at(at) {
                 "(" | "[" => match self.close(at) {
                     Some(close) => at = close + 1,

@@ -200,7 +200,9 @@ impl<'a> Lowerer<'a, '_> {
             for n in low..high {
                 self.frame().scopes.push(BTreeMap::new());
                 self.define(&range.name.name, Value::Int(n.into()), range.name.span);
+                self.rounds.push(n);
                 let value = self.expr(&arg.value);
+                self.rounds.pop();
                 self.frame().scopes.pop();
                 out.push(ArgValue { name: None, value: value?, span: arg.value.span });
             }

@@ -107,6 +107,7 @@ impl<'a> Lowerer<'a, '_> {
         if let Value::Bool(known) = condition {
             return self.expr(if known { x } else { y });
         }
+        self.warn_of_vain_condition(c, &condition);
         self.guards += 1;
         let arms = self.expr(x).and_then(|a| Ok((a, self.expr(y)?)));
         self.guards -= 1;
@@ -191,9 +192,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn unknown(&self, name: &str, span: Span) -> Fail {
-        let call = Foreign { name: name.to_owned(), ..Foreign::default() };
-        let elsewhere = habits::of_name(name).or_else(|| habits::spelled(&call).map(|s| s.help()));
-        self.unknown_but(name, span, elsewhere)
+        self.unknown_but(name, span, habits::of_name(name))
     }
 
     /// A name that means nothing here, with what is to be written instead if that is known.

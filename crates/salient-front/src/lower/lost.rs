@@ -2,9 +2,9 @@
 //! always lie outside, infinities that become NaN.
 
 use super::{Eval, Lowerer, Var};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Severity};
 use crate::source::Span;
-use crate::syntax::ast::Ident;
+use crate::syntax::ast::{Expr, ExprKind, Ident};
 use crate::value::Value;
 use salient_ir::{AxisId, DType, Dim, MapOp, NodeId, Op};
 
@@ -78,21 +78,22 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    /// Refuses a parameter of the model that takes the name of an input or of an argument that is a tensor.
+    /// Refuses a parameter or a state that takes the name of an input, of another parameter, or of an argument that is a tensor.
     pub(super) fn hides_nothing(&self, name: &Ident) -> Eval<()> {
         let Some(var) = self.lookup(&name.name) else { return Ok(()) };
-        let is_tensor = var.value.as_tensor().is_some();
+        let is_tensor = var.value.as_tensor().is_some() && var.span != name.span;
         let what = match var.role {
             Role::Input | Role::Changed => "an input",
             Role::Argument => "an argument",
-            Role::Value | Role::Param | Role::Const | Role::Other => return Ok(()),
+            Role::Param => "a parameter",
+            Role::Value | Role::Const | Role::Other => return Ok(()),
         };
         if !is_tensor {
             return Ok(());
         }
         Err(Diagnostic::error(name.span, format!("{what} is called `{}` already", name.name))
             .also(var.span, what)
-            .help("name the parameter otherwise; `as` gives its path")
+            .help("give it another name; `as` gives its path")
             .into())
     }
 
@@ -137,14 +138,22 @@ impl<'a> Lowerer<'a, '_> {
         let mut looks = LOOKS;
         let Some((least, most)) = self.range(index, &mut looks) else { return };
         let below = (&Dim::constant(-1) - &least).is_nonnegative();
-        if !below && !extent.provably_le(&most) {
+        let nowhere = (&Dim::constant(-1) - &most).is_nonnegative() || extent.provably_le(&least);
+        if !below && !nowhere && !extent.provably_le(&most) {
             return;
         }
         let reaches = if below { least } else { most };
-        let message = format!("this index reaches {reaches}, outside an axis of length {extent}");
-        let d = Diagnostic::warning(span, message)
-            .help("choose where it lies inside: `if 0 <= i and i < T then x[i] else 0`");
-        self.outside.push(Outside { index, extent: extent.clone(), diagnostic: d, everywhere: false });
+        let help = "choose where it lies inside: `if 0 <= i and i < T then x[i] else 0`";
+        let diagnostic = if nowhere {
+            Diagnostic::error(
+                span,
+                format!("at every position this index lies outside an axis of length {extent}"),
+            )
+        } else {
+            let message = format!("this index reaches {reaches}, outside an axis of length {extent}");
+            Diagnostic::warning(span, message).help(help)
+        };
+        self.outside.push(Outside { index, extent: extent.clone(), diagnostic, everywhere: nowhere });
     }
 
     /// Tells of such indices where no choice excludes them: of those that every evaluation of the results reads.
@@ -154,12 +163,19 @@ impl<'a> Lowerer<'a, '_> {
         }
         let mut sure = vec![false; self.b.len()];
         self.b.outputs().iter().for_each(|o| sure[o.node.index()] = true);
-        let mut read = Vec::new();
+        let mut reached = sure.clone();
+        let (mut read, mut guarded) = (Vec::new(), Vec::new());
         for id in self.b.ids().rev() {
+            let args = self.b.args(id);
+            if reached[id.index()] {
+                args.iter().for_each(|a| reached[a.index()] = true);
+                if let Op::At(axis) = self.b.op(id) {
+                    guarded.push((args[1], *axis));
+                }
+            }
             if !sure[id.index()] {
                 continue;
             }
-            let args = self.b.args(id);
             let asked = if *self.b.op(id) == Op::Map(MapOp::Select) { 1 } else { args.len() };
             args[..asked].iter().for_each(|a| sure[a.index()] = true);
             if let Op::At(axis) = self.b.op(id) {
@@ -171,6 +187,12 @@ impl<'a> Lowerer<'a, '_> {
                 *index == outside.index && *self.b.extent(*axis) == outside.extent
             };
             if !read.iter().any(is_this) {
+                if outside.everywhere && guarded.iter().any(is_this) {
+                    let d = Diagnostic { severity: Severity::Warning, ..outside.diagnostic };
+                    self.warn(
+                        d.note("a choice stands around it: where that reads the index, the call fails"),
+                    );
+                }
                 continue;
             }
             if outside.everywhere {
@@ -208,6 +230,70 @@ impl<'a> Lowerer<'a, '_> {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
             Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         }
+    }
+
+    /// Warns of a condition over indices that holds nowhere, whatever the dimensions are. In a function or a loop, or with a
+    /// setting in it, it may hold in another call or round.
+    pub(super) fn warn_of_vain_condition(&mut self, c: &Expr, condition: &Value<'a>) {
+        let own = self.here().call.is_none() && self.trials == 0;
+        let Some(t) = condition.as_tensor().filter(|_| own) else { return };
+        let mut looks = LOOKS;
+        if self.says_setting(c) || self.holds(t.node, &mut looks) != Some(false) {
+            return;
+        }
+        let d = Diagnostic::warning(c.span, "this condition holds nowhere");
+        self.warn(d.help("what stands behind `then` is never taken"));
+    }
+
+    /// Whether an expression has a number that another call or round may change.
+    fn says_setting(&self, e: &Expr) -> bool {
+        let here = match &e.kind {
+            ExprKind::Name(name) => self.lookup(name).is_some_and(|var| match &var.value {
+                Value::Int(d) => d.as_constant().is_some(),
+                Value::Float(_) | Value::Bool(_) => true,
+                Value::Tensor(_) | Value::Text | Value::Function(_) | Value::Many(_) | Value::Poison => false,
+            }),
+            ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Infinity
+            | ExprKind::Text(_)
+            | ExprKind::Unary(..)
+            | ExprKind::Binary(..)
+            | ExprKind::Compare(..)
+            | ExprKind::If(..)
+            | ExprKind::Call(..)
+            | ExprKind::As(..)
+            | ExprKind::Transpose(_)
+            | ExprKind::Brackets(..) => false,
+        };
+        here || e.children().into_iter().any(|child| self.says_setting(child))
+    }
+
+    /// Whether a condition over indices holds everywhere or nowhere, where the ranges of the indices say so.
+    fn holds(&self, id: NodeId, looks: &mut usize) -> Option<bool> {
+        let args = self.b.args(id);
+        let args = args.as_slice();
+        let Op::Map(op) = self.b.op(id) else { return None };
+        if let (MapOp::And | MapOp::Or, [a, b]) = (op, args) {
+            let (a, b) = (self.holds(*a, looks), self.holds(*b, looks));
+            let settles = Some(*op == MapOp::Or);
+            return if a == settles || b == settles { settles } else { a.and(b) };
+        }
+        if let (MapOp::Not, [a]) = (op, args) {
+            return self.holds(*a, looks).map(|holds| !holds);
+        }
+        let (MapOp::Lt | MapOp::Le | MapOp::Eq, [a, b]) = (op, args) else { return None };
+        let ((a, b), (c, d)) = (self.range(*a, looks)?, self.range(*b, looks)?);
+        let below = |x: &Dim, y: &Dim| (x + &Dim::constant(1)).provably_le(y);
+        let (always, never) = if *op == MapOp::Lt {
+            (below(&b, &c), d.provably_le(&a))
+        } else if *op == MapOp::Le {
+            (b.provably_le(&c), below(&d, &a))
+        } else {
+            (false, below(&b, &c) || below(&d, &a))
+        };
+        if always || never { Some(always) } else { None }
     }
 
     // ---- numbers

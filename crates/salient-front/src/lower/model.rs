@@ -316,19 +316,22 @@ impl<'a> Lowerer<'a, '_> {
                 }
                 return Err(d.help("give each call a path of its own with `as`").into());
             }
-            let meant = known.explicit || p.path.is_some() || known.call == call;
+            let round = known.call == call && known.rounds != self.rounds;
+            let meant = known.explicit || p.path.is_some() || known.call == call && !round;
             let (node, pos, first) = (known.node, known.pos.clone(), known.call);
             if !meant {
-                let mut d = Diagnostic::warning(
-                    call.unwrap_or(p.name.span),
-                    format!("the parameter `{path}` is shared by two calls"),
-                );
-                if let Some(first) = first {
+                let by = if round { "the rounds of a loop" } else { "two calls" };
+                let message = format!("the parameter `{path}` is shared by {by}");
+                let mut d = Diagnostic::warning(call.unwrap_or(p.name.span), message);
+                if let Some(first) = first.filter(|_| !round) {
                     d = d.also(first, "the first call");
                 }
-                self.warn(d.help(
-                    "give each call a path of its own with `as`, or share it on purpose with `param … as`",
-                ));
+                let help = if round {
+                    "give each round a path of its own, as `as layers.{l}`, or share it on purpose with `param … as`"
+                } else {
+                    "give each call a path of its own with `as`, or share it on purpose with `param … as`"
+                };
+                self.warn(d.help(help));
             }
             let t = Tensor { pos, ..Tensor::scalar(node.expect("a declared parameter has a node")) };
             self.define_as(&p.name.name, Value::Tensor(t), p.name.span, Role::Param);
@@ -338,9 +341,17 @@ impl<'a> Lowerer<'a, '_> {
         let (pos, axes) = self.stored_axes(&dims, &axis_names(&p.ty));
         let node = self.b.param(&path, &axes, dtype, init, Some(call.unwrap_or(p.name.span).origin()));
         let node = self.without_units(node, &axes);
-        let explicit = p.path.is_some();
-        let weight =
-            Weight { node: Some(node), pos: pos.clone(), dims, dtype, span: p.name.span, call, explicit };
+        let (explicit, rounds) = (p.path.is_some(), self.rounds.clone());
+        let weight = Weight {
+            node: Some(node),
+            pos: pos.clone(),
+            dims,
+            dtype,
+            span: p.name.span,
+            call,
+            explicit,
+            rounds,
+        };
         self.weights.insert(path, weight);
         let value = Value::Tensor(Tensor { pos, ..Tensor::scalar(node) });
         self.define_as(&p.name.name, value, p.name.span, Role::Param);

@@ -73,7 +73,8 @@ impl<'a> Lowerer<'a, '_> {
             .help("call the block on whole tensors")
             .into());
         }
-        let mut segments = frame.path.clone();
+        self.hides_nothing(&cell.name)?;
+        let mut segments = self.here().path.clone();
         match &cell.path {
             Some(path) => segments.extend(self.path(path)?),
             None => segments.push(name.clone()),

@@ -96,7 +96,9 @@ impl<'a> Lowerer<'a, '_> {
                 for n in low..high {
                     self.frame().scopes.push(BTreeMap::new());
                     self.define(&range.name.name, Value::Int(Dim::constant(n)), range.name.span);
+                    self.rounds.push(n);
                     self.body(body);
+                    self.rounds.pop();
                     self.leave_scope();
                     self.frame().scopes.pop();
                     if !self.errors.is_empty() {

@@ -73,13 +73,14 @@ fn item_errors(source: &SourceFile, tokens: &limits::Tokens) -> Vec<Diagnostic> 
         let mut found = habits::found(source, whole.clone());
         found.extend(slips::check(source).into_iter().filter_map(|d| slip_error(d, &whole)));
         let explained = |part: &std::ops::Range<usize>| {
-            let places = found.iter().filter_map(|d| d.primary.as_ref().map(|(span, _)| span.range()));
-            places.into_iter().any(|place| place.start < part.end && part.start < place.end)
+            let mut places = found.iter().filter_map(|d| d.primary.as_ref().map(|(span, _)| span.range()));
+            places.any(|place| place.start < part.end && part.start < place.end)
         };
         let others = neighbours.iter().filter(|r| !explained(&r.part));
         let others: Vec<_> = others.map(|r| syntax_error(source, r.part.start, &r.error)).collect();
+        found.extend(others);
+        found.sort_by_key(|d| d.primary.as_ref().map(|(span, _)| *span));
         errors.extend(found);
-        errors.extend(others);
     }
     errors
 }

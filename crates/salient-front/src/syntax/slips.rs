@@ -33,13 +33,10 @@ pub(crate) fn check(source: &SourceFile) -> Vec<Diagnostic> {
     out
 }
 
-/// Whether the words of a comment are an expression over names of the file in which there is a number or a dimension.
+/// Whether the words of a comment are an expression over names of the file.
 fn is_operand(words: &str, names: &BTreeSet<&str>) -> bool {
     let all = tokens(words);
     let value = |t: &Token<'_>| matches!(t.rule, Rule::int | Rule::float | Rule::word);
-    let number = |t: &Token<'_>| {
-        matches!(t.rule, Rule::int | Rule::float) || t.text.starts_with(|c: char| c.is_ascii_uppercase())
-    };
     let known = |t: &Token<'_>| t.rule != Rule::word || names.contains(t.text);
     let sign = |t: &Token<'_>| {
         t.rule != Rule::sign
@@ -48,7 +45,7 @@ fn is_operand(words: &str, names: &BTreeSet<&str>) -> bool {
     let begins = all.first().is_some_and(|t| value(t) || t.text == "(");
     let in_turn = all.windows(2).all(|pair| !(value(&pair[0]) && value(&pair[1])));
     let plain = |t: &Token<'_>| (value(t) || t.rule == Rule::sign) && known(t) && sign(t);
-    begins && in_turn && all.iter().any(number) && all.iter().all(plain)
+    begins && in_turn && all.iter().all(plain)
 }
 
 #[cfg(test)]
@@ -64,9 +61,14 @@ mod tests {
 
     #[test]
     fn a_comment_that_was_to_divide_is_told() {
-        for body in
-            ["return x // 2", "let y = x[0, 0] // (T + 1)", "let y = (x) // T", "let y = x * 2 // 3 + D"]
-        {
+        for body in [
+            "return x // 2",
+            "let y = x[0, 0] // (T + 1)",
+            "let y = (x) // T",
+            "let y = x * 2 // 3 + D",
+            "let y = x // x[0]",
+            "return x // x",
+        ] {
             assert_eq!(slips(body), 1, "{body}");
         }
         for body in [
@@ -76,7 +78,7 @@ mod tests {
             "return x\n// 2",
             "let y = x / // half\n 2",
             "return x // see Vaswani et al., 2017",
-            "return x // x",
+            "return x // result",
             "let y = \"a // 2\"",
         ] {
             assert_eq!(slips(body), 0, "{body}");

@@ -26,6 +26,8 @@ pub struct Options {
     /// Whether one plan serves calls of all sizes. Else a model without parameters and states may have another one for few rows,
     /// where that costs much less, and the same row may differ in its last bits from call to call of other sizes.
     pub one_plan: bool,
+    /// Whether what is only warned of is an error.
+    pub deny_warnings: bool,
     /// Whether the graph after each pass, the plan and the kernels are verified in a release build too, and in any build that
     /// no address of a kernel is shown to lie outside. A fault is one of the compiler, which panics.
     pub verify: bool,

@@ -8,7 +8,7 @@ use crate::compile::options::Options;
 use crate::compile::stage::{Engine, Stage};
 use crate::report::error::Error;
 use crate::report::timings::{Step, Timings};
-use salient_front::{Lowered, Settings, Sources, format, parse};
+use salient_front::{Diagnostic, Lowered, Settings, Sources, format, parse};
 use salient_ir::integers::Integers;
 use salient_ir::quantised::Coding;
 use salient_ir::{Const, Graph, MapOp, NodeId, Op, text};
@@ -43,8 +43,13 @@ pub fn models(sources: &Sources) -> Result<Vec<String>, Error> {
 /// [`Error::Source`] with every mistake that could be told apart.
 pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
     let settings = Settings { set: options.set.clone(), train: options.train };
-    salient_front::compile(sources, options.model.as_deref(), &settings)
-        .map_err(|faults| Error::source(faults, sources.clone()))
+    let lowered = salient_front::compile(sources, options.model.as_deref(), &settings)
+        .map_err(|faults| Error::source(faults, sources.clone()))?;
+    if options.deny_warnings && !lowered.warnings.is_empty() {
+        let denied = lowered.warnings.into_iter().map(Diagnostic::denied).collect();
+        return Err(Error::source(denied, sources.clone()));
+    }
+    Ok(lowered)
 }
 
 /// Graph to fused graph, with the report of how it came about.
