@@ -91,22 +91,7 @@ impl<'a> Lowerer<'a, '_> {
             StmtKind::Require(condition, message) => {
                 self.require(condition, message.as_ref().map(|m| m.value.as_str()))
             }
-            StmtKind::For(range, body) => {
-                let (low, high) = self.bounds(range)?;
-                for n in low..high {
-                    self.frame().scopes.push(BTreeMap::new());
-                    self.define(&range.name.name, Value::Int(Dim::constant(n)), range.name.span);
-                    self.rounds.push(n);
-                    self.body(body);
-                    self.rounds.pop();
-                    self.leave_scope();
-                    self.frame().scopes.pop();
-                    if !self.errors.is_empty() {
-                        break;
-                    }
-                }
-                Ok(())
-            }
+            StmtKind::For(range, body) => self.rounds_of(range, body),
             StmtKind::If(condition, then, otherwise) => {
                 let value = self.expr(condition)?;
                 let Value::Bool(known) = value else {
@@ -131,6 +116,24 @@ impl<'a> Lowerer<'a, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// The rounds of a loop, each with a scope of its own, up to the first that is wrong.
+    fn rounds_of(&mut self, range: &'a Range, body: &'a [Stmt]) -> Eval<()> {
+        let (low, high) = self.bounds(range)?;
+        for n in low..high {
+            self.frame().scopes.push(BTreeMap::new());
+            self.define(&range.name.name, Value::Int(Dim::constant(n)), range.name.span);
+            self.rounds.push(n);
+            self.body(body);
+            self.rounds.pop();
+            self.leave_scope();
+            self.frame().scopes.pop();
+            if !self.errors.is_empty() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// `let` and assignment.
