@@ -101,8 +101,8 @@ impl Layouts<'_> {
         self.options.coded.get(n).copied()
     }
 
-    /// The distance in memory between neighbours of `node` along an axis, `other` being fixed, where one stored tensor
-    /// decides it; `ranges` are those of the variables in `env`.
+    /// The distance in memory between neighbours of `node` along an axis, `other` being fixed: that of the first stored tensor that
+    /// it reads, of those with both axes if there are such; `ranges` are those of the variables in `env`.
     pub(crate) fn slope(
         &self,
         ranges: &Ranges,
@@ -116,14 +116,20 @@ impl Layouts<'_> {
             env.insert(other, AxisValue::Poly(n(0)));
         }
         env.insert(axis?, AxisValue::Poly(var(&LANE)));
-        let address = self.leaf(ranges, node, &env, &mut BTreeSet::new())?;
+        let address = self.leaf(ranges, (node, &[axis, other]), &env, &mut BTreeSet::new())?;
         address.linear_in(&LANE).map(|(slope, _)| slope)
     }
 
-    /// The address of the one stored tensor with axes that an expression reads.
+    /// The address of the first stored tensor that an expression reads; operands with all of these axes come before others.
     ///
     /// A node in `without` was asked before and had none: a graph shares nodes, and its paths are far more than its nodes.
-    fn leaf(&self, ranges: &Ranges, node: NodeId, env: &Env, without: &mut BTreeSet<NodeId>) -> Option<Dim> {
+    fn leaf(
+        &self,
+        ranges: &Ranges,
+        (node, of): (NodeId, &[Option<AxisId>]),
+        env: &Env,
+        without: &mut BTreeSet<NodeId>,
+    ) -> Option<Dim> {
         let g = self.graph;
         if !without.insert(node) {
             return None;
@@ -131,9 +137,11 @@ impl Layouts<'_> {
         if let Some((_, at)) = self.stored_view(ranges, node, env) {
             return Some(at);
         }
+        let has_all = |id: &NodeId| of.iter().flatten().all(|axis| g.node(*id).axes.contains(*axis));
         let args = g.args(node);
-        let mut with_axes = args.iter().filter(|a| !g.node(**a).axes.is_empty());
-        with_axes.find_map(|a| self.leaf(ranges, *a, env, without))
+        let with_axes = args.iter().copied().filter(|a| !g.node(*a).axes.is_empty());
+        let (first, rest): (Vec<NodeId>, Vec<NodeId>) = with_axes.partition(has_all);
+        first.into_iter().chain(rest).find_map(|a| self.leaf(ranges, (a, of), env, without))
     }
 
     /// A node as rows along `along`, one for each position of `by`; `ranges` are those of the variables in `env`.
