@@ -8,7 +8,6 @@
 mod align;
 mod arith;
 mod axes;
-mod axis_call;
 mod call;
 mod expr;
 mod index;

@@ -133,13 +133,17 @@ pub(crate) enum Builtin {
     Where,
     /// A random number for each element, while training.
     Draw,
+    /// The gradients of a number by tensors.
+    Grad,
+    /// A value whose derivative is zero.
+    Stop,
     /// An operator that only rewriting makes; dumps call it.
     Fused(FusedOp),
 }
 
 impl Builtin {
     /// Those that are no row of a table of operators.
-    const OWN: [Builtin; 8] = [
+    const OWN: [Builtin; 10] = [
         Builtin::Mean,
         Builtin::CumSum(Direction::Forward),
         Builtin::CumSum(Direction::Reverse),
@@ -148,6 +152,8 @@ impl Builtin {
         Builtin::Append,
         Builtin::Where,
         Builtin::Draw,
+        Builtin::Grad,
+        Builtin::Stop,
     ];
 
     /// The builtin of that name.
@@ -175,6 +181,8 @@ impl Builtin {
             Builtin::Append => "append",
             Builtin::Where => "where",
             Builtin::Draw => "draw",
+            Builtin::Grad => "grad",
+            Builtin::Stop => "stop",
             Builtin::Fused(f) => f.info().name,
         }
     }

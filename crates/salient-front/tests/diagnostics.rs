@@ -56,6 +56,13 @@ mistakes! {
     mask_by_infinity: "model m(s: f32[T, T]) {\n    let keep[i: T, j: T] = j <= i\n    return softmax(s + keep * -inf)\n}\n";
     comment_for_a_quotient: "model m(x: f32[T]) {\n    return x // 2\n}\n";
     part_without_the_axis: "model m(y: f32[T, D], o: f32[D]) {\n    return concat[t](y, o)\n}\n";
+    gradient_of_a_tensor: body("return grad(x * x, x)");
+    gradient_by_something_computed: body("let z = x * 2\n    return grad(sum[t, d](z[t, d]), z)");
+    gradient_by_integers: body("return grad(sum[t, d](x[t, d]), ids)");
+    gradient_by_what_does_not_count: body("return grad(sum[t, d](x[t, d]), y)");
+    gradient_through_a_comparison: body("return grad(sum[t, d](if x[t, d] > 0 then 1 else 0), x)");
+    gradient_by_nothing: body("return grad(sum[t, d](x[t, d]))");
+    stop_of_two: body("return stop(x, y)");
     unknown_name: body("return sofmax(x)");
     unknown_name_of_another_system: body("return reshape(x)");
     unknown_dimension: body("let z[t: N] = t\n    return z");

@@ -20,9 +20,11 @@ use salient_jit::target::Isa;
 use std::cell::OnceCell;
 use std::fmt;
 
+mod gradients;
 mod lengths;
 mod masks;
 
+pub use gradients::{GradientFinding, VerifiedGradients, verify_gradients};
 pub use lengths::{Lengths, ODD};
 use masks::Use;
 

@@ -283,8 +283,8 @@ pub(super) const NAMES: &[Row] = &[
     ),
     by(&["double", "float64"], "(x)", Write::Element).with("there are no numbers of 64 bits"),
     by(&["astype", "to", "type", "type_as"], "(x, int64)", Write::Element),
-    code(&["contiguous", "clone", "copy", "detach", "cpu", "cuda", "numpy", "item"], "(x)", "{0}")
-        .with(AS_STORED),
+    code(&["contiguous", "clone", "copy", "cpu", "cuda", "numpy", "item"], "(x)", "{0}").with(AS_STORED),
+    code(&["detach", "stop_gradient"], "(x)", "stop({0})"),
     by(&["array", "asarray", "tensor", "as_tensor", "from_numpy"], "([1.0, 2.0])", Write::Listed),
     // ---- layers
     code(&["Linear"], "(D, E)", "linear[{1:out_features|E}]({in|x})"),

@@ -1,6 +1,9 @@
 //! Calls: functions and blocks are inlined, operators by name are built.
 //!
-//! Calls that bind an axis are in [`super::axis_call`]; types of arguments in [`super::unify`].
+//! Calls that bind an axis are in [`along`], gradients in [`gradient`]; types of arguments in [`super::unify`].
+
+pub(super) mod along;
+mod gradient;
 
 use super::{Eval, Fail, Frame, Lowerer};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean};
@@ -245,6 +248,8 @@ impl<'a> Lowerer<'a, '_> {
             Builtin::Concat => self.concat(statics, args, span),
             Builtin::Stack => self.stack(statics, args, span),
             Builtin::Append => self.append(statics, args, span),
+            Builtin::Grad => self.gradient(statics, args, span),
+            Builtin::Stop => self.stop(statics, args, span),
             Builtin::Fused(op) => self.fused(op, statics, args, span),
         }
     }

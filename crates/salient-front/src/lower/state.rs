@@ -3,8 +3,8 @@
 //! A state is a name whose value where its block ends is what the next call begins with. It keeps its shape, or grows along
 //! one axis whose length is a dimension of its own. Where it is kept between calls is not known here.
 
-use super::axis_call::Part;
 use super::call::ArgValue;
+use super::call::along::Part;
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;

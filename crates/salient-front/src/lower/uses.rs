@@ -167,6 +167,8 @@ impl<'a> Lowerer<'a, '_> {
                             | Builtin::Stack
                             | Builtin::Where
                             | Builtin::Draw
+                            | Builtin::Grad
+                            | Builtin::Stop
                             | Builtin::Fused(_),
                         )
                         | Callee::Declared(_) => {}

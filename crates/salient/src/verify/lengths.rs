@@ -200,7 +200,7 @@ fn fitting(
 }
 
 /// Scalar operations of the interpreter, about.
-fn work(graph: &Graph, bindings: &Bindings) -> i64 {
+pub(super) fn work(graph: &Graph, bindings: &Bindings) -> i64 {
     let extent = |a| graph.extent(a).eval(bindings).unwrap_or(i64::MAX);
     graph
         .ids()

@@ -2,10 +2,10 @@
 //!
 //! `sum[j](…)` binds `j` in its argument. Without brackets the last axis is meant.
 
-use super::call::{ArgValue, match_parameters, one_or_many};
-use super::uses::Wanted;
-use super::{Eval, Fail, Frame, Lowerer, ScopedIndex, typing};
+use super::{ArgValue, match_parameters, one_or_many};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean, listed};
+use crate::lower::uses::Wanted;
+use crate::lower::{Eval, Fail, Frame, Lowerer, ScopedIndex, typing};
 use crate::source::Span;
 use crate::syntax::ast::{Argument, Expr, Function};
 use crate::value::{Slot, StaticArg, StaticValue, Tensor, Value};
@@ -20,13 +20,13 @@ struct Along<'a> {
 
 /// A part of a concatenation.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(in crate::lower) struct Part {
     /// Without its slot along the axis.
-    pub(super) tensor: Tensor,
-    pub(super) slot: Slot,
+    pub(in crate::lower) tensor: Tensor,
+    pub(in crate::lower) slot: Slot,
     /// How many positional axes stand to the right of the slot; none if it has a name alone.
-    pub(super) from_right: Option<usize>,
-    pub(super) span: Span,
+    pub(in crate::lower) from_right: Option<usize>,
+    pub(in crate::lower) span: Span,
 }
 
 impl<'a> Lowerer<'a, '_> {
@@ -101,7 +101,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// A reduction; without an operator, the mean.
-    pub(super) fn reduction(
+    pub(in crate::lower) fn reduction(
         &mut self,
         op: Option<ReduceOp>,
         statics: &[StaticArg<'a>],
@@ -186,7 +186,7 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    pub(super) fn running_sum(
+    pub(in crate::lower) fn running_sum(
         &mut self,
         direction: Direction,
         statics: &[StaticArg<'a>],
@@ -210,7 +210,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// An operator that only rewriting makes, as dumps call it.
-    pub(super) fn fused(
+    pub(in crate::lower) fn fused(
         &mut self,
         op: FusedOp,
         statics: &[StaticArg<'a>],
@@ -251,7 +251,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The parts one after the other along an axis; a part without the axis is one position long.
-    pub(super) fn concat(
+    pub(in crate::lower) fn concat(
         &mut self,
         statics: &[StaticArg<'a>],
         args: &'a [Argument],
@@ -316,7 +316,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The parts along a new first axis.
-    pub(super) fn stack(
+    pub(in crate::lower) fn stack(
         &mut self,
         statics: &[StaticArg<'a>],
         args: &'a [Argument],
@@ -355,7 +355,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The parts one after the other.
-    pub(super) fn one_after_the_other(
+    pub(in crate::lower) fn one_after_the_other(
         &mut self,
         parts: Vec<Part>,
         label: Option<String>,
@@ -408,7 +408,7 @@ impl<'a> Lowerer<'a, '_> {
     // ---- functions with an axis in brackets
 
     /// Inside such a function the arguments are functions of the axis; all their other axes are carried along.
-    pub(super) fn call_along(
+    pub(in crate::lower) fn call_along(
         &mut self,
         f: &'a Function,
         statics: &[StaticArg<'a>],

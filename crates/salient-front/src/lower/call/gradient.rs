@@ -1,0 +1,105 @@
+//! `grad(loss, x, …)` and `stop(x)`.
+
+use crate::diag::{Diagnostic, counted};
+use crate::lower::{Eval, Fail, Lowerer};
+use crate::source::Span;
+use crate::syntax::ast::Argument;
+use crate::value::{Builtin, StaticArg, Tensor, Value};
+use salient_grad::{GradientError, gradients, stopped};
+use salient_ir::Class;
+
+impl<'a> Lowerer<'a, '_> {
+    /// The gradients of a number by tensors that go in: one for each, of its shape.
+    pub(super) fn gradient(
+        &mut self,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let given = self.plain_arguments(Builtin::Grad, statics, args, span)?;
+        if given.len() < 2 {
+            let message = format!(
+                "`grad` takes a loss and what to differentiate by, found {}",
+                counted(given.len(), "argument", "arguments")
+            );
+            return Err(Diagnostic::error(span, message).help("as in `grad(loss, x)`").into());
+        }
+        let mut given = given.into_iter();
+        let (loss, place) = given.next().expect("there are two");
+        let loss = self.tensor(loss, place)?;
+        if loss.slots().next().is_some() {
+            let message =
+                format!("what `grad` differentiates must be one number, this is {}", self.shape_text(&loss));
+            return Err(Diagnostic::error(place, message)
+                .help("add up its elements: `sum[i, j](loss[i, j])`")
+                .into());
+        }
+        let mut targets: Vec<(Tensor, Span)> = Vec::new();
+        for (value, span) in given {
+            let target = self.tensor(value, span)?;
+            if self.b.op(target.node).class() != Class::Port {
+                return Err(Diagnostic::error(
+                    span,
+                    "`grad` differentiates by inputs, parameters and states",
+                )
+                .saying("this is computed")
+                .help("differentiate by what it is computed from, or make it an input")
+                .into());
+            }
+            targets.push((target, span));
+        }
+        let nodes: Vec<_> = targets.iter().map(|(target, _)| target.node).collect();
+        let found = gradients(&mut self.b, loss.node, &nodes)
+            .map_err(|e| self.no_gradient(&e, (&loss, place), &targets))?;
+        let mut out: Vec<Value<'a>> = (targets.into_iter().zip(found))
+            .map(|((target, _), node)| Value::Tensor(Tensor { node, index: false, floored: false, ..target }))
+            .collect();
+        Ok(if out.len() == 1 { out.remove(0) } else { Value::Many(out) })
+    }
+
+    fn no_gradient(
+        &self,
+        error: &GradientError,
+        (value, loss): (&Tensor, Span),
+        targets: &[(Tensor, Span)],
+    ) -> Fail {
+        let message = error.to_string();
+        match error {
+            GradientError::NoNumber => Diagnostic::error(loss, message)
+                .saying(format!("this is {}", self.shape_text(value)))
+                .help("`f32(…)` makes numbers of integers"),
+            GradientError::NotDifferentiable { target } => {
+                let (tensor, span) = &targets[*target];
+                Diagnostic::error(*span, message).saying(format!("this is {}", self.shape_text(tensor)))
+            }
+            GradientError::Independent { target } => {
+                let d =
+                    Diagnostic::error(targets[*target].1, "what is differentiated does not depend on this");
+                d.also(loss, "by which `grad` differentiates this")
+                    .help("integers, comparisons and `floor` have no derivative, and `stop` ends one")
+            }
+            GradientError::NoDerivative { .. } => Diagnostic::error(loss, message),
+        }
+        .into()
+    }
+
+    /// A value whose derivative is zero.
+    pub(super) fn stop(
+        &mut self,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let given = self.plain_arguments(Builtin::Stop, statics, args, span)?;
+        let [(value, place)] = &given[..] else {
+            let found = counted(given.len(), "argument", "arguments");
+            return Err(Diagnostic::error(span, format!("`stop` takes one argument, found {found}")).into());
+        };
+        if value.is_literal() {
+            return Ok(value.clone());
+        }
+        let tensor = self.tensor(value.clone(), *place)?;
+        let node = stopped(&mut self.b, tensor.node);
+        Ok(Value::Tensor(Tensor { node, ..tensor }))
+    }
+}

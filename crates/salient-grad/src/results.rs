@@ -1,0 +1,82 @@
+//! Gradients of a whole model, for those who check them.
+
+use crate::error::GradientError;
+use crate::gradients;
+use crate::make::Make;
+use salient_ir::{Builder, DType, Graph, MapOp, NodeId, Op, Port};
+
+/// The result that [`of_results`] calls the loss.
+pub const LOSS: &str = "loss";
+
+/// What [`of_results`] calls the gradient by an input or a parameter.
+#[must_use]
+pub fn gradient_name(port: &str) -> String {
+    format!("d_{port}")
+}
+
+/// A graph whose results are a weighted sum of all numbers that a model gives, and the gradients of this sum by each input and each
+/// parameter on which it depends. The weights are cosines of the positions: no two results count alike, and none counts more than
+/// once.
+///
+/// # Errors
+/// As [`gradients`]; if the model gives no numbers, or none that depends on a number that goes in.
+pub fn of_results(graph: &Graph) -> Result<Graph, GradientError> {
+    let mut b = Builder::like(graph);
+    // A state is an input here, and the loss all that comes out.
+    b.states_of(&Builder::new(graph.name()).finish());
+    let mut loss: Option<NodeId> = None;
+    for (at, output) in graph.outputs().iter().enumerate() {
+        let value = b.copy(graph, output.node);
+        if b.node(value).dtype != DType::F32 {
+            continue;
+        }
+        let part = weighted(&mut b, value, at);
+        loss = Some(loss.map_or(part, |sum| b.plus(sum, part)));
+    }
+    let loss = loss.ok_or(GradientError::NoNumber)?;
+    let ports = ports(&mut b, graph);
+    let mut by = Vec::new();
+    for (node, port) in &ports {
+        match gradients(&mut b, loss, &[*node]) {
+            Ok(_) => by.push((*node, port)),
+            Err(GradientError::Independent { .. } | GradientError::NotDifferentiable { .. }) => {}
+            Err(error @ (GradientError::NoNumber | GradientError::NoDerivative { .. })) => return Err(error),
+        }
+    }
+    if by.is_empty() {
+        return Err(GradientError::Independent { target: 0 });
+    }
+    let targets: Vec<NodeId> = by.iter().map(|(node, _)| *node).collect();
+    let found = gradients(&mut b, loss, &targets)?;
+    let listed = "a gradient has the axes of its port";
+    b.output(LOSS, &[], loss).expect("one number");
+    for ((_, port), gradient) in by.iter().zip(found) {
+        b.output(&gradient_name(&port.name), &port.axes, gradient).expect(listed);
+    }
+    Ok(b.finish())
+}
+
+/// The inputs and parameters of a graph, as nodes of another one that declares the same.
+fn ports<'g>(b: &mut Builder, graph: &'g Graph) -> Vec<(NodeId, &'g Port)> {
+    let inputs = graph.inputs().iter().enumerate().map(|(at, port)| (Op::Input(at), port));
+    let params = graph.params().iter().enumerate().map(|(at, port)| (Op::Param(at), port));
+    let node = |op: Op| b.add(op, &[]).expect("a port that is declared");
+    let all: Vec<(Op, &Port)> = inputs.chain(params).collect();
+    let nodes: Vec<NodeId> = all.iter().map(|(op, _)| op.clone()).map(node).collect();
+    nodes.into_iter().zip(all.into_iter().map(|(_, port)| port)).collect()
+}
+
+/// The sum of the elements of a result, each with a weight of its own.
+fn weighted(b: &mut Builder, value: NodeId, at: usize) -> NodeId {
+    let mut angle = b.number(at as f32 + 0.3);
+    let axes = b.node(value).axes.clone();
+    for (n, axis) in axes.iter().enumerate() {
+        let index = b.iota(axis);
+        let (index, step) = (b.apply(MapOp::ToF32, &[index]), b.number(0.7 + 0.45 * n as f32));
+        let turn = b.times(index, step);
+        angle = b.plus(angle, turn);
+    }
+    let weight = b.apply(MapOp::Cos, &[angle]);
+    let product = b.times(value, weight);
+    axes.iter().fold(product, |sum, axis| b.sum(axis, sum))
+}

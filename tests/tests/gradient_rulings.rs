@@ -1,0 +1,87 @@
+//! The rulings of `docs/semantics.md` about gradients, on every way of running them.
+//!
+//! Expected values are written out, not computed by any of the ways.
+
+use salient_tests::ruling::{gives, outputs};
+
+/// Scores of three keys, a row of which keeps two and one none, and values.
+const MASKED: &[(&str, &str)] = &[
+    ("s", "[[1, 2, 3], [1, 2, 3]]"),
+    ("keep", "[[true, true, false], [false, false, false]]"),
+    ("v", "[[1, 10], [2, 20], [4, 40]]"),
+];
+
+/// The gradient by `x` of the sum of a value.
+fn gradient_is(value: &str, x: &str, expected: &str) {
+    let program = format!(
+        "model m(x: f32[T]) -> (y: f32[T]) {{
+             let value = {value}
+             return grad(sum[t](value[t]), x)
+         }}"
+    );
+    gives(&program, &[("x", x)], expected);
+}
+
+#[test]
+fn equal_maxima_share_their_gradient_or_give_it_to_the_first() {
+    gradient_is("max(x, 0)", "[-1, 0, 2]", "[0, 0, 1]");
+    gradient_is("max(x, 2 * x)", "[-1, 0, 2]", "[1, 1.5, 2]");
+    gradient_is("max(x) + 0 * x", "[3, 1, 3]", "[3, 0, 0]");
+    gradient_is("min(x) + 0 * x", "[3, 1, 1]", "[0, 3, 0]");
+    gradient_is("abs(x)", "[-2, 0, 2]", "[-1, 0, 1]");
+}
+
+#[test]
+fn the_arm_that_is_not_taken_has_no_gradient() {
+    gradient_is("if x > 0 then log(x) else 0", "[-1, 0, 2]", "[0, 0, 0.5]");
+    gradient_is("if x > 0 then sqrt(x) else 0", "[-1, 0, 4]", "[0, 0, 0.25]");
+    gradient_is("if x != 0 then 1 / x else 0", "[0, 1, 2]", "[0, -1, -0.25]");
+}
+
+#[test]
+fn the_gradient_of_a_row_without_a_key_is_zero() {
+    for value in ["softmax(if keep then s else -inf) @ v", "logsumexp(if keep then s else -100000)[.., _]"] {
+        let program = format!(
+            "model m(s: f32[T, S], keep: bool[T, S], v: f32[S, F]) -> (ds: f32[T, S], dv: f32[S, F]) {{
+                 let y = {value}
+                 let loss = sum[t](sum[f](y[t, f])) + 0 * sum[s](sum[f](v[s, f]))
+                 let ds, dv = grad(loss, s, v)
+                 return ds, dv
+             }}"
+        );
+        for (way, outputs) in outputs(&program, MASKED) {
+            let ds = outputs.get("ds").expect("a gradient").to_f64_vec();
+            assert!(ds[3..].iter().all(|d| *d == 0.0) && ds[0] != 0.0, "{way}: {ds:?}");
+        }
+    }
+}
+
+#[test]
+fn the_gradient_of_a_sigmoid_does_not_overflow() {
+    gradient_is("1 / (1 + exp(-x))", "[-100, 0, 100]", "[0, 0.25, 0]");
+    gradient_is("x / (1 + exp(-x))", "[-100, 0, 100]", "[0, 0.5, 1]");
+    gradient_is("log(1 + exp(x))", "[-100, 0, 80]", "[0, 0.5, 1]");
+}
+
+#[test]
+fn gradients_of_what_is_read_twice_are_added() {
+    gives(
+        "model m(table: f32[V, D], ids: i64[T], w: f32[T]) -> (y: f32[V, D]) {
+             let rows[t: T, d: D] = table[ids[t], d] * w[t]
+             return grad(sum[t](sum[d](rows[t, d])), table)
+         }",
+        &[("table", "[[1, 2], [3, 4], [5, 6]]"), ("ids", "[2, 0, 2]"), ("w", "[1, 10, 100]")],
+        "[[10, 10], [0, 0], [101, 101]]",
+    );
+}
+
+#[test]
+fn a_gradient_is_a_value_that_has_a_gradient() {
+    gradient_is("grad(sum[t](x[t] ** 3), x)", "[1, 2, 3]", "[6, 12, 18]");
+    gradient_is("stop(x) * x", "[1, 2, 3]", "[1, 2, 3]");
+}
+
+#[test]
+fn a_product_has_the_product_of_the_others_as_its_gradient() {
+    gradient_is("prod(x) + 0 * x", "[2, 0, 3]", "[0, 18, 0]");
+}
