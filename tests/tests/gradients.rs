@@ -1,6 +1,6 @@
 //! Gradients of every program of the tree, against differences of the interpreter.
 
-use salient::verify::{Lengths, Trials, verify_gradients};
+use salient::verify::{Lengths, Trials, verify, verify_gradients};
 use salient::{Error, Options, lower};
 use salient_grad::of_results;
 use salient_ir::{Op, ReduceOp};
@@ -74,4 +74,25 @@ fn no_maximum_is_differentiated_in_any_spelling() {
             if graph.ids().any(is_first) { Err("a maximum has a gradient".to_owned()) } else { Ok(()) }
         },
     );
+}
+
+/// Compiled gradients of every function of the library and every variant agree with the interpreter's, in every form of code.
+#[test]
+fn compiled_gradients_are_those_of_the_interpreter() {
+    for folder in ["tests/library", "examples/variants"] {
+        sweep::each_of(
+            &models_under(folder),
+            |example| &example.name,
+            |example| {
+                let options = Options { model: Some(example.model.clone()), ..Options::default() };
+                let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
+                let Ok(graph) = of_results(&graph) else { return Ok(()) };
+                let trials = Trials { count: 2, ..Trials::default() };
+                let found =
+                    verify(&graph, &Options::default(), trials, &mut |_| {}).map_err(|e| e.to_string())?;
+                let lines: Vec<String> = found.findings.iter().map(|f| format!("{f:?}")).collect();
+                if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
+            },
+        );
+    }
 }

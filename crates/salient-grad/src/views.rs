@@ -337,7 +337,8 @@ impl Solver<'_> {
                 self.over.push(axis);
             }
         }
-        for equation in left {
+        // An axis of one position is read there alone.
+        for equation in left.iter().filter(|equation| equation.total != Dim::constant(1)) {
             let index = self.replaced(equation.index);
             let index = self.b.wide(index);
             let is_here = self.b.apply(MapOp::Eq, &[index, equation.target]);

@@ -6,7 +6,7 @@ use crate::source::Span;
 use crate::syntax::ast::Argument;
 use crate::value::{Builtin, StaticArg, Tensor, Value};
 use salient_grad::{GradientError, gradients, stopped};
-use salient_ir::Class;
+use salient_ir::{Class, Dim, NodeId, Op};
 
 impl<'a> Lowerer<'a, '_> {
     /// The gradients of a number by tensors that go in: one for each, of its shape.
@@ -37,7 +37,7 @@ impl<'a> Lowerer<'a, '_> {
         let mut targets: Vec<(Tensor, Span)> = Vec::new();
         for (value, span) in given {
             let target = self.tensor(value, span)?;
-            if self.b.op(target.node).class() != Class::Port {
+            if self.b.op(self.port_of(target.node)).class() != Class::Port {
                 return Err(Diagnostic::error(
                     span,
                     "`grad` differentiates by inputs, parameters and states",
@@ -48,13 +48,36 @@ impl<'a> Lowerer<'a, '_> {
             }
             targets.push((target, span));
         }
-        let nodes: Vec<_> = targets.iter().map(|(target, _)| target.node).collect();
+        let nodes: Vec<NodeId> = targets.iter().map(|(target, _)| self.port_of(target.node)).collect();
         let found = gradients(&mut self.b, loss.node, &nodes)
             .map_err(|e| self.no_gradient(&e, (&loss, place), &targets))?;
-        let mut out: Vec<Value<'a>> = (targets.into_iter().zip(found))
-            .map(|((target, _), node)| Value::Tensor(Tensor { node, index: false, floored: false, ..target }))
-            .collect();
+        let mut out: Vec<Value<'a>> = Vec::new();
+        for ((target, _), gradient) in targets.into_iter().zip(found) {
+            let node = self.renamed_as(target.node, gradient);
+            out.push(Value::Tensor(Tensor { node, index: false, floored: false, ..target }));
+        }
         Ok(if out.len() == 1 { out.remove(0) } else { Value::Many(out) })
+    }
+
+    /// What a node reads that only gives axes other names, or leaves those of one position out.
+    fn port_of(&self, node: NodeId) -> NodeId {
+        let mut port = node;
+        while let Op::At(axis) = *self.b.op(port) {
+            let args = self.b.args(port);
+            if !self.b.is_renamed(axis, args[1]) && *self.b.extent(axis) != Dim::constant(1) {
+                return node;
+            }
+            port = args[0];
+        }
+        port
+    }
+
+    /// A gradient by what a node reads, with the names that the node gives its axes.
+    fn renamed_as(&mut self, node: NodeId, gradient: NodeId) -> NodeId {
+        let Op::At(axis) = *self.b.op(node) else { return gradient };
+        let args = self.b.args(node);
+        let inner = self.renamed_as(args[0], gradient);
+        self.b.at(inner, axis, args[1]).expect("its axes are among those of the node")
     }
 
     fn no_gradient(
