@@ -1,11 +1,13 @@
 //! Gradients of every program of the tree, against differences of the interpreter.
 
-use salient::verify::{Lengths, Trials, verify, verify_gradients};
-use salient::{Error, Options, lower};
-use salient_grad::of_results;
-use salient_ir::{Op, ReduceOp};
+use salient::verify::{GradientFinding, Lengths, Trials, verify, verify_gradients};
+use salient::{Error, Options, fuse, lower, schedule};
+use salient_grad::{backward, of_results};
+use salient_ir::{Bindings, Dim, Name, Op, ReduceOp, text};
 use salient_tests::examples::{Example, models_under};
+use salient_tests::generate::{attention, program};
 use salient_tests::sweep;
+use salient_tile::kernel::{Buffer, Role};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Scalar operations of the interpreter beyond which a trial is left out.
@@ -95,4 +97,89 @@ fn compiled_gradients_are_those_of_the_interpreter() {
             },
         );
     }
+}
+
+/// How many random programs; `PROGRAMS` in the environment asks for more.
+fn count() -> u64 {
+    std::env::var("PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
+#[test]
+fn of_random_programs() {
+    let (compared, kinks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let seeds: Vec<String> = (0..count()).map(|seed| seed.to_string()).collect();
+    sweep::each(&seeds, |name| {
+        let seed: u64 = name.parse().expect("made above");
+        let graph = if seed.is_multiple_of(3) { attention(seed) } else { program(seed, 4 + seed as usize % 9) };
+        let trials = Trials { count: 1, seed, most_work: MOST_WORK, ..Trials::default() };
+        let Ok(found) = verify_gradients(&graph, trials, &mut |_| {}) else { return Ok(()) };
+        compared.fetch_add(found.compared, Ordering::Relaxed);
+        kinks.fetch_add(found.at_kinks, Ordering::Relaxed);
+        // Roots have no slope at zero.
+        let printed = text::print(&graph);
+        let has_roots = printed.contains("sqrt(") || printed.contains("** 0.5");
+        let is_wrong = |f: &&GradientFinding| f.gradient.is_finite() || !has_roots;
+        let lines: Vec<String> = found.findings.iter().filter(is_wrong).map(|f| format!("{f:?}")).collect();
+        if lines.is_empty() { Ok(()) } else { Err(format!("{printed}\n{}", lines.join("\n"))) }
+    });
+    let (compared, kinks) = (compared.into_inner(), kinks.into_inner());
+    assert!(compared > seeds.len() && compared > 3 * kinks, "{compared} compared, {kinks} at kinks");
+}
+
+/// The temporaries of a model's gradients that grow with the square of its length.
+fn squares(example: &Example) -> Result<Vec<String>, String> {
+    let options = Options { model: Some(example.model.clone()), ..Options::default() };
+    let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
+    let Ok(graph) = backward(&graph) else { return Ok(Vec::new()) };
+    let program = schedule(&fuse(&graph, &options), &options);
+    let elements = |count: &Dim, length: i64| {
+        let of = |name: Name| (name.clone(), if ["T", "S"].contains(&&*name) { length } else { 8 });
+        let sizes: Bindings = count.dimensions().into_iter().map(of).collect();
+        count.eval(&sizes).unwrap_or(0)
+    };
+    let grows = |buffer: &&Buffer| {
+        let count = buffer.count();
+        buffer.role == Role::Temporary && elements(&count, 2048) > 3 * elements(&count, 1024)
+    };
+    Ok(program.buffers.iter().filter(grows).map(|buffer| buffer.name.clone()).collect())
+}
+
+/// Programs whose gradients store something for every query and key. A line that is not needed any more fails.
+const STORE_PAIRS: &[&str] = &[
+    "alibi/reference",
+    "attention_sink",
+    "causal_linear_attention",
+    "differential/reference",
+    "document_mask",
+    "dropped/reference",
+    "forgetting/reference",
+    "linear_attention",
+    "multi_query",
+    "packed_slices/reference",
+    "relative_shift/reference",
+    "retention",
+    "rope_half",
+    "rope_interleaved",
+    "side_outputs",
+    "side_outputs/reference",
+    "stick_breaking/reference",
+    "t5_relative_bias",
+    "talking_heads/reference",
+    "two_softmaxes/reference",
+    "weights_and_logsumexp",
+];
+
+#[test]
+fn gradients_of_all_but_these_store_nothing_for_every_query_and_key() {
+    let mut found: Vec<String> = Vec::new();
+    for folder in ["tests/equivalence", "examples/variants"] {
+        for example in models_under(folder) {
+            let is_one = folder.ends_with("variants") || example.stem.ends_with("/reference");
+            if is_one && !squares(&example).unwrap_or_else(|e| panic!("{e}")).is_empty() {
+                found.push(example.name.clone());
+            }
+        }
+    }
+    found.sort();
+    assert_eq!(found, STORE_PAIRS);
 }

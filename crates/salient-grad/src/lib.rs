@@ -23,7 +23,7 @@ mod stop;
 mod views;
 
 pub use error::GradientError;
-pub use results::{LOSS, gradient_name, of_results};
+pub use results::{LOSS, backward, gradient_name, of_results};
 pub use stop::stopped;
 
 use adjoint::Adjoints;

@@ -48,7 +48,7 @@ fn adjoint(
         MapOp::Sqrt => {
             let half = a.b.number(0.5);
             let half = a.b.times(half, dy);
-            a.b.apply(MapOp::Div, &[half, y])
+            return Some((above_nothing(a, x), a.b.apply(MapOp::Div, &[half, y])));
         }
         MapOp::Abs => by_slope(a, dy, |a| sign(a, x)),
         MapOp::Tanh => by_slope(a, dy, |a| tanh_slope(a, y)),
@@ -71,7 +71,7 @@ fn adjoint(
             let quotient = a.b.apply(MapOp::Div, &[product, x]);
             a.b.negative(quotient)
         }
-        MapOp::Pow if at == 0 => power(a, (x, other), dy),
+        MapOp::Pow if at == 0 => return Some((above_nothing(a, x), power(a, (x, other), dy))),
         MapOp::Pow => {
             let zero = a.b.number(0.0);
             let (mask, log) = (a.b.apply(MapOp::Ne, &[other, zero]), a.b.apply(MapOp::Log, &[other]));
@@ -172,14 +172,35 @@ fn sign(a: &mut Adjoints<'_>, x: NodeId) -> NodeId {
     a.b.apply(MapOp::Select, &[above, one, rest])
 }
 
-/// Where a sum of exponentials is not zero: there all scores are masked, and none of them has a slope.
+/// How far what weights are made of is looked at.
+const DEPTH: usize = 8;
+
+/// Where something made of exponentials is not zero. It is zero where an exponential is, as that of a masked score, and stays so: a
+/// function of it whose slope is infinite there has none by the score.
 fn above_nothing(a: &mut Adjoints<'_>, x: NodeId) -> Option<NodeId> {
-    let is_sum = matches!(a.b.op(x), Op::Reduce(ReduceOp::Sum, _));
-    if !is_sum || *a.b.op(a.b.args(x)[0]) != Op::Map(MapOp::Exp) {
+    if !vanishes(a, x, DEPTH) {
         return None;
     }
     let zero = a.b.number(0.0);
     Some(a.b.apply(MapOp::Ne, &[x, zero]))
+}
+
+/// Whether a node is zero only where exponentials are: a weight, a sum of weights, a choice of a weight or zero.
+fn vanishes(a: &Adjoints<'_>, id: NodeId, depth: usize) -> bool {
+    let args = a.b.args(id);
+    let of = |arg: NodeId| depth > 0 && vanishes(a, arg, depth - 1);
+    let is_zero = |arg: NodeId| a.b.is_number(arg, 0.0);
+    let op = a.b.op(id);
+    if matches!(op, Op::Map(MapOp::Exp)) {
+        true
+    } else if matches!(op, Op::Map(MapOp::Div) | Op::At(_) | Op::Reduce(ReduceOp::Sum, _)) {
+        of(args[0])
+    } else if matches!(op, Op::Map(MapOp::Mul)) {
+        of(args[0]) && of(args[1])
+    } else {
+        let arm = |arm: NodeId| is_zero(arm) || of(arm);
+        matches!(op, Op::Map(MapOp::Select)) && arm(args[1]) && arm(args[2])
+    }
 }
 
 /// `exp(u) / sum[j](exp(u))`, or that with one in place of a sum that is zero: what flows into `u`, by the weights themselves. What

@@ -33,7 +33,38 @@ pub fn of_results(graph: &Graph) -> Result<Graph, GradientError> {
         let part = weighted(&mut b, value, at);
         loss = Some(loss.map_or(part, |sum| b.plus(sum, part)));
     }
-    let loss = loss.ok_or(GradientError::NoNumber)?;
+    differentiated(b, graph, loss.ok_or(GradientError::NoNumber)?, true)
+}
+
+/// The backward pass of a model: a graph with a further input for each number that the model gives, its cotangent, called as
+/// [`gradient_name`] says, whose results are those of the model and the gradients by each input and each parameter that counts.
+///
+/// # Errors
+/// As [`of_results`].
+pub fn backward(graph: &Graph) -> Result<Graph, GradientError> {
+    let mut b = Builder::like(graph);
+    b.states_of(&Builder::new(graph.name()).finish());
+    let mut loss: Option<NodeId> = None;
+    for output in graph.outputs() {
+        let value = b.copy(graph, output.node);
+        b.output(&output.name, &output.axes, value).expect("a result of the model");
+        if b.node(value).dtype == DType::F32 {
+            let cotangent = b.input(&gradient_name(&output.name), &output.axes, DType::F32, None);
+            let product = b.times(cotangent, value);
+            let part = output.axes.iter().fold(product, |sum, axis| b.sum(*axis, sum));
+            loss = Some(loss.map_or(part, |sum| b.plus(sum, part)));
+        }
+    }
+    differentiated(b, graph, loss.ok_or(GradientError::NoNumber)?, false)
+}
+
+/// With the gradients by each port on which the loss depends as results.
+fn differentiated(
+    mut b: Builder,
+    graph: &Graph,
+    loss: NodeId,
+    shows_loss: bool,
+) -> Result<Graph, GradientError> {
     let ports = ports(&mut b, graph);
     let mut by = Vec::new();
     for (node, port) in &ports {
@@ -49,7 +80,9 @@ pub fn of_results(graph: &Graph) -> Result<Graph, GradientError> {
     let targets: Vec<NodeId> = by.iter().map(|(node, _)| *node).collect();
     let found = gradients(&mut b, loss, &targets)?;
     let listed = "a gradient has the axes of its port";
-    b.output(LOSS, &[], loss).expect("one number");
+    if shows_loss {
+        b.output(LOSS, &[], loss).expect("one number");
+    }
     for ((_, port), gradient) in by.iter().zip(found) {
         b.output(&gradient_name(&port.name), &port.axes, gradient).expect(listed);
     }

@@ -127,7 +127,7 @@ fn compared(
     (port, gradient, seed): (&Port, &[f64], u64),
 ) -> Result<Compared, EvalError> {
     let mut rests: Vec<f64> = Vec::new();
-    let (mut size, mut ends) = (1.0_f64, (0.0, 0.0));
+    let (mut size, mut noise, mut ends) = (1.0_f64, 0.0_f64, (0.0, 0.0));
     for step in STEPS {
         let (above, below) = (moved(point, port, seed, step), moved(point, port, seed, -step));
         let values = [&above, &below].map(|end| end.get(port).to_f64_vec());
@@ -137,13 +137,16 @@ fn compared(
             predicted += part;
             size += part.abs();
         }
-        let difference = (loss(g, dimensions, &above)? - loss(g, dimensions, &below)?) / step;
+        let [high, low] = [loss(g, dimensions, &above)?, loss(g, dimensions, &below)?];
+        let difference = (high - low) / step;
+        noise = noise.max((high.abs() + low.abs()) * f64::EPSILON * 8.0 / step);
         rests.push(difference - predicted);
         ends = (predicted, difference);
     }
     let [coarse, fine] = rests[..] else { unreachable!("there are two steps") };
     let (gradient, difference) = ends;
-    if !difference.is_finite() {
+    // Of a loss that is large the difference is what was rounded.
+    if !difference.is_finite() || noise > TOLERANCE * size {
         return Ok(Compared::NoValue);
     }
     // What is of third order grows fourfold with twice the step, a wrong gradient not at all.
