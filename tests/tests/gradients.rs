@@ -32,9 +32,7 @@ fn agree(folder: &str, count: usize) -> usize {
                     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
                 }
                 // Nothing that goes in is a number that comes out.
-                Err(Error::Run(why)) if why.contains("does not depend") || why.contains("one number") => {
-                    Ok(())
-                }
+                Err(Error::Run(why)) if why.starts_with("no result of the model") => Ok(()),
                 Err(error) => Err(error.to_string()),
             }
         },
@@ -110,7 +108,8 @@ fn of_random_programs() {
     let seeds: Vec<String> = (0..count()).map(|seed| seed.to_string()).collect();
     sweep::each(&seeds, |name| {
         let seed: u64 = name.parse().expect("made above");
-        let graph = if seed.is_multiple_of(3) { attention(seed) } else { program(seed, 4 + seed as usize % 9) };
+        let graph =
+            if seed.is_multiple_of(3) { attention(seed) } else { program(seed, 4 + seed as usize % 9) };
         let trials = Trials { count: 1, seed, most_work: MOST_WORK, ..Trials::default() };
         let Ok(found) = verify_gradients(&graph, trials, &mut |_| {}) else { return Ok(()) };
         compared.fetch_add(found.compared, Ordering::Relaxed);

@@ -367,6 +367,27 @@ fn a_long_chain_of_operators_does_not_exhaust_the_stack() {
 }
 
 #[test]
+fn verify_compares_gradients_with_differences() {
+    let ended = words(&format!("verify {MODEL} --trials 3 --gradients"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", ended.stdout);
+    assert!(lines[1].contains("gradients agree with differences of the interpreter along "), "{}", lines[1]);
+    assert!(
+        lines[2].contains("code of the gradients agree with the interpreter in 3 trials"),
+        "{}",
+        lines[2]
+    );
+    let model = file("integers.attn", "model m(ids: i64[T]) -> (y: i64[T]) {\n    return ids + 1\n}\n");
+    let ended = words(&format!("verify {model} --trials 3 --gradients"));
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert_eq!(
+        ended.stderr.trim_end(),
+        "error: no result of the model is a number, which could be differentiated"
+    );
+}
+
+#[test]
 fn verify_compares_the_engines() {
     let ended = words(&format!("verify {MODEL} --trials 3"));
     let expected = "causal_self_attention: fused and unfused code agree with the interpreter in 3 trials\n";

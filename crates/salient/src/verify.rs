@@ -24,7 +24,7 @@ mod gradients;
 mod lengths;
 mod masks;
 
-pub use gradients::{GradientFinding, VerifiedGradients, verify_gradients};
+pub use gradients::{GradientFinding, VerifiedGradients, gradients_of, verify_gradients};
 pub use lengths::{Lengths, ODD};
 use masks::Use;
 

@@ -1,12 +1,14 @@
-//! `salient verify`: compiled code against the interpreter, on generated dimensions and data.
+//! `salient verify`: compiled code against the interpreter, on generated dimensions and data; gradients against differences.
 
 use crate::input::numbers::times;
 use crate::input::options::Compile;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::report::Checked;
 use crate::output::terminal;
-use salient::verify::{Finding, Lengths, Problem, Trials, verify};
-use salient::{Options, lower, read_sources};
+use salient::verify::{
+    Finding, GradientFinding, Lengths, Problem, Trials, gradients_of, verify, verify_gradients,
+};
+use salient::{Bindings, Graph, Options, lower, read_sources};
 use std::path::PathBuf;
 
 /// Arguments of `salient verify`.
@@ -22,6 +24,9 @@ pub(crate) struct Args {
     /// Give each dimension in turn the lengths 1, 2, 3, 5, 7, 17, 31, 33, 127 and 1025, as far as the model accepts them
     #[arg(long)]
     each_length: bool,
+    /// Compare the gradients of the model's results with central differences too, and compile and compare the gradients
+    #[arg(long)]
+    gradients: bool,
     /// What they are drawn from
     #[arg(long, value_name = "SEED", default_value_t = Trials::default().seed)]
     seed: u64,
@@ -38,34 +43,76 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let trials =
         Trials { count: args.trials.unwrap_or(count), seed: args.seed, lengths, ..Trials::default() };
+    let mut text = compared(&graph, &options, trials, "fused and unfused code agree")?;
+    if args.gradients {
+        text += &differentiated(&graph, trials)?;
+        let gradients = gradients_of(&graph)?;
+        text += &compared(&gradients, &options, trials, "fused and unfused code of the gradients agree")?;
+    }
+    terminal::print(&text)
+}
+
+/// Calls with each trial what shows it.
+fn watching<T>(run: impl FnOnce(&mut dyn FnMut(usize)) -> T) -> T {
     let watched = terminal::stderr_is_watched();
     let mut progress = |trial: usize| {
         if watched {
             terminal::note(&format!("\rtrial {}", trial + 1));
         }
     };
-    let verified = verify(&graph, &options, trials, &mut progress);
+    let found = run(&mut progress);
     if watched {
         terminal::note("\r                    \r");
     }
-    let verified = verified?;
+    found
+}
+
+/// Compares compiled code with the interpreter; gives what is to be said if they agree.
+fn compared(graph: &Graph, options: &Options, trials: Trials, what: &str) -> Outcome<String> {
+    let verified = watching(|progress| verify(graph, options, trials, progress))?;
     if !verified.findings.is_empty() {
         let lines: Vec<String> = verified.findings.iter().map(sentence).collect();
         return Err(Failure::model(lines.join("\n")));
     }
-    let mut text = format!(
-        "{}: fused and unfused code agree with the interpreter in {} trials",
-        graph.name(),
-        verified.compared
-    );
+    let mut text = format!("{}: {what} with the interpreter in {} trials", graph.name(), verified.compared);
     if verified.without_value > 0 {
         text += &format!("; in {} more, all of them refuse the data", verified.without_value);
     }
-    terminal::print(&format!("{text}\n"))
+    Ok(text + "\n")
+}
+
+/// Compares gradients with differences; gives what is to be said if they agree.
+fn differentiated(graph: &Graph, trials: Trials) -> Outcome<String> {
+    let verified = watching(|progress| verify_gradients(graph, trials, progress))?;
+    if !verified.findings.is_empty() {
+        let lines: Vec<String> = verified.findings.iter().map(gradient_sentence).collect();
+        return Err(Failure::model(lines.join("\n")));
+    }
+    let mut text = format!(
+        "{}: gradients agree with differences of the interpreter along {} directions",
+        graph.name(),
+        verified.compared
+    );
+    if verified.at_kinks > 0 {
+        text += &format!("; {} more meet a kink", verified.at_kinks);
+    }
+    Ok(text + "\n")
+}
+
+fn gradient_sentence(finding: &GradientFinding) -> String {
+    let GradientFinding { trial, dimensions, port, gradient, difference } = finding;
+    format!(
+        "the gradient by `{port}` in trial {trial} ({}): {gradient} along a direction, the difference is {difference}",
+        sizes(dimensions)
+    )
+}
+
+fn sizes(dimensions: &Bindings) -> String {
+    let sizes: Vec<String> = dimensions.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+    sizes.join(", ")
 }
 
 fn sentence(finding: &Finding) -> String {
-    let dimensions: Vec<String> = finding.dimensions.iter().map(|(n, v)| format!("{n} = {v}")).collect();
     let problem = match &finding.problem {
         Problem::Deviation(name, d) => {
             let checked = Checked { name: name.to_string(), result: Ok(d.clone()) };
@@ -74,5 +121,5 @@ fn sentence(finding: &Finding) -> String {
         Problem::Failure(why) => why.clone(),
         Problem::Threads => "the number of threads changes the result".to_owned(),
     };
-    format!("{} in trial {} ({}): {problem}", finding.way, finding.trial, dimensions.join(", "))
+    format!("{} in trial {} ({}): {problem}", finding.way, finding.trial, sizes(&finding.dimensions))
 }

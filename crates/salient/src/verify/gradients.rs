@@ -5,7 +5,7 @@ use super::{Drawn, Trials, masks, seed_of};
 use crate::report::error::Error;
 use crate::report::fault::{Fault, Side};
 use crate::session::init::{path_key, uniform};
-use salient_grad::{LOSS, gradient_name, of_results};
+use salient_grad::{GradientError, LOSS, gradient_name, of_results};
 use salient_io::Arrays;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, EvalError, Oracle};
@@ -68,7 +68,7 @@ pub fn verify_gradients(
     if trials.count == 0 {
         return Err(Error::Call(vec![Fault::NothingTried]));
     }
-    let derived = of_results(graph).map_err(|e| Error::Run(e.to_string()))?;
+    let derived = gradients_of(graph)?;
     let uses = masks::uses(graph);
     let mut out = VerifiedGradients::default();
     for (trial, dimensions) in super::lengths::chosen(graph, trials)?.into_iter().enumerate() {
@@ -105,6 +105,24 @@ pub fn verify_gradients(
         }
     }
     Ok(out)
+}
+
+/// A graph whose results are the sum that is compared and its gradients.
+///
+/// # Errors
+/// [`Error::Run`] if the model has no gradient.
+pub fn gradients_of(graph: &Graph) -> Result<Graph, Error> {
+    of_results(graph).map_err(|e| {
+        Error::Run(match e {
+            GradientError::NoNumber => {
+                "no result of the model is a number, which could be differentiated".to_owned()
+            }
+            GradientError::Independent { .. } => {
+                "no result of the model depends on a number that goes in".to_owned()
+            }
+            GradientError::NotDifferentiable { .. } | GradientError::NoDerivative { .. } => e.to_string(),
+        })
+    })
 }
 
 fn by_name(arrays: Arrays) -> BTreeMap<String, Array> {
