@@ -8,6 +8,7 @@
 mod compile;
 mod report;
 mod session;
+pub mod snapshot;
 pub mod tune;
 pub mod verify;
 
