@@ -12,6 +12,7 @@
 pub(crate) mod blocks;
 pub mod facts;
 pub(crate) mod fold;
+pub mod outline;
 mod ports;
 pub mod read;
 pub mod summary;

@@ -108,7 +108,7 @@ fn of_plans(
             })
         }
         Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || {
-            let plan = plan_of(graph, false, &[], NOT_CODED, options);
+            let plan = plan_of_unfused(graph, options);
             say(verified(&plan, options), &[])
         }),
     }
@@ -140,6 +140,11 @@ pub(crate) fn print_chosen(
     options: &Options,
 ) -> String {
     of_chosen(candidates, chosen, named, options, print_plan)
+}
+
+/// The plan of an engine that does not rewrite.
+pub(crate) fn plan_of_unfused<'g>(graph: &'g Graph, options: &'g Options) -> Plan<'g> {
+    plan_of(graph, false, &[], NOT_CODED, options)
 }
 
 const NOT_CODED: &BTreeMap<usize, Coding> = &BTreeMap::new();

@@ -116,7 +116,7 @@ impl Plan<'_> {
 }
 
 /// What goes over the keys in a kernel, and whether it keeps the scores of whole rows.
-fn over_keys(anchor: &Anchor) -> Option<(&Attention, &KeyLoop, bool)> {
+pub(super) fn over_keys(anchor: &Anchor) -> Option<(&Attention, &KeyLoop, bool)> {
     match anchor {
         Anchor::Tiled(Tiled { attention, key_loop, .. }) => Some((attention, key_loop, false)),
         Anchor::WholeRows(WholeRows { attention, key_loop, .. }) => Some((attention, key_loop, true)),
@@ -127,14 +127,15 @@ fn over_keys(anchor: &Anchor) -> Option<(&Attention, &KeyLoop, bool)> {
     }
 }
 
-/// The block in which a value is computed: that of the nearest parameter, by steps from a value to what it reads, whose path has a
-/// number.
+/// The block in which a value is computed: that of the nearest parameters, by steps from a value to what it reads, if the path of
+/// one has a number.
 pub fn layer_of(g: &Graph, node: NodeId) -> Option<Layer> {
     let (mut next, mut seen) = (vec![node], BTreeSet::from([node]));
     while !next.is_empty() {
         let params = next.iter().filter(|id| matches!(g.op(**id), Op::Param(_)));
-        let mut paths = params.filter_map(|id| numbered(&g.port(*id)?.name));
-        if let Some((stem, number, _)) = paths.next() {
+        let paths: Vec<&str> = params.filter_map(|id| Some(&*g.port(*id)?.name)).collect();
+        if !paths.is_empty() {
+            let (stem, number, _) = paths.into_iter().find_map(numbered)?;
             return Some(Layer { stem: stem.to_owned(), number });
         }
         next = next.iter().flat_map(|id| g.args(*id)).filter(|id| seen.insert(*id)).collect();
