@@ -10,6 +10,7 @@ mod ir;
 mod models;
 mod run;
 mod serve;
+mod snapshot;
 mod translate;
 mod tune;
 mod verify;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Explain(explain::Args),
     /// Compare compiled code with the interpreter on generated dimensions and data.
     Verify(verify::Args),
+    /// Compare what is made of models with what was made of them before.
+    Snapshot(snapshot::Args),
     /// Format source files.
     Fmt(fmt::Args),
     /// Time a model on random arrays, fused beside unfused.
@@ -56,6 +59,7 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Ir(args) => ir::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Models(args) => models::run(args),

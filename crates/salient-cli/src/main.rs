@@ -1,4 +1,4 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `embed`,
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `snapshot`, `fmt`, `bench`, `models`, `embed`,
 //! `generate`, `translate`, `serve`, `tune`.
 //!
 //! `commands/` has a file for each, thin over the library; `input/` is what a call gives them, `output/` what they say.

@@ -1,5 +1,6 @@
 //! Pictures as SVG: what is drawn is given as plain values, and nothing here compiles or runs a model.
 //!
-//! [`svg`] is the one writer of SVG text, which all pictures share.
+//! [`graph`] draws graphs, [`svg`] is the one writer of SVG text, which all pictures share.
 
+pub mod graph;
 pub mod svg;

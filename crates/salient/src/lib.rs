@@ -8,10 +8,12 @@
 mod compile;
 mod report;
 mod session;
+pub mod snapshot;
 pub mod tune;
 pub mod verify;
 
 pub use compile::choose::{Alternative, Form, TIE, Verdict};
+pub use compile::drawing::drawing;
 pub use compile::explain::{explain, require_fused};
 pub use compile::options::Options;
 pub use compile::pipeline::{

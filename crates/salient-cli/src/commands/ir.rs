@@ -3,7 +3,11 @@
 use crate::input::options::{Compile, Machine, Timed, stage};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
-use salient::{Engine, PASSES, Pass, Stage, Timings, print_after, print_stage, read_sources};
+use salient::{
+    Engine, PASSES, Pass, Stage, Timings, drawing, print_after, print_stage, read_sources, replace_text,
+};
+use salient_draw::graph::dot::dot;
+use salient_draw::graph::picture::picture;
 use std::path::PathBuf;
 
 /// Arguments of `salient ir`.
@@ -18,6 +22,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PASS", value_parser = pass, conflicts_with = "stage")]
     #[arg(long_help = format!("The graph after a pass of the optimiser, one of\n{}", passes()))]
     after: Option<&'static Pass>,
+    /// Draw it as SVG into a file: of graph, fused and plan
+    #[arg(long, value_name = "FILE", conflicts_with = "after")]
+    svg: Option<PathBuf>,
+    /// Write it as DOT, for Graphviz, into a file: of graph, fused and plan
+    #[arg(long, value_name = "FILE", conflicts_with = "after")]
+    dot: Option<PathBuf>,
     #[command(flatten)]
     compile: Compile,
     #[command(flatten)]
@@ -44,6 +54,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::call(format!("--after: the engine `{}` runs no passes", options.engine)));
     }
     let mut timings = Timings::default();
+    if args.svg.is_some() || args.dot.is_some() {
+        let drawn = drawing(&sources, args.stage, &options, &mut timings)?.ok_or_else(|| {
+            Failure::call(format!("--svg and --dot draw graph, fused and plan, and not `{}`", args.stage))
+        })?;
+        if let Some(path) = &args.svg {
+            replace_text(path, &picture(&drawn))?;
+        }
+        if let Some(path) = &args.dot {
+            replace_text(path, &dot(&drawn))?;
+        }
+        args.timed.show(&timings);
+        return Ok(());
+    }
     let text = match args.after {
         Some(pass) => print_after(&sources, pass, &options, &mut timings)?,
         None => print_stage(&sources, args.stage, &options, &mut timings)?,

@@ -21,7 +21,7 @@ pub(crate) enum Message {
     Source(Box<salient::Rejected>),
     /// Text as it is to be shown.
     Rendered(String),
-    /// Nothing: everything has been said on standard output.
+    /// Nothing: everything has been said already.
     Nothing,
 }
 
@@ -49,6 +49,11 @@ impl Failure {
     /// The model or its result is wrong, and standard output says so.
     pub(crate) fn reported() -> Failure {
         Failure { blame: Blame::Model, message: Message::Nothing }
+    }
+
+    /// The same where standard error has said what is wrong.
+    pub(crate) fn said(self) -> Failure {
+        Failure { message: Message::Nothing, ..self }
     }
 
     /// What is wrong, for who asked by another way than the command line.

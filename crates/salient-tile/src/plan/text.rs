@@ -10,7 +10,9 @@
 //! a later block has its number, `x.3@11`. The [reader](read) takes all of this for what it says.
 
 pub(crate) mod blocks;
+pub mod facts;
 pub(crate) mod fold;
+pub mod outline;
 mod ports;
 pub mod read;
 pub mod summary;
@@ -354,29 +356,8 @@ impl Printer<'_, '_> {
 
     /// The keys that a row visits, and the axis of the rows.
     fn keys(&self, a: &Attention, of: &KeyLoop) -> String {
-        let g = &self.plan.graph;
         let name = |axis: AxisId| self.expressions.axis(axis);
-        let (mut env, mut ranges) = (Env::new(), Ranges::default());
-        for axis in g.node(a.score).axes.iter() {
-            let index = Symbol::variable(&name(axis));
-            ranges.insert(&index, g.extent(axis));
-            env.insert(axis, AxisValue::Poly(var(&index)));
-        }
-        let KeyRange { begins, ends } = of.range.at(&env);
-        let list = |word: &str, first: Dim, others: &[Dim]| match others {
-            [] => first.to_string(),
-            _ => {
-                let all: Vec<String> = others.iter().chain([&first]).map(Dim::to_string).collect();
-                format!("{word}({})", all.join(", "))
-            }
-        };
-        let begin = list("max", n(0), &begins);
-        // An end that no row takes further than the axis says all.
-        let extent = g.extent(a.key);
-        let end = match ends.as_slice() {
-            [end] if ranges.nonnegative(&(extent - end)) => end.to_string(),
-            ends => list("min", extent.clone(), ends),
-        };
+        let KeyBounds { begin, end, .. } = key_bounds(self.plan, name, a, of);
         let mut out = format!("{} in {begin} .. {end}", name(a.key));
         if of.mask.as_ref().is_some_and(|mask| mask.probe.is_some()) {
             out.push_str(" that a probe of the mask keeps");
@@ -445,6 +426,47 @@ impl Printer<'_, '_> {
         }
         id
     }
+}
+
+/// The keys that a row of an attention visits, in terms of its place.
+pub(crate) struct KeyBounds {
+    pub(crate) begin: String,
+    pub(crate) end: String,
+    /// Whether a mask says more than that there are so many keys.
+    pub(crate) is_bounded: bool,
+}
+
+/// The keys that a row visits; places go by the names of their axes.
+pub(crate) fn key_bounds(
+    plan: &Plan<'_>,
+    name: impl Fn(AxisId) -> String,
+    a: &Attention,
+    of: &KeyLoop,
+) -> KeyBounds {
+    let g = &plan.graph;
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for axis in g.node(a.score).axes.iter() {
+        let index = Symbol::variable(&name(axis));
+        ranges.insert(&index, g.extent(axis));
+        env.insert(axis, AxisValue::Poly(var(&index)));
+    }
+    let KeyRange { begins, ends } = of.range.at(&env);
+    let list = |word: &str, first: Dim, others: &[Dim]| match others {
+        [] => first.to_string(),
+        _ => {
+            let all: Vec<String> = others.iter().chain([&first]).map(Dim::to_string).collect();
+            format!("{word}({})", all.join(", "))
+        }
+    };
+    let is_bounded = !begins.is_empty() || !ends.is_empty();
+    let begin = list("max", n(0), &begins);
+    // An end that no row takes further than the axis says all.
+    let extent = g.extent(a.key);
+    let end = match ends.as_slice() {
+        [end] if ranges.nonnegative(&(extent - end)) => end.to_string(),
+        ends => list("min", extent.clone(), ends),
+    };
+    KeyBounds { begin, end, is_bounded }
 }
 
 /// A kernel on one line; on lines of their own a clause about where it goes, and each part of its expression that has a name.

@@ -330,7 +330,7 @@ pub fn contract(usage: &Usage<'_>) -> Contract {
 }
 
 /// The power of a dimension with which a dimension grows at most; divisors are taken for constant.
-fn degree(node: &DimNode, dimension: &Name) -> usize {
+pub(crate) fn degree(node: &DimNode, dimension: &Name) -> usize {
     match node {
         DimNode::Constant(_) => 0,
         DimNode::Symbol(symbol) => usize::from(symbol.as_dimension() == Some(dimension)),

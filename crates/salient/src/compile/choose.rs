@@ -15,12 +15,16 @@ use salient_opt::{Fp, Optimised, in_one_sum};
 use salient_tile::plan::price::{Machine, ROWS, floor_as_written, nominal_sizes};
 use salient_tile::{Plan, plan};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Prices cost the same up to this factor.
 pub const TIE: f64 = 1.05;
 
 /// How many times as much the plan must cost as another one at few rows for both to be compiled.
 const WORTH_BOTH: f64 = 1.3;
+
+/// The core of plans that are made for none in particular.
+static USUAL: LazyLock<Machine> = LazyLock::new(Machine::default);
 
 /// Few rows, at which plans are compared again.
 const FEW: [i64; 3] = [1, 16, 64];
@@ -202,7 +206,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn machine(&self) -> &'a Machine {
-        &self.options.tuning.peaks
+        if self.options.usual_core { &USUAL } else { &self.options.tuning.peaks }
     }
 
     fn tried(&self, form: Form, sizes: &Bindings) -> Option<Tried<'_>> {

@@ -183,9 +183,17 @@ fn duration(seconds: f64) -> String {
     if micros < 1e3 { format!("{micros:.1} us") } else { format!("{:.3} ms", micros / 1e3) }
 }
 
+/// How fused operators of a model came about and why others did not, without places in the source: what stays the same where lines
+/// move.
+pub(crate) fn certificate(optimised: &Optimised) -> String {
+    let names = text::node_names(&optimised.graph);
+    Words { sources: None, report: &optimised.report, names }.fusion(None)
+}
+
 /// What the optimiser reports, as sentences.
 struct Words<'a> {
-    sources: &'a Sources,
+    /// Where places are told.
+    sources: Option<&'a Sources>,
     report: &'a Report,
     /// The name of each node as the fused graph prints it.
     names: Vec<Option<String>>,
@@ -193,7 +201,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn new(sources: &'a Sources, optimised: &'a Optimised) -> Words<'a> {
-        Words { sources, report: &optimised.report, names: text::node_names(&optimised.graph) }
+        Words { sources: Some(sources), report: &optimised.report, names: text::node_names(&optimised.graph) }
     }
 
     /// All that is known of one value.
@@ -203,7 +211,7 @@ impl<'a> Words<'a> {
             let missing = Diagnostic::placeless(format!("the fused graph has no value `{name}`"))
                 .note("`salient ir --stage fused` shows the values by name")
                 .help_if(did_you_mean(name, known()));
-            return Err(Error::source(vec![missing], self.sources.clone()));
+            return Err(Error::source(vec![missing], self.sources.cloned().unwrap_or_default()));
         }
         let mut out = self.fusion(Some(name));
         if out.is_empty() {
@@ -268,8 +276,8 @@ impl<'a> Words<'a> {
     }
 
     fn section(&self, out: &mut String, title: &str, origin: Option<Origin>) {
-        let place = origin.map_or_else(String::new, |origin| {
-            let (file, line, column) = self.sources.position(self.sources.span(origin));
+        let place = self.sources.zip(origin).map_or_else(String::new, |(sources, origin)| {
+            let (file, line, column) = sources.position(sources.span(origin));
             format!(" ({file}:{line}:{column})")
         });
         writeln!(out, "\n{title}{place}").expect("a string grows");

@@ -40,6 +40,9 @@ pub struct Options {
     pub threads: Option<usize>,
     /// What is known of the machine. Only time depends on it.
     pub tuning: Tuning,
+    /// Whether plans are made and priced for a usual core, with vectors of 256 bits, whatever this machine is and is tuned to: so
+    /// they can be compared with those of other machines. For plans that are looked at and not run.
+    pub usual_core: bool,
 }
 
 impl Options {

@@ -11,6 +11,7 @@ use salient_front::{Diagnostic, Severity, Sources};
 use salient_ir::Graph;
 use salient_opt::Fp;
 use salient_opt::rules::{Holds, RuleRow, all_rules};
+use salient_tile::Plan;
 use salient_tile::verify::unfused::{Reason, Repetition, Unfused, What, unfused};
 use std::collections::BTreeSet;
 
@@ -98,6 +99,31 @@ impl Findings {
         }
         let found = unfused(verified(&candidates.plan(verdict.taken), options));
         Findings { found, outside: Outside::Price(fused, taken) }
+    }
+
+    /// What is found in the plan that is compiled.
+    pub(crate) fn of_plan(
+        plan: &Plan<'_>,
+        candidates: &Candidates<'_>,
+        verdict: &Verdict,
+        options: &Options,
+    ) -> Findings {
+        let fused = Findings::of_fused(candidates.graph(Form::AsWritten), candidates, options);
+        if verdict.taken == Form::Fused {
+            return fused;
+        }
+        let prices = verdict.price(Form::Fused).zip(verdict.price(verdict.taken));
+        let outside = match prices.filter(|_| !verdict.taken.is_fused() && fused.is_fused()) {
+            Some((fused, taken)) => Outside::Price(fused, taken),
+            None => Outside::None,
+        };
+        Findings { found: unfused(plan), outside }
+    }
+
+    /// What is found, with the strongest reason in words.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (&Unfused, String)> {
+        let first = |unfused| self.because(unfused).texts().into_iter().next().unwrap_or_default();
+        self.found.iter().map(move |unfused| (unfused, first(unfused)))
     }
 
     /// Whether there is nothing that the model does not ask for.

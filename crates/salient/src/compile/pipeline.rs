@@ -13,8 +13,9 @@ use salient_ir::integers::Integers;
 use salient_ir::quantised::Coding;
 use salient_ir::{Const, Graph, MapOp, NodeId, Op, text};
 use salient_jit::Compiled;
-use salient_jit::target::Target;
+use salient_jit::target::{Isa, Target};
 use salient_opt::{Named, Optimised, Pass};
+use salient_tile::plan::price::Machine;
 use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::{Plan, Program, Tiling, memory, program_of};
 use std::borrow::Cow;
@@ -102,22 +103,48 @@ fn of_plans(
             timings.time(Step::Schedule, || {
                 let candidates = Candidates::new(graph, &optimised, options);
                 let (plan, verdict) = candidates.choose(false);
-                let say_of = |form: Form, plan: &Plan<'_>| {
-                    let named = if form.is_optimised() { optimised.report.named.as_slice() } else { &[] };
-                    say(verified(plan, options), named)
-                };
-                let other = verdict.alternative.as_ref().map(|other| {
-                    let plan = candidates.plan(other.form);
-                    format!("\n// {other}\n{}", say_of(other.form, &plan))
-                });
-                say_of(verdict.taken, &plan) + &other.unwrap_or_default()
+                let named = &optimised.report.named;
+                of_chosen(&candidates, (&plan, &verdict), named, options, say)
             })
         }
         Engine::Unfused | Engine::Oracle => timings.time(Step::Schedule, || {
-            let plan = plan_of(graph, false, &[], NOT_CODED, options);
+            let plan = plan_of_unfused(graph, options);
             say(verified(&plan, options), &[])
         }),
     }
+}
+
+/// What is said of a plan that was chosen, and of the one beside it.
+fn of_chosen(
+    candidates: &Candidates<'_>,
+    (plan, verdict): (&Plan<'_>, &Verdict),
+    named: &[Named],
+    options: &Options,
+    say: impl Fn(&Plan<'_>, &[Named]) -> String,
+) -> String {
+    let say_of = |form: Form, plan: &Plan<'_>| {
+        say(verified(plan, options), if form.is_optimised() { named } else { &[] })
+    };
+    let other = verdict.alternative.as_ref().map(|other| {
+        let plan = candidates.plan(other.form);
+        format!("\n// {other}\n{}", say_of(other.form, &plan))
+    });
+    say_of(verdict.taken, plan) + &other.unwrap_or_default()
+}
+
+/// The plan that was chosen as text, and the one beside it.
+pub(crate) fn print_chosen(
+    candidates: &Candidates<'_>,
+    chosen: (&Plan<'_>, &Verdict),
+    named: &[Named],
+    options: &Options,
+) -> String {
+    of_chosen(candidates, chosen, named, options, print_plan)
+}
+
+/// The plan of an engine that does not rewrite.
+pub(crate) fn plan_of_unfused<'g>(graph: &'g Graph, options: &'g Options) -> Plan<'g> {
+    plan_of(graph, false, &[], NOT_CODED, options)
 }
 
 const NOT_CODED: &BTreeMap<usize, Coding> = &BTreeMap::new();
@@ -153,11 +180,17 @@ pub fn price_warning(graph: &Graph, options: &Options) -> Option<String> {
 
 /// Sizes of tiles: those of the vectors that the options ask for, where this machine has them.
 pub(crate) fn tiling(options: &Options) -> Tiling {
+    if options.usual_core {
+        return *salient_jit::Tuning::default().of(Isa::Avx2);
+    }
     Target::host(options.isa).map(|t| options.tuning.machine.tiling(&t)).unwrap_or_default()
 }
 
 /// Lanes of the vectors that the options ask for; of the portable ones where this machine has not those.
 pub(crate) fn lanes(options: &Options) -> usize {
+    if options.usual_core {
+        return Machine::default().lanes as usize;
+    }
     Target::host(options.isa)
         .map_or(salient_jit::bodies::cranelift::LANES, |t| salient_jit::bodies::lanes(&t))
 }

@@ -21,6 +21,8 @@ use std::collections::BTreeSet;
 /// Something that a fused attention does not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfused {
+    /// Its node in the graph of the plan.
+    pub node: NodeId,
     /// The value that is stored.
     pub value: Value,
     /// What is done.
@@ -122,7 +124,7 @@ pub fn unfused(plan: &Plan<'_>) -> Vec<Unfused> {
             let extents = plan.graph.node(id).axes.iter().map(|axis| plan.graph.extent(axis).clone());
             let elements = extents.fold(Dim::constant(1), |n, extent| &n * &extent);
             let what = What::Stored { elements, because };
-            out.push(Unfused { value: Value::of(plan, id), what, is_asked_for });
+            out.push(Unfused { node: id, value: Value::of(plan, id), what, is_asked_for });
         }
         let kernels = &plan.kernels[step.kernels.clone()];
         out.extend(kernels.iter().find_map(|k| computed_again(plan, step.node, k)));
@@ -131,7 +133,7 @@ pub fn unfused(plan: &Plan<'_>) -> Vec<Unfused> {
 }
 
 /// The value of which a node renames axes.
-fn not_renamed(g: &Graph, mut id: NodeId) -> NodeId {
+pub(crate) fn not_renamed(g: &Graph, mut id: NodeId) -> NodeId {
     while let Op::At(axis) = g.op(id) {
         let args = g.args(id);
         if !g.is_renamed(*axis, args[1]) {
@@ -171,5 +173,5 @@ fn computed_again(plan: &Plan<'_>, node: NodeId, k: &KernelPlan) -> Option<Unfus
         false => Repetition::SharedWeights,
     };
     let what = What::Again { axis: g.axis(axis).name.clone(), extent: g.extent(axis).clone(), because };
-    Some(Unfused { value: Value::of(plan, node), what, is_asked_for: false })
+    Some(Unfused { node, value: Value::of(plan, node), what, is_asked_for: false })
 }
