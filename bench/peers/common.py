@@ -72,14 +72,14 @@ class Call:
 
 
 class Salient:
-    """The program under test as a process that stays loaded: `salient serve`."""
+    """The program under test as a process that stays loaded: `salient bench-server`."""
 
     def __init__(self, file, model, inputs, weights=None, sets=(), extra=(), request="turn"):
         self.request = request
         self.folder = tempfile.TemporaryDirectory()
         path = lambda name: os.path.join(self.folder.name, name)  # noqa: E731
         np.savez(path("inputs.npz"), **inputs)
-        words = [options.salient, "serve", os.path.join(HERE, file), "--model", model, "--threads", str(options.threads)]
+        words = [options.salient, "bench-server", os.path.join(HERE, file), "--model", model, "--threads", str(options.threads)]
         words += ["--inputs", path("inputs.npz"), *extra]
         if weights:
             np.savez(path("weights.npz"), **weights)

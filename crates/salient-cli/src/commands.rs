@@ -2,16 +2,16 @@
 
 mod bench;
 mod check;
-mod embed;
+mod completions;
 mod explain;
 mod fmt;
-mod generate;
+mod inspect;
 mod ir;
-mod models;
+mod new;
 mod run;
 mod serve;
 mod snapshot;
-mod translate;
+mod texts;
 mod tune;
 mod verify;
 
@@ -38,17 +38,23 @@ pub(crate) enum Command {
     /// Time a model on random arrays, fused beside unfused.
     Bench(bench::Args),
     /// List the tensors and the metadata of a checkpoint.
-    Models(models::Args),
+    #[command(alias = "models")]
+    Inspect(inspect::Args),
     /// Make vectors of texts.
-    Embed(Box<embed::Args>),
+    Embed(Box<texts::embed::Args>),
     /// Continue a text.
-    Generate(Box<generate::Args>),
+    Generate(Box<texts::generate::Args>),
     /// Translate texts, by an encoder and a decoder.
-    Translate(Box<translate::Args>),
+    Translate(Box<texts::translate::Args>),
     /// Measure this machine, and keep the sizes that suit it in a file that every command reads.
     Tune(tune::Args),
     /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
-    Serve(Box<serve::Args>),
+    #[command(alias = "serve")]
+    BenchServer(Box<serve::Args>),
+    /// Write a model to begin with.
+    New(new::Args),
+    /// Print the completions of a shell, or write manual pages.
+    Completions(completions::Args),
 }
 
 /// Does what is asked.
@@ -62,11 +68,13 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Models(args) => models::run(args),
-        Command::Embed(args) => embed::run(args),
-        Command::Generate(args) => generate::run(args),
-        Command::Translate(args) => translate::run(args),
+        Command::Inspect(args) => inspect::run(args),
+        Command::Embed(args) => texts::embed::run(args),
+        Command::Generate(args) => texts::generate::run(args),
+        Command::Translate(args) => texts::translate::run(args),
         Command::Tune(args) => tune::run(args),
-        Command::Serve(args) => serve::run(args),
+        Command::BenchServer(args) => serve::run(args),
+        Command::New(args) => new::run(args),
+        Command::Completions(args) => completions::run(args),
     }
 }

@@ -21,7 +21,7 @@ pub use compile::pipeline::{
     schedule, schedule_blocks, verdict,
 };
 pub use compile::plan_text::read_plan;
-pub use compile::sources::{read_source, read_sources};
+pub use compile::sources::{read_source, read_sources, with_imports};
 pub use compile::stage::{Engine, Stage};
 pub use compile::tuning::{PRICES, Tuning};
 pub use report::error::{Error, Rejected};

@@ -5,12 +5,13 @@
 
 use crate::input::numbers::{seconds, times};
 use crate::input::options::{Compile, Timed};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::profile::{Peaks, Profile};
 use crate::output::terminal;
 use salient::{
     Array, Arrays, DType, Engine, Form, IsaChoice, Model, Options, Session, Sources, TIE, Verdict, Weights,
-    listed, read_sources,
+    listed,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Arguments of `salient bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The source file
+    /// The source file; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,

@@ -1,11 +1,12 @@
 //! `salient check`: what is wrong with a source file.
 
 use crate::input::options::{Compile, Timed};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
 use salient::{
     Diagnostic, Error, Options, Rejected, Severity, Sources, Span, Step, Timings, lower, models,
-    price_warning, read_sources, require_fused,
+    price_warning, require_fused,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 /// Arguments of `salient check`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The source file
+    /// The source file; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,

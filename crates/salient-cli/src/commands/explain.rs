@@ -1,15 +1,16 @@
 //! `salient explain`: the fusion certificate of a model.
 
 use crate::input::options::{Compile, Timed};
+use crate::input::program::read_sources;
 use crate::output::failure::Outcome;
 use crate::output::terminal;
-use salient::{Timings, explain, lower, read_sources, require_fused};
+use salient::{Timings, explain, lower, require_fused};
 use std::path::PathBuf;
 
 /// Arguments of `salient explain`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The source file
+    /// The source file; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,

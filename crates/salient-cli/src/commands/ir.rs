@@ -1,11 +1,10 @@
 //! `salient ir`: a form of a model on its way to machine code.
 
 use crate::input::options::{Compile, Machine, Timed, stage};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
-use salient::{
-    Engine, PASSES, Pass, Stage, Timings, drawing, print_after, print_stage, read_sources, replace_text,
-};
+use salient::{Engine, PASSES, Pass, Stage, Timings, drawing, print_after, print_stage, replace_text};
 use salient_draw::graph::dot::dot;
 use salient_draw::graph::picture::picture;
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use std::path::PathBuf;
 /// Arguments of `salient ir`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The source file
+    /// The source file; `-` is standard input
     file: PathBuf,
     /// Which form
     #[arg(long, value_parser = stage(), default_value = "fused")]

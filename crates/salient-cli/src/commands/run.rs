@@ -3,14 +3,13 @@
 use crate::input::arrays::{CallArrays, Sources};
 use crate::input::numbers::{bytes, not_negative};
 use crate::input::options::{Compile, Machine, pair};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::profile::{Peaks, Profile};
 use crate::output::report::{Checked, Report, all_json};
 use crate::output::terminal;
 use salient::compare::{Tolerance, compare};
-use salient::{
-    Arrays, Model, Session, Step, Weights, nearest, read_sources, write_npy, write_npz, write_safetensors,
-};
+use salient::{Arrays, Model, Session, Step, Weights, nearest, write_npy, write_npz, write_safetensors};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Arguments of `salient run`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The source file
+    /// The source file; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,

@@ -1,4 +1,4 @@
-//! `salient serve`: a model bound to its arrays once, timed turn by turn at the word of another program.
+//! `salient bench-server`: a model bound to its arrays once, timed turn by turn at the word of another program.
 //!
 //! Benchmarks that let several systems take turns within one run need each of them to stay loaded between its turns.
 //! A line of standard input is a request, a line of standard output its answer, in JSON:
@@ -16,17 +16,16 @@
 use crate::input::arrays::Sources;
 use crate::input::numbers::seconds;
 use crate::input::options::{Compile, Machine};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
-use salient::{
-    Array, Arrays, Bindings, Isa, IsaChoice, Model, Session, Weights, peak, read_sources, write_npz,
-};
+use salient::{Array, Arrays, Bindings, Isa, IsaChoice, Model, Session, Weights, peak, write_npz};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Arguments of `salient serve`.
+/// Arguments of `salient bench-server`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The source file

@@ -2,19 +2,20 @@
 
 use crate::input::numbers::times;
 use crate::input::options::Compile;
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::report::Checked;
 use crate::output::terminal;
 use salient::verify::{
     Finding, GradientFinding, Lengths, Problem, Trials, gradients_of, verify, verify_gradients,
 };
-use salient::{Bindings, Graph, Options, lower, read_sources};
+use salient::{Bindings, Graph, Options, lower};
 use std::path::PathBuf;
 
 /// Arguments of `salient verify`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The source file
+    /// The source file; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     compile: Compile,

@@ -1,13 +1,33 @@
 //! Standard output and standard error: colour only where a terminal reads, no panic where a pipe closes.
 
 use crate::output::failure::{Failure, Message, Outcome};
+use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
+
+/// What the call says of colours.
+static COLOUR: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Says when messages and results are coloured.
+pub(crate) fn set_colour(when: ColorChoice) {
+    // Once, when the program begins.
+    drop(COLOUR.set(when));
+}
+
+/// Whether what goes to a terminal, or elsewhere, is coloured.
+fn is_coloured(is_terminal: bool) -> bool {
+    match COLOUR.get().copied().unwrap_or(ColorChoice::Auto) {
+        ColorChoice::Auto => is_terminal && wants_colour(),
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+    }
+}
 
 /// Whether messages may be coloured.
 pub(crate) fn stderr_colour() -> bool {
-    io::stderr().is_terminal() && wants_colour()
+    is_coloured(io::stderr().is_terminal())
 }
 
 /// Whether progress may be shown.
@@ -17,7 +37,7 @@ pub(crate) fn stderr_is_watched() -> bool {
 
 /// Whether results may be coloured.
 pub(crate) fn stdout_colour() -> bool {
-    io::stdout().is_terminal() && wants_colour()
+    is_coloured(io::stdout().is_terminal())
 }
 
 /// Conventions of terminals: <https://no-color.org>, and `TERM=dumb`.

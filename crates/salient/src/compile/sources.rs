@@ -16,9 +16,17 @@ use std::path::{Path, PathBuf};
 /// cannot be read, at the place of the import.
 pub fn read_sources(path: impl AsRef<Path>) -> Result<Sources, Error> {
     let path = path.as_ref();
+    with_imports(path, &read_source(path)?)
+}
+
+/// A program whose text is given, with the files that it imports: `path` is what messages call it, and says where imports begin.
+///
+/// # Errors
+/// As [`read_sources`].
+pub fn with_imports(path: impl AsRef<Path>, text: &str) -> Result<Sources, Error> {
+    let path = path.as_ref();
     let mut sources = Sources::new();
-    let text = read_source(path)?;
-    let first = sources.add(&path.display().to_string(), &text);
+    let first = sources.add(&path.display().to_string(), text);
     let mut seen = BTreeSet::from([identity(path)]);
     let mut waiting = vec![(first, path.to_owned())];
     let mut faults = Vec::new();

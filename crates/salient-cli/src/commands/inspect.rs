@@ -1,4 +1,4 @@
-//! `salient models`: what a checkpoint holds.
+//! `salient inspect`: what a checkpoint holds.
 //!
 //! Reads headers only. Whether the tensors fit a model is found out by running it.
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Arguments of `salient models`.
+/// Arguments of `salient inspect`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A .safetensors, .gguf, .npz or .npy file, or the .safetensors.index.json of a checkpoint in shards

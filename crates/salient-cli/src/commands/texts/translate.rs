@@ -5,9 +5,10 @@
 use crate::input::checkpoint::{Checkpoint, lines};
 use crate::input::numbers::finite;
 use crate::input::options::{Compile, Machine};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
-use salient::{Model, Options, lower, read_sources};
+use salient::{Model, Options, lower};
 use salient_text::{Beams, Hypothesis, Tokenizer, Translator};
 use serde_json::json;
 use std::path::PathBuf;

@@ -5,9 +5,10 @@
 use crate::input::checkpoint::{Checkpoint, lines};
 use crate::input::fitting;
 use crate::input::options::{Compile, Machine};
+use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
-use salient::{Model, lower, read_sources, write_npy};
+use salient::{Model, lower, write_npy};
 use salient_text::Embedder;
 use serde_json::json;
 use std::fmt::Write;

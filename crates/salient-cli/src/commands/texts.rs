@@ -1,0 +1,5 @@
+//! The commands that run models of texts.
+
+pub(crate) mod embed;
+pub(crate) mod generate;
+pub(crate) mod translate;
