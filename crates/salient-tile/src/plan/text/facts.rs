@@ -108,7 +108,7 @@ impl Plan<'_> {
     }
 
     /// The source's name for a value or for the nearest that is made of it, or else the one that plans show.
-    fn nearest_name(&self, id: NodeId) -> String {
+    pub(super) fn nearest_name(&self, id: NodeId) -> String {
         let named = self.graph.nearest_user(id, |node| node.name.is_some());
         let name = named.and_then(|node| node.name.as_ref()).map(ToString::to_string);
         name.or_else(|| self.names[id.index()].clone()).unwrap_or_else(|| "a value".to_owned())

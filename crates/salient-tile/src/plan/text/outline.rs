@@ -1,6 +1,6 @@
 //! A plan as boxes that read of each other: the kernels of each stored value, those that run as one together.
 
-use super::facts::{Layer, layer_of};
+use super::facts::{Layer, layer_of, over_keys};
 use super::key_bounds;
 use crate::plan::{Anchor, KernelPlan, Plan, Step};
 use crate::program::kernel::{Buffer, BufferId, Role};
@@ -63,10 +63,15 @@ impl Plan<'_> {
         units.map(|(at, steps)| self.unit(at, steps, &kernels_of(steps), &homes, &expressions)).collect()
     }
 
-    /// What a step stores: the name of the value, or that of the output.
+    /// What a step stores: the name of the value, or that of the output; an attention goes by the nearest name.
     fn unit_name(&self, step: usize) -> String {
-        let Step { node, buffer, .. } = &self.steps[step];
+        let Step { node, buffer, kernels, .. } = &self.steps[step];
         let name = &self.graph.node(*node).name;
+        let is_over_keys = self.kernels[kernels.clone()].iter().any(|k| over_keys(&k.anchor).is_some());
+        let is_output = matches!(self.buffers[buffer.0].role, Role::Output(_));
+        if name.is_none() && is_over_keys && !is_output {
+            return self.nearest_name(*node);
+        }
         match self.buffers[buffer.0].role {
             Role::Output(of) if name.is_none() => self.graph.outputs()[of].name.to_string(),
             Role::Input(_)
@@ -132,7 +137,7 @@ impl Plan<'_> {
                 (Role::Output(_) | Role::Temporary | Role::Loaded, _) => {}
             }
         }
-        let over = kernels.iter().find_map(|k| super::facts::over_keys(&k.anchor));
+        let over = kernels.iter().find_map(|k| over_keys(&k.anchor));
         let keys = over.map(|(a, of, _)| {
             let bounds = key_bounds(self, |axis| expressions.axis(axis), a, of);
             format!("{} .. {}", bounds.begin, bounds.end)
