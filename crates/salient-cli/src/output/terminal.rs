@@ -13,7 +13,7 @@ static COLOUR: OnceLock<ColorChoice> = OnceLock::new();
 /// Says when messages and results are coloured.
 pub(crate) fn set_colour(when: ColorChoice) {
     // Once, when the program begins.
-    drop(COLOUR.set(when));
+    COLOUR.get_or_init(|| when);
 }
 
 /// Whether what goes to a terminal, or elsewhere, is coloured.
