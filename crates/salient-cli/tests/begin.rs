@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ended, scratch, told, words};
+use common::{Ended, file, salient, scratch, told, words};
 
 /// What a call that succeeds prints.
 fn succeeds(ended: &Ended) -> &str {
@@ -22,17 +22,17 @@ fn a_new_model_is_right_and_nothing_is_overwritten() {
     drop(std::fs::remove_file(&path));
     let without_ending = path.with_extension("");
     let call = ["new", without_ending.to_str().expect("a path of tests")];
-    let ended = common::salient(&call);
+    let ended = salient(&call);
     assert!(succeeds(&ended).contains("salient check "), "{}", ended.stdout);
     let path = path.to_str().expect("a path of tests");
     for command in ["check", "explain", "verify"] {
-        succeeds(&common::salient(&[command, path]));
+        succeeds(&salient(&[command, path]));
     }
-    assert_eq!(succeeds(&common::salient(&["fmt", "--check", path])), "");
-    assert!(succeeds(&common::salient(&["check", path])).ends_with("ok (model model_2_heads_of_mine)\n"));
-    let again = common::salient(&call);
+    assert_eq!(succeeds(&salient(&["fmt", "--check", path])), "");
+    assert!(succeeds(&salient(&["check", path])).ends_with("ok (model model_2_heads_of_mine)\n"));
+    let again = salient(&call);
     assert!(refused(&again, 2).contains("cannot be written"), "{}", again.stderr);
-    let other = common::salient(&["new", "model.py"]);
+    let other = salient(&["new", "model.py"]);
     assert_eq!(refused(&other, 2), "error: model.py: a model is a file `.attn`");
 }
 
@@ -77,4 +77,40 @@ fn colours_are_shown_where_they_are_asked_for() {
     assert!(!told("check -", wrong).stderr.contains('\u{1b}'));
     assert!(told("check - --color always", wrong).stderr.contains('\u{1b}'));
     assert!(!told("check - --color never", wrong).stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn inputs_are_spelt_out_in_the_call() {
+    let model = file(
+        "spelt.attn",
+        "model m(x: f32[T, D], n: i64[T], keep: bool[T]) -> (y: f32[T, D]) {\n    return (if keep[..] then f32(n) else 0)[.., _] * x\n}\n",
+    );
+    let call = |x: &str, n: &str| {
+        salient(&["run", &model, "--input", x, "--input", n, "--input", "keep=true,false"])
+    };
+    let ended = call("x=[[1, 2.5], [3, 4]]", "n=2,3");
+    assert!(succeeds(&ended).contains("[[2.0 5.0]\n [0.0 0.0]]"), "{}", ended.stdout);
+    let wrong = call("x=[[1, 2.5], [3, 4]]", "n=2,3.5");
+    assert!(refused(&wrong, 2).starts_with("error: the input `n`: "), "{}", wrong.stderr);
+    let ragged = call("x=[[1, 2.5], [3]]", "n=2,3");
+    assert!(refused(&ragged, 2).contains("[[1, 2.5], [3]]"), "{}", ragged.stderr);
+}
+
+#[test]
+fn what_is_not_given_is_drawn() {
+    let run = |more: &str| words(&format!("run examples/variants/soft_cap.attn --random {more}"));
+    let first = run("");
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert_eq!(
+        first.stderr,
+        "note: of `B`, `E`, `H` and `T`, which nothing gives, the length is 8; `--set` gives another\n"
+    );
+    assert!(first.stdout.contains("context: f32[8, 8, 8, 8]"), "{}", first.stdout);
+    assert_eq!(run("").stdout, first.stdout, "the same seed draws the same");
+    assert_ne!(run("2").stdout, first.stdout);
+    let short = run("3 --set B=1 --set H=1 --set T=2 --set E=2 --draw v=ones");
+    assert!(succeeds(&short).contains("[1.0 1.0]"), "{}", short.stdout);
+    let wrong = run("--draw v=gauss");
+    assert!(refused(&wrong, 2).contains("`gauss` is no kind of random numbers"), "{}", wrong.stderr);
+    assert_eq!(words("run examples/variants/soft_cap.attn --draw v=ones").code, Some(2));
 }

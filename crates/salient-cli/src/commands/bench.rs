@@ -3,17 +3,17 @@
 //! Contestants take turns within one run, since clocks and neighbours change between runs; minimum and median are shown,
 //! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
 
+use crate::input::drawn::{self, Kind};
 use crate::input::numbers::{seconds, times};
 use crate::input::options::{Compile, Timed};
 use crate::input::program::read_sources;
-use crate::output::failure::{Failure, Outcome};
+use crate::output::failure::Outcome;
 use crate::output::profile::{Peaks, Profile};
 use crate::output::terminal;
 use salient::{
-    Array, Arrays, DType, Engine, Form, IsaChoice, Model, Options, Session, Sources, TIE, Verdict, Weights,
-    listed,
+    Array, Arrays, Bindings, Engine, Form, Growth, IsaChoice, Model, Options, Port, Session, Sources, TIE,
+    Verdict, Weights,
 };
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Seed of the arrays
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
+    /// What the elements of an input or a parameter are drawn from: normal, uniform(LOW,HIGH), LOW..HIGH, bool01, zeros or ones
+    #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named)]
+    draw: Vec<(String, Kind)>,
     #[command(flatten)]
     timed: Timed,
     /// Positions that states hold before the call, such as the tokens of a cache
@@ -71,9 +74,14 @@ struct RandomArrays {
 
 impl RandomArrays {
     fn of(model: &Model, args: &Args) -> Outcome<RandomArrays> {
-        let drawn = |ports, seed| random(ports, model, seed, args.held);
-        let (inputs, params) = (model.graph().inputs(), model.graph().params());
-        Ok(RandomArrays { inputs: drawn(inputs, args.seed)?, params: drawn(params, !args.seed)? })
+        let graph = model.graph();
+        let held = |growth: Growth| (growth.held, i64::from(args.held));
+        let lengths: Bindings = graph.growths().into_iter().map(held).collect();
+        let drawn = |ports: &[Port], seed| drawn::arrays(graph, ports.iter(), &lengths, (seed, &args.draw));
+        Ok(RandomArrays {
+            inputs: drawn(graph.inputs(), args.seed)?,
+            params: drawn(graph.params(), !args.seed)?,
+        })
     }
 }
 
@@ -262,54 +270,6 @@ fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> Stri
         out += &c.profile.text(peaks);
     }
     out
-}
-
-/// Says which dimensions of a model have no length.
-fn unknown(model: &Model, lengths: &salient::Bindings) -> Failure {
-    let ports = model.graph().inputs().iter().chain(model.graph().params());
-    let dims = ports.flat_map(|port| model.graph().shape(&port.axes)).flat_map(|dim| dim.dimensions());
-    let names: BTreeSet<String> =
-        dims.filter(|name| !lengths.contains_key(name)).map(|name| name.to_string()).collect();
-    let names = listed(names.iter().map(String::as_str));
-    let model = model.graph().name();
-    Failure::call(format!("`{model}` has no lengths for {names}: give each with --set NAME=VALUE"))
-}
-
-/// Random arrays for inputs or parameters whose shapes are known where states hold so many positions: normal floats, small
-/// integers, true.
-fn random(ports: &[salient::Port], model: &Model, seed: u64, held: u32) -> Result<Arrays, Failure> {
-    let lengths = model.graph().growths().into_iter().map(|growth| (growth.held, i64::from(held)));
-    let lengths: salient::Bindings = lengths.collect();
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut out = Arrays::new();
-    for port in ports {
-        let mut shape = Vec::new();
-        for dim in model.graph().shape(&port.axes) {
-            let known = dim.eval(&lengths).ok().and_then(|n| usize::try_from(n).ok());
-            shape.push(known.ok_or_else(|| unknown(model, &lengths))?);
-        }
-        let too_large = || Failure::call(format!("`{}`: {shape:?} does not fit into memory", port.name));
-        let count = shape.iter().try_fold(1, |n: usize, extent| n.checked_mul(*extent));
-        let count =
-            count.filter(|n| Vec::<f32>::new().try_reserve_exact(*n).is_ok()).ok_or_else(too_large)?;
-        let array = match port.dtype {
-            DType::F32 | DType::F16 | DType::BF16 => {
-                // Box and Muller's normal numbers from uniform ones.
-                let normal = |rng: &mut fastrand::Rng| {
-                    let (u, v) = (1.0 - rng.f64(), rng.f64());
-                    ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
-                };
-                let numbers = Array::from_f32(shape, (0..count).map(|_| normal(&mut rng)).collect());
-                numbers.map(|numbers| numbers.rounded_to(port.dtype))
-            }
-            DType::I32 => Array::from_i32(shape, vec![0; count]),
-            DType::I64 => Array::from_i64(shape, vec![0; count]),
-            DType::Bool => Array::from_bool(shape, vec![true; count]),
-        };
-        let array = array.map_err(|e| Failure::call(format!("`{}`: {e}", port.name)))?;
-        out.insert(&*port.name, array).map_err(salient::Error::from)?;
-    }
-    Ok(out)
 }
 
 #[cfg(test)]

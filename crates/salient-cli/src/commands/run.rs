@@ -1,6 +1,7 @@
 //! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
 
 use crate::input::arrays::{CallArrays, Sources};
+use crate::input::drawn::{self, Kind};
 use crate::input::numbers::{bytes, not_negative};
 use crate::input::options::{Compile, Machine, pair};
 use crate::input::program::read_sources;
@@ -9,8 +10,12 @@ use crate::output::profile::{Peaks, Profile};
 use crate::output::report::{Checked, Report, all_json};
 use crate::output::terminal;
 use salient::compare::{Tolerance, compare};
-use salient::{Arrays, Model, Session, Step, Weights, nearest, write_npy, write_npz, write_safetensors};
+use salient::{
+    Arrays, Bindings, Model, Name, Port, Session, Step, Weights, listed, nearest, write_npy, write_npz,
+    write_safetensors,
+};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -26,6 +31,12 @@ pub(crate) struct Args {
     /// Draw the parameters that no file gives from their initialisers, with this seed
     #[arg(long, value_name = "SEED")]
     init: Option<u64>,
+    /// Draw the inputs that nothing gives at random, and parameters as by --init, with this seed; a dimension that nothing gives is 8
+    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
+    random: Option<u64>,
+    /// What the elements of a drawn input are drawn from: normal, uniform(LOW,HIGH), LOW..HIGH, bool01, zeros or ones
+    #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named, requires = "random")]
+    draw: Vec<(String, Kind)>,
     /// Write an output to a .npy file; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
     output: Vec<(String, String)>,
@@ -65,7 +76,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     terminal::note(&model.warnings(terminal::stderr_colour()));
 
     let before = Instant::now();
-    let given = args.arrays.read(model.graph())?;
+    let mut given = args.arrays.read(model.graph())?;
+    if let Some(seed) = args.random {
+        given.iter_mut().try_for_each(|given| draw_inputs(&model, given, (seed, &args.draw)))?;
+    }
     let read = before.elapsed();
     if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {
         return Err(Failure::call(
@@ -95,6 +109,39 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(Failure::model(wrong.join("\n"))) }
 }
 
+/// The length of a dimension that nothing gives, where inputs are drawn.
+const LENGTH: i64 = 8;
+
+/// Draws the inputs that are not given.
+fn draw_inputs(model: &Model, given: &mut CallArrays, kinds: (u64, &[(String, Kind)])) -> Outcome {
+    let graph = model.graph();
+    let mut lengths: Bindings = graph.growths().into_iter().map(|growth| (growth.held, 0)).collect();
+    for port in graph.inputs() {
+        let Some(array) = given.inputs.get(&port.name) else { continue };
+        for (dim, length) in graph.shape(&port.axes).iter().zip(array.shape()) {
+            if let Some(name) = dim.as_dimension() {
+                lengths.entry(name.clone()).or_insert(*length as i64);
+            }
+        }
+    }
+    let missing = |port: &&Port| given.inputs.get(&port.name).is_none();
+    let missing: Vec<&Port> = graph.inputs().iter().filter(missing).collect();
+    let dims = missing.iter().flat_map(|port| graph.shape(&port.axes)).flat_map(|dim| dim.dimensions());
+    let unset: BTreeSet<Name> = dims.filter(|name| !lengths.contains_key(name)).collect();
+    if !unset.is_empty() {
+        let names = listed(unset.iter().map(|name| &**name));
+        terminal::note(&format!(
+            "note: of {names}, which nothing gives, the length is {LENGTH}; `--set` gives another\n"
+        ));
+    }
+    lengths.extend(unset.into_iter().map(|name| (name, LENGTH)));
+    let drawn = drawn::arrays(graph, missing.into_iter(), &lengths, kinds)?;
+    for (name, array) in drawn.iter() {
+        given.inputs.insert(name, array.clone())?;
+    }
+    Ok(())
+}
+
 fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
@@ -109,7 +156,7 @@ fn run_on(
     let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));
     let before = Instant::now();
     let mut weights = Weights::from(&given.weights);
-    if let Some(seed) = args.init {
+    if let Some(seed) = args.init.or(args.random) {
         weights = weights.or_seeded(seed);
     }
     let session = model.session(&given.inputs, weights)?;

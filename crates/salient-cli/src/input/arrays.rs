@@ -3,6 +3,7 @@
 //! Only gathers, and says who gives an array twice and which are narrowed; whether arrays fit the model is the library's
 //! business. Of arrays that the model does not have only the names are read.
 
+use crate::input::literal;
 use crate::input::options::pair;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Where arrays come from.
 #[derive(Args, Debug)]
 pub(crate) struct Sources {
-    /// An input from a .npy file; may be given several times
-    #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
+    /// An input from a .npy file, or spelt out, as in `x=1,2,3` and `x=[[1,2],[3,4]]`; may be given several times
+    #[arg(long, value_name = "NAME=FILE|VALUES", value_parser = pair)]
     input: Vec<(String, String)>,
     /// Inputs by name from a .npz file
     #[arg(long, value_name = "FILE")]
@@ -124,8 +125,18 @@ impl Sources {
             add_all(&mut given.inputs, read_wanted(path, &is_input)?, "input")?;
         }
         for (name, path) in &self.input {
-            let (array, stored) = read_stored_npy(path)?;
-            add(&mut given.inputs, (name.clone(), array, stored), "input")?;
+            match graph.inputs().iter().find(|port| *port.name == **name && is_spelt_out(path)) {
+                Some(port) => {
+                    let array = literal::array(path, port.dtype);
+                    let array = array.map_err(|why| Failure::call(format!("the input `{name}`: {why}")))?;
+                    add_new(&given.inputs, name, "input")?;
+                    given.inputs.insert(name.clone(), array)?;
+                }
+                None => {
+                    let (array, stored) = read_stored_npy(path)?;
+                    add(&mut given.inputs, (name.clone(), array, stored), "input")?;
+                }
+            }
         }
         if let Some(path) = &self.weights {
             add_all(&mut given.weights, read_wanted(path, &is_param)?, "parameter")?;
@@ -150,9 +161,20 @@ fn add_all(arrays: &mut Arrays, more: Arrays, what: &str) -> Outcome {
     Ok(())
 }
 
-fn add(arrays: &mut Arrays, (name, array, stored): (String, Array, Stored), what: &str) -> Outcome {
-    if arrays.get(&name).is_some() {
-        return Err(Failure::call(format!("{what} `{name}` is given twice")));
+/// Whether a value is an array that is spelt out, and no file.
+fn is_spelt_out(value: &str) -> bool {
+    literal::is_literal(value) && !Path::new(value).exists()
+}
+
+/// Refuses what is there already.
+fn add_new(arrays: &Arrays, name: &str, what: &str) -> Outcome {
+    match arrays.get(name) {
+        Some(_) => Err(Failure::call(format!("{what} `{name}` is given twice"))),
+        None => Ok(()),
     }
+}
+
+fn add(arrays: &mut Arrays, (name, array, stored): (String, Array, Stored), what: &str) -> Outcome {
+    add_new(arrays, &name, what)?;
     Ok(arrays.insert_stored(name, array, stored)?)
 }

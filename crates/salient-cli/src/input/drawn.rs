@@ -1,0 +1,152 @@
+//! Arrays that are drawn at random, of a kind for each.
+
+use crate::output::failure::{Failure, Outcome};
+use salient::{Array, Arrays, Bindings, DType, Graph, Port, listed};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+/// What elements are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// The normal distribution of mean 0 and deviation 1.
+    Normal,
+    /// Evenly from the first number to below the second.
+    Uniform(f64, f64),
+    /// Integers from the first to below the second.
+    Integers(i64, i64),
+    /// 0 or 1, false or true.
+    Bool01,
+    /// All of one value.
+    All(f64),
+}
+
+/// How kinds are written, for help and messages.
+pub(crate) const KINDS: &str = "normal, uniform(LOW,HIGH), LOW..HIGH, bool01, zeros or ones";
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Kind, String> {
+        let unknown = || format!("`{text}` is no kind of random numbers; there are {KINDS}");
+        let two = |text: &str, by: &str| {
+            let (low, high) = text.split_once(by)?;
+            Some((low.trim().to_owned(), high.trim().to_owned()))
+        };
+        match text {
+            "normal" => return Ok(Kind::Normal),
+            "bool01" => return Ok(Kind::Bool01),
+            "zeros" => return Ok(Kind::All(0.0)),
+            "ones" => return Ok(Kind::All(1.0)),
+            _ => {}
+        }
+        if let Some(inside) = text.strip_prefix("uniform(").and_then(|rest| rest.strip_suffix(')')) {
+            let (low, high) = two(inside, ",").ok_or_else(unknown)?;
+            let number = |text: &str| text.parse().map_err(|_| unknown());
+            let (low, high): (f64, f64) = (number(&low)?, number(&high)?);
+            let is_range = low.is_finite() && high.is_finite() && low < high;
+            return if is_range { Ok(Kind::Uniform(low, high)) } else { Err(unknown()) };
+        }
+        let (low, high) = two(text, "..").ok_or_else(unknown)?;
+        let number = |text: &str| text.parse().map_err(|_| unknown());
+        let (low, high): (i64, i64) = (number(&low)?, number(&high)?);
+        if low < high { Ok(Kind::Integers(low, high)) } else { Err(unknown()) }
+    }
+}
+
+/// `NAME=KIND` of a flag.
+pub(crate) fn named(text: &str) -> Result<(String, Kind), String> {
+    let (name, kind) = text.split_once('=').ok_or_else(|| format!("write NAME=KIND; kinds are {KINDS}"))?;
+    Ok((name.to_owned(), kind.parse()?))
+}
+
+/// Random arrays for some inputs or parameters of a model, at these lengths. What no kind is said for: normal numbers, integers of
+/// zero, true.
+pub(crate) fn arrays<'p>(
+    graph: &Graph,
+    ports: impl Iterator<Item = &'p Port>,
+    lengths: &Bindings,
+    (seed, kinds): (u64, &[(String, Kind)]),
+) -> Outcome<Arrays> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut out = Arrays::new();
+    for port in ports {
+        let mut shape = Vec::new();
+        for dim in graph.shape(&port.axes) {
+            let known = dim.eval(lengths).ok().and_then(|n| usize::try_from(n).ok());
+            shape.push(known.ok_or_else(|| unknown(graph, lengths))?);
+        }
+        let kind = kinds.iter().find(|(name, _)| **name == *port.name).map(|(_, kind)| *kind);
+        let usual = match port.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => Kind::Normal,
+            DType::I32 | DType::I64 => Kind::All(0.0),
+            DType::Bool => Kind::All(1.0),
+        };
+        out.insert(&*port.name, array(port, shape, kind.unwrap_or(usual), &mut rng)?)
+            .map_err(salient::Error::from)?;
+    }
+    Ok(out)
+}
+
+fn array(port: &Port, shape: Vec<usize>, kind: Kind, rng: &mut fastrand::Rng) -> Outcome<Array> {
+    let too_large = || Failure::call(format!("`{}`: {shape:?} does not fit into memory", port.name));
+    let count = shape.iter().try_fold(1, |n: usize, extent| n.checked_mul(*extent)).ok_or_else(too_large)?;
+    let mut values: Vec<f64> = Vec::new();
+    values.try_reserve_exact(count).map_err(|_| too_large())?;
+    values.extend((0..count).map(|_| kind.draw(rng)));
+    let refused = |e: &dyn std::fmt::Display| Failure::call(format!("`{}`: {e}", port.name));
+    let drawn = Array::from_f64(port.dtype.compute(), shape, &values).map_err(|e| refused(&e))?;
+    Ok(drawn.rounded_to(port.dtype))
+}
+
+impl Kind {
+    fn draw(self, rng: &mut fastrand::Rng) -> f64 {
+        match self {
+            // Box and Muller's normal numbers from uniform ones.
+            Kind::Normal => {
+                let (u, v) = (1.0 - rng.f64(), rng.f64());
+                f64::from(((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32)
+            }
+            Kind::Uniform(low, high) => f64::from((low + (high - low) * rng.f64()) as f32),
+            Kind::Integers(low, high) => rng.i64(low..high) as f64,
+            Kind::Bool01 => f64::from(u8::from(rng.bool())),
+            Kind::All(value) => value,
+        }
+    }
+}
+
+/// Says which dimensions of a model have no length.
+fn unknown(graph: &Graph, lengths: &Bindings) -> Failure {
+    let ports = graph.inputs().iter().chain(graph.params());
+    let dims = ports.flat_map(|port| graph.shape(&port.axes)).flat_map(|dim| dim.dimensions());
+    let names: BTreeSet<String> =
+        dims.filter(|name| !lengths.contains_key(name)).map(|name| name.to_string()).collect();
+    let names = listed(names.iter().map(String::as_str));
+    let model = graph.name();
+    Failure::call(format!("`{model}` has no lengths for {names}: give each with --set NAME=VALUE"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_read() {
+        let kind = |text: &str| text.parse::<Kind>();
+        assert_eq!(kind("uniform(-1, 1.5)"), Ok(Kind::Uniform(-1.0, 1.5)));
+        assert_eq!(kind("-2..100"), Ok(Kind::Integers(-2, 100)));
+        assert_eq!(kind("ones"), Ok(Kind::All(1.0)));
+        for wrong in ["", "gauss", "5..5", "uniform(1,1)", "uniform(1)", "uniform(0,inf)", "1.5..2"] {
+            assert!(kind(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_is_of_its_kind() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..100 {
+            assert!((-1.0..2.0).contains(&Kind::Uniform(-1.0, 2.0).draw(&mut rng)));
+            assert!((3.0..5.0).contains(&Kind::Integers(3, 5).draw(&mut rng)));
+            assert!([0.0, 1.0].contains(&Kind::Bool01.draw(&mut rng)));
+        }
+    }
+}
