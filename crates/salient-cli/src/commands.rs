@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod doc;
 mod embed;
 mod explain;
 mod fmt;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Explain(explain::Args),
     /// Compare compiled code with the interpreter on generated dimensions and data.
     Verify(verify::Args),
+    /// Explain a word of the language, a function or an operator.
+    Doc(doc::Args),
     /// Format source files.
     Fmt(fmt::Args),
     /// Time a model on random arrays, fused beside unfused.
@@ -56,6 +59,7 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Ir(args) => ir::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Doc(args) => doc::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Models(args) => models::run(args),

@@ -1,5 +1,5 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `fmt`, `bench`, `models`, `embed`,
-//! `generate`, `translate`, `serve`, `tune`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `doc`, `fmt`, `bench`, `models`,
+//! `embed`, `generate`, `translate`, `serve`, `tune`.
 //!
 //! `commands/` has a file for each, thin over the library; `input/` is what a call gives them, `output/` what they say.
 //! Exit codes: 0; 1 if the model or its result is wrong; 2 if the call is wrong (also what the argument parser exits with).
