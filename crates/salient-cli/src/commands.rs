@@ -2,14 +2,12 @@
 
 mod bench;
 mod check;
-mod completions;
 mod explain;
 mod fmt;
+mod help;
 mod inspect;
 mod ir;
-mod new;
 mod run;
-mod serve;
 mod snapshot;
 mod texts;
 mod tune;
@@ -33,6 +31,8 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Compare what is made of models with what was made of them before.
     Snapshot(snapshot::Args),
+    /// Explain a word of the language, a function or an operator.
+    Doc(help::doc::Args),
     /// Format source files.
     Fmt(fmt::Args),
     /// Time a model on random arrays, fused beside unfused.
@@ -50,11 +50,11 @@ pub(crate) enum Command {
     Tune(tune::Args),
     /// Answer requests for timed turns, line by line, for benchmarks beside other systems.
     #[command(alias = "serve")]
-    BenchServer(Box<serve::Args>),
+    BenchServer(Box<bench::server::Args>),
     /// Write a model to begin with.
-    New(new::Args),
+    New(help::new::Args),
     /// Print the completions of a shell, or write manual pages.
-    Completions(completions::Args),
+    Completions(help::completions::Args),
 }
 
 /// Does what is asked.
@@ -66,6 +66,7 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Explain(args) => explain::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Snapshot(args) => snapshot::run(args),
+        Command::Doc(args) => help::doc::run(args),
         Command::Fmt(args) => fmt::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Inspect(args) => inspect::run(args),
@@ -73,8 +74,8 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Generate(args) => texts::generate::run(args),
         Command::Translate(args) => texts::translate::run(args),
         Command::Tune(args) => tune::run(args),
-        Command::BenchServer(args) => serve::run(args),
-        Command::New(args) => new::run(args),
-        Command::Completions(args) => completions::run(args),
+        Command::BenchServer(args) => bench::server::run(args),
+        Command::New(args) => help::new::run(args),
+        Command::Completions(args) => help::completions::run(args),
     }
 }

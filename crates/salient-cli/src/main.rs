@@ -1,5 +1,5 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `snapshot`, `fmt`, `bench`, `inspect`, `embed`,
-//! `generate`, `translate`, `tune`, `bench-server`, `new`, `completions`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `snapshot`, `doc`, `fmt`, `bench`, `inspect`,
+//! `embed`, `generate`, `translate`, `tune`, `bench-server`, `new`, `completions`.
 //!
 //! `commands/` has a file for each, thin over the library; `input/` is what a call gives them, `output/` what they say.
 //! Exit codes: 0; 1 if the model or its result is wrong; 2 if the call is wrong (also what the argument parser exits with).

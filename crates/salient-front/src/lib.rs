@@ -6,6 +6,7 @@ pub mod habits;
 mod library;
 mod lower;
 mod program;
+pub mod reference;
 mod resolve;
 pub mod source;
 mod syntax;

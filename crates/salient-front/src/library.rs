@@ -49,6 +49,30 @@ pub(crate) fn names<'a>() -> impl Iterator<Item = &'a str> {
     DECLARATIONS.iter().map(|d| d.name)
 }
 
+/// A declaration with its documentation.
+pub(crate) struct Documented {
+    pub(crate) name: &'static str,
+    /// Up to its body; a constant has none.
+    pub(crate) header: &'static str,
+    /// The documentation, line by line.
+    pub(crate) meaning: String,
+    /// The whole declaration.
+    pub(crate) text: &'static str,
+}
+
+/// Every declaration, with the lines of documentation that stand right above it.
+pub(crate) fn documented() -> impl Iterator<Item = Documented> {
+    DECLARATIONS.iter().map(|declaration| {
+        let file = FILES[declaration.file].1;
+        let text = file[declaration.place.clone()].trim_end();
+        let header = text.split_once(" {\n").map_or(text, |(header, _)| header);
+        let above = file[..declaration.place.start].lines().rev();
+        let mut lines: Vec<&str> = above.map_while(|line| line.strip_prefix("///")).map(str::trim).collect();
+        lines.reverse();
+        Documented { name: declaration.name, header, meaning: lines.join("\n"), text }
+    })
+}
+
 /// The declarations that programs of these texts can reach, in the library's order: those whose names stand in a text or
 /// in a declaration that is reached.
 pub(crate) fn reached<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Item>, Vec<Diagnostic>> {

@@ -29,6 +29,7 @@ pub use report::fault::Fault;
 pub use report::timings::{Step, Timings};
 pub use report::{compare, cost, fault};
 pub use salient_front::diag::{listed, nearest};
+pub use salient_front::reference;
 pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
 pub use salient_io::{

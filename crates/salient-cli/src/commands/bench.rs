@@ -3,6 +3,8 @@
 //! Contestants take turns within one run, since clocks and neighbours change between runs; minimum and median are shown,
 //! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
 
+pub(crate) mod server;
+
 use crate::input::drawn::{self, Kind};
 use crate::input::numbers::{seconds, times};
 use crate::input::options::{Compile, Timed};
