@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 /// The style sheet of every picture. Colours are named once, for light and for dark, and elements refer to them by class.
 const STYLE: &str = "\
 svg{--paper:#ffffff;--ink:#1b1f24;--faint:#6b7280;--line:#c9ced6;--box:#f3f5f8;--mark:#1f6feb;\
-background:var(--paper);font-family:ui-sans-serif,system-ui,'DejaVu Sans',sans-serif}\
+background:var(--paper);max-width:100%;height:auto;font-family:ui-sans-serif,system-ui,'DejaVu Sans',sans-serif}\
 @media(prefers-color-scheme:dark){svg{--paper:#0f1318;--ink:#e6e9ee;--faint:#9aa3af;--line:#3a424d;--box:#1a2028;--mark:#6ea8fe}}\
 text{fill:var(--ink)}.faint{fill:var(--faint)}.line{stroke:var(--line);fill:none}.box{fill:var(--box);stroke:var(--line)}\
 .mark{fill:var(--mark)}.code{font-family:ui-monospace,'DejaVu Sans Mono',monospace}";

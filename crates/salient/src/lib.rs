@@ -46,7 +46,7 @@ pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
 pub use salient_opt::{Fp, PASSES, Pass};
-pub use salient_tile::plan::price::{Bottleneck, Machine};
+pub use salient_tile::plan::price::{Bottleneck, Machine, nominal_sizes};
 pub use salient_tile::verify::unfused::rewriting;
 pub use salient_tile::{Knob, TILING, Tiling};
 pub use session::model::Model;

@@ -14,7 +14,7 @@ use crate::output::profile::{Peaks, Profile};
 use crate::output::terminal;
 use salient::{
     Array, Arrays, Bindings, Engine, Form, Growth, IsaChoice, Model, Options, Port, Session, Sources, TIE,
-    Verdict, Weights,
+    Verdict, Weights, nominal_sizes,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -78,7 +78,15 @@ impl RandomArrays {
     fn of(model: &Model, args: &Args) -> Outcome<RandomArrays> {
         let graph = model.graph();
         let held = |growth: Growth| (growth.held, i64::from(args.held));
-        let lengths: Bindings = graph.growths().into_iter().map(held).collect();
+        let held: Bindings = graph.growths().into_iter().map(held).collect();
+        let lengths = nominal_sizes(graph, &held);
+        let unset = graph.dimensions().into_iter().filter(|name| !held.contains_key(name));
+        let of = |name| lengths.get(&name).map(|length| format!("{name} = {length}"));
+        let unset: Vec<String> = unset.filter_map(of).collect();
+        if !unset.is_empty() {
+            let sizes = unset.join(", ");
+            terminal::note(&format!("note: at {sizes}, as nothing gives them; `--set` gives others\n"));
+        }
         let drawn = |ports: &[Port], seed| drawn::arrays(graph, ports.iter(), &lengths, (seed, &args.draw));
         Ok(RandomArrays {
             inputs: drawn(graph.inputs(), args.seed)?,
