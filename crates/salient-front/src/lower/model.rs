@@ -94,17 +94,12 @@ impl<'a> Lowerer<'a, '_> {
         self.leave_scope();
         // Parameters may bring dimensions of their own: only now is it known what there is to set.
         self.unused_settings(f)?;
-        let gradients = self.gradients_among_results();
         self.check_results(f)?;
         let results = self.frame().results.take().unwrap_or_default();
         if !self.errors.is_empty() {
             return Err(Fail::Reported);
         }
         self.outputs(f, results)?;
-        for (path, gradient, place) in gradients {
-            let axes: Vec<AxisId> = gradient.pos.iter().filter_map(|slot| slot.axis).collect();
-            self.b.output(&format!("grad.{path}"), &axes, gradient.node).map_err(typing(place))?;
-        }
         self.keep_states(f)
     }
 
@@ -234,18 +229,6 @@ impl<'a> Lowerer<'a, '_> {
             }
         }
         Ok((dtype, dims))
-    }
-
-    /// Takes the gradients by all parameters from what the model returns: they are results beside those that it declares.
-    fn gradients_among_results(&mut self) -> Vec<(String, Tensor, Span)> {
-        let mut out: Vec<(String, Tensor, Span)> = Vec::new();
-        let Some(results) = &mut self.frame().results else { return out };
-        results.retain(|(value, place)| {
-            let Value::Gradients(gradients) = value else { return true };
-            out.extend(gradients.iter().map(|(path, gradient)| (path.clone(), gradient.clone(), *place)));
-            false
-        });
-        out
     }
 
     fn outputs(&mut self, f: &'a Function, results: Vec<(Value<'a>, Span)>) -> Eval<()> {
