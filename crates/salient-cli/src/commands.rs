@@ -2,12 +2,11 @@
 
 mod bench;
 mod check;
-mod explain;
 mod fmt;
 mod help;
 mod inspect;
-mod ir;
 mod run;
+mod show;
 mod snapshot;
 mod texts;
 mod tune;
@@ -24,9 +23,11 @@ pub(crate) enum Command {
     /// Find what is wrong with a source file, without running it.
     Check(check::Args),
     /// Print a form of a model on its way to machine code.
-    Ir(ir::Args),
+    Ir(show::ir::Args),
     /// Say what was fused, by which rules, and why what was not was not.
-    Explain(explain::Args),
+    Explain(show::explain::Args),
+    /// Draw the weights of a model's attentions as heat maps.
+    View(Box<show::view::Args>),
     /// Compare compiled code with the interpreter on generated dimensions and data.
     Verify(verify::Args),
     /// Compare what is made of models with what was made of them before.
@@ -62,8 +63,9 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
     match command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
-        Command::Ir(args) => ir::run(args),
-        Command::Explain(args) => explain::run(args),
+        Command::Ir(args) => show::ir::run(args),
+        Command::Explain(args) => show::explain::run(args),
+        Command::View(args) => show::view::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Doc(args) => help::doc::run(args),

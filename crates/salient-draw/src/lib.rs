@@ -1,6 +1,7 @@
 //! Pictures as SVG: what is drawn is given as plain values, and nothing here compiles or runs a model.
 //!
-//! [`graph`] draws graphs, [`svg`] is the one writer of SVG text, which all pictures share.
+//! [`graph`] draws graphs, [`heat`] matrices; [`svg`] is the one writer of SVG text, which all pictures share.
 
 pub mod graph;
+pub mod heat;
 pub mod svg;

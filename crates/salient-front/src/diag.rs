@@ -231,12 +231,19 @@ fn edit_distance(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-/// `a`, `b` and `c`: names for a message.
+/// Names that a message lists, at most.
+const LISTED: usize = 24;
+
+/// `a`, `b` and `c`: names for a message; of very many the first.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|n| format!("`{n}`")).collect();
     match names.as_slice() {
         [] => "none".to_owned(),
         [one] => one.clone(),
+        [first @ .., _, _] if names.len() > LISTED => {
+            let shown = &first[..LISTED - 4];
+            format!("{} and {} more", shown.join(", "), names.len() - shown.len())
+        }
         [init @ .., last] => format!("{} and {last}", init.join(", ")),
     }
 }
@@ -249,6 +256,15 @@ pub fn counted(n: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_very_many_names_the_first_are_listed() {
+        let names: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
+        let few = listed(names[..3].iter().map(String::as_str));
+        assert_eq!(few, "`n0`, `n1` and `n2`");
+        let many = listed(names.iter().map(String::as_str));
+        assert!(many.starts_with("`n0`, `n1`, ") && many.ends_with("`n19` and 80 more"), "{many}");
+    }
 
     #[test]
     fn what_a_terminal_would_act_on_is_shown() {

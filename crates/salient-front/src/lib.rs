@@ -13,7 +13,7 @@ mod syntax;
 mod value;
 
 pub use diag::{Diagnostic, Severity, render};
-pub use lower::{Lowered, Settings};
+pub use lower::{Inner, Lowered, Settings};
 pub use source::{SourceFile, SourceId, Sources, Span};
 pub use syntax::format::format;
 pub use syntax::parse::parse;

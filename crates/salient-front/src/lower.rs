@@ -17,7 +17,6 @@ mod read;
 mod state;
 mod stmt;
 mod unify;
-mod units;
 mod uses;
 
 use crate::diag::Diagnostic;
@@ -26,6 +25,7 @@ use crate::source::{Sources, Span};
 use crate::syntax::ast::{Function, Results, Type};
 use crate::value::{Slot, Tensor, Value};
 use lost::{Outside, Role};
+pub use model::inner::Inner;
 use salient_ir::stack;
 use salient_ir::{
     AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, Op, Origin, Relation, TypeError,
@@ -52,6 +52,8 @@ pub struct Settings {
     pub set: Vec<(String, String)>,
     /// The seed of what is drawn while training; none at inference.
     pub train: Option<u32>,
+    /// Values inside of the model that are to be results too: their paths, or the ends of them; `*` stands for any letters.
+    pub inner: Vec<String>,
 }
 
 /// A model as a graph, with what is worth saying about it.
@@ -61,6 +63,8 @@ pub struct Lowered {
     pub graph: Graph,
     /// Warnings.
     pub warnings: Vec<Diagnostic>,
+    /// The values inside of the model that were asked for.
+    pub inner: Vec<Inner>,
 }
 
 /// Why an expression has no value.
@@ -164,6 +168,10 @@ struct Lowerer<'a, 's> {
     read: RefCell<BTreeSet<Span>>,
     /// Indices that leave their axis.
     outside: Vec<Outside>,
+    /// What definitions gave, where values are asked for.
+    defined: Vec<model::inner::Defined>,
+    /// The values that were asked for.
+    inner: Vec<Inner>,
 }
 
 /// Lowers a model; also names the functions that it reaches. Runs with a stack of [`STACK`] bytes, so that no input overflows the caller's.
@@ -196,6 +204,8 @@ pub(crate) fn lower<'a>(
             made: BTreeMap::new(),
             read: RefCell::new(BTreeSet::new()),
             outside: Vec::new(),
+            defined: Vec::new(),
+            inner: Vec::new(),
         };
         lowerer.constants();
         lowerer.model(model);
@@ -214,14 +224,14 @@ impl<'a> Lowerer<'a, '_> {
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        let graph = units::without_unit_indices(self.b.finish());
+        let graph = model::units::without_unit_indices(self.b.finish());
         let beyond = beyond_limits(&graph, self.sources);
         if !beyond.is_empty() {
             return Err(beyond);
         }
         let faults = salient_ir::verify::verify(&graph);
         assert!(faults.is_empty(), "lowering made a graph that is not well-formed: {faults:?}");
-        Ok(Lowered { graph, warnings: self.warnings })
+        Ok(Lowered { graph, warnings: self.warnings, inner: self.inner })
     }
 
     fn frame(&mut self) -> &mut Frame<'a> {

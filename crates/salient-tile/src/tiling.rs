@@ -40,7 +40,16 @@ pub struct Tiling {
     pub few_part: i64,
 }
 
+/// Tiles of rows that are one part.
+const TILES_OF_A_PART: i64 = 4;
+
 impl Tiling {
+    /// The parts into which so many rows of an attention go that are summed for each key: one if they are few.
+    pub(crate) fn parts_of(&self, rows: &Dim) -> i64 {
+        let is_few = rows.as_constant().is_some_and(|rows| rows <= TILES_OF_A_PART * self.whole_rows);
+        if is_few { 1 } else { self.row_parts }
+    }
+
     /// The sizes that have served everywhere so far, for a register tile.
     pub const fn of(tile: Shape) -> Tiling {
         Tiling {

@@ -11,6 +11,7 @@ mod session;
 pub mod snapshot;
 pub mod tune;
 pub mod verify;
+pub mod view;
 
 pub use compile::choose::{Alternative, Form, TIE, Verdict};
 pub use compile::drawing::drawing;
@@ -30,7 +31,7 @@ pub use report::timings::{Step, Timings};
 pub use report::{compare, cost, fault};
 pub use salient_front::diag::{listed, nearest};
 pub use salient_front::reference;
-pub use salient_front::{Diagnostic, Lowered, Severity, Sources, Span};
+pub use salient_front::{Diagnostic, Inner, Lowered, Severity, Sources, Span};
 pub use salient_io::GgufValue as Metadata;
 pub use salient_io::{
     Arrays, Coded, Contents, DataFile, Entry, Format, Group, IoError, Stored, decode_text, format_of,

@@ -11,11 +11,9 @@ use crate::output::report::{Checked, Report, all_json};
 use crate::output::terminal;
 use salient::compare::{Tolerance, compare};
 use salient::{
-    Arrays, Bindings, Model, Name, Port, Session, Step, Weights, listed, nearest, write_npy, write_npz,
-    write_safetensors,
+    Arrays, Model, Options, Session, Step, Weights, nearest, write_npy, write_npz, write_safetensors,
 };
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -37,6 +35,9 @@ pub(crate) struct Args {
     /// What the elements of a drawn input are drawn from: normal, uniform(LOW,HIGH), LOW..HIGH, bool01, zeros or ones
     #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named, requires = "random")]
     draw: Vec<(String, Kind)>,
+    /// Give an inner value as a result too: a name that a `let` defines, behind the path under which its block declares parameters or without that; `*` stands for any letters; may be given several times
+    #[arg(long, value_name = "NODE")]
+    print: Vec<String>,
     /// Write an output to a .npy file; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
     output: Vec<(String, String)>,
@@ -70,7 +71,7 @@ const PROFILED: usize = 7;
 
 /// Compiles the model, and runs it once for each set of arrays.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let options = args.compile.options_for(&args.machine)?;
+    let options = Options { inner: args.print.clone(), ..args.compile.options_for(&args.machine)? };
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
     terminal::note(&model.warnings(terminal::stderr_colour()));
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let before = Instant::now();
     let mut given = args.arrays.read(model.graph())?;
     if let Some(seed) = args.random {
-        given.iter_mut().try_for_each(|given| draw_inputs(&model, given, (seed, &args.draw)))?;
+        given.iter_mut().try_for_each(|given| drawn::fill(model.graph(), given, (seed, &args.draw)))?;
     }
     let read = before.elapsed();
     if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {
@@ -107,39 +108,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         terminal::print(&format!("{runs} runs, {compilations} compilation{}\n", plural(compilations)))?;
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failure::model(wrong.join("\n"))) }
-}
-
-/// The length of a dimension that nothing gives, where inputs are drawn.
-const LENGTH: i64 = 8;
-
-/// Draws the inputs that are not given.
-fn draw_inputs(model: &Model, given: &mut CallArrays, kinds: (u64, &[(String, Kind)])) -> Outcome {
-    let graph = model.graph();
-    let mut lengths: Bindings = graph.growths().into_iter().map(|growth| (growth.held, 0)).collect();
-    for port in graph.inputs() {
-        let Some(array) = given.inputs.get(&port.name) else { continue };
-        for (dim, length) in graph.shape(&port.axes).iter().zip(array.shape()) {
-            if let Some(name) = dim.as_dimension() {
-                lengths.entry(name.clone()).or_insert(*length as i64);
-            }
-        }
-    }
-    let missing = |port: &&Port| given.inputs.get(&port.name).is_none();
-    let missing: Vec<&Port> = graph.inputs().iter().filter(missing).collect();
-    let dims = missing.iter().flat_map(|port| graph.shape(&port.axes)).flat_map(|dim| dim.dimensions());
-    let unset: BTreeSet<Name> = dims.filter(|name| !lengths.contains_key(name)).collect();
-    if !unset.is_empty() {
-        let names = listed(unset.iter().map(|name| &**name));
-        terminal::note(&format!(
-            "note: of {names}, which nothing gives, the length is {LENGTH}; `--set` gives another\n"
-        ));
-    }
-    lengths.extend(unset.into_iter().map(|name| (name, LENGTH)));
-    let drawn = drawn::arrays(graph, missing.into_iter(), &lengths, kinds)?;
-    for (name, array) in drawn.iter() {
-        given.inputs.insert(name, array.clone())?;
-    }
-    Ok(())
 }
 
 fn plural(n: usize) -> &'static str {

@@ -1,7 +1,9 @@
 //! Arrays that are drawn at random, of a kind for each.
 
+use crate::input::arrays::CallArrays;
 use crate::output::failure::{Failure, Outcome};
-use salient::{Array, Arrays, Bindings, DType, Graph, Port, listed};
+use crate::output::terminal;
+use salient::{Array, Arrays, Bindings, DType, Graph, Name, Port, listed};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -57,6 +59,38 @@ impl FromStr for Kind {
 pub(crate) fn named(text: &str) -> Result<(String, Kind), String> {
     let (name, kind) = text.split_once('=').ok_or_else(|| format!("write NAME=KIND; kinds are {KINDS}"))?;
     Ok((name.to_owned(), kind.parse()?))
+}
+
+/// The length of a dimension that nothing gives, where inputs are drawn.
+const LENGTH: i64 = 8;
+
+/// Draws the inputs of a call that are not given.
+pub(crate) fn fill(graph: &Graph, given: &mut CallArrays, kinds: (u64, &[(String, Kind)])) -> Outcome {
+    let mut lengths: Bindings = graph.growths().into_iter().map(|growth| (growth.held, 0)).collect();
+    for port in graph.inputs() {
+        let Some(array) = given.inputs.get(&port.name) else { continue };
+        for (dim, length) in graph.shape(&port.axes).iter().zip(array.shape()) {
+            if let Some(name) = dim.as_dimension() {
+                lengths.entry(name.clone()).or_insert(*length as i64);
+            }
+        }
+    }
+    let missing = |port: &&Port| given.inputs.get(&port.name).is_none();
+    let missing: Vec<&Port> = graph.inputs().iter().filter(missing).collect();
+    let dims = missing.iter().flat_map(|port| graph.shape(&port.axes)).flat_map(|dim| dim.dimensions());
+    let unset: BTreeSet<Name> = dims.filter(|name| !lengths.contains_key(name)).collect();
+    if !unset.is_empty() {
+        let names = listed(unset.iter().map(|name| &**name));
+        terminal::note(&format!(
+            "note: of {names}, which nothing gives, the length is {LENGTH}; `--set` gives another\n"
+        ));
+    }
+    lengths.extend(unset.into_iter().map(|name| (name, LENGTH)));
+    let drawn = arrays(graph, missing.into_iter(), &lengths, kinds)?;
+    for (name, array) in drawn.iter() {
+        given.inputs.insert(name, array.clone())?;
+    }
+    Ok(())
 }
 
 /// Random arrays for some inputs or parameters of a model, at these lengths. What no kind is said for: normal numbers, integers of

@@ -1,5 +1,8 @@
 //! What a model stores: its inputs, its parameters under their paths, its outputs; and the model as a whole.
 
+pub(super) mod inner;
+pub(super) mod units;
+
 use super::lost::Role;
 use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, result_types, typing};
 use crate::diag::{Diagnostic, did_you_mean, listed, nearest};
@@ -100,7 +103,8 @@ impl<'a> Lowerer<'a, '_> {
             return Err(Fail::Reported);
         }
         self.outputs(f, results)?;
-        self.keep_states(f)
+        self.keep_states(f)?;
+        self.inner_results()
     }
 
     fn model_statics(&mut self, f: &'a Function) -> Eval<()> {

@@ -175,6 +175,7 @@ impl<'a> Lowerer<'a, '_> {
             }
             if let Value::Tensor(t) = &value_ {
                 self.name_node(t, &target.name.name, target.name.span);
+                self.note_defined(&target.name.name, t, target.name.span);
             }
             self.assign(&target.name.name, value_, target.name.span, assign);
         }

@@ -345,6 +345,7 @@ impl<'g> Decider<'g> {
         let g = self.layouts.graph;
         let rows = around(target, a);
         let outer: Vec<AxisId> = rows.iter().copied().filter(|axis| Some(*axis) != a.query).collect();
+        let count = a.query.map_or(1, |query| self.layouts.options.tiling.parts_of(g.extent(query)));
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
             let buffer = match &further.sum {
@@ -354,7 +355,7 @@ impl<'g> Decider<'g> {
                     let name = format!("{}.parts", self.done.buffers[home.0].name);
                     let axes: Vec<AxisId> = outer.iter().copied().chain([a.key]).collect();
                     let mut shape = g.shape(&axes);
-                    shape.insert(outer.len(), n(self.layouts.options.tiling.row_parts));
+                    shape.insert(outer.len(), n(count));
                     self.temporary(name, sum.node, axes, shape)
                 }
             };
@@ -370,7 +371,7 @@ impl<'g> Decider<'g> {
             self.step_of(node, *home, |d| {
                 d.kernel(node, buffer, Anchor::Beside(kernel), None);
                 if let Some(sum) = sum {
-                    let parts = SumParts { sum, parts: buffer, outer: outer.clone(), key: a.key };
+                    let parts = SumParts { sum, parts: buffer, count, outer: outer.clone(), key: a.key };
                     d.kernel(node, *home, Anchor::SumParts(parts), None);
                 }
             });

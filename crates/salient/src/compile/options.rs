@@ -17,6 +17,8 @@ pub struct Options {
     pub set: Vec<(String, String)>,
     /// Compiles for training, with what is drawn from this seed: `dropout` drops. At inference, `None`, it is the identity.
     pub train: Option<u32>,
+    /// Values inside of the model that are to be results too, by name: see [`Model::inner`](crate::Model::inner).
+    pub inner: Vec<String>,
     /// How it is run.
     pub engine: Engine,
     /// How much freedom with floats the optimiser has.

@@ -43,7 +43,7 @@ pub fn models(sources: &Sources) -> Result<Vec<String>, Error> {
 /// # Errors
 /// [`Error::Source`] with every mistake that could be told apart.
 pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
-    let settings = Settings { set: options.set.clone(), train: options.train };
+    let settings = Settings { set: options.set.clone(), train: options.train, inner: options.inner.clone() };
     let lowered = salient_front::compile(sources, options.model.as_deref(), &settings)
         .map_err(|faults| Error::source(faults, sources.clone()))?;
     if options.deny_warnings && !lowered.warnings.is_empty() {

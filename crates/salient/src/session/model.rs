@@ -9,7 +9,7 @@ use crate::compile::pipeline::lower;
 use crate::compile::sources::read_sources;
 use crate::report::error::{Error, Rejected};
 use crate::report::timings::{Step, Timings};
-use salient_front::{Lowered, Sources};
+use salient_front::{Inner, Lowered, Sources};
 use salient_ir::Graph;
 use salient_tile::plan::text::read::ReadPlan;
 use std::path::Path;
@@ -20,6 +20,7 @@ pub struct Model {
     graph: Graph,
     code: Code,
     warnings: Option<Box<Rejected>>,
+    inner: Vec<Inner>,
     timings: Timings,
 }
 
@@ -62,11 +63,12 @@ impl Model {
     /// As [`Model::compile`].
     pub fn from_sources(sources: &Sources, options: &Options) -> Result<Model, Error> {
         let mut timings = Timings::default();
-        let Lowered { graph, warnings } = timings.time(Step::Lower, || lower(sources, options))?;
+        let Lowered { graph, warnings, inner } = timings.time(Step::Lower, || lower(sources, options))?;
         if options.require_fused {
             require_fused(sources, &graph, options)?;
         }
         let mut model = Model::timed(graph, options, timings)?;
+        model.inner = inner;
         if !warnings.is_empty() {
             model.warnings = Some(Box::new(Rejected { diagnostics: warnings, sources: sources.clone() }));
         }
@@ -90,17 +92,26 @@ impl Model {
         named_apart(plan.graph())?;
         let mut timings = Timings::default();
         let code = Code::of_plan(plan, options, &mut timings)?;
-        Ok(Model { graph: plan.graph().clone(), code, warnings: None, timings })
+        Ok(Model { graph: plan.graph().clone(), code, warnings: None, inner: Vec::new(), timings })
     }
 
     fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {
         let code = Code::new(&graph, options, &mut timings)?;
-        Ok(Model { graph, code, warnings: None, timings })
+        Ok(Model { graph, code, warnings: None, inner: Vec::new(), timings })
     }
 
     /// The model as written: its inputs, parameters and outputs with their types.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// The values inside of the model that [`Options::inner`] asked for, each a result of a name of its own.
+    ///
+    /// A value is called by the path under which parameters are declared where it is defined, and its own name
+    /// (`layers.0.attn.weights`); an end of that from a dot on will do, and `*` stands for any letters. Later values of one name
+    /// have their number behind it (`x#2`).
+    pub fn inner(&self) -> &[Inner] {
+        &self.inner
     }
 
     /// What the source should be told, rendered with excerpts; empty if there is nothing.

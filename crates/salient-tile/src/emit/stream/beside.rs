@@ -24,14 +24,16 @@ pub(crate) struct RowPart {
     /// The number of a tile of rows, and how many there are in all parts.
     tile: Symbol,
     tiles: Dim,
+    /// How many parts there are.
+    parts: i64,
 }
 
 impl RowPart {
-    /// The part that an item has, of so many tiles of rows.
-    pub(crate) fn of_item(m: &mut Maker<'_, '_>, tiles: Dim) -> RowPart {
-        let number = m.outer("part", &n(m.scope.options.tiling.row_parts));
+    /// The part that an item has, of so many tiles of rows in so many parts.
+    pub(crate) fn of_item(m: &mut Maker<'_, '_>, (tiles, parts): (Dim, i64)) -> RowPart {
+        let number = m.outer("part", &n(parts));
         let tile = m.variable("block", &tiles);
-        RowPart { number, tile, tiles }
+        RowPart { number, tile, tiles, parts }
     }
 
     /// The number of the tile at hand.
@@ -41,7 +43,7 @@ impl RowPart {
 
     /// A block for each tile of the part.
     pub(crate) fn each_tile(&self, m: &mut Maker<'_, '_>, block: Vec<Stmt>) -> Vec<Stmt> {
-        let of_part = ceil_div(&self.tiles, &n(m.scope.options.tiling.row_parts));
+        let of_part = ceil_div(&self.tiles, &n(self.parts));
         let begin = &self.number * &of_part;
         let stop = m.variable("part_end", &(&self.tiles + &n(1)));
         let end = let_min(&stop, vec![self.tiles.clone(), &begin + &of_part]);
@@ -49,10 +51,10 @@ impl RowPart {
     }
 }
 
-/// Where a sum of the buffer `parts` lies for the part and what `env` says of the axes around.
-fn place(m: &Maker<'_, '_>, (outer, key): (&[AxisId], AxisId), env: &Env, part: &Dim) -> Dim {
+/// Where a sum of the buffer of parts lies, for a part of so many and what `env` says of the axes around.
+fn place(m: &Maker<'_, '_>, (outer, key): (&[AxisId], AxisId), env: &Env, (part, parts): (&Dim, i64)) -> Dim {
     let g = m.scope.graph;
-    let parts = n(m.scope.options.tiling.row_parts);
+    let parts = n(parts);
     let around = outer.iter().fold(n(0), |at, axis| &(&at * g.extent(*axis)) + &index(env, *axis));
     &(&(&around * &parts) + part) * g.extent(key)
 }
@@ -68,7 +70,7 @@ impl Whole<'_> {
         let Some(part) = &block.part else { return [Vec::new(), Vec::new()] };
         let key = self.plan.attention.key;
         let keys = m.scope.graph.extent(key).clone();
-        let at = place(m, (&block.outer, key), self.tile.env, &part.number);
+        let at = place(m, (&block.outer, key), self.tile.env, (&part.number, part.parts));
         let buffers = self.plan.beside.iter().filter(|beside| beside.key_sum().is_some());
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for (beside, sums) in buffers.zip(&self.slots.key_sums) {
@@ -136,9 +138,9 @@ pub(crate) fn sum_parts(scope: &mut Scope<'_>, target: Target<'_>, of: &SumParts
     m.outer_axes(target.buffer.axes.iter().copied().filter(|axis| *axis != of.key), &mut env);
     let keys = g.extent(of.key).clone();
     let sum = m.scratch(Slot::Sum);
-    let parts = n(m.scope.options.tiling.row_parts);
+    let parts = n(of.count);
     let part = m.variable("part", &parts);
-    let from = address(Base::Buffer(of.parts), place(&m, (&of.outer, of.key), &env, &var(&part)));
+    let from = address(Base::Buffer(of.parts), place(&m, (&of.outer, of.key), &env, (&var(&part), of.count)));
     let add = m.call(add_to(), vec![address(sum, n(0)), from, Arg::Int(keys.clone())]);
     let mut stmts = vec![fill(&mut m, sum, &keys, 0.0), for_loop(&part, n(0), parts, n(1), vec![add])];
     env.insert(of.key, AxisValue::Poly(var(&LANE)));

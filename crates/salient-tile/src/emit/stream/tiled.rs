@@ -96,13 +96,13 @@ impl RowBlock {
     }
 }
 
-/// Begins a kernel over blocks of so many rows, of which each has all of these heads; an item has one, or if `in_parts` as many
-/// as there are in a part of the rows.
+/// Begins a kernel over blocks of so many rows, of which each has all of these heads; an item has one, or if the rows go in
+/// `parts` as many as there are in one.
 pub(crate) fn row_block(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
     a: &Attention,
-    (tile_rows, in_parts): (&Dim, bool),
+    (tile_rows, parts): (&Dim, Option<i64>),
     heads: &BTreeSet<AxisId>,
 ) -> RowBlock {
     let (g, mut env) = (m.scope.graph, Env::new());
@@ -117,7 +117,7 @@ pub(crate) fn row_block(
     let one = n(1);
     let rows = a.query.map_or(one.clone(), |x| g.extent(x).clone());
     let tiles = ceil_div(&rows, tile_rows);
-    let part = in_parts.then(|| RowPart::of_item(m, tiles.clone()));
+    let part = parts.map(|parts| RowPart::of_item(m, (tiles.clone(), parts)));
     let block = part.as_ref().map_or_else(|| m.outer("block", &tiles), RowPart::tile);
     let (first, last) = (m.variable("first", &rows), m.variable("last", &(&rows + &one)));
     let row_name = a.query.map_or_else(|| "row".into(), |x| m.axis_name(x));
@@ -172,7 +172,7 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     let (a, tiling) = (&plan.attention, scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
     let rows = n(tiling.attention_rows);
-    let block = row_block(&mut m, target, a, (&rows, false), &BTreeSet::new());
+    let block = row_block(&mut m, target, a, (&rows, None), &BTreeSet::new());
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),
         None => Vec::new(),

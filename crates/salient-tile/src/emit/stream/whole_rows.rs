@@ -39,8 +39,9 @@ pub(crate) fn whole_rows(
     let a = &plan.attention;
     let rows = plan.tile_rows(scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let in_parts = plan.key_sums().next().is_some();
-    let block = row_block(&mut m, target, a, (&rows, in_parts), &plan.heads);
+    let parts = a.query.filter(|_| plan.key_sums().next().is_some());
+    let parts = parts.map(|query| m.scope.options.tiling.parts_of(m.scope.graph.extent(query)));
+    let block = row_block(&mut m, target, a, (&rows, parts), &plan.heads);
     let mut stmts = Vec::new();
     let expressions: Vec<NodeId> = plan.members().map(|(a, _)| a.score).collect();
     let products = m.scope.scores_inside(&m.scope.ranges, &expressions, &block.env, &block.row);

@@ -97,6 +97,8 @@ pub(crate) struct SumParts {
     pub(crate) sum: NodeId,
     /// Where its parts are: for each position of the axes around, each part, each key.
     pub(crate) parts: BufferId,
+    /// How many parts there are.
+    pub(crate) count: i64,
     pub(crate) outer: Vec<AxisId>,
     pub(crate) key: AxisId,
 }

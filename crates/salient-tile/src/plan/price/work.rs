@@ -462,7 +462,7 @@ impl Priced<'_> {
     /// The parts of each key, added up.
     fn sum_parts(&self, kernel: &KernelPlan, of: &SumParts) -> Option<Work> {
         let (count, keys) = (self.elements(kernel)?, self.extent(of.key)?);
-        let parts = self.plan.options.tiling.row_parts as f64;
+        let parts = of.count as f64;
         let each = self.each(kernel, &[kernel.node], Some(of.key), [of.sum]);
         let mut work = Work { calls: count / keys.max(1.0) * (parts + 2.0), ..Work::default() };
         work.strips(count, keys, Each { operations: each.operations + 3.0 * parts, ..each }, self.lanes());

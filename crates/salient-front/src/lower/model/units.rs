@@ -4,7 +4,7 @@ use salient_ir::{Builder, Const, DType, Graph, MapOp, NodeId, Op};
 
 /// The same graph without indices along axes of one position, and without what they leave undone: sums with zero, products
 /// with one, operators on literals alone.
-pub(super) fn without_unit_indices(g: Graph) -> Graph {
+pub(in crate::lower) fn without_unit_indices(g: Graph) -> Graph {
     let is_unit = |axis| g.extent(axis).as_constant() == Some(1);
     let is = |id: NodeId, n: i64| *g.op(id) == Op::Const(Const::I64(n));
     let is_undone = |id: NodeId| match g.op(id) {

@@ -1,0 +1,279 @@
+//! `salient view`: the weights of a model's attentions as heat maps.
+//!
+//! Which attentions there are and how their weights go into tiles is the library's; how maps are drawn, that of `salient_draw`.
+
+use crate::input::arrays::{CallArrays, Sources};
+use crate::input::checkpoint::lines;
+use crate::input::drawn::{self, Kind};
+use crate::input::options::{Compile, Machine};
+use crate::input::program::read_sources;
+use crate::output::failure::{Failure, Outcome};
+use crate::output::terminal;
+use salient::view::{Viewed, WeightMap, settings, with_weights};
+use salient::{Array, Arrays, DType, Graph, Model, Options, Weights, listed, lower, replace_text};
+use salient_draw::heat::{self, Grid, Map, Row};
+use salient_text::Tokenizer;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `salient view`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The source file; `-` is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    compile: Compile,
+    #[command(flatten)]
+    arrays: Sources,
+    /// A text for the input `ids`, through the tokenizer; its tokens are the labels
+    #[arg(long, value_name = "TEXT", requires = "tokenizer", conflicts_with = "labels")]
+    text: Option<String>,
+    /// A tokenizer.json, or a .gguf file
+    #[arg(long, value_name = "FILE", requires = "text")]
+    tokenizer: Option<PathBuf>,
+    /// Draw the parameters that no file gives from their initialisers, with this seed
+    #[arg(long, value_name = "SEED")]
+    init: Option<u64>,
+    /// Draw the inputs that nothing gives at random, and parameters as by --init, with this seed
+    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
+    random: Option<u64>,
+    /// What the elements of a drawn input are drawn from, as in `salient run`
+    #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named, requires = "random")]
+    draw: Vec<(String, Kind)>,
+    /// Show this value instead of the attentions that are found: a name that a `let` defines, whose last two axes are queries and keys; `*` stands for any letters; may be given several times
+    #[arg(long, value_name = "NODE")]
+    node: Vec<String>,
+    /// Words for the queries, and for as many keys, parted by commas; or a file with one a line
+    #[arg(long, value_name = "WORDS|FILE")]
+    labels: Option<String>,
+    /// Words for the keys, where they are others than those for the queries
+    #[arg(long, value_name = "WORDS|FILE")]
+    key_labels: Option<String>,
+    /// Write the picture to a .svg or .png file, or to a directory a .svg file for each attention; if not given, it is shown in the terminal
+    #[arg(short, long, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+    /// Show the maps in the terminal though they are written to a file
+    #[arg(long)]
+    terminal: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// Columns of a map in a terminal, at most.
+const TERMINAL: usize = 64;
+
+/// Attentions of one head in a row, at most.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Maps in one picture, at most.
+const MOST_MAPS: usize = 1024;
+
+/// Runs the model with weights beside its results, and draws them.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let options = Options { inner: args.node.clone(), ..args.compile.options_for(&args.machine)? };
+    let sources = read_sources(&args.file)?;
+    let graph = lower(&sources, &options)?.graph;
+    let mut given = args.arrays.read_one(&graph)?;
+    let tokens = match (&args.text, &args.tokenizer) {
+        (Some(text), Some(path)) => {
+            given.weights = without_others(std::mem::take(&mut given.weights))?;
+            Some(give_text(&graph, &mut given.inputs, text, path)?)
+        }
+        (None, _) | (_, None) => None,
+    };
+    if let Some(seed) = args.random {
+        drawn::fill(&graph, &mut given, (seed, &args.draw))?;
+    }
+    let sizes = Model::from_graph(graph, &options)?
+        .session(&given.inputs, weights(args, &given))?
+        .dimensions()
+        .clone();
+    let mut fixed = options.clone();
+    let known: Vec<String> = options.set.iter().map(|(name, _)| name.clone()).collect();
+    let lowered = lower(&sources, &options)?;
+    fixed.set.extend(settings(&lowered.graph, &sizes).into_iter().filter(|(name, _)| !known.contains(name)));
+    let lowered = lower(&sources, &fixed)?;
+    let viewed = with_weights(&lowered.graph, &lowered.inner, &fixed, &sizes)?;
+    let results = viewed.model.session(&given.inputs, weights(args, &given))?.call(&given.inputs)?;
+    let grids = grids(args, &viewed, &results, tokens)?;
+    write(args, &grids)
+}
+
+fn weights<'a>(args: &Args, given: &'a CallArrays) -> Weights<'a> {
+    let weights = Weights::from(&given.weights);
+    match args.init.or(args.random) {
+        Some(seed) => weights.or_seeded(seed),
+        None => weights,
+    }
+}
+
+/// The parameters of a checkpoint that the model has; how many others there are is said in a note.
+fn without_others(weights: Arrays) -> Outcome<Arrays> {
+    let (entries, others) = weights.into_parts();
+    if !others.is_empty() {
+        let names = listed(others.iter().map(String::as_str));
+        terminal::note(&format!("note: of the checkpoint the model does not use {names}\n"));
+    }
+    let mut used = Arrays::new();
+    entries.into_iter().try_for_each(|(name, array, stored)| used.insert_stored(name, array, stored))?;
+    Ok(used)
+}
+
+/// Gives a text to the input `ids`, and to `keep` that none of it is padding; its tokens.
+fn give_text(graph: &Graph, inputs: &mut Arrays, text: &str, tokenizer: &Path) -> Outcome<Vec<String>> {
+    let tokenizer = Tokenizer::read(tokenizer)?;
+    let ids = tokenizer.encode(text)?.ids;
+    let port = |name: &str| graph.inputs().iter().find(|port| *port.name == *name);
+    let shape = |rank: usize| match rank {
+        1 => Ok(vec![ids.len()]),
+        2 => Ok(vec![1, ids.len()]),
+        _ => Err(Failure::call("the input `ids` has neither one axis nor two")),
+    };
+    let Some(of_ids) = port("ids").filter(|port| port.dtype == DType::I64) else {
+        return Err(Failure::call(format!(
+            "the model `{}` has no input `ids: i64[B, T]` for a text",
+            graph.name()
+        )));
+    };
+    let numbers = ids.iter().map(|id| i64::from(*id)).collect();
+    inputs.insert("ids", array(Array::from_i64(shape(of_ids.axes.len())?, numbers))?)?;
+    if let Some(keep) = port("keep").filter(|port| port.dtype == DType::Bool) {
+        inputs.insert("keep", array(Array::from_bool(shape(keep.axes.len())?, vec![true; ids.len()]))?)?;
+    }
+    ids.iter().map(|id| Ok(tokenizer.decode(&[*id])?)).collect()
+}
+
+fn array<E: std::fmt::Display>(made: Result<Array, E>) -> Outcome<Array> {
+    made.map_err(|why| Failure::call(why.to_string()))
+}
+
+/// A grid for each attention, or one for all where they go into one picture.
+fn grids(args: &Args, viewed: &Viewed, results: &Arrays, tokens: Option<Vec<String>>) -> Outcome<Vec<Grid>> {
+    let rows: Vec<Row> = viewed.maps.iter().map(|map| row(map, results)).collect();
+    let count: usize = rows.iter().map(|row| row.maps.len()).sum();
+    if count > MOST_MAPS {
+        return Err(Failure::call(format!(
+            "there are {count} maps, and a picture has {MOST_MAPS} at most: name some with --node, or give fewer sequences"
+        )));
+    }
+    let labels = args.labels.as_deref().map(words).transpose()?.or(tokens).unwrap_or_default();
+    let of_keys = args.key_labels.as_deref().map(words).transpose()?;
+    let first = viewed.maps.first().expect("something is shown");
+    let of_keys = of_keys.unwrap_or_else(|| {
+        if first.keys.positions == first.queries.positions { labels.clone() } else { Vec::new() }
+    });
+    check_labels(&viewed.maps, &labels, &of_keys)?;
+    let what = if args.node.is_empty() { "attention weights" } else { "values by query and key" };
+    let grid = |rows: Vec<Row>, of: &WeightMap| Grid {
+        title: format!("{}: {what}", viewed.model.graph().name()),
+        note: note(of),
+        rows: side_by_side(rows),
+        row_labels: if of.queries.tile == 1 { labels.clone() } else { Vec::new() },
+        column_labels: if of.keys.tile == 1 { of_keys.clone() } else { Vec::new() },
+    };
+    Ok(if args.output.as_deref().is_some_and(is_directory) {
+        rows.into_iter().zip(&viewed.maps).map(|(row, map)| grid(vec![row], map)).collect()
+    } else {
+        vec![grid(rows, first)]
+    })
+}
+
+fn row(map: &WeightMap, results: &Arrays) -> Row {
+    let heads = map.heads(results);
+    let is_alone = heads.len() == 1;
+    let maps = heads.into_iter().map(|head| {
+        let position: Vec<String> =
+            head.position.iter().skip_while(|at| is_alone && **at == 0).map(usize::to_string).collect();
+        let name = if position.is_empty() { String::new() } else { format!("[{}]", position.join(", ")) };
+        Map { name, rows: map.queries.tiles(), columns: map.keys.tiles(), values: head.weights }
+    });
+    Row { name: map.name.clone(), maps: maps.collect() }
+}
+
+/// Attentions of one head each stand side by side.
+fn side_by_side(rows: Vec<Row>) -> Vec<Row> {
+    if rows.len() < 2 || rows.iter().any(|row| row.maps.len() != 1) {
+        return rows;
+    }
+    let named = rows
+        .into_iter()
+        .flat_map(|row| row.maps.into_iter().map(move |map| Map { name: row.name.clone(), ..map }));
+    let maps: Vec<Map> = named.collect();
+    maps.chunks(SIDE_BY_SIDE).map(|maps| Row { name: String::new(), maps: maps.to_vec() }).collect()
+}
+
+/// What a cell is.
+fn note(map: &WeightMap) -> String {
+    let note = format!("{} queries (rows) by {} keys (columns)", map.queries.positions, map.keys.positions);
+    match (map.queries.tile, map.keys.tile) {
+        (1, 1) => note,
+        (q, k) => format!("{note}; a cell is the mean over {q} queries of the sum over {k} keys"),
+    }
+}
+
+/// The words of a flag, or the lines of a file that it names.
+fn words(given: &str) -> Outcome<Vec<String>> {
+    if Path::new(given).is_file() {
+        return lines(Path::new(given));
+    }
+    Ok(given.split(',').map(|word| word.trim().to_owned()).collect())
+}
+
+/// Labels are as many as there are queries, or keys.
+fn check_labels(maps: &[WeightMap], of_queries: &[String], of_keys: &[String]) -> Outcome {
+    for map in maps {
+        for (what, labels, positions) in
+            [("queries", of_queries, map.queries.positions), ("keys", of_keys, map.keys.positions)]
+        {
+            if !labels.is_empty() && labels.len() != positions {
+                let (name, count) = (&map.name, labels.len());
+                return Err(Failure::call(format!(
+                    "{name}: there are {count} labels for {positions} {what}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What has none of the endings of a picture is a directory.
+fn is_directory(path: &Path) -> bool {
+    path.extension().is_none_or(|ending| ending != "svg" && ending != "png")
+}
+
+fn write(args: &Args, grids: &[Grid]) -> Outcome {
+    if let Some(path) = &args.output {
+        if is_directory(path) {
+            let fail = |e: std::io::Error| Failure::call(format!("{}: cannot be made: {e}", path.display()));
+            std::fs::create_dir_all(path).map_err(fail)?;
+            for (at, grid) in grids.iter().enumerate() {
+                let name = grid.rows.first().map_or("weights", |row| row.name.as_str());
+                let safe: String =
+                    name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '_' }).collect();
+                let file = path.join(format!("{at:02}-{safe}.svg"));
+                replace_text(&file, &heat::svg(grid))?;
+            }
+        } else {
+            let grid = grids.first().expect("a picture");
+            if path.extension().is_some_and(|ending| ending == "png") {
+                let bytes = heat::png(grid);
+                let fail =
+                    |e: std::io::Error| Failure::call(format!("{}: cannot be written: {e}", path.display()));
+                std::fs::write(path, bytes).map_err(fail)?;
+            } else {
+                replace_text(path, &heat::svg(grid))?;
+            }
+        }
+    }
+    if args.output.is_none() || args.terminal {
+        if !terminal::stdout_colour() && !std::io::stdout().is_terminal() && !args.terminal {
+            return Err(Failure::call(
+                "standard output is no terminal: write a file with -o, or say --terminal",
+            ));
+        }
+        for grid in grids {
+            terminal::print(&heat::terminal(grid, TERMINAL))?;
+        }
+    }
+    Ok(())
+}
