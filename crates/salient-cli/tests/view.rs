@@ -118,3 +118,31 @@ fn what_cannot_be_drawn_is_refused() {
     let ended = salient(&["view", &flat, "--random", "--terminal"]);
     assert!(ended.stderr.contains("no attention is found"), "{}", ended.stderr);
 }
+
+#[test]
+fn times_over_lengths_are_drawn() {
+    let model = file("over.attn", BLOCKS);
+    let svg = scratch("over.svg");
+    let bench = |more: &[&str]| {
+        salient(
+            &[&["bench", &model, "--rounds", "1", "--seconds", "0.001", "--draw", "x=normal"], more].concat(),
+        )
+    };
+    let ended = bench(&["--over", "T=8,4,8", "--plot", svg.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let begun = |words: &str| ended.stdout.lines().filter(|line| line.starts_with(words)).count();
+    assert_eq!(
+        (begun("T = 4 "), begun("T = 8 "), ended.stdout.lines().count()),
+        (2, 2, 4),
+        "{}",
+        ended.stdout
+    );
+    let text = std::fs::read_to_string(&svg).expect("a picture");
+    let picture = roxmltree::Document::parse(&text).expect("a document");
+    let lines: Vec<&str> = picture.descendants().filter_map(|node| node.attribute("data-series")).collect();
+    assert_eq!(lines, ["jit", "unfused", "jit", "unfused"]);
+    assert_eq!(picture.descendants().filter(|node| node.attribute("r") == Some("3")).count(), 8);
+    assert!(bench(&["--over", "T=4", "--plot", "x.gif"]).stderr.contains("a plot is a file .svg"));
+    assert!(bench(&["--over", "T=0"]).stderr.contains("a length is at least 1"));
+    assert!(bench(&["--over", "Z=4"]).stderr.contains("no dimension or parameter `Z`"));
+}

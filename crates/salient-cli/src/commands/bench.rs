@@ -3,6 +3,7 @@
 //! Contestants take turns within one run, since clocks and neighbours change between runs; minimum and median are shown,
 //! and the machine's own peaks, measured between the turns. What is shown of kernels is [`Profile`]'s.
 
+mod plot;
 pub(crate) mod server;
 
 use crate::input::drawn::{self, Kind};
@@ -57,6 +58,12 @@ pub(crate) struct Args {
     /// Instead of engines, fused code on one thread, on --threads of them, and as so many copies at once
     #[arg(long, conflicts_with = "engines")]
     scaling: bool,
+    /// Go through these lengths of a dimension, and print a line for each and each engine
+    #[arg(long, value_name = "NAME=LENGTHS", value_parser = plot::over, conflicts_with = "scaling")]
+    over: Option<plot::Over>,
+    /// Write a picture of times and shares of the peak over the lengths to a .svg file
+    #[arg(long, value_name = "FILE", requires = "over")]
+    plot: Option<PathBuf>,
 }
 
 /// The times of one session.
@@ -98,11 +105,22 @@ impl RandomArrays {
 /// Runs the benchmark and prints the table.
 pub(crate) fn run(args: &Args) -> Outcome {
     let sources = read_sources(&args.file)?;
-    terminal::print(&if args.scaling { scaling(args, &sources)? } else { engines(args, &sources)? })
+    let out = match &args.over {
+        Some(over) => plot::plot(args, &sources, over)?,
+        None if args.scaling => scaling(args, &sources)?,
+        None => engines(args, &sources)?,
+    };
+    terminal::print(&out)
 }
 
-fn compile(args: &Args, sources: &Sources, engine: Engine, threads: usize) -> Outcome<Model> {
-    let options = Options { engine, isa: args.isa, threads: Some(threads), ..args.compile.options()? };
+fn compile(
+    args: &Args,
+    sources: &Sources,
+    (engine, threads): (Engine, usize),
+    set: &[(String, String)],
+) -> Outcome<Model> {
+    let mut options = Options { engine, isa: args.isa, threads: Some(threads), ..args.compile.options()? };
+    options.set.extend_from_slice(set);
     let model = Model::from_sources(sources, &options)?;
     if args.timed.wanted() {
         terminal::note(&format!("{engine}\n{}", model.timings()));
@@ -110,12 +128,17 @@ fn compile(args: &Args, sources: &Sources, engine: Engine, threads: usize) -> Ou
     Ok(model)
 }
 
-/// Engine beside engine.
-fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
+/// What is said of the engines after their turns; `set` are lengths beside those of the call.
+fn with_contestants<T: Default>(
+    args: &Args,
+    sources: &Sources,
+    set: &[(String, String)],
+    say: impl FnOnce(&Model, &[Contestant<'_>], &Peaks) -> T,
+) -> Outcome<T> {
     let threads = usize::from(args.threads);
-    let model = |engine: &Engine| compile(args, sources, *engine, threads).map(|m| (*engine, m));
+    let model = |engine: &Engine| compile(args, sources, (*engine, threads), set).map(|m| (*engine, m));
     let models = args.engines.iter().map(model).collect::<Outcome<Vec<_>>>()?;
-    let Some((_, first)) = models.first() else { return Ok(String::new()) };
+    let Some((_, first)) = models.first() else { return Ok(T::default()) };
     let given = RandomArrays::of(first, args)?;
     let mut contestants = Vec::new();
     for (engine, model) in &models {
@@ -128,9 +151,16 @@ fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
         }
         peaks.measure();
     }
+    Ok(say(first, &contestants, &peaks))
+}
+
+/// Engine beside engine.
+fn engines(args: &Args, sources: &Sources) -> Outcome<String> {
     let options = Options { engine: Engine::Jit, isa: args.isa, ..args.compile.options()? };
-    let verdict = salient::verdict(first.graph(), &options);
-    Ok(report(&contestants, threads, &peaks) + &beside_prices(&contestants, &verdict))
+    with_contestants(args, sources, &[], |model, contestants, peaks| {
+        let verdict = salient::verdict(model.graph(), &options);
+        report(contestants, usize::from(args.threads), peaks) + &beside_prices(contestants, &verdict)
+    })
 }
 
 /// What the engines' plans are priced at, and a warning where that which was chosen by price is the slower one.
@@ -169,7 +199,7 @@ fn warnings(verdict: &Verdict, taken: Duration, written: Duration) -> String {
 fn scaling(args: &Args, sources: &Sources) -> Outcome<String> {
     let copies = usize::from(args.threads);
     let (single, several) =
-        (compile(args, sources, Engine::Jit, 1)?, compile(args, sources, Engine::Jit, copies)?);
+        (compile(args, sources, (Engine::Jit, 1), &[])?, compile(args, sources, (Engine::Jit, copies), &[])?);
     let given = RandomArrays::of(&single, args)?;
     let new = |model| Contestant::new(Engine::Jit, model, &given);
     let (mut one, mut threads) = (new(&single)?, new(&several)?);

@@ -8,6 +8,7 @@ use crate::input::drawn::{self, Kind};
 use crate::input::options::{Compile, Machine};
 use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
+use crate::output::picture::picture;
 use crate::output::terminal;
 use salient::view::{Viewed, WeightMap, settings, with_weights};
 use salient::{Array, Arrays, DType, Graph, Model, Options, Weights, listed, lower, replace_text};
@@ -254,15 +255,7 @@ fn write(args: &Args, grids: &[Grid]) -> Outcome {
                 replace_text(&file, &heat::svg(grid))?;
             }
         } else {
-            let grid = grids.first().expect("a picture");
-            if path.extension().is_some_and(|ending| ending == "png") {
-                let bytes = heat::png(grid);
-                let fail =
-                    |e: std::io::Error| Failure::call(format!("{}: cannot be written: {e}", path.display()));
-                std::fs::write(path, bytes).map_err(fail)?;
-            } else {
-                replace_text(path, &heat::svg(grid))?;
-            }
+            picture(path, grids.first().expect("a picture"))?;
         }
     }
     if args.output.is_none() || args.terminal {
