@@ -1,4 +1,5 @@
-//! The pictures of `docs/gallery.md`: each is what its command draws. `SALIENT_WRITE_DOCS=1` writes them anew.
+//! The pictures of `docs/gallery.md` and of the README: each is what its command draws, or shows the numbers of a table in
+//! `docs/benchmarks.md`. `SALIENT_WRITE_DOCS=1` writes them anew.
 
 mod common;
 
@@ -6,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{salient, scratch};
 use roxmltree::{Document, Node};
+use salient_draw::bars::{self, Bar, Bars};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -228,4 +230,56 @@ fn pictures_of_the_gallery_are_what_their_commands_draw() {
         std::fs::write(&kept, &page).expect("the page is written");
     }
     assert_eq!(std::fs::read_to_string(&kept).expect("the page"), page);
+}
+
+/// The program of the pictures in the README, and its stages.
+const PIPELINE: [(&str, &str); 2] = [("graph", "pipeline-graph"), ("plan", "pipeline-plan")];
+
+#[test]
+fn pictures_of_the_readme_are_what_their_commands_draw() {
+    let writes = std::env::var_os("SALIENT_WRITE_DOCS").is_some();
+    let program = from_root("examples/variants/soft_cap.attn");
+    for (stage, name) in PIPELINE {
+        let kept = root().join(format!("docs/pictures/{name}.svg"));
+        let drawn = if writes { kept.clone() } else { scratch(&format!("{name}.svg")) };
+        let ended = salient(&["ir", &program, "--stage", stage, "--svg", &drawn.to_string_lossy()]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let read = |path: &Path| std::fs::read_to_string(path).expect("a picture");
+        assert_eq!(read(&drawn), read(&kept), "{name}");
+        assert!(read(&root().join("README.md")).contains(&format!("docs/pictures/{name}.svg")));
+    }
+}
+
+/// The rows of the table of variants beside PyTorch: what it is of, how many times as fast as the fastest other, and which that is.
+fn variants_beside_others(page: &str) -> Vec<Bar> {
+    let table = page.split("References of the families").nth(1).expect("the table of variants");
+    let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let cells = rows.take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let (times, other) = cells[2].split_once(' ').expect("a number and who it is of");
+        let note = other
+            .replace('_', " ")
+            .replace("torch flex", "FlexAttention")
+            .replace("torch compiled", "torch.compile");
+        Bar { name: cells[0].replace('_', " "), value: times.parse().expect("a number"), note }
+    });
+    cells.collect()
+}
+
+#[test]
+fn the_picture_of_peers_has_the_numbers_of_the_benchmarks() {
+    let page = std::fs::read_to_string(root().join("docs/benchmarks.md")).expect("the page");
+    let mut variants = variants_beside_others(&page);
+    assert!(variants.len() > 20, "{}", variants.len());
+    variants.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let picture = bars::svg(&Bars {
+        title: "Attention variants beside PyTorch, one thread".to_owned(),
+        note: "time of the faster of FlexAttention and torch.compile over ours; right of the line, ours is faster".to_owned(),
+        bars: variants,
+    });
+    let kept = root().join("docs/pictures/peers.svg");
+    if std::env::var_os("SALIENT_WRITE_DOCS").is_some() {
+        std::fs::write(&kept, &picture).expect("the picture is written");
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("the picture"), picture);
 }
