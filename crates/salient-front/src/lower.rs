@@ -392,16 +392,8 @@ fn typing(span: Span) -> impl Fn(TypeError) -> Fail {
 /// The types that a function declares for its results.
 fn result_types(f: &Function) -> Vec<&Type> {
     match &f.results {
-        Some(Results::Named(list)) => list.iter().map(|(_, ty)| ty).collect(),
+        Some(Results::Named(list)) => list.iter().map(|result| &result.ty).collect(),
         Some(Results::One(ty)) => vec![ty],
         None => Vec::new(),
-    }
-}
-
-/// The names that a function declares for its results.
-fn result_names(f: &Function) -> Option<Vec<&str>> {
-    match &f.results {
-        Some(Results::Named(list)) => Some(list.iter().map(|(n, _)| n.name.as_str()).collect()),
-        Some(Results::One(_)) | None => None,
     }
 }

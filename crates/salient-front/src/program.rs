@@ -65,6 +65,7 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
                 }
                 Item::Function(f) => {
                     errors.extend(repeated_names(f));
+                    errors.extend(paths_of_results(f));
                     let name = f.name.name.as_str();
                     if Builtin::from_name(name).is_some() {
                         errors.push(
@@ -95,12 +96,25 @@ pub(crate) fn collect(parsed: &Parsed) -> Result<Program<'_>, Vec<Diagnostic>> {
     Ok(Program { functions, constants })
 }
 
+/// Paths of results where there is no file or call that knows results by them: those of functions and blocks.
+fn paths_of_results(f: &Function) -> Vec<Diagnostic> {
+    let Some(Results::Named(list)) = f.results.as_ref().filter(|_| f.kind != Kind::Model) else {
+        return Vec::new();
+    };
+    let with_path = list.iter().filter(|result| result.path.is_some());
+    let told = with_path.map(|result| {
+        Diagnostic::error(result.name.span, "only a result of a model has a path")
+            .help("the caller gives what is returned a name: `let a, b = …`")
+    });
+    told.collect()
+}
+
 /// Names that a function gives to two of the things that it takes, or that it gives.
 fn repeated_names(f: &Function) -> Vec<Diagnostic> {
     let names: Vec<&crate::syntax::ast::Ident> =
         f.statics.iter().map(|s| &s.name).chain(f.params.iter().map(|p| &p.name)).collect();
     let results: Vec<&crate::syntax::ast::Ident> = match &f.results {
-        Some(Results::Named(list)) => list.iter().map(|(name, _)| name).collect(),
+        Some(Results::Named(list)) => list.iter().map(|result| &result.name).collect(),
         Some(Results::One(_)) | None => Vec::new(),
     };
     let repeated = |names: Vec<&crate::syntax::ast::Ident>| {

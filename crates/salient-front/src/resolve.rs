@@ -40,7 +40,7 @@ impl<'a> Names<'a, '_> {
             match &f.results {
                 None => {}
                 Some(Results::One(ty)) => self.dimensions(ty),
-                Some(Results::Named(list)) => list.iter().for_each(|(_, ty)| self.dimensions(ty)),
+                Some(Results::Named(list)) => list.iter().for_each(|result| self.dimensions(&result.ty)),
             }
         }
         for e in f.statics.iter().filter_map(|s| s.default.as_ref()) {

@@ -218,6 +218,8 @@ pub(crate) enum Value<'a> {
     Function(FunctionValue<'a>),
     /// Several results of a call.
     Many(Vec<Value<'a>>),
+    /// The gradients by all parameters, each with the path of its parameter.
+    Gradients(Vec<(String, Tensor)>),
     /// The value of what has already been reported as wrong.
     Poison,
 }
@@ -253,6 +255,7 @@ impl<'a> Value<'a> {
             | Value::Bool(_)
             | Value::Text
             | Value::Function(_)
+            | Value::Gradients(_)
             | Value::Poison => self,
         }
     }
@@ -267,6 +270,7 @@ impl<'a> Value<'a> {
             Value::Text => "a text".to_owned(),
             Value::Function(f) => format!("the function `{}`", f.callee.name()),
             Value::Many(v) => format!("{} values", v.len()),
+            Value::Gradients(_) => "the gradients by all parameters".to_owned(),
             Value::Poison => "nothing".to_owned(),
         }
     }

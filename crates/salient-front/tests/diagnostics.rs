@@ -62,6 +62,10 @@ mistakes! {
     gradient_by_what_does_not_count: body("return grad(sum[t, d](x[t, d]), y)");
     gradient_through_a_comparison: body("return grad(sum[t, d](if x[t, d] > 0 then 1 else 0), x)");
     gradient_by_nothing: body("return grad(sum[t, d](x[t, d]))");
+    gradients_by_all_parameters_as_a_value: body("param w: f32[D]\n    let g = grad(sum[t, d](x[t, d] * w[d]), parameters)\n    return g * 2");
+    gradients_by_no_parameters: body("return grad(sum[t, d](x[t, d]), parameters)");
+    gradients_by_all_parameters_twice: body("param w: f32[D]\n    let loss = sum[t, d](x[t, d] * w[d])\n    return grad(loss, parameters), grad(2 * loss, parameters)");
+    path_of_a_result_of_a_function: "fn f(x: f32[T]) -> (y: f32[T] as a.b) { return x }\nmodel m(x: f32[T]) -> (y: f32[T] as out.y) { return f(x) }";
     stop_of_two: body("return stop(x, y)");
     unknown_name: body("return sofmax(x)");
     unknown_name_of_another_system: body("return reshape(x)");

@@ -32,8 +32,12 @@ impl<'b> Adjoints<'b> {
         Adjoints { b, active, shifts, into: BTreeMap::new() }
     }
 
-    /// The gradients by the targets, in their order.
-    pub(crate) fn gradients(mut self, loss: NodeId, by: &[NodeId]) -> Result<Vec<NodeId>, GradientError> {
+    /// The gradients by the targets, in their order; none where the loss does not depend on a target.
+    pub(crate) fn gradients(
+        mut self,
+        loss: NodeId,
+        by: &[NodeId],
+    ) -> Result<Vec<Option<NodeId>>, GradientError> {
         let one = self.b.number(1.0);
         self.into.insert(loss, vec![Cotangent { mask: None, value: one }]);
         let forward: Vec<NodeId> = self.b.ids().take(loss.index() + 1).collect();
@@ -45,10 +49,7 @@ impl<'b> Adjoints<'b> {
             }
             operators::pull_back(&mut self, id, total)?;
         }
-        let of = |(target, id): (usize, &NodeId)| {
-            found.get(id).copied().ok_or(GradientError::Independent { target })
-        };
-        by.iter().enumerate().map(of).collect()
+        Ok(by.iter().map(|id| found.get(id).copied()).collect())
     }
 
     /// Whether a node depends on a target, and what flows into it matters.

@@ -35,6 +35,19 @@ use salient_ir::{Builder, DType, NodeId};
 /// # Errors
 /// If `loss` is no single number, a target is no number, `loss` does not depend on it, or something on the way has no derivative.
 pub fn gradients(b: &mut Builder, loss: NodeId, by: &[NodeId]) -> Result<Vec<NodeId>, GradientError> {
+    let found = gradients_where(b, loss, by)?.into_iter().enumerate();
+    found.map(|(target, gradient)| gradient.ok_or(GradientError::Independent { target })).collect()
+}
+
+/// As [`gradients`], with none for a target on which the number does not depend.
+///
+/// # Errors
+/// As [`gradients`], but for that.
+pub fn gradients_where(
+    b: &mut Builder,
+    loss: NodeId,
+    by: &[NodeId],
+) -> Result<Vec<Option<NodeId>>, GradientError> {
     let node = b.node(loss);
     if !node.axes.is_empty() || node.dtype != DType::F32 {
         return Err(GradientError::NoNumber);

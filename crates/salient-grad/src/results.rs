@@ -1,7 +1,7 @@
 //! Gradients of a whole model, for those who check them.
 
 use crate::error::GradientError;
-use crate::gradients;
+use crate::gradients_where;
 use crate::make::Make;
 use salient_ir::{Builder, DType, Graph, MapOp, NodeId, Op, Port};
 
@@ -19,7 +19,7 @@ pub fn gradient_name(port: &str) -> String {
 /// once.
 ///
 /// # Errors
-/// As [`gradients`]; if the model gives no numbers, or none that depends on a number that goes in.
+/// As [`crate::gradients`]; if the model gives no numbers, or none that depends on a number that goes in.
 pub fn of_results(graph: &Graph) -> Result<Graph, GradientError> {
     let mut b = Builder::like(graph);
     // A state is an input here, and the loss all that comes out.
@@ -66,24 +66,19 @@ fn differentiated(
     shows_loss: bool,
 ) -> Result<Graph, GradientError> {
     let ports = ports(&mut b, graph);
-    let mut by = Vec::new();
-    for (node, port) in &ports {
-        match gradients(&mut b, loss, &[*node]) {
-            Ok(_) => by.push((*node, port)),
-            Err(GradientError::Independent { .. } | GradientError::NotDifferentiable { .. }) => {}
-            Err(error @ (GradientError::NoNumber | GradientError::NoDerivative { .. })) => return Err(error),
-        }
-    }
-    if by.is_empty() {
+    let numbers = ports.into_iter().filter(|(node, _)| b.node(*node).dtype == DType::F32);
+    let ports: Vec<(NodeId, &Port)> = numbers.collect();
+    let targets: Vec<NodeId> = ports.iter().map(|(node, _)| *node).collect();
+    let found = gradients_where(&mut b, loss, &targets)?;
+    if found.iter().all(Option::is_none) {
         return Err(GradientError::Independent { target: 0 });
     }
-    let targets: Vec<NodeId> = by.iter().map(|(node, _)| *node).collect();
-    let found = gradients(&mut b, loss, &targets)?;
     let listed = "a gradient has the axes of its port";
     if shows_loss {
         b.output(LOSS, &[], loss).expect("one number");
     }
-    for ((_, port), gradient) in by.iter().zip(found) {
+    for ((_, port), gradient) in ports.iter().zip(found) {
+        let Some(gradient) = gradient else { continue };
         b.output(&gradient_name(&port.name), &port.axes, gradient).expect(listed);
     }
     Ok(b.finish())

@@ -131,8 +131,15 @@ impl<'a> Printer<'a> {
             .collect();
         let returned = |(n, _): &(usize, &crate::Output)| !kept.contains_key(n);
         let outputs: Vec<_> = (g.outputs().iter().enumerate().filter(returned))
-            .map(|(_, o)| o)
-            .map(|o| format!("{}: {}[{}]", o.name, o.dtype, self.dims(&o.axes)))
+            .map(|(n, o)| {
+                let ty = format!("{}[{}]", o.dtype, self.dims(&o.axes));
+                let name = identifier(&o.name);
+                if name == *o.name {
+                    return format!("{name}: {ty}");
+                }
+                // Two paths may look alike as names.
+                format!("{name}_{n}: {ty} as {}", o.name)
+            })
             .collect();
         format!("{word} {}({}) -> ({}) {{\n", g.name(), inputs.join(", "), outputs.join(", "))
     }

@@ -25,6 +25,12 @@ impl<'a> Lowerer<'a, '_> {
             Value::Float(x) => Ok(Tensor::scalar(self.b.constant(Const::f32(x as f32)))),
             Value::Bool(x) => Ok(Tensor::scalar(self.b.constant(Const::Bool(x)))),
             Value::Poison => Err(super::Fail::Reported),
+            Value::Gradients(_) => Err(Diagnostic::error(
+                span,
+                "the gradients by all parameters are results of a model, and nothing else",
+            )
+            .help("write `return loss, grad(loss, parameters)`")
+            .into()),
             other @ (Value::Text | Value::Function(_) | Value::Many(_)) => {
                 Err(Diagnostic::error(span, format!("a tensor was expected, found {}", other.describe()))
                     .into())
@@ -230,7 +236,12 @@ impl<'a> Lowerer<'a, '_> {
             Value::Tensor(t) => Some(self.dtype(t)),
             Value::Float(_) => Some(DType::F32),
             Value::Bool(_) => Some(DType::Bool),
-            Value::Int(_) | Value::Text | Value::Function(_) | Value::Many(_) | Value::Poison => None,
+            Value::Int(_)
+            | Value::Text
+            | Value::Function(_)
+            | Value::Many(_)
+            | Value::Gradients(_)
+            | Value::Poison => None,
         });
         let joined = strong.reduce(promote);
         let any_int = operands.iter().any(|(v, _)| matches!(v, Value::Int(_)));
@@ -469,7 +480,12 @@ fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
             Value::Int(d) => d.as_constant()? as f64,
             Value::Float(x) => *x,
             Value::Bool(b) => f64::from(u8::from(*b)),
-            Value::Tensor(_) | Value::Text | Value::Function(_) | Value::Many(_) | Value::Poison => {
+            Value::Tensor(_)
+            | Value::Text
+            | Value::Function(_)
+            | Value::Many(_)
+            | Value::Gradients(_)
+            | Value::Poison => {
                 return None;
             }
         });

@@ -251,7 +251,12 @@ impl<'a> Lowerer<'a, '_> {
             ExprKind::Name(name) => self.lookup(name).is_some_and(|var| match &var.value {
                 Value::Int(d) => d.as_constant().is_some(),
                 Value::Float(_) | Value::Bool(_) => true,
-                Value::Tensor(_) | Value::Text | Value::Function(_) | Value::Many(_) | Value::Poison => false,
+                Value::Tensor(_)
+                | Value::Text
+                | Value::Function(_)
+                | Value::Many(_)
+                | Value::Gradients(_)
+                | Value::Poison => false,
             }),
             ExprKind::Int(_)
             | ExprKind::Float(_)

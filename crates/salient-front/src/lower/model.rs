@@ -4,10 +4,12 @@ pub(super) mod inner;
 pub(super) mod units;
 
 use super::lost::Role;
-use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_names, result_types, typing};
+use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_types, typing};
 use crate::diag::{Diagnostic, did_you_mean, listed, nearest};
 use crate::source::Span;
-use crate::syntax::ast::{Const, Expr, ExprKind, Extent, Function, Kind, Param, Results, StmtKind, Type};
+use crate::syntax::ast::{
+    Const, Expr, ExprKind, Extent, Function, Kind, NamedResult, Param, Results, StmtKind, Type,
+};
 use crate::value::{Tensor, Value};
 use salient_ir::verify::names_a_dimension;
 use salient_ir::{AxisId, AxisSet, DType, Dim, Init, NodeId};
@@ -78,7 +80,7 @@ impl<'a> Lowerer<'a, '_> {
         match &f.results {
             None => {}
             Some(Results::One(ty)) => self.symbols_in(ty),
-            Some(Results::Named(list)) => list.iter().for_each(|(_, ty)| self.symbols_in(ty)),
+            Some(Results::Named(list)) => list.iter().for_each(|result| self.symbols_in(&result.ty)),
         }
         for p in &f.params {
             let Some(ty) = &p.ty else {
@@ -97,12 +99,23 @@ impl<'a> Lowerer<'a, '_> {
         self.leave_scope();
         // Parameters may bring dimensions of their own: only now is it known what there is to set.
         self.unused_settings(f)?;
+        let gradients = self.gradients_among_results();
         self.check_results(f)?;
         let results = self.frame().results.take().unwrap_or_default();
         if !self.errors.is_empty() {
             return Err(Fail::Reported);
         }
         self.outputs(f, results)?;
+        for (path, gradient, place) in gradients {
+            let name = format!("grad.{path}");
+            if self.b.outputs().iter().any(|output| *output.name == *name) {
+                return Err(Diagnostic::error(place, format!("two results are called `{name}`"))
+                    .help("a model returns `grad(loss, parameters)` once")
+                    .into());
+            }
+            let axes: Vec<AxisId> = gradient.pos.iter().filter_map(|slot| slot.axis).collect();
+            self.b.output(&name, &axes, gradient.node).map_err(typing(place))?;
+        }
         self.keep_states(f)?;
         self.inner_results()
     }
@@ -235,8 +248,20 @@ impl<'a> Lowerer<'a, '_> {
         Ok((dtype, dims))
     }
 
+    /// Takes the gradients by all parameters from what the model returns: they are results beside those that it declares.
+    fn gradients_among_results(&mut self) -> Vec<(String, Tensor, Span)> {
+        let mut out: Vec<(String, Tensor, Span)> = Vec::new();
+        let Some(results) = &mut self.frame().results else { return out };
+        results.retain(|(value, place)| {
+            let Value::Gradients(gradients) = value else { return true };
+            out.extend(gradients.iter().map(|(path, gradient)| (path.clone(), gradient.clone(), *place)));
+            false
+        });
+        out
+    }
+
     fn outputs(&mut self, f: &'a Function, results: Vec<(Value<'a>, Span)>) -> Eval<()> {
-        let names = self.output_names(f, results.len());
+        let names = self.output_names(f, results.len())?;
         let types = result_types(f);
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         for (at, ((value, place), name)) in results.into_iter().zip(names).enumerate() {
@@ -268,10 +293,14 @@ impl<'a> Lowerer<'a, '_> {
         Ok(())
     }
 
-    /// Declared names; else the names of what is returned; else `output`, numbered.
-    fn output_names(&self, f: &'a Function, count: usize) -> Vec<String> {
-        if let Some(names) = result_names(f) {
-            return names.into_iter().map(str::to_owned).collect();
+    /// Declared paths and names; else the names of what is returned; else `output`, numbered.
+    fn output_names(&mut self, f: &'a Function, count: usize) -> Eval<Vec<String>> {
+        if let Some(Results::Named(list)) = &f.results {
+            let name = |result: &'a NamedResult| match &result.path {
+                Some(path) => Ok(self.path(path)?.join(".")),
+                None => Ok(result.name.name.clone()),
+            };
+            return list.iter().map(name).collect();
         }
         let returned = f.body.iter().find_map(|s| {
             if let StmtKind::Return(values) = &s.kind { Some(values.as_slice()) } else { None }
@@ -281,7 +310,7 @@ impl<'a> Lowerer<'a, '_> {
             _ if count == 1 => "output".to_owned(),
             _ => format!("output.{n}"),
         };
-        (0..count).map(name).collect()
+        Ok((0..count).map(name).collect())
     }
 
     // ---- parameters

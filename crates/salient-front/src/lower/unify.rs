@@ -308,7 +308,7 @@ impl<'a> Lowerer<'a, '_> {
         let types: Vec<&'a Type> = match &f.results {
             None => Vec::new(),
             Some(Results::One(ty)) => vec![ty],
-            Some(Results::Named(list)) => list.iter().map(|(_, ty)| ty).collect(),
+            Some(Results::Named(list)) => list.iter().map(|result| &result.ty).collect(),
         };
         if f.results.is_some() && types.len() != results.len() {
             let place = results.first().map_or(f.span, |r| r.1.to(results[results.len() - 1].1));

@@ -212,7 +212,7 @@ pub(super) const BUILTINS: &[Row] = &[
     (
         "grad",
         "grad(loss, x, …)",
-        "The gradient of a number by an input, a parameter or a state; one for each that is named.",
+        "The gradient of a number by an input, a parameter or a state; one for each that is named. `return grad(loss, parameters)` gives a result `grad.PATH` for each parameter.",
         "grad(sum[t, d](x * x), x)",
     ),
     ("stop", "stop(x)", "x, with a derivative of zero.", "stop(x)"),

@@ -122,7 +122,18 @@ pub enum Results {
     /// One, without a name.
     One(Type),
     /// Named ones.
-    Named(Vec<(Ident, Type)>),
+    Named(Vec<NamedResult>),
+}
+
+/// `loss: f32`, `g: f32[D] as grad.weight`.
+#[derive(Clone, Debug)]
+pub struct NamedResult {
+    /// Its name.
+    pub name: Ident,
+    /// Its type.
+    pub ty: Type,
+    /// What the result of a model is called, if not by its name.
+    pub path: Option<Path>,
 }
 
 /// A type: `f32[B, T, D]`, `bool`, `fn`.

@@ -254,7 +254,9 @@ impl Tree {
         }
         let named = |p: Piece<'_>| {
             let mut parts = inner(p);
-            Ok((self.ident(parts.next()), self.ty(parts.next())?))
+            let (name, ty) = (self.ident(parts.next()), self.ty(parts.next())?);
+            let path = parts.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
+            Ok(NamedResult { name, ty, path })
         };
         piece.into_inner().map(named).collect::<Result<_>>().map(Results::Named)
     }

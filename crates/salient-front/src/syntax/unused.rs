@@ -64,7 +64,7 @@ impl<'a> Uses<'a> {
         match &f.results {
             None => {}
             Some(Results::One(ty)) => self.ty(ty),
-            Some(Results::Named(list)) => list.iter().for_each(|(_, ty)| self.ty(ty)),
+            Some(Results::Named(list)) => list.iter().for_each(|result| self.ty(&result.ty)),
         }
         for ty in f.params.iter().filter_map(|p| p.ty.as_ref()) {
             let composite = ty.shape.iter().flatten().filter(|e| dimension(e).is_none());

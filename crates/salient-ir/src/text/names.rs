@@ -67,7 +67,7 @@ pub(super) fn names(g: &Graph, written: &Lines) -> Names {
     }
     for out in g.outputs() {
         if lines.binary_search(&out.node).is_ok() && names[out.node.index()].is_none() {
-            names[out.node.index()] = Some(claim(&out.name, false));
+            names[out.node.index()] = Some(claim(&identifier(&out.name), false));
         }
     }
     // Whose name a node without one goes by.

@@ -3,10 +3,13 @@
 use crate::diag::{Diagnostic, counted};
 use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
-use crate::syntax::ast::Argument;
-use crate::value::{Builtin, StaticArg, Tensor, Value};
-use salient_grad::{GradientError, gradients, stopped};
-use salient_ir::{Class, Dim, NodeId, Op};
+use crate::syntax::ast::{Argument, ExprKind};
+use crate::value::{Builtin, Slot, StaticArg, Tensor, Value};
+use salient_grad::{GradientError, gradients, gradients_where, stopped};
+use salient_ir::{Class, DType, Dim, NodeId, Op, Port};
+
+/// What all parameters are called.
+const PARAMETERS: &str = "parameters";
 
 impl<'a> Lowerer<'a, '_> {
     /// The gradients of a number by tensors that go in: one for each, of its shape.
@@ -16,6 +19,12 @@ impl<'a> Lowerer<'a, '_> {
         args: &'a [Argument],
         span: Span,
     ) -> Eval<Value<'a>> {
+        if let [loss, all] = args
+            && matches!(&all.value.kind, ExprKind::Name(name) if name == PARAMETERS)
+            && self.lookup(PARAMETERS).is_none()
+        {
+            return self.gradients_by_all(statics, std::slice::from_ref(loss), span);
+        }
         let given = self.plain_arguments(Builtin::Grad, statics, args, span)?;
         if given.len() < 2 {
             let message = format!(
@@ -57,6 +66,50 @@ impl<'a> Lowerer<'a, '_> {
             out.push(Value::Tensor(Tensor { node, index: false, floored: false, ..target }));
         }
         Ok(if out.len() == 1 { out.remove(0) } else { Value::Many(out) })
+    }
+
+    /// What is differentiated.
+    fn loss(&mut self, value: Value<'a>, place: Span) -> Eval<Tensor> {
+        let loss = self.tensor(value, place)?;
+        if loss.slots().next().is_none() {
+            return Ok(loss);
+        }
+        let shape = self.shape_text(&loss);
+        let message = format!("what `grad` differentiates must be one number, this is {shape}");
+        Err(Diagnostic::error(place, message).help("add up its elements: `sum[i, j](loss[i, j])`").into())
+    }
+
+    /// `grad(loss, parameters)`: by every parameter that was mentioned so far and on which the loss depends.
+    fn gradients_by_all(
+        &mut self,
+        statics: &[StaticArg<'a>],
+        args: &'a [Argument],
+        span: Span,
+    ) -> Eval<Value<'a>> {
+        let mut given = self.plain_arguments(Builtin::Grad, statics, args, span)?;
+        let (loss, place) = given.remove(0);
+        let loss = self.loss(loss, place)?;
+        let ports: Vec<(usize, Port)> = self.b.params().iter().cloned().enumerate().collect();
+        let (mut nodes, mut numbers) = (Vec::new(), Vec::new());
+        for (at, port) in ports {
+            let node = self.b.add(Op::Param(at), &[]).expect("a parameter that is declared");
+            if self.b.node(node).dtype == DType::F32 {
+                nodes.push(node);
+                numbers.push(port);
+            }
+        }
+        let found = gradients_where(&mut self.b, loss.node, &nodes);
+        let found = found.map_err(|e| self.no_gradient(&e, (&loss, place), &[]))?;
+        let mut out = Vec::new();
+        for (port, gradient) in numbers.into_iter().zip(found) {
+            let Some(node) = gradient else { continue };
+            let pos = port.axes.iter().map(|axis| Slot { axis: Some(*axis), label: None }).collect();
+            out.push((port.name.to_string(), Tensor { pos, ..Tensor::scalar(node) }));
+        }
+        if out.is_empty() {
+            return Err(Diagnostic::error(place, "this depends on no parameter").into());
+        }
+        Ok(Value::Gradients(out))
     }
 
     /// What a node reads that only gives axes other names, or leaves those of one position out.
