@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Explain(show::explain::Args),
     /// Draw the weights of a model's attentions as heat maps.
     View(Box<show::view::Args>),
+    /// Write a page that shows a model's program, what became of it, and what it costs.
+    Report(Box<show::report::Args>),
     /// Compare compiled code with the interpreter on generated dimensions and data.
     Verify(verify::Args),
     /// Compare what is made of models with what was made of them before.
@@ -66,6 +68,7 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Ir(args) => show::ir::run(args),
         Command::Explain(args) => show::explain::run(args),
         Command::View(args) => show::view::run(args),
+        Command::Report(args) => show::report::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Doc(args) => help::doc::run(args),

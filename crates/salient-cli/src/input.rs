@@ -3,9 +3,10 @@
 //! [`options`] are the flags that several commands share, [`numbers`] how a flag's number is read, [`tuning`] which tuning
 //! file serves, [`arrays`] inputs, weights and expectations, [`checkpoint`] a published model's weights and tokenizer,
 //! [`fitting`] which of a file's models is meant, [`program`] the source, [`literal`] and [`drawn`] arrays that no file
-//! holds.
+//! holds, [`call`] all that looks at one call.
 
 pub(crate) mod arrays;
+pub(crate) mod call;
 pub(crate) mod checkpoint;
 pub(crate) mod drawn;
 pub(crate) mod fitting;

@@ -103,7 +103,7 @@ fn what_is_not_given_is_drawn() {
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     assert_eq!(
         first.stderr,
-        "note: of `B`, `E`, `H` and `T`, which nothing gives, the length is 8; `--set` gives another\n"
+        "note: at `B = 8`, `E = 8`, `H = 8` and `T = 8`, as nothing gives them; `--set` gives others\n"
     );
     assert!(first.stdout.contains("context: f32[8, 8, 8, 8]"), "{}", first.stdout);
     assert_eq!(run("").stdout, first.stdout, "the same seed draws the same");

@@ -52,7 +52,7 @@ pub struct Map {
 
 impl Map {
     /// The number of a cell.
-    fn value(&self, row: usize, column: usize) -> f32 {
+    pub(crate) fn value(&self, row: usize, column: usize) -> f32 {
         self.values.get(row * self.columns + column).copied().unwrap_or(f32::NAN)
     }
 }

@@ -34,4 +34,5 @@ pub use passes::{PASSES, Pass};
 pub use pipeline::{Optimised, in_one_sum, optimise, optimise_with, trace};
 pub use report::certificate::{Certificate, Miss};
 pub use report::named::{Named, NamedOp};
+pub use report::walk::WalkStep;
 pub use report::{Repeated, Report};

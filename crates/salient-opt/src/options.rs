@@ -21,10 +21,12 @@ pub struct Options {
     pub iteration_limit: usize,
     /// Whether the graph is verified after each pass in a release build too. A fault is one of the compiler, which panics.
     pub verify: bool,
+    /// Whether certificates have a walk: each rule with what it found and what it put there.
+    pub walk: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40, verify: false }
+        Options { fp: Fp::Default, node_limit: 200_000, iteration_limit: 40, verify: false, walk: false }
     }
 }

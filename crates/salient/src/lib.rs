@@ -6,6 +6,7 @@
 //! The stages themselves are in the crates below; nothing is decided here about graphs, kernels or code.
 
 mod compile;
+pub mod page;
 mod report;
 mod session;
 pub mod snapshot;

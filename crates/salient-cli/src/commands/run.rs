@@ -11,7 +11,8 @@ use crate::output::report::{Checked, Report, all_json};
 use crate::output::terminal;
 use salient::compare::{Tolerance, compare};
 use salient::{
-    Arrays, Model, Options, Session, Step, Weights, nearest, write_npy, write_npz, write_safetensors,
+    Arrays, Bindings, Model, Options, Session, Step, Weights, nearest, write_npy, write_npz,
+    write_safetensors,
 };
 use serde_json::Value;
 use std::path::PathBuf;
@@ -79,7 +80,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let before = Instant::now();
     let mut given = args.arrays.read(model.graph())?;
     if let Some(seed) = args.random {
-        given.iter_mut().try_for_each(|given| drawn::fill(model.graph(), given, (seed, &args.draw)))?;
+        given
+            .iter_mut()
+            .try_for_each(|given| drawn::fill(model.graph(), given, (seed, &args.draw), &Bindings::new()))?;
     }
     let read = before.elapsed();
     if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {

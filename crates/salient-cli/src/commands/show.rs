@@ -2,4 +2,5 @@
 
 pub(crate) mod explain;
 pub(crate) mod ir;
+pub(crate) mod report;
 pub(crate) mod view;

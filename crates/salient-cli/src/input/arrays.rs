@@ -35,6 +35,14 @@ pub(crate) struct Sources {
     expect: Option<PathBuf>,
 }
 
+impl Sources {
+    /// Whether nothing is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_files = self.inputs.is_some() || self.weights.is_some() || !self.data.is_empty();
+        self.input.is_empty() && !has_files
+    }
+}
+
 /// The arrays of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallArrays {

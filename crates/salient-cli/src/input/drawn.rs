@@ -64,8 +64,13 @@ pub(crate) fn named(text: &str) -> Result<(String, Kind), String> {
 /// The length of a dimension that nothing gives, where inputs are drawn.
 const LENGTH: i64 = 8;
 
-/// Draws the inputs of a call that are not given.
-pub(crate) fn fill(graph: &Graph, given: &mut CallArrays, kinds: (u64, &[(String, Kind)])) -> Outcome {
+/// Draws the inputs of a call that are not given, with the usual lengths of dimensions, where there are such.
+pub(crate) fn fill(
+    graph: &Graph,
+    given: &mut CallArrays,
+    kinds: (u64, &[(String, Kind)]),
+    usual: &Bindings,
+) -> Outcome {
     let mut lengths: Bindings = graph.growths().into_iter().map(|growth| (growth.held, 0)).collect();
     for port in graph.inputs() {
         let Some(array) = given.inputs.get(&port.name) else { continue };
@@ -80,12 +85,12 @@ pub(crate) fn fill(graph: &Graph, given: &mut CallArrays, kinds: (u64, &[(String
     let dims = missing.iter().flat_map(|port| graph.shape(&port.axes)).flat_map(|dim| dim.dimensions());
     let unset: BTreeSet<Name> = dims.filter(|name| !lengths.contains_key(name)).collect();
     if !unset.is_empty() {
-        let names = listed(unset.iter().map(|name| &**name));
-        terminal::note(&format!(
-            "note: of {names}, which nothing gives, the length is {LENGTH}; `--set` gives another\n"
-        ));
+        let length = |name: &Name| usual.get(name).copied().unwrap_or(LENGTH);
+        let words: Vec<String> = unset.iter().map(|name| format!("{name} = {}", length(name))).collect();
+        let words = listed(words.iter().map(String::as_str));
+        terminal::note(&format!("note: at {words}, as nothing gives them; `--set` gives others\n"));
+        lengths.extend(unset.iter().map(|name| (name.clone(), length(name))));
     }
-    lengths.extend(unset.into_iter().map(|name| (name, LENGTH)));
     let drawn = arrays(graph, missing.into_iter(), &lengths, kinds)?;
     for (name, array) in drawn.iter() {
         given.inputs.insert(name, array.clone())?;

@@ -32,12 +32,27 @@ impl Builder {
         Builder { graph: Graph::empty(name), interned: FxHashMap::default(), stored: Vec::new() }
     }
 
-    /// A builder with the axes, inputs, parameters, states and requirements of `graph`, and no nodes: axis ids and
-    /// positions of inputs and parameters stay the same, and those of outputs must. Initialisers refer to nodes and are carried over by [`Builder::copy`].
-    pub fn like(graph: &Graph) -> Builder {
+    /// A builder with the axes of `graph` and nothing else: axis ids stay the same.
+    pub fn with_axes(graph: &Graph) -> Builder {
         let mut out = Builder::new(&graph.name);
         out.graph.axes = graph.axes.clone();
         out.graph.axis_ids = graph.axis_ids.clone();
+        out
+    }
+
+    /// The same with the inputs and parameters of `graph`, which have no initialisers: positions stay the same.
+    pub fn with_ports(graph: &Graph) -> Builder {
+        let mut out = Builder::with_axes(graph);
+        out.graph.inputs = graph.inputs.clone();
+        out.graph.params = graph.params.clone();
+        out.graph.params.iter_mut().for_each(|port| port.init = None);
+        out
+    }
+
+    /// A builder with the axes, inputs, parameters, states and requirements of `graph`, and no nodes: axis ids and
+    /// positions of inputs and parameters stay the same, and those of outputs must. Initialisers refer to nodes and are carried over by [`Builder::copy`].
+    pub fn like(graph: &Graph) -> Builder {
+        let mut out = Builder::with_axes(graph);
         out.graph.inputs = graph.inputs.clone();
         out.graph.params = graph.params.clone();
         out.graph.requirements = graph.requirements.clone();

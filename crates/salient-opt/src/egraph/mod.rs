@@ -34,6 +34,8 @@ pub(crate) struct Searched {
     pub(crate) stop: Stop,
     /// Rounds of saturation.
     pub(crate) iterations: usize,
+    /// The graph that the e-graph was filled with, where a walk is asked for.
+    pub(crate) source: Option<Graph>,
 }
 
 /// E-nodes that any graph may grow to.
@@ -59,7 +61,8 @@ pub(crate) fn search(
     let (stop, iterations) = saturate::saturate(&mut classes, rules, &Options { node_limit, ..*options });
     let choice = extract::extract(&classes, source);
     let Raised { graph, class_of } = raise::raise(source, &classes, &choice, &roots);
-    (graph, Searched { class_of, classes, roots, stop, iterations })
+    let source = options.walk.then(|| source.clone());
+    (graph, Searched { class_of, classes, roots, stop, iterations, source })
 }
 
 impl Searched {

@@ -116,7 +116,7 @@ fn apply(classes: &mut Classes, n: usize, rule: &Rule, found: Match) {
         classes.analysis.retired.insert((left, right));
     }
     if classes.union(class, id) {
-        classes.analysis.applied.push(Application { rule: n, class, inside });
+        classes.analysis.applied.push(Application { rule: n, class, inside, subst });
     }
 }
 

@@ -136,6 +136,8 @@ pub struct Application {
     pub class: Id,
     /// The classes inside the left side, the variables not counted.
     pub inside: Vec<Id>,
+    /// What the variables stood for.
+    pub subst: egg::Subst,
 }
 
 /// A match of a rule that a guard refused.

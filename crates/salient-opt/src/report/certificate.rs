@@ -3,7 +3,9 @@
 //!
 //! Recorded while the rules run, class by class; it explains, it is not a proof object.
 
-use crate::facts::Classes;
+use crate::egraph::Searched;
+use crate::facts::{Application, Classes};
+use crate::report::walk::{WalkStep, Walker};
 use crate::rules::{Kind, Rule};
 use egg::Id;
 use salient_ir::{AxisId, FusedOp, Graph, MapOp, Name, NodeId, Op, Origin, ReduceOp};
@@ -22,6 +24,8 @@ pub struct Certificate {
     pub origin: Option<Origin>,
     /// The rules, in the order in which they were used.
     pub rules: Vec<&'static str>,
+    /// The same with what each found and put there, where [`Options::walk`](crate::Options::walk) asks for it.
+    pub walk: Vec<WalkStep>,
     /// The block of a chain of equal blocks that it is in: see [`Report::repeated`](crate::Report::repeated).
     pub block: Option<usize>,
     /// Rules that would have led further, each with the condition that was not proved.
@@ -44,13 +48,10 @@ pub struct Miss {
 }
 
 /// Certificates and misses of an optimised graph, by node.
-pub(crate) fn certify(
-    g: &Graph,
-    class_of: &HashMap<NodeId, Id>,
-    classes: &Classes,
-    rules: &[Rule],
-) -> (Vec<Certificate>, Vec<Miss>) {
+pub(crate) fn certify(g: &Graph, searched: &Searched, rules: &[Rule]) -> (Vec<Certificate>, Vec<Miss>) {
+    let Searched { class_of, classes, source, .. } = searched;
     let record = Record::new(classes, rules);
+    let walker = source.as_ref().map(|source| Walker { source, classes });
     let mut certificates = Vec::new();
     let mut misses = Vec::new();
     for id in g.ids() {
@@ -59,12 +60,15 @@ pub(crate) fn certify(
         if let Op::Fused(op, _) = node.op {
             let below = record.below(*class);
             let (name, origin) = described(g, id);
+            let chain = record.chain(&below);
+            let step = |(rule, used): &(&Rule, &Application)| Some(walker.as_ref()?.step(rule, used));
             certificates.push(Certificate {
                 node: id,
                 op,
                 name,
                 origin,
-                rules: record.chain(&below),
+                walk: chain.iter().filter_map(step).collect(),
+                rules: chain.iter().map(|(rule, _)| rule.row.name).collect(),
                 block: None,
                 not_proved: record.not_proved(&BTreeSet::from([classes.find(*class)])),
             });
@@ -126,18 +130,21 @@ impl<'a> Record<'a> {
     }
 
     /// The directed rules used on these classes, each once, in order.
-    fn chain(&self, region: &BTreeSet<Id>) -> Vec<&'static str> {
+    fn chain(&self, region: &BTreeSet<Id>) -> Vec<(&'a Rule, &'a Application)> {
         let mut used: Vec<usize> =
             region.iter().flat_map(|c| self.by_class.get(c).into_iter().flatten()).copied().collect();
         used.sort_unstable();
-        let mut names = Vec::new();
+        let mut chain: Vec<(&Rule, &Application)> = Vec::new();
         for n in used {
-            let row = &self.rules[self.classes.analysis.applied[n].rule].row;
-            if row.kind == Kind::Directed && !names.contains(&row.name) {
-                names.push(row.name);
+            let used = &self.classes.analysis.applied[n];
+            let rule = &self.rules[used.rule];
+            if rule.row.kind == Kind::Directed
+                && chain.iter().all(|(known, _)| known.row.name != rule.row.name)
+            {
+                chain.push((rule, used));
             }
         }
-        names
+        chain
     }
 
     /// Guards that refused directed rules on these classes and never came to be known.

@@ -3,6 +3,7 @@
 
 pub(crate) mod certificate;
 pub(crate) mod named;
+pub(crate) mod walk;
 
 use crate::blocks::join::{Joined, JoinedFrom};
 use crate::egraph::{Searched, saturate::Stop};
@@ -48,7 +49,7 @@ impl Report {
     /// The report of a graph that was optimised as a whole: `graph` is what the passes after the e-graph made of it.
     pub(crate) fn new(graph: &Graph, searched: &Searched, rules: &[Rule]) -> Report {
         let classes = &searched.classes;
-        let (certificates, misses) = certify(graph, &searched.class_of, classes, rules);
+        let (certificates, misses) = certify(graph, searched, rules);
         let mut counts = vec![0; rules.len()];
         classes.analysis.applied.iter().for_each(|a| counts[a.rule] += 1);
         let used = rules.iter().zip(counts).filter(|(_, n)| *n > 0);

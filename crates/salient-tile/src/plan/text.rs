@@ -12,6 +12,8 @@
 pub(crate) mod blocks;
 pub mod facts;
 pub(crate) mod fold;
+pub mod key_spans;
+pub mod lines;
 pub mod outline;
 mod ports;
 pub mod read;

@@ -10,6 +10,12 @@ use std::fmt::Write;
 
 /// The program, without the code of its bodies.
 pub fn print(program: &Program) -> String {
+    let (head, kernels) = print_parts(program);
+    kernels.into_iter().fold(head, |out, kernel| out + "\n" + &kernel)
+}
+
+/// The same in parts: what is stored, and each kernel.
+pub fn print_parts(program: &Program) -> (String, Vec<String>) {
     let mut out = String::new();
     let _ = writeln!(out, "program {}", program.name);
     for buffer in &program.buffers {
@@ -19,14 +25,15 @@ pub fn print(program: &Program) -> String {
         let (input, output) = (&program.buffer(append.input).name, &program.buffer(append.output).name);
         let _ = writeln!(out, "    {output} begins with {input}");
     }
-    for (at, kernel) in program.kernels.iter().enumerate() {
-        out.push('\n');
+    let kernels = program.kernels.iter().enumerate().map(|(at, kernel)| {
+        let mut out = String::new();
         if at < program.loads {
             out.push_str("# once, when the parameters are bound\n");
         }
         print_kernel(program, kernel, &mut out);
-    }
-    out
+        out
+    });
+    (out, kernels.collect())
 }
 
 /// The code of every body of the program, each once.

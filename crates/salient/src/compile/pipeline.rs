@@ -59,7 +59,7 @@ pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
 }
 
 /// The options of the optimiser that follow from those of the user.
-fn of_optimiser(options: &Options) -> salient_opt::Options {
+pub(crate) fn of_optimiser(options: &Options) -> salient_opt::Options {
     salient_opt::Options { fp: options.fp, verify: options.verify, ..Default::default() }
 }
 
@@ -84,7 +84,7 @@ pub fn schedule_blocks(fused: &Graph, chains: &[Vec<Vec<NodeId>>], options: &Opt
 }
 
 /// The plan as text; norms and activations have the names that the optimiser found.
-fn print_plan(plan: &Plan<'_>, named: &[Named]) -> String {
+pub(crate) fn print_plan(plan: &Plan<'_>, named: &[Named]) -> String {
     let labels = named.iter().map(|n| (n.node, n.form.name().to_owned())).collect();
     salient_tile::plan::text::print(plan, &labels)
 }

@@ -17,6 +17,9 @@ struct Tiles {
     is_own: Option<NodeId>,
 }
 
+/// The query rows that a kernel of whole rows of scores takes at once.
+const KERNEL_ROWS: usize = 24;
+
 /// Adds the weights, summed over tiles where there are more positions than a map has rows or columns, to the results.
 pub(super) fn of(b: &mut Builder, g: &Graph, found: &Found, sizes: &Bindings) -> Result<WeightMap, Error> {
     let fault = |e: TypeError| Error::Code(format!("the weights of {} cannot be shown: {e}", found.name));
@@ -77,7 +80,10 @@ fn along(g: &Graph, axis: AxisId, sizes: &Bindings) -> Result<Along, Error> {
     let length = extent.eval(sizes).ok().and_then(|n| usize::try_from(n).ok());
     let positions =
         length.ok_or_else(|| Error::Code(format!("the length {extent} of an axis of a map is not known")))?;
-    Ok(Along { positions, tile: positions.div_ceil(MOST_TILES).max(1) })
+    let least = positions.div_ceil(MOST_TILES).max(1);
+    // Long tiles are as many rows as the kernel takes at once, or a multiple of that: it would compute as many anyway.
+    let tile = if least < KERNEL_ROWS / 2 { least } else { least.next_multiple_of(KERNEL_ROWS) };
+    Ok(Along { positions, tile })
 }
 
 /// What is added to a graph for tiles.

@@ -2,20 +2,19 @@
 //!
 //! Which attentions there are and how their weights go into tiles is the library's; how maps are drawn, that of `salient_draw`.
 
-use crate::input::arrays::{CallArrays, Sources};
+use crate::input::call::{CallArgs, Given};
 use crate::input::checkpoint::lines;
-use crate::input::drawn::{self, Kind};
 use crate::input::options::{Compile, Machine};
 use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::picture::picture;
 use crate::output::terminal;
 use salient::view::{Viewed, WeightMap, settings, with_weights};
-use salient::{Array, Arrays, DType, Graph, Model, Options, Weights, listed, lower, replace_text};
+use salient::{Arrays, Bindings, Model, Options, Sources, lower, replace_text};
 use salient_draw::heat::{self, Grid, Map, Row};
-use salient_text::Tokenizer;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Arguments of `salient view`.
 #[derive(clap::Args)]
@@ -25,27 +24,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     compile: Compile,
     #[command(flatten)]
-    arrays: Sources,
-    /// A text for the input `ids`, through the tokenizer; its tokens are the labels
-    #[arg(long, value_name = "TEXT", requires = "tokenizer", conflicts_with = "labels")]
-    text: Option<String>,
-    /// A tokenizer.json, or a .gguf file
-    #[arg(long, value_name = "FILE", requires = "text")]
-    tokenizer: Option<PathBuf>,
-    /// Draw the parameters that no file gives from their initialisers, with this seed
-    #[arg(long, value_name = "SEED")]
-    init: Option<u64>,
-    /// Draw the inputs that nothing gives at random, and parameters as by --init, with this seed
-    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
-    random: Option<u64>,
-    /// What the elements of a drawn input are drawn from, as in `salient run`
-    #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named, requires = "random")]
-    draw: Vec<(String, Kind)>,
+    call: CallArgs,
     /// Show this value instead of the attentions that are found: a name that a `let` defines, whose last two axes are queries and keys; `*` stands for any letters; may be given several times
     #[arg(long, value_name = "NODE")]
     node: Vec<String>,
     /// Words for the queries, and for as many keys, parted by commas; or a file with one a line
-    #[arg(long, value_name = "WORDS|FILE")]
+    #[arg(long, value_name = "WORDS|FILE", conflicts_with = "text")]
     labels: Option<String>,
     /// Words for the keys, where they are others than those for the queries
     #[arg(long, value_name = "WORDS|FILE")]
@@ -56,6 +40,9 @@ pub(crate) struct Args {
     /// Show the maps in the terminal though they are written to a file
     #[arg(long)]
     terminal: bool,
+    /// Show on standard error how long the model takes with its weights and without, and in how much working memory
+    #[arg(long)]
+    time: bool,
     #[command(flatten)]
     machine: Machine,
 }
@@ -73,79 +60,55 @@ const MOST_MAPS: usize = 1024;
 pub(crate) fn run(args: &Args) -> Outcome {
     let options = Options { inner: args.node.clone(), ..args.compile.options_for(&args.machine)? };
     let sources = read_sources(&args.file)?;
-    let graph = lower(&sources, &options)?.graph;
-    let mut given = args.arrays.read_one(&graph)?;
-    let tokens = match (&args.text, &args.tokenizer) {
-        (Some(text), Some(path)) => {
-            given.weights = without_others(std::mem::take(&mut given.weights))?;
-            Some(give_text(&graph, &mut given.inputs, text, path)?)
-        }
-        (None, _) | (_, None) => None,
-    };
-    if let Some(seed) = args.random {
-        drawn::fill(&graph, &mut given, (seed, &args.draw))?;
+    let given = args.call.given(&lower(&sources, &options)?.graph, &Bindings::new())?;
+    let (fixed, viewed) = viewed(&sources, &options, &given)?;
+    if args.time {
+        let plain = Model::from_sources(&sources, &Options { inner: Vec::new(), ..fixed })?;
+        terminal::note(&timed([("without weights", &plain), ("with weights", &viewed.model)], &given)?);
     }
-    let sizes = Model::from_graph(graph, &options)?
-        .session(&given.inputs, weights(args, &given))?
-        .dimensions()
-        .clone();
-    let mut fixed = options.clone();
-    let known: Vec<String> = options.set.iter().map(|(name, _)| name.clone()).collect();
-    let lowered = lower(&sources, &options)?;
-    fixed.set.extend(settings(&lowered.graph, &sizes).into_iter().filter(|(name, _)| !known.contains(name)));
-    let lowered = lower(&sources, &fixed)?;
-    let viewed = with_weights(&lowered.graph, &lowered.inner, &fixed, &sizes)?;
-    let results = viewed.model.session(&given.inputs, weights(args, &given))?.call(&given.inputs)?;
-    let grids = grids(args, &viewed, &results, tokens)?;
+    let results = viewed.model.session(&given.arrays.inputs, given.weights())?.call(&given.arrays.inputs)?;
+    let grids = grids(args, &viewed, &results, given.tokens)?;
     write(args, &grids)
 }
 
-fn weights<'a>(args: &Args, given: &'a CallArrays) -> Weights<'a> {
-    let weights = Weights::from(&given.weights);
-    match args.init.or(args.random) {
-        Some(seed) => weights.or_seeded(seed),
-        None => weights,
-    }
+/// The model with its weights as results, at the sizes of a call; and the options with these sizes.
+pub(crate) fn viewed(sources: &Sources, options: &Options, given: &Given) -> Outcome<(Options, Viewed)> {
+    let graph = lower(sources, options)?.graph;
+    let inputs = &given.arrays.inputs;
+    let sizes = Model::from_graph(graph, options)?.session(inputs, given.weights())?.dimensions().clone();
+    let mut fixed = options.clone();
+    let known: Vec<String> = options.set.iter().map(|(name, _)| name.clone()).collect();
+    let lowered = lower(sources, options)?;
+    fixed.set.extend(settings(&lowered.graph, &sizes).into_iter().filter(|(name, _)| !known.contains(name)));
+    let lowered = lower(sources, &fixed)?;
+    let viewed = with_weights(&lowered.graph, &lowered.inner, &fixed, &sizes)?;
+    Ok((fixed, viewed))
 }
 
-/// The parameters of a checkpoint that the model has; how many others there are is said in a note.
-fn without_others(weights: Arrays) -> Outcome<Arrays> {
-    let (entries, others) = weights.into_parts();
-    if !others.is_empty() {
-        let names = listed(others.iter().map(String::as_str));
-        terminal::note(&format!("note: of the checkpoint the model does not use {names}\n"));
-    }
-    let mut used = Arrays::new();
-    entries.into_iter().try_for_each(|(name, array, stored)| used.insert_stored(name, array, stored))?;
-    Ok(used)
-}
+/// Runs that the least time is taken of.
+const TIMED: usize = 5;
 
-/// Gives a text to the input `ids`, and to `keep` that none of it is padding; its tokens.
-fn give_text(graph: &Graph, inputs: &mut Arrays, text: &str, tokenizer: &Path) -> Outcome<Vec<String>> {
-    let tokenizer = Tokenizer::read(tokenizer)?;
-    let ids = tokenizer.encode(text)?.ids;
-    let port = |name: &str| graph.inputs().iter().find(|port| *port.name == *name);
-    let shape = |rank: usize| match rank {
-        1 => Ok(vec![ids.len()]),
-        2 => Ok(vec![1, ids.len()]),
-        _ => Err(Failure::call("the input `ids` has neither one axis nor two")),
+/// The least times of a few runs of both models, which take turns, and their working memory; a line for each.
+fn timed(models: [(&str, &Model); 2], given: &Given) -> Outcome<String> {
+    let inputs = &given.arrays.inputs;
+    let mut sessions = Vec::new();
+    for (what, model) in models {
+        let session = model.session(inputs, given.weights())?;
+        let outputs = session.outputs()?;
+        sessions.push((what, session, outputs, Duration::MAX));
+    }
+    for _ in 0..TIMED {
+        for (_, session, outputs, least) in &mut sessions {
+            let before = Instant::now();
+            session.run(inputs, outputs)?;
+            *least = before.elapsed().min(*least);
+        }
+    }
+    let line = |(what, session, _, least): &(&str, salient::Session<'_>, _, Duration)| {
+        let (ms, bytes) = (least.as_secs_f64() * 1e3, session.working_bytes().unwrap_or(0));
+        format!("{what:<16} {ms:>10.3} ms, {bytes} bytes of working memory\n")
     };
-    let Some(of_ids) = port("ids").filter(|port| port.dtype == DType::I64) else {
-        return Err(Failure::call(format!(
-            "the model `{}` has no input `ids: i64[B, T]` for a text",
-            graph.name()
-        )));
-    };
-    let numbers = ids.iter().map(|id| i64::from(*id)).collect();
-    inputs.insert("ids", array(Array::from_i64(shape(of_ids.axes.len())?, numbers))?)?;
-    if let Some(keep) = port("keep").filter(|port| port.dtype == DType::Bool) {
-        inputs.insert("keep", array(Array::from_bool(shape(keep.axes.len())?, vec![true; ids.len()]))?)?;
-    }
-    ids.iter().map(|id| Ok(tokenizer.decode(&[*id])?)).collect()
-}
-
-fn array<E: std::fmt::Display>(made: Result<Array, E>) -> Outcome<Array> {
-    made.map_err(|why| Failure::call(why.to_string()))
+    Ok(sessions.iter().map(line).collect())
 }
 
 /// A grid for each attention, or one for all where they go into one picture.
@@ -179,7 +142,7 @@ fn grids(args: &Args, viewed: &Viewed, results: &Arrays, tokens: Option<Vec<Stri
     })
 }
 
-fn row(map: &WeightMap, results: &Arrays) -> Row {
+pub(crate) fn row(map: &WeightMap, results: &Arrays) -> Row {
     let heads = map.heads(results);
     let is_alone = heads.len() == 1;
     let maps = heads.into_iter().map(|head| {

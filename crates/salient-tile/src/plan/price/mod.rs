@@ -116,6 +116,8 @@ impl Price {
 
 /// Positions that are taken for a sequence of which no length is given.
 pub const ROWS: i64 = 512;
+/// A fixed length before the width that is at least so great is one of rows, and no number of heads.
+const FIXED_ROWS: i64 = 64;
 /// What is taken for what lies around sequences, as examples of a batch and heads.
 const AROUND: i64 = 4;
 /// What is taken for all other dimensions: the first that all that divides them does divide.
@@ -156,7 +158,10 @@ fn sizes_with(g: &Graph, known: &Bindings, others: i64) -> Bindings {
                 out.entry(name).or_insert(size);
             }
         };
-        row.into_iter().filter(|_| !axes.iter().any(is_known)).for_each(|at| give(axes[at], ROWS));
+        // Rows whose number is fixed stand behind what is around them.
+        let is_many = |axis: &AxisId| g.extent(*axis).as_constant().is_some_and(|n| n >= FIXED_ROWS);
+        let is_free = |at: &usize| !axes.iter().any(is_known) && !axes[at + 1..].iter().any(is_many);
+        row.into_iter().filter(is_free).for_each(|at| give(axes[at], ROWS));
         axes.iter().for_each(|axis| give(*axis, AROUND));
     }
     for name in g.dimensions().into_iter().chain(extents().flat_map(|d| d.dimensions())) {

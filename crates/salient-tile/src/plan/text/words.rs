@@ -175,7 +175,7 @@ pub(crate) enum KernelWord {
 }
 
 impl KernelWord {
-    const ALL: [KernelWord; 9] = [
+    pub(crate) const ALL: [KernelWord; 9] = [
         KernelWord::Map,
         KernelWord::Append,
         KernelWord::Alias,
