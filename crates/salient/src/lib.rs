@@ -6,13 +6,12 @@
 //! The stages themselves are in the crates below; nothing is decided here about graphs, kernels or code.
 
 mod compile;
-pub mod page;
 mod report;
 mod session;
+mod show;
 pub mod snapshot;
 pub mod tune;
 pub mod verify;
-pub mod view;
 
 pub use compile::choose::{Alternative, Form, TIE, Verdict};
 pub use compile::drawing::drawing;
@@ -55,6 +54,7 @@ pub use session::model::Model;
 pub use session::results::Results;
 pub use session::weights::Weights;
 pub use session::{KernelInfo, Session};
+pub use show::{page, view};
 
 /// The README's program, compiled as a test.
 #[cfg(doctest)]

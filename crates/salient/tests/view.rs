@@ -58,9 +58,9 @@ fn viewed(source: &str, length: usize, options: &Options) -> Viewed {
     with_weights(&lowered.graph, &lowered.inner, &fixed, &sizes).expect("attentions")
 }
 
-/// All weights by the interpreter, as the program says them: for each head, query and key.
-fn expected(source: &str, length: usize) -> Vec<f32> {
-    let options = Options { inner: vec!["w".to_owned()], engine: Engine::Oracle, ..Options::default() };
+/// All weights, as the program says them: for each head, query and key.
+fn expected(source: &str, length: usize, engine: Engine) -> Vec<f32> {
+    let options = Options { inner: vec!["w".to_owned()], engine, ..Options::default() };
     let model = Model::compile(source, &options).expect("a model");
     let outputs = model.run(&inputs(length), Weights::none()).expect("it runs");
     outputs.get("w").and_then(Array::as_f32).expect("weights").to_vec()
@@ -79,6 +79,11 @@ fn pooled(weights: &[f32], length: usize, map: &WeightMap) -> Vec<f64> {
 }
 
 fn agree(source: &str, length: usize, options: &Options) {
+    agree_with(Engine::Oracle, source, length, options);
+}
+
+/// The results of the model are those that it has without its weights, and the weights those of an engine.
+fn agree_with(engine: Engine, source: &str, length: usize, options: &Options) {
     let Viewed { model, maps } = viewed(source, length, options);
     let [map] = maps.as_slice() else { panic!("{maps:?}") };
     assert_eq!((map.queries.positions, map.keys.positions), (length, length));
@@ -89,7 +94,11 @@ fn agree(source: &str, length: usize, options: &Options) {
         heads.iter().map(|head| head.position.as_slice()).collect::<Vec<_>>(),
         [[0, 0], [0, 1], [1, 0], [1, 1]]
     );
-    let expected = expected(source, length);
+    let plain = Model::compile(source, &Options::default()).expect("a model");
+    let plain = plain.run(&inputs(length), Weights::none()).expect("it runs");
+    let [own, plain] = [&results, &plain].map(|of| of.get("y").and_then(Array::as_f32).expect("a result"));
+    assert!(own.iter().zip(plain).all(|(a, b)| (a - b).abs() < 1e-5), "{source}");
+    let expected = expected(source, length, engine);
     for (head, weights) in heads.iter().zip(expected.chunks_exact(length * length)) {
         let by_definition = pooled(weights, length, map);
         assert_eq!(head.weights.len(), by_definition.len());
@@ -116,6 +125,19 @@ fn tiles_have_the_sums_of_their_weights() {
         for score in SCORES {
             agree(&model(score), length, &Options::default());
         }
+    }
+}
+
+#[test]
+fn kernels_of_attentions_sum_their_weights_over_whole_tiles() {
+    // The last tile is full, and not full. The interpreter would take minutes; it is what unfused code is compared with elsewhere.
+    for (length, score) in [(1800, SCORES[0]), (1801, SCORES[2]), (1801, SCORES[3])] {
+        let source = model(score);
+        agree_with(Engine::Unfused, &source, length, &Options::default());
+        let Viewed { model, .. } = viewed(&source, length, &Options::default());
+        let session = model.session(&inputs(length), Weights::none()).expect("it fits");
+        let attentions = session.kernels().iter().filter(|kernel| kernel.kind == "attention").count();
+        assert_eq!(attentions, 1, "{:?}", session.kernels());
     }
 }
 

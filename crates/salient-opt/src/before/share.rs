@@ -4,8 +4,8 @@
 //! Here every group of nodes that differ only in the names of free axes keeps one member; the others become views of
 //! it. Only what holds a reduction is shared: elementwise work is cheaper to repeat than to store.
 
-use salient_ir::{AxisId, Builder, Class, Dim, Graph, NodeId, Op};
-use std::collections::{BTreeMap, HashMap};
+use salient_ir::{AxisId, Builder, Class, Dim, Graph, NodeId, Op, Output};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The same model with each computation that differs from another only in names replaced by a view of the other.
 pub(crate) fn share(g: &Graph) -> Graph {
@@ -17,10 +17,24 @@ pub(crate) fn share(g: &Graph) -> Graph {
     let mut b = Builder::like(g);
     let mut new: Vec<Option<NodeId>> = vec![None; g.len()];
     for out in g.outputs() {
-        let node = rebuild(g, &mut b, &shapes, &keeper, &mut new, out.node);
-        b.output(&out.name, &out.axes, node).expect("views have the axes of what they replace");
+        // A result has names of its own for its axes: where it is another value but for these, it is that value.
+        let (node, axes) = match renamed_output(out, &shapes, keeper[out.node.index()]) {
+            Some(axes) => (keeper[out.node.index()], axes),
+            None => (out.node, out.axes.clone()),
+        };
+        let node = rebuild(g, &mut b, &shapes, &keeper, &mut new, node);
+        b.output(&out.name, &axes, node).expect("views have the axes of what they replace");
     }
     b.finish()
+}
+
+/// The axes of an output where it is the value that is computed in its place, if each of them has one name there.
+fn renamed_output(out: &Output, shapes: &[Shape], kept: NodeId) -> Option<Vec<AxisId>> {
+    let (from, to) = (&shapes[kept.index()].axes, &shapes[out.node.index()].axes);
+    let own = |axis: &AxisId| to.iter().position(|t| t == axis).map_or(*axis, |at| from[at]);
+    let axes: Vec<AxisId> = out.axes.iter().map(own).collect();
+    let names: BTreeSet<AxisId> = axes.iter().copied().collect();
+    (names.len() == axes.len() && from.iter().all(|axis| names.contains(axis))).then_some(axes)
 }
 
 /// For each node the one that is computed in its place. From the outputs down: what only a replaced node needs is not

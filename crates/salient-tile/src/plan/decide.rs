@@ -346,17 +346,22 @@ impl<'g> Decider<'g> {
         let rows = around(target, a);
         let outer: Vec<AxisId> = rows.iter().copied().filter(|axis| Some(*axis) != a.query).collect();
         let count = a.query.map_or(1, |query| self.layouts.options.tiling.parts_of(g.extent(query)));
+        let by_key: Vec<AxisId> = outer.iter().copied().chain([a.key]).collect();
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
+            let is_one_part = |sum: &Attention| {
+                let order = &self.done.buffers[home.0].axes;
+                count == 1 && sum.node == further.root && *order == by_key
+            };
             let buffer = match &further.sum {
                 None => *home,
+                Some(sum) if is_one_part(sum) => *home,
                 // A sum over rows for each part of them.
                 Some(sum) => {
                     let name = format!("{}.parts", self.done.buffers[home.0].name);
-                    let axes: Vec<AxisId> = outer.iter().copied().chain([a.key]).collect();
-                    let mut shape = g.shape(&axes);
+                    let mut shape = g.shape(&by_key);
                     shape.insert(outer.len(), n(count));
-                    self.temporary(name, sum.node, axes, shape)
+                    self.temporary(name, sum.node, by_key.clone(), shape)
                 }
             };
             stores.push(Store { node: further.root, buffer, sum: further.sum.clone() });
@@ -370,7 +375,7 @@ impl<'g> Decider<'g> {
             let kernel = BesideKernel { host: target.id, sum, scores: scores.clone() };
             self.step_of(node, *home, |d| {
                 d.kernel(node, buffer, Anchor::Beside(kernel), None);
-                if let Some(sum) = sum {
+                if let Some(sum) = sum.filter(|_| buffer != *home) {
                     let parts = SumParts { sum, parts: buffer, count, outer: outer.clone(), key: a.key };
                     d.kernel(node, *home, Anchor::SumParts(parts), None);
                 }

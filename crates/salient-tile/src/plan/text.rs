@@ -206,7 +206,8 @@ impl Printer<'_, '_> {
                     self.operand(&mut out, k, OperandForm::Rows, stored)
                 }
                 // Shown with the merge of the parts, or with their sum.
-                Anchor::SplitKv(_) | Anchor::Beside(BesideKernel { sum: Some(_), .. }) => {}
+                Anchor::SplitKv(_) => {}
+                Anchor::Beside(BesideKernel { sum: Some(_), .. }) if k.buffer != step.buffer => {}
                 Anchor::Beside(of) => self.beside(&mut out, k, &of.scores, stored),
                 Anchor::SumParts(of) => self.beside(&mut out, k, self.scores_of(of.parts), stored),
                 Anchor::Merge(split) if k.when.is_none() => self.split(&mut out, k, split, stored),

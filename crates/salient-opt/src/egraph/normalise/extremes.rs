@@ -61,6 +61,28 @@ impl Normaliser<'_> {
         (term.tag == Tag::Map(op)).then(|| [term.children[0], term.children[1]])
     }
 
+    /// The same, also of a value to which an integer made of indices is added or from which one is taken: `min(x, y) + z` is the
+    /// lesser of `x + z` and `y + z`.
+    fn shifted_parts(&mut self, extreme: MapOp, id: Id) -> Option<[Id; 2]> {
+        if let Some(parts) = self.parts(extreme, id) {
+            return Some(parts);
+        }
+        let term = self.written(id);
+        let (op, args) = match term.tag {
+            Tag::Map(op @ (MapOp::Add | MapOp::Sub)) => (op, [term.children[0], term.children[1]]),
+            _ => return None,
+        };
+        let is_shift = |this: &Self, z: Id| this.integral(z).is_some();
+        let (parts, z) = match (self.parts(extreme, args[0]), self.parts(extreme, args[1])) {
+            (Some(parts), _) if is_shift(self, args[1]) => (parts, args[1]),
+            (_, Some(parts)) if op == MapOp::Add && is_shift(self, args[0]) => (parts, args[0]),
+            _ => return None,
+        };
+        // Sums of indices do not overflow; those of data may.
+        parts.iter().all(|part| self.integral(*part).is_some()).then_some(())?;
+        Some(parts.map(|part| self.map(op, &[part, z])))
+    }
+
     /// A comparison with the greater or the lesser of two integers, by comparisons with each.
     pub(super) fn compares_extreme(&mut self, op: MapOp, a: Id, b: Id) -> Option<Id> {
         if matches!(op, MapOp::Eq | MapOp::Ne) {
@@ -71,7 +93,7 @@ impl Normaliser<'_> {
         let sides = [(MapOp::Max, a, MapOp::And), (MapOp::Min, a, MapOp::Or)];
         let others = [(MapOp::Max, b, MapOp::Or), (MapOp::Min, b, MapOp::And)];
         for (extreme, side, both) in sides.into_iter().chain(others) {
-            let Some(parts) = self.parts(extreme, side) else { continue };
+            let Some(parts) = self.shifted_parts(extreme, side) else { continue };
             let other = if side == a { b } else { a };
             if ![parts[0], parts[1], other].iter().all(|id| self.is_whole(*id))
                 || self.is_far(parts[1], other)

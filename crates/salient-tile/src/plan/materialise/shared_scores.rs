@@ -180,11 +180,12 @@ pub(in crate::plan) fn shared(
 }
 
 /// The stored values in an order in which each comes after those that it reads, a group together; if that cannot be for one of the
-/// groups, which.
+/// groups, which. What a group is reduced to comes right behind it, so that no other group has to wait for its memory.
 fn ordered(planner: &Planner<'_>, groups: &[Vec<NodeId>]) -> Result<Vec<NodeId>, usize> {
     let group_of: BTreeMap<NodeId, usize> =
         groups.iter().enumerate().flat_map(|(at, group)| group.iter().map(move |id| (*id, at))).collect();
     let (mut out, mut done, mut begun) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let mut after = reduced_from(planner, &group_of);
     for first in planner.choices.keys() {
         let mut stack = vec![*first];
         while let Some(id) = stack.last().copied() {
@@ -204,6 +205,9 @@ fn ordered(planner: &Planner<'_>, groups: &[Vec<NodeId>]) -> Result<Vec<NodeId>,
                 stack.pop();
                 done.insert(own[0]);
                 out.extend(own);
+                let reduced = group.and_then(|group| after.remove(&group)).unwrap_or_default();
+                done.extend(reduced.iter().copied());
+                out.extend(reduced);
             } else if begun.insert(own[0]) {
                 stack.extend(missing.into_iter().rev());
             } else {
@@ -213,6 +217,20 @@ fn ordered(planner: &Planner<'_>, groups: &[Vec<NodeId>]) -> Result<Vec<NodeId>,
         }
     }
     Ok(out)
+}
+
+/// The reductions that read of the stored values those of one group alone, for each group.
+fn reduced_from(planner: &Planner<'_>, group_of: &BTreeMap<NodeId, usize>) -> BTreeMap<usize, Vec<NodeId>> {
+    let mut out: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+    for (id, choice) in &planner.choices {
+        let is_reduction = matches!(choice, KernelChoice::Rows | KernelChoice::Statistics(_));
+        let groups: BTreeSet<Option<usize>> =
+            reads(planner, *id).iter().map(|read| group_of.get(read).copied()).collect();
+        if let (true, 1, Some(Some(group))) = (is_reduction, groups.len(), groups.first()) {
+            out.entry(*group).or_default().push(*id);
+        }
+    }
+    out
 }
 
 /// The stored values that the kernel of one reads.

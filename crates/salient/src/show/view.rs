@@ -1,8 +1,9 @@
 //! The weights of a model's attentions as further results, for pictures of them.
 //!
 //! The attentions are those that the optimiser finds, however they are written; a value may be asked for by its name instead. Maps of
-//! long sequences are sums over tiles of queries and keys: the scores of the tiles of queries are written as an attention of its own,
-//! of which only sums over queries leave its kernel, so that no matrix of all pairs is stored.
+//! long sequences are sums over tiles of queries and keys. The attention is written anew with the tiles of queries as an axis around
+//! its rows, and the sums of its weights over the rows of a tile are a result beside it: its kernel makes both of the same scores,
+//! and no matrix of all pairs is stored.
 
 mod tiles;
 
@@ -91,19 +92,20 @@ pub fn with_weights(
         ));
     }
     let mut b = Builder::like(&graph);
+    let mut copy = tiles::Copy::new(&graph, &sizes);
+    for id in graph.ids() {
+        let here = found.iter().find(|found| found.attention.is_some_and(|(node, _)| node == id));
+        copy.node(&mut b, id, here)?;
+    }
     // Values that were asked for stand behind all others: they are not stored as they are.
     let is_asked_for = |name: &str| inner.iter().any(|inner| *inner.path == *name);
     let added = graph.outputs().iter().rev().take_while(|output| is_asked_for(&output.name)).count();
     for output in &graph.outputs()[..graph.outputs().len() - added] {
-        let node = b.copy(&graph, output.node);
         b.store(&output.name, output.dtype);
-        b.output(&output.name, &output.axes, node).expect("a result of a verified graph");
+        b.output(&output.name, &output.axes, copy.of(output.node)).expect("a result of a verified graph");
     }
     b.states_of(&graph);
-    let mut maps = Vec::new();
-    for found in found {
-        maps.push(tiles::of(&mut b, &graph, &found, &sizes)?);
-    }
+    let maps = found.iter().map(|found| copy.map(&mut b, found)).collect::<Result<_, _>>()?;
     let model = Model::from_graph(b.finish(), &Options { inner: Vec::new(), ..options.clone() })?;
     Ok(Viewed { model, maps })
 }
@@ -113,6 +115,8 @@ pub fn with_weights(
 struct Found {
     name: String,
     weights: Weights,
+    /// The attention under them, and its operator, if that is one operator.
+    attention: Option<(NodeId, FusedOp)>,
     query: AxisId,
     key: AxisId,
     /// The other axes, in order.
@@ -164,7 +168,8 @@ fn attentions(g: &Graph, sizes: &Bindings) -> Vec<Found> {
         let Op::Fused(op, key) = *g.op(id) else { continue };
         let args = g.args(id);
         let sink = |at: usize| op.info().sink.then(|| args[at]);
-        let (weights, values) = if op.info().has_values() {
+        let attention = op.info().has_values().then_some((id, op));
+        let (weights, values) = if attention.is_some() {
             let Some(weights) = weights_of(op) else { continue };
             (Weights::Of(weights, args[0], sink(2)), Some(args[1]))
         } else if let Some(values) = values_of(g, id, key) {
@@ -177,7 +182,7 @@ fn attentions(g: &Graph, sizes: &Bindings) -> Vec<Found> {
         };
         let others = g.node(args[0]).axes.iter().filter(|axis| *axis != query && *axis != key).collect();
         let name = name_of(g, args[0]).unwrap_or_else(|| format!("attention {}", out.len()));
-        out.push(Found { name, weights, query, key, others });
+        out.push(Found { name, weights, attention, query, key, others });
     }
     number(&mut out);
     out
@@ -262,7 +267,8 @@ fn asked_for(g: &Graph, inner: &Inner) -> Result<Found, Error> {
         return Err(Error::Code(format!("`{}` is no matrix: a map has queries and keys", inner.path)));
     };
     let weights = Weights::Value(output.node);
-    Ok(Found { name: inner.path.to_string(), weights, query: *query, key: *key, others: others.to_vec() })
+    let (name, query, key, others) = (inner.path.to_string(), *query, *key, others.to_vec());
+    Ok(Found { name, weights, attention: None, query, key, others })
 }
 
 /// The lengths of a graph's dimensions, as settings that make them constants.
