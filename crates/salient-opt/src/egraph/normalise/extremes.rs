@@ -68,10 +68,8 @@ impl Normaliser<'_> {
             return Some(parts);
         }
         let term = self.written(id);
-        let (op, args) = match term.tag {
-            Tag::Map(op @ (MapOp::Add | MapOp::Sub)) => (op, [term.children[0], term.children[1]]),
-            _ => return None,
-        };
+        let Tag::Map(op @ (MapOp::Add | MapOp::Sub)) = term.tag else { return None };
+        let args = [term.children[0], term.children[1]];
         let is_shift = |this: &Self, z: Id| this.integral(z).is_some();
         let (parts, z) = match (self.parts(extreme, args[0]), self.parts(extreme, args[1])) {
             (Some(parts), _) if is_shift(self, args[1]) => (parts, args[1]),
