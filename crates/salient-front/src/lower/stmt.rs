@@ -331,11 +331,8 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn relation(&mut self, relation: Relation, message: Option<&str>, span: Span) {
-        self.b.require(Requirement {
-            relation,
-            message: message.map(str::to_owned),
-            origin: Some(span.origin()),
-        });
+        let origin = Some(self.place(span).origin());
+        self.b.require(Requirement { relation, message: message.map(str::to_owned), origin });
     }
 }
 
