@@ -8,7 +8,8 @@
 //! - `console`: lines `$ COMMAND`, each with all that it shows on the terminal. A line `…` stands for any lines, and `…` within a
 //!   line for any letters.
 //! - `sh`: commands without what they show.
-//! - `text`, `python`, `rust…`: not of this mechanism.
+//! - `rust FILE`: a file of the project.
+//! - `text`, `python`, `toml`, `rust…`: not of this mechanism.
 //!
 //! A document's commands run in one fresh folder, one after the other. Files of the project that a command names are copied
 //! there. A command must succeed, unless a line that it shows begins with `error`.
@@ -127,6 +128,7 @@ fn shown(folder: &Path, words: &[String]) -> (String, bool) {
         .args(words)
         .current_dir(folder)
         .env_remove("RUST_BACKTRACE")
+        .env_remove("COLUMNS")
         .env("SALIENT_TUNING", "default")
         .stdin(Stdio::null())
         .stdout(file())
@@ -256,7 +258,8 @@ pub(crate) fn follow(name: &str) -> Followed {
                 followed.refused(&block);
             }
             ["console" | "sh"] => followed.commands(&block),
-            ["text" | "python"] => {}
+            ["rust", file] => followed.write(&block, file),
+            ["text" | "python" | "toml"] => {}
             [rust] if rust.starts_with("rust") => {}
             _ => followed.complain(block.line, &format!("`{}` is no kind of block", block.kind)),
         }
