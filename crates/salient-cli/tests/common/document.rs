@@ -141,8 +141,9 @@ fn shown(folder: &Path, words: &[String]) -> (String, bool) {
 /// Whether a line is what a document shows, where `…` stands for any letters.
 fn is_line(shown: &str, expected: &str) -> bool {
     let Some((before, after)) = expected.split_once('…') else { return shown == expected };
-    let rest = shown.strip_prefix(before);
-    rest.is_some_and(|rest| rest.char_indices().any(|(at, _)| is_line(&rest[at..], after)))
+    let Some(rest) = shown.strip_prefix(before) else { return false };
+    let mut ends = (0..=rest.len()).filter(|at| rest.is_char_boundary(*at));
+    ends.any(|at| is_line(&rest[at..], after))
 }
 
 /// Whether lines are what a document shows, where a line `…` stands for any lines.
