@@ -55,7 +55,7 @@ impl Compiled {
         // SAFETY: a kernel has just been given this address as that of so many elements of 32 bits, in memory of this call; no
         // kernel is running.
         let numbers = unsafe { std::slice::from_raw_parts(*address as *const f32, count) };
-        let is_odd = |n: &f32| !n.is_finite() && !(value.may_be_minus_infinity && *n == f32::NEG_INFINITY);
+        let is_odd = |n: &f32| !(n.is_finite() || value.may_be_minus_infinity && *n == f32::NEG_INFINITY);
         let Some(position) = numbers.iter().position(is_odd) else { return Ok(()) };
         let names = self.program.dimensions.iter().cloned();
         let dimensions: Bindings = names.zip(plan.symbols.iter().copied()).collect();

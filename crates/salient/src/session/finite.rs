@@ -9,7 +9,7 @@ use salient_ir::{Graph, Port};
 
 /// The first number of an array that is NaN or infinite, and its index. Minus infinity is left aside where it is meant.
 fn odd(array: &Array, is_minus_infinity_meant: bool) -> Option<(f32, Vec<usize>)> {
-    let is_odd = |n: f32| !n.is_finite() && !(is_minus_infinity_meant && n == f32::NEG_INFINITY);
+    let is_odd = |n: f32| !(n.is_finite() || is_minus_infinity_meant && n == f32::NEG_INFINITY);
     let wide = match array.data() {
         Data::F16(_) | Data::BF16(_) => Some(array.clone().widen().ok()?),
         Data::F32(_) | Data::I32(_) | Data::I64(_) | Data::Bool(_) => None,
