@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-most=$((@@MOST@@ * 1000 * 1000))
+most=$((15 * 1000 * 1000))
 binary="${CARGO_TARGET_DIR:-target}/dist/salient"
 if [[ "${1:-}" == "--build" ]]; then
     cargo build --profile dist -p salient-cli --locked
