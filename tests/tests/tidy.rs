@@ -179,6 +179,25 @@ fn no_path_of_a_machine_is_written_down() {
     }
 }
 
+/// What a crate is made of lies in its folder, so that its package is complete. (A link may stand for a file that is elsewhere.)
+#[test]
+fn crates_include_nothing_from_outside() {
+    let mut found = 0;
+    for file in files_under("crates", "rs") {
+        let Some((_, inner)) = file.split_once("/src/") else { continue };
+        for line in text(&format!("crates/{file}")).lines() {
+            let mut included = ["include_str!(\"", "include_bytes!(\"", "grammar = \""].iter();
+            let included = included.find_map(|start| line.split_once(start)?.1.split('"').next());
+            // The README of the project is included in tests of documentation alone.
+            let Some(path) = included.filter(|path| !path.ends_with("README.md")) else { continue };
+            found += 1;
+            let (up, down) = (path.matches("../").count(), inner.matches('/').count());
+            assert!(up <= down, "crates/{file} includes {path}, which lies outside of its crate");
+        }
+    }
+    assert!(found >= 2, "the search finds nothing");
+}
+
 #[test]
 fn every_dependency_has_a_reason() {
     let manifest = text("Cargo.toml");

@@ -60,6 +60,13 @@ pub(crate) enum Command {
     Completions(help::completions::Args),
 }
 
+impl Command {
+    /// Whether time may pass before it says anything. A server waits for others.
+    pub(crate) fn shows_waiting(&self) -> bool {
+        !matches!(self, Command::BenchServer(_))
+    }
+}
+
 /// Does what is asked.
 pub(crate) fn dispatch(command: &Command) -> Outcome {
     match command {

@@ -11,7 +11,7 @@ mod output;
 
 use crate::commands::{Command, dispatch};
 use crate::output::failure::{self, Failure};
-use crate::output::terminal;
+use crate::output::{terminal, waiting};
 use clap::{ColorChoice, Parser};
 use std::process::ExitCode;
 
@@ -22,6 +22,9 @@ struct Cli {
     /// When to colour messages and results: where a terminal reads, unless `NO_COLOR` is set; always; or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     color: ColorChoice,
+    /// Say nothing but results, warnings and errors: no notes and no progress
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -31,8 +34,11 @@ const STACK: usize = 1 << 30;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(terminal::report_bug));
-    let Cli { color, command } = Cli::parse();
-    terminal::set_colour(color);
+    let Cli { color, quiet, command } = Cli::parse();
+    terminal::set(color, quiet);
+    if command.shows_waiting() {
+        waiting::begin();
+    }
     let run = || salient::with_stack(STACK, || dispatch(&command));
     let result = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
         Ok(Ok(result)) => result,
@@ -40,6 +46,7 @@ fn main() -> ExitCode {
         Err(_) => return ExitCode::from(failure::BUG),
         Ok(Err(e)) => Err(Failure::call(format!("no thread could be started: {e}"))),
     };
+    waiting::end();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

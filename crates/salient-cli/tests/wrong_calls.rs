@@ -81,16 +81,19 @@ fn with_input(name: &str, x: Array) -> Ended {
 #[test]
 fn a_wrong_rank() {
     let ended = with_input("rank", counting(&[6, 3]));
-    assert_eq!(refused(&ended, 2), "error: input `x` has the shape [6, 3], expected f32[B, T, D]");
+    assert_eq!(
+        refused(&ended, 2),
+        "error: input `x` has the shape [6, 3], expected f32[B, T, D]; it is declared in examples/causal_self_attention.attn:2:29"
+    );
 }
 
 #[test]
 fn a_wrong_extent_names_both_sides() {
     let ended = with_input("extent", counting(&[2, 6, 4]));
     let message = [
-        "error: parameter `W_query.weight`: axis 1 has length 3, expected D = 4 (from axis 2 of input `x`)",
-        "error: parameter `W_key.weight`: axis 1 has length 3, expected D = 4 (from axis 2 of input `x`)",
-        "error: parameter `W_value.weight`: axis 1 has length 3, expected D = 4 (from axis 2 of input `x`)",
+        "error: parameter `W_query.weight`: axis 1 has length 3, expected D = 4 (from axis 2 of input `x`); it is declared in examples/causal_self_attention.attn:3:13",
+        "error: parameter `W_key.weight`: axis 1 has length 3, expected D = 4 (from axis 2 of input `x`); it is declared in examples/causal_self_attention.attn:4:13",
+        "error: parameter `W_value.weight`: axis 1 has length 3, expected D = 4 (from axis 2 of input `x`); it is declared in examples/causal_self_attention.attn:5:13",
     ];
     assert_eq!(refused(&ended, 2), message.join("\n"));
 }
@@ -280,6 +283,7 @@ fn an_index_outside_its_axis() {
         let ended = words(&format!("run {path} --inputs {inputs} --engine {engine}"));
         let message = refused(&ended, 1);
         assert!(message.contains("index 5 is outside the axis"), "{engine}: {message}");
+        assert!(message.ends_with("look_up.attn:2:22)"), "{engine}: {message}");
     }
 }
 

@@ -242,6 +242,12 @@ impl<'a> Lowerer<'a, '_> {
         self.frames.last().expect("a function is at work")
     }
 
+    /// Where something was written, as users are told: for what a function of the library does, where they call that.
+    fn place(&self, span: Span) -> Span {
+        let library = self.frames.iter().rev().take_while(|frame| frame.library);
+        library.last().and_then(|frame| frame.call).unwrap_or(span)
+    }
+
     fn lookup(&self, name: &str) -> Option<&Var<'a>> {
         let frame = self.here();
         frame.scopes.iter().rev().find_map(|s| s.get(name)).or_else(|| self.constants.get(name))

@@ -7,7 +7,7 @@
 use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
-use crate::graph::{Graph, Init, NodeId, Output, Port};
+use crate::graph::{Graph, Init, NodeId, Origin, Output, Port};
 use crate::op::{FusedOp, MapOp, Op, ReduceOp, RowWeights};
 use crate::stack::with_room;
 use crate::ty::DType;
@@ -31,6 +31,8 @@ pub enum EvalError {
         extent: i64,
         /// ` of NAME` where the tensor has a name, else empty.
         of: String,
+        /// Where the index was written.
+        origin: Option<Origin>,
     },
     /// A number that is used as an integer and is none of that type.
     #[error("{value} does not fit {dtype}")]
@@ -62,6 +64,22 @@ pub enum EvalError {
     /// A negative extent.
     #[error("the axis `{0}` has the negative length {1}")]
     NegativeExtent(Name, i64),
+}
+
+impl EvalError {
+    /// Where in the source that which failed was written.
+    pub fn origin(&self) -> Option<Origin> {
+        match self {
+            EvalError::OutOfRange { origin, .. } => *origin,
+            EvalError::Dim(_)
+            | EvalError::NoInteger { .. }
+            | EvalError::Missing(_)
+            | EvalError::Shape { .. }
+            | EvalError::Output(..)
+            | EvalError::NoRoom(_)
+            | EvalError::NegativeExtent(..) => None,
+        }
+    }
 }
 
 /// The inputs and parameters of one evaluation.
@@ -262,6 +280,11 @@ impl<'a> Oracle<'a> {
         Ok(out)
     }
 
+    /// Where a node, or what reads it, was written.
+    fn origin(&self, id: NodeId) -> Option<Origin> {
+        self.g.nearest_user(id, |node| node.origin.is_some()).and_then(|node| node.origin)
+    }
+
     fn compute(&self, id: NodeId, at: &mut Position) -> Result<f64, EvalError> {
         let args = self.g.args(id);
         match self.g.op(id) {
@@ -305,7 +328,8 @@ impl<'a> Oracle<'a> {
                     let name = self.g.node(args[0]).name.as_ref();
                     let of = name.map(|n| format!(" of `{n}`")).unwrap_or_default();
                     let axis = self.g.axis(*axis).name.clone();
-                    return Err(EvalError::OutOfRange { index, axis, extent, of });
+                    let origin = self.origin(id);
+                    return Err(EvalError::OutOfRange { index, axis, extent, of, origin });
                 }
                 let before = std::mem::replace(&mut at[axis.index()], index);
                 let value = self.value(args[0], at);
@@ -325,7 +349,8 @@ impl<'a> Oracle<'a> {
                     index -= n;
                 }
                 let (extent, axis) = (self.extent(*axis)?, self.g.axis(*axis).name.clone());
-                Err(EvalError::OutOfRange { index, axis, extent, of: String::new() })
+                let (of, origin) = (String::new(), self.origin(id));
+                Err(EvalError::OutOfRange { index, axis, extent, of, origin })
             }
             Op::CumSum(direction, axis) => {
                 let own = at[axis.index()] as usize;

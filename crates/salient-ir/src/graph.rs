@@ -4,7 +4,7 @@
 
 use crate::axis::{Axis, AxisId, AxisSet};
 use crate::dim::{Dim, DimError, Name, Numbers};
-use crate::op::Op;
+use crate::op::{MapOp, Op};
 use crate::ty::DType;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -277,6 +277,29 @@ impl Graph {
             next = next.iter().flat_map(|id| self.users(*id)).filter(|id| seen.insert(*id)).collect();
         }
         None
+    }
+
+    /// Whether a literal -inf may stand in a value, as one of two choices or moved by views: what a mask writes.
+    pub fn writes_minus_infinity(&self, id: NodeId) -> bool {
+        let (mut waiting, mut seen) = (vec![id], BTreeSet::new());
+        while let Some(id) = waiting.pop() {
+            match self.op(id) {
+                Op::Const(value) if value.value() == f64::NEG_INFINITY => return true,
+                Op::Map(MapOp::Select) | Op::At(_) | Op::Concat(..) => {
+                    waiting.extend(self.args(id).into_iter().filter(|arg| seen.insert(*arg)));
+                }
+                Op::Const(_)
+                | Op::Input(_)
+                | Op::Param(_)
+                | Op::Iota(_)
+                | Op::Extent(_)
+                | Op::Map(_)
+                | Op::Reduce(..)
+                | Op::CumSum(..)
+                | Op::Fused(..) => {}
+            }
+        }
+        false
     }
 
     /// The nodes that read a value through operators for which `passes` holds, each with the argument by which it does; `None`

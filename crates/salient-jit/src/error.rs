@@ -1,6 +1,7 @@
 //! Why compiled code does not run.
 
-use salient_ir::DimError;
+use salient_ir::{DimError, Name, Origin};
+use salient_tile::Value;
 
 /// A tensor that takes memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,5 +92,43 @@ pub enum RunError {
         extent: i64,
         /// The index.
         index: i32,
+        /// Where it was written.
+        origin: Option<Origin>,
     },
+    /// A number that is NaN or infinite, in a run that looks for one.
+    #[error("{}`{}` is {number}{}", if value.is_step { "a step of " } else { "" }, value.name, at(&value.axes, index))]
+    NotFinite {
+        /// The value of the source.
+        value: Value,
+        /// The index of the element, by its axes.
+        index: Vec<i64>,
+        /// The element.
+        number: f32,
+    },
+}
+
+impl RunError {
+    /// Where in the source that which failed was written.
+    pub fn origin(&self) -> Option<Origin> {
+        match self {
+            RunError::OutOfRange { origin, .. } => *origin,
+            RunError::NotFinite { value, .. } => value.origin,
+            RunError::Dim(_)
+            | RunError::Negative { .. }
+            | RunError::Plan
+            | RunError::Loaded
+            | RunError::Codes { .. }
+            | RunError::Memory { .. }
+            | RunError::Mismatch { .. }
+            | RunError::TooLarge { .. }
+            | RunError::TooManyElements { .. }
+            | RunError::WideInteger { .. } => None,
+        }
+    }
+}
+
+/// ` at b = 0, t = 3`; nothing for a value without axes.
+fn at(axes: &[Name], index: &[i64]) -> String {
+    let parts: Vec<String> = axes.iter().zip(index).map(|(axis, at)| format!("{axis} = {at}")).collect();
+    if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }

@@ -15,6 +15,7 @@ mod tuning;
 
 pub use call::arguments::{Inputs, Loaded};
 pub use call::plan::{Cost, Plan};
+pub use call::watch::Watch;
 pub use compile::{CompileError, Compiled, Options};
 pub use error::{Part, RunError};
 pub use target::IsaChoice;

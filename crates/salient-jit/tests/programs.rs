@@ -74,6 +74,7 @@ impl Make {
             loads: 0,
             appends: Vec::new(),
             checks: vec![],
+            values: vec![],
             limits: vec![],
         };
         Make { program, node, axes: Vec::new() }
@@ -245,7 +246,12 @@ fn checks() -> Program {
     let x = m.buffer("x", Role::Input(0), DType::Bool, &[dim("N")]);
     let y = m.buffer("y", Role::Output(0), DType::I32, &[dim("N")]);
     for (tensor, axis) in [("first", "i"), ("second", "j")] {
-        m.program.checks.push(Check { tensor: tensor.into(), axis: axis.into(), extent: dim("N") });
+        m.program.checks.push(Check {
+            tensor: tensor.into(),
+            axis: axis.into(),
+            extent: dim("N"),
+            origin: None,
+        });
     }
     for kernel in 0..2 {
         let mut b = Builder::new("check");
@@ -374,7 +380,7 @@ fn the_failing_index_that_is_told_does_not_depend_on_threads() {
             let mut out = outputs(&program, &sizes);
             let error = code.run(&plan, &loaded(&code), &[&x], &[], &mut out).unwrap_err();
             let (tensor, axis) = ("first".to_owned(), "i".to_owned());
-            assert_eq!(error, RunError::OutOfRange { tensor, axis, extent: 100, index: 60 });
+            assert_eq!(error, RunError::OutOfRange { tensor, axis, extent: 100, index: 60, origin: None });
             // The plan is usable afterwards.
             let fine = Array::from_bool(vec![100], vec![false; 100]).unwrap();
             code.run(&plan, &loaded(&code), &[&fine], &[], &mut out).unwrap();

@@ -32,6 +32,7 @@ use crate::plan::order::host_of;
 use crate::plan::repeat::Repeats;
 use crate::plan::{Anchor, KernelPlan, Plan, Step};
 use crate::program::kernel::{Kernel, Program, Stmt};
+use crate::program::values::value;
 use salient_ir::Op;
 
 /// The program of a plan.
@@ -87,6 +88,7 @@ pub fn emit(plan: &Plan<'_>) -> Program {
         loads: plan.loads,
         appends: plan.appends.clone(),
         checks: scope.checks,
+        values: plan.buffers.iter().map(|buffer| value(g, buffer)).collect(),
         limits: scope.limits,
     }
 }

@@ -22,6 +22,7 @@ pub use kernel::{
     Sizes, Stmt,
 };
 pub use plan::{Options, Plan, plan};
+pub use program::values::Value;
 pub use tiling::{Knob, TILING, Tiling};
 
 use salient_ir::Graph;

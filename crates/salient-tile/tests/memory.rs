@@ -55,6 +55,7 @@ fn program(buffers: &[(Role, DType, &[Dim])], kernels: &[(Vec<usize>, Vec<usize>
         loads: 0,
         appends: Vec::new(),
         checks: Vec::new(),
+        values: Vec::new(),
         limits: Vec::new(),
     }
 }

@@ -1,7 +1,30 @@
 //! The public face: compile a model, look at every stage, run it.
 //!
-//! Source text becomes a [`Model`] once; a [`Session`] binds it to dimensions and weights; running a session takes
-//! borrowed inputs and writes memory of the caller.
+//! 1. Source text becomes a [`Model`], once: machine code for all lengths.
+//! 2. A [`Session`] binds it to lengths and [`Weights`], and checks every tensor.
+//! 3. [`Session::run`] takes borrowed inputs and writes memory of the caller; [`Session::step`] also keeps states, such as a cache.
+//!
+//! ```
+//! use salient::{Array, Arrays, Model, Options, Weights};
+//!
+//! let source = "model attend(x: f32[T, D]) -> (context: f32[T, D]) {
+//!     return softmax(x @ x.T / sqrt(D)) @ x
+//! }";
+//! let model = Model::compile(source, &Options::default())?;
+//!
+//! let mut inputs = Arrays::new();
+//! inputs.insert("x", Array::from_f32(vec![2, 2], vec![1.0, 0.0, 0.0, 1.0]).unwrap())?;
+//! let session = model.session(&inputs, Weights::none())?;
+//! let mut outputs = session.outputs()?;
+//! session.run(&inputs, &mut outputs)?;
+//!
+//! let context = outputs[0].as_f32().unwrap();
+//! assert!((context[0] - 0.670).abs() < 1e-3 && (context[1] - 0.330).abs() < 1e-3);
+//! # Ok::<(), salient::Error>(())
+//! ```
+//!
+//! What goes wrong is an [`Error`], by who can mend it; [`Options`] say how a model is compiled. `docs/library.md` of the project goes
+//! through threads, states and errors; its programs are the crate's examples.
 //!
 //! The stages themselves are in the crates below; nothing is decided here about graphs, kernels or code.
 

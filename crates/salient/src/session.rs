@@ -5,9 +5,10 @@
 //!
 //! The folder holds what a session is made of: [`model`] (what is compiled), [`weights`] (what a caller gives as
 //! parameters) and [`init`] (what is drawn where nothing is given), [`bind`] (dimensions from shapes), [`sizes`] (what
-//! follows from dimensions), [`results`] (what a step gives).
+//! follows from dimensions), [`results`] (what a step gives), [`finite`] (whether all numbers are finite).
 
 pub(crate) mod bind;
+mod finite;
 pub(crate) mod init;
 pub(crate) mod model;
 pub(crate) mod results;
@@ -27,7 +28,7 @@ use crate::report::fault::{Fault, Side, Tensor};
 use salient_io::{Arrays, Stored};
 use salient_ir::array::{Array, ArrayError, Data, collected};
 use salient_ir::{Bindings, DType, Dim, Port};
-use salient_jit::Cost;
+use salient_jit::{Cost, Watch};
 use salient_tile::coded::Codes;
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -120,8 +121,8 @@ impl<'a> Session<'a> {
             bind::bind(graph, &shapes(graph.inputs(), inputs), &known, set, weights.seed().is_some());
         let dimensions = match dimensions {
             Ok(dimensions) if faults.is_empty() => dimensions,
-            Ok(_) => return Err(Error::Call(faults)),
-            Err(others) => return Err(Error::Call(others.into_iter().chain(faults).collect())),
+            Ok(_) => return Err(model.refused(faults)),
+            Err(others) => return Err(model.refused(others.into_iter().chain(faults).collect())),
         };
         let mut params = Vec::with_capacity(graph.params().len());
         let mut codes = Codes::new();
@@ -206,8 +207,8 @@ impl<'a> Session<'a> {
         let faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         match bind::bind(graph, &given, &self.params_given(), set, false) {
             Ok(dimensions) if faults.is_empty() => Ok(dimensions),
-            Ok(_) => Err(Error::Call(faults)),
-            Err(others) => Err(Error::Call(others.into_iter().chain(faults).collect())),
+            Ok(_) => Err(self.model.refused(faults)),
+            Err(others) => Err(self.model.refused(others.into_iter().chain(faults).collect())),
         }
     }
 
@@ -298,7 +299,7 @@ impl<'a> Session<'a> {
             let longer = output.set_outermost(self.sizes.outputs[state.output].1[0]);
             has_memory = has_memory.and(longer.map_err(|e| of_tensor(name, &e)));
         }
-        let run = |()| self.run_with(inputs, &|input| grows[input], &mut outputs, &mut |_, _| {});
+        let run = |()| self.run_with(inputs, &|input| grows[input], &mut outputs, &mut Watch::default());
         let mut result = has_memory.and_then(run);
         for (held, state) in self.held.iter_mut().flatten().zip(graph.states()) {
             let output = &mut outputs[state.output];
@@ -474,7 +475,34 @@ impl<'a> Session<'a> {
     /// A state is an input here, under its path, that may be left out: then it is what is held. Its value after the call
     /// is an output, and is not kept; [`Session::step`] keeps it.
     pub fn run(&self, inputs: &Arrays, outputs: &mut [Array]) -> Result<(), Error> {
-        self.run_watched(inputs, outputs, &mut |_, _| {})
+        self.run_with(inputs, &|_| false, outputs, &mut Watch::default())
+    }
+
+    /// As [`Session::run`], with a look at every number: those of inputs and parameters, of inner values that a kernel stores
+    /// for others, and of outputs. Minus infinity is let pass in inputs, parameters and inner values, and where the program itself writes
+    /// it into a result, as masks do. Of the interpreter's work only the outputs are looked at.
+    ///
+    /// # Errors
+    /// As [`Session::run`]; and [`Error::Run`] at the first number that is NaN or infinite, with its value by its name in the
+    /// source, its index and the line.
+    ///
+    /// # Panics
+    /// As [`Session::run`].
+    pub fn run_finite(&self, inputs: &Arrays, outputs: &mut [Array]) -> Result<(), Error> {
+        let graph = self.model.graph();
+        let given = graph.inputs().iter().filter_map(|port| Some((port, inputs.get(&port.name)?)));
+        given
+            .map(|(port, array)| (Side::Input, port, array))
+            .chain(self.given_params())
+            .try_for_each(|(side, port, array)| finite::given(self.model.places(), side, port, array))?;
+        self.run_with(inputs, &|_| false, outputs, &mut Watch { timed: None, finite: true })?;
+        finite::outputs(self.model.places(), graph, outputs)
+    }
+
+    /// The parameters that calls read as arrays.
+    fn given_params(&self) -> impl Iterator<Item = (Side, &'a Port, &Array)> {
+        let ports = self.model.graph().params().iter().enumerate();
+        ports.filter_map(|(at, port)| Some((Side::Param, port, self.params.array(at, &port.name)?)))
     }
 
     /// As [`Session::run`]; `watch` is called with each kernel, by position in [`Session::kernels`], and how long it took.
@@ -490,7 +518,7 @@ impl<'a> Session<'a> {
         outputs: &mut [Array],
         watch: &mut dyn FnMut(usize, Duration),
     ) -> Result<(), Error> {
-        self.run_with(inputs, &|_| false, outputs, watch)
+        self.run_with(inputs, &|_| false, outputs, &mut Watch { timed: Some(watch), finite: false })
     }
 
     /// Runs the model; the inputs for which `in_place` holds lie in the outputs that append to them.
@@ -499,7 +527,7 @@ impl<'a> Session<'a> {
         inputs: &Arrays,
         in_place: &dyn Fn(usize) -> bool,
         outputs: &mut [Array],
-        watch: &mut dyn FnMut(usize, Duration),
+        watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
         let graph = self.model.graph();
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
@@ -543,7 +571,7 @@ impl<'a> Session<'a> {
             return Err(Error::Call(faults));
         }
         let arguments = Arguments { inputs: &ordered, params: &self.params };
-        self.prepared.run(graph, &self.sizes.dimensions, arguments, outputs, watch)
+        self.prepared.run(self.model, &self.sizes.dimensions, arguments, outputs, watch)
     }
 
     /// Runs the model into new memory.

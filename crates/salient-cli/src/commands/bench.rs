@@ -123,7 +123,7 @@ fn compile(
     options.set.extend_from_slice(set);
     let model = Model::from_sources(sources, &options)?;
     if args.timed.wanted() {
-        terminal::note(&format!("{engine}\n{}", model.timings()));
+        terminal::say(&format!("{engine}\n{}", model.timings()));
     }
     Ok(model)
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if failed {
         return Err(Error::Source(Box::new(rejected)).into());
     }
-    terminal::note(&rejected.render(terminal::stderr_colour()));
+    terminal::excerpts(&rejected.render(terminal::stderr_colour()));
     let list: Vec<String> = fine.iter().map(|n| format!("model {n}")).collect();
     let checked = if list.is_empty() {
         "no model; functions are checked where models call them".into()

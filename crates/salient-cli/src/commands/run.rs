@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// Refuse to run in more working memory than this, beside inputs, weights and outputs: bytes, or with K, M or G
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_memory: Option<usize>,
+    /// Stop at the first number that is NaN or infinite, in inputs, parameters, inner values that a kernel stores for others, and results, and say which value of the source it is in, with its line and its index; -inf passes where it may be a mask
+    #[arg(long)]
+    check_finite: bool,
     /// Show how long each part took, in milliseconds
     #[arg(long, alias = "timings")]
     time: bool,
@@ -75,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let options = Options { inner: args.print.clone(), ..args.compile.options_for(&args.machine)? };
     let sources = read_sources(&args.file)?;
     let model = Model::from_sources(&sources, &options)?;
-    terminal::note(&model.warnings(terminal::stderr_colour()));
+    terminal::excerpts(&model.warnings(terminal::stderr_colour()));
 
     let before = Instant::now();
     let mut given = args.arrays.read(model.graph())?;
@@ -141,7 +144,7 @@ fn run_on(
         )));
     }
     let before = Instant::now();
-    let outputs = session.call(&given.inputs)?;
+    let outputs = called(args, model, &session, &given.inputs)?;
     timed("run", before);
 
     write(args, &outputs)?;
@@ -175,6 +178,20 @@ fn run_on(
         }
     }
     Ok((document, checked.iter().flatten().filter_map(Checked::complaint).collect()))
+}
+
+/// The outputs of a call by name, with a look at its numbers if that is asked for.
+fn called(args: &Args, model: &Model, session: &Session<'_>, inputs: &Arrays) -> Outcome<Arrays> {
+    if !args.check_finite {
+        return Ok(session.call(inputs)?);
+    }
+    let mut outputs = session.outputs()?;
+    session.run_finite(inputs, &mut outputs)?;
+    let mut named = Arrays::new();
+    for (output, array) in model.graph().outputs().iter().zip(outputs) {
+        named.insert(&*output.name, array)?;
+    }
+    Ok(named)
 }
 
 /// Runs a few times more, into memory of its own.

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Calls with each trial what shows it.
 fn watching<T>(run: impl FnOnce(&mut dyn FnMut(usize)) -> T) -> T {
-    let watched = terminal::stderr_is_watched();
+    let watched = terminal::shows_progress();
     let mut progress = |trial: usize| {
         if watched {
             terminal::note(&format!("\rtrial {}", trial + 1));

@@ -53,7 +53,7 @@ impl Timed {
     /// Shows the steps, if that was asked for.
     pub(crate) fn show(self, timings: &Timings) {
         if self.timings {
-            terminal::note(&timings.to_string());
+            terminal::say(&timings.to_string());
         }
     }
 }

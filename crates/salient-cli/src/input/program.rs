@@ -1,5 +1,6 @@
 //! Programs: files, or standard input by the name `-`.
 
+use crate::output::waiting;
 use salient::{Error, Sources, with_imports};
 use std::io::Read;
 use std::path::Path;
@@ -29,6 +30,7 @@ pub(crate) fn read_text(path: &Path) -> Result<(String, String), Error> {
 }
 
 fn standard_input() -> Result<String, Error> {
+    waiting::end();
     let mut text = String::new();
     let read = std::io::stdin().lock().read_to_string(&mut text);
     let unreadable =

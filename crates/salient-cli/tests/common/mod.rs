@@ -1,6 +1,8 @@
 //! Runs the program as a user does and looks at what comes back. Paths are relative to the project's root.
 #![allow(dead_code, reason = "not every group of tests uses all of it")]
 
+pub(crate) mod document;
+
 use salient::{Array, Arrays};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ pub(crate) fn salient_with(variables: &[(&str, &str)], args: &[&str]) -> Ended {
         .args(args)
         .current_dir(root)
         .env_remove("RUST_BACKTRACE")
+        .env_remove("COLUMNS")
         .env("SALIENT_TUNING", "default")
         .envs(variables.iter().copied())
         .output()
@@ -44,6 +47,7 @@ pub(crate) fn told_bytes(line: &str, input: &[u8]) -> Ended {
     let mut child = Command::new(env!("CARGO_BIN_EXE_salient"))
         .args(line.split_whitespace())
         .current_dir(root)
+        .env_remove("COLUMNS")
         .env("SALIENT_TUNING", "default")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

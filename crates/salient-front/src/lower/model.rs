@@ -372,7 +372,8 @@ impl<'a> Lowerer<'a, '_> {
         }
         let init = p.init.as_ref().map(|e| self.init(e)).transpose()?;
         let (pos, axes) = self.stored_axes(&dims, &axis_names(&p.ty));
-        let node = self.b.param(&path, &axes, dtype, init, Some(call.unwrap_or(p.name.span).origin()));
+        let declared = self.place(call.unwrap_or(p.name.span)).origin();
+        let node = self.b.param(&path, &axes, dtype, init, Some(declared));
         let node = self.without_units(node, &axes);
         let (explicit, rounds) = (p.path.is_some(), self.rounds.clone());
         let weight = Weight {

@@ -99,7 +99,8 @@ impl<'a> Lowerer<'a, '_> {
             }
             None => {
                 let (pos, axes) = self.stored_axes(&dims, &super::model::axis_names(&cell.ty));
-                let node = self.b.input(&path, &axes, dtype, Some(call.unwrap_or(span).origin()));
+                let declared = self.place(call.unwrap_or(span)).origin();
+                let node = self.b.input(&path, &axes, dtype, Some(declared));
                 let input = self.b.inputs().len() - 1;
                 let node = self.without_units(node, &axes);
                 let (trial, next) = (true, None);

@@ -331,11 +331,13 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn relation(&mut self, relation: Relation, message: Option<&str>, span: Span) {
-        self.b.require(Requirement {
-            relation,
-            message: message.map(str::to_owned),
-            origin: Some(span.origin()),
-        });
+        let is_same = |r: &Requirement| r.relation == relation && r.message.as_deref() == message;
+        // What a function of the library requires is required once, however often it is called.
+        if self.here().library && self.b.requirements().iter().any(is_same) {
+            return;
+        }
+        let origin = Some(self.place(span).origin());
+        self.b.require(Requirement { relation, message: message.map(str::to_owned), origin });
     }
 }
 

@@ -93,7 +93,7 @@ mod tests {
     use crate::{Settings, Sources, compile};
     use std::collections::BTreeSet;
 
-    const GRAMMAR: &str = include_str!("../../../../grammar/salient.pest");
+    const GRAMMAR: &str = include_str!("../syntax/salient.pest");
 
     fn of(kind: Kind) -> BTreeSet<String> {
         entries().iter().filter(|e| e.kind == kind).map(|e| e.name.to_owned()).collect()

@@ -3,5 +3,5 @@
 use pest_derive::Parser;
 
 #[derive(Parser)]
-#[grammar = "../../../grammar/salient.pest"]
+#[grammar = "syntax/salient.pest"]
 pub(crate) struct Grammar;

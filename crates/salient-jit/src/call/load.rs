@@ -5,6 +5,7 @@
 use crate::call::arguments::{Arguments, Inputs, Loaded, checked, narrow};
 use crate::call::plan::Plan;
 use crate::call::region::Region;
+use crate::call::watch::Watch;
 use crate::compile::Compiled;
 use crate::error::RunError;
 use salient_ir::array::Array;
@@ -61,7 +62,7 @@ impl Compiled {
         if program.loads > 0 {
             let mut workspace = plan.take(self)?;
             let given = Arguments { loaded: &loaded, inputs: Inputs::All(&[]), params };
-            self.run_in(&plan, &mut workspace, given, &mut [], &mut |_, _| {})?;
+            self.run_in(&plan, &mut workspace, given, &mut [], &mut Watch::default())?;
         }
         Ok(loaded)
     }

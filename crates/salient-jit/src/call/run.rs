@@ -6,6 +6,7 @@
 use crate::call::arguments::{Arguments, Inputs, Loaded, checked, elements, elements_mut, narrow};
 use crate::call::flush_to_zero::flush_to_zero;
 use crate::call::plan::{Plan, SizedKernel, Workspace};
+use crate::call::watch::{Complete, Watch};
 use crate::compile::loops::ThreadCells;
 use crate::compile::{Code, Compiled};
 use crate::error::RunError;
@@ -14,7 +15,7 @@ use salient_tile::memory::is_copied;
 use salient_tile::{Role, Section};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 impl Compiled {
     /// Runs the program. Arrays are in the order of the graph's inputs, parameters and outputs, of the dtypes that the
@@ -33,13 +34,13 @@ impl Compiled {
         params: &[&Array],
         outputs: &mut [Array],
     ) -> Result<(), RunError> {
-        self.run_watched(plan, loaded, Inputs::All(inputs), params, outputs, &mut |_, _| {})
+        self.run_watched(plan, loaded, Inputs::All(inputs), params, outputs, &mut Watch::default())
     }
 
-    /// As [`Compiled::run`]; `watch` is called with each kernel of a call, by position among them, and how long it took.
+    /// As [`Compiled::run`], with a look at what kernels do.
     ///
     /// # Errors
-    /// As [`Compiled::run`].
+    /// As [`Compiled::run`]; and the first number that is not finite, where one is looked for.
     pub fn run_watched(
         &self,
         plan: &Plan,
@@ -47,7 +48,7 @@ impl Compiled {
         inputs: Inputs<'_>,
         params: &[&Array],
         outputs: &mut [Array],
-        watch: &mut dyn FnMut(usize, Duration),
+        watch: &mut Watch<'_>,
     ) -> Result<(), RunError> {
         if plan.compiled != self.id {
             return Err(RunError::Plan);
@@ -67,7 +68,7 @@ impl Compiled {
         w: &mut Workspace,
         given: Arguments<'_>,
         outputs: &mut [Array],
-        watch: &mut dyn FnMut(usize, Duration),
+        watch: &mut Watch<'_>,
     ) -> Result<(), RunError> {
         let Arguments { loaded, inputs, params } = given;
         let formulas = self.formulas(plan.section);
@@ -112,12 +113,20 @@ impl Compiled {
         w.places = places;
         self.narrow_inputs(plan, w, inputs)?;
         let mut from = 0;
+        let mut complete = watch.finite.then(|| Complete::new(&self.program, plan.section));
         for (at, (code, kind)) in code.iter().zip(&formulas.kernels).enumerate() {
             let range = from..from + code.buffers.len();
             from = range.end;
             let before = Instant::now();
-            self.run_kernel(plan, w, code, &plan.kinds[*kind], range)?;
-            watch(at, before.elapsed());
+            let kind = &plan.kinds[*kind];
+            self.run_kernel(plan, w, code, kind, range)?;
+            if let Some(timed) = &mut watch.timed {
+                timed(at, before.elapsed());
+            }
+            if let Some(complete) = &mut complete {
+                let written = complete.after(at, kind.cost.threads > 0);
+                written.into_iter().try_for_each(|id| self.is_finite(plan, w, id))?;
+            }
         }
         self.widen_outputs(plan, w, outputs);
         Ok(())
@@ -178,7 +187,8 @@ impl Compiled {
                 let site = site as usize - 1;
                 let check = &self.program.checks[site];
                 let (tensor, axis) = (check.tensor.clone(), check.axis.to_string());
-                Err(RunError::OutOfRange { tensor, axis, extent: plan.extents[site], index })
+                let (extent, origin) = (plan.extents[site], check.origin);
+                Err(RunError::OutOfRange { tensor, axis, extent, index, origin })
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::dims::LANE;
 use crate::emit::strip::{Strip, both};
 use crate::index::{AxisValue, Env};
 use crate::program::kernel::{Base, Check};
-use salient_ir::{AxisId, Dim, MapOp, NodeId, Op};
+use salient_ir::{Dim, MapOp, NodeId, Op};
 use salient_vector::{Builder, I32, Mask};
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ impl Strip<'_, '_> {
                 }
             }
             Op::Map(_) => args.iter().for_each(|a| uses.by(b, self, *a, of)),
-            Op::At(axis) => self.report_view(b, (args[0], args[1]), *axis, of, uses),
+            Op::At(_) => self.report_view(b, id, of, uses),
             Op::Concat(axis, parts) => {
                 for (env, within, arg) in self.parts(b, *axis, parts, &args, &of.env) {
                     let lanes = Some(both(b, of.lanes, within));
@@ -110,14 +110,10 @@ impl Strip<'_, '_> {
         }
     }
 
-    fn report_view(
-        &mut self,
-        b: &mut Builder,
-        (tensor, index): (NodeId, NodeId),
-        axis: AxisId,
-        of: &Use,
-        uses: &mut Used,
-    ) {
+    fn report_view(&mut self, b: &mut Builder, id: NodeId, of: &Use, uses: &mut Used) {
+        let g = self.scope.graph;
+        let (Op::At(axis), &[tensor, index]) = (g.op(id), g.args(id).as_slice()) else { return };
+        let axis = *axis;
         uses.by(b, self, index, of);
         let env = self.under_view(b, axis, index, &of.env);
         let mut differ = of.differ;
@@ -134,7 +130,7 @@ impl Strip<'_, '_> {
                         let some = b.gt(extent, zero);
                         outside = b.and(outside, some);
                     }
-                    self.note_outside(b, tensor, axis, at, (outside, of.differ));
+                    self.note_outside(b, id, at, (outside, of.differ));
                 }
                 differ |= self.bound_differs(bound);
                 Some(both(b, of.lanes, inside))
@@ -158,20 +154,16 @@ impl Strip<'_, '_> {
     }
 
     /// Notes an index that leaves its axis in lanes where it is used, and whether those may be some of the lanes alone.
-    fn note_outside(
-        &mut self,
-        b: &mut Builder,
-        tensor: NodeId,
-        axis: AxisId,
-        index: I32,
-        (outside, differ): (Mask, bool),
-    ) {
+    fn note_outside(&mut self, b: &mut Builder, view: NodeId, index: I32, (outside, differ): (Mask, bool)) {
         let g = self.scope.graph;
+        let (Op::At(axis), tensor) = (g.op(view), g.args(view)[0]) else { return };
+        let (axis, placed) = (*axis, g.nearest_user(view, |node| node.origin.is_some()));
         let name = self.scope.names[tensor.index()].clone().unwrap_or_else(|| "a tensor".to_owned());
         self.scope.checks.push(Check {
             tensor: name,
             axis: g.axis(axis).name.clone(),
             extent: g.extent(axis).clone(),
+            origin: placed.and_then(|node| node.origin),
         });
         let site = i32::try_from(self.scope.checks.len()).expect("fewer than 2^31 checks");
         self.written.push(Base::Status);

@@ -5,8 +5,9 @@
 //! width of the target. Choosing the loops is the work of
 //! `plan` and of the builders of each kind of kernel, not of this module.
 
+use super::values::Value;
 use crate::dims::LANES;
-use salient_ir::{AxisId, Bindings, DType, Dim, DimNode, Name, NodeId, Numbers, Symbol};
+use salient_ir::{AxisId, Bindings, DType, Dim, DimNode, Name, NodeId, Numbers, Origin, Symbol};
 use salient_vector::body::{Body, Elem};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -275,6 +276,8 @@ pub struct Check {
     pub axis: Name,
     /// Its extent.
     pub extent: Dim,
+    /// Where the index was written.
+    pub origin: Option<Origin>,
 }
 
 /// What must stay within 32 bits, since lanes of vector bodies have no more. A call at dimensions at which it does not is
@@ -341,6 +344,9 @@ pub struct Program {
     pub appends: Vec<Append>,
     /// The checks that kernels make, by site.
     pub checks: Vec<Check>,
+    /// For each buffer the value of the source that it holds, element by element, if it holds one. Buffers beyond the end of
+    /// the list hold none.
+    pub values: Vec<Option<Value>>,
     /// What must stay within 32 bits, each different one once.
     pub limits: Vec<Limit>,
 }

@@ -8,18 +8,18 @@ use crate::compile::pipeline::{Compilation, code, code_of_plan, threads};
 use crate::compile::stage::Engine;
 use crate::report::error::Error;
 use crate::report::timings::Timings;
+use crate::session::model::Model;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
 use salient_ir::integers::{Integers, Values};
 use salient_ir::{Bindings, Graph};
-use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError};
+use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError, Watch};
 use salient_tile::coded::Codes;
 use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::{Kernel, Section};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A model made ready for an engine. One for all dimensions.
 #[derive(Debug)]
@@ -157,6 +157,14 @@ impl<'a> BoundParameters<'a> {
         }
     }
 
+    /// A parameter as an array, by its position and its path, where calls may read it so.
+    pub(crate) fn array(&self, at: usize, path: &str) -> Option<&Array> {
+        match self {
+            BoundParameters::Native(bound) => bound.arrays.get(at).map(|array| &**array),
+            BoundParameters::Oracle(params) => params.get(path),
+        }
+    }
+
     /// Bytes of what was made of the parameters; `None` for the interpreter.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
@@ -232,15 +240,16 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// `watch` is called with each kernel, by position, and how long it took.
+    /// Runs the model with a look at its kernels, of which the interpreter has none.
     pub(crate) fn run(
         &self,
-        graph: &Graph,
+        model: &Model,
         dimensions: &Bindings,
         arguments: Arguments<'_>,
         outputs: &mut [Array],
-        watch: &mut dyn FnMut(usize, Duration),
+        watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
+        let (graph, places) = (model.graph(), model.places());
         match (self, arguments.params) {
             (Prepared::Native(native, at, plan), BoundParameters::Native(bound)) => {
                 let Compilation { compiled, integers, .. } = &native.plans[*at];
@@ -269,7 +278,7 @@ impl<'a> Prepared<'a> {
                     watch,
                 );
                 computed.round_into(outputs);
-                Ok(result?)
+                result.map_err(|e| Error::Run(places.after(&e, e.origin())))
             }
             (Prepared::Native(..), BoundParameters::Oracle(_))
             | (Prepared::Oracle, BoundParameters::Native(_)) => {
@@ -281,7 +290,7 @@ impl<'a> Prepared<'a> {
                     arguments.inputs.iter().map(|a| a.clone().expect("nothing is in place").into_owned());
                 let inputs = names.zip(given).collect();
                 let results = eval(graph, dimensions, Data { inputs: &inputs, params })
-                    .map_err(|e| Error::Run(e.to_string()))?;
+                    .map_err(|e| Error::Run(places.after(&e, e.origin())))?;
                 for (memory, (_, array)) in outputs.iter_mut().zip(results) {
                     *memory = array;
                 }

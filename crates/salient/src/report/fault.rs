@@ -2,8 +2,9 @@
 //!
 //! Says nothing about how a fault is found (that is `bind`) and nothing about the source of the model.
 
+use crate::report::places::Places;
 use salient_io::Stored;
-use salient_ir::{DType, Name};
+use salient_ir::{DType, Name, Origin};
 use std::fmt;
 
 /// What a tensor of a call is to the model.
@@ -66,6 +67,21 @@ impl fmt::Display for Source {
     }
 }
 
+/// Where in the source that which a call does not fit was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// In the sources of the compilation.
+    pub origin: Option<Origin>,
+    /// `FILE:LINE:COLUMN`, lines and columns from one, if the model was compiled from source text.
+    pub text: Option<String>,
+}
+
+impl From<Option<Origin>> for Place {
+    fn from(origin: Option<Origin>) -> Place {
+        Place { origin, text: None }
+    }
+}
+
 /// One thing that is wrong with a call. Axes count from zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -113,6 +129,8 @@ pub enum Fault {
         declared: String,
         /// The shape that was given.
         found: Vec<usize>,
+        /// Where the tensor is declared.
+        place: Place,
     },
     /// Another shape than the session was made for.
     Shape {
@@ -137,6 +155,8 @@ pub enum Fault {
         because: Vec<(Name, Source)>,
         /// The length that was given.
         found: usize,
+        /// Where the tensor is declared.
+        place: Place,
     },
     /// The length of an axis cannot be what its dimension says, whatever its symbol is: 7 for `2 * T`.
     Impossible {
@@ -148,6 +168,8 @@ pub enum Fault {
         dim: String,
         /// The length that was given.
         found: usize,
+        /// Where the tensor is declared.
+        place: Place,
     },
     /// No trials were asked for.
     NothingTried,
@@ -162,15 +184,53 @@ pub enum Fault {
         /// The dimensions that the model has.
         known: Vec<Name>,
     },
-    /// A relation between dimensions that the model requires does not hold; the sentence says which.
-    Requirement(String),
-    /// A dimension of the model has no value or a negative one; the sentence says which.
-    Dimension(String),
+    /// A relation between dimensions that the model requires does not hold.
+    Requirement {
+        /// Which, with its numbers.
+        sentence: String,
+        /// Where it is required.
+        place: Place,
+    },
+    /// A dimension of the model has no value or a negative one.
+    Dimension {
+        /// Which, with its numbers.
+        sentence: String,
+        /// Where something of that length is defined.
+        place: Place,
+    },
     /// A parameter was to be initialised and declares no initialiser.
     NoInitialiser {
         /// The parameter's path.
         path: Name,
     },
+}
+
+impl Fault {
+    /// Says where in these sources that was written which the call does not fit.
+    pub(crate) fn locate(&mut self, places: &Places) {
+        match self {
+            Fault::Rank { place, .. }
+            | Fault::Extent { place, .. }
+            | Fault::Impossible { place, .. }
+            | Fault::Requirement { place, .. }
+            | Fault::Dimension { place, .. } => place.text = places.place(place.origin),
+            Fault::Missing { .. }
+            | Fault::Unknown { .. }
+            | Fault::DType { .. }
+            | Fault::NoTruthValue { .. }
+            | Fault::Shape { .. }
+            | Fault::NothingTried
+            | Fault::NoLengths(_)
+            | Fault::Undetermined(_)
+            | Fault::NoSuchDimension { .. }
+            | Fault::NoInitialiser { .. } => {}
+        }
+    }
+}
+
+/// Where a tensor was declared, behind what is wrong with it.
+fn declared_in(f: &mut fmt::Formatter<'_>, place: &Place) -> fmt::Result {
+    place.text.as_ref().map_or(Ok(()), |text| write!(f, "; it is declared in {text}"))
 }
 
 /// `` `a`, `b` and `c` ``, or what to say where there is none.
@@ -209,14 +269,15 @@ impl fmt::Display for Fault {
                 let index = shape_text(index);
                 write!(f, "{tensor}: element {index} is {value}; an integer is a truth value if it is 0 or 1")
             }
-            Fault::Rank { tensor, declared, found } => {
-                write!(f, "{tensor} has the shape {}, expected {declared}", shape_text(found))
+            Fault::Rank { tensor, declared, found, place } => {
+                write!(f, "{tensor} has the shape {}, expected {declared}", shape_text(found))?;
+                declared_in(f, place)
             }
             Fault::Shape { tensor, expected, found } => {
                 let (expected, found) = (shape_text(expected), shape_text(found));
                 write!(f, "{tensor} has the shape {found}, expected {expected}")
             }
-            Fault::Extent { tensor, axis, dim, expected, because, found } => {
+            Fault::Extent { tensor, axis, dim, expected, because, found, place } => {
                 write!(f, "{tensor}: axis {axis} has length {found}, expected ")?;
                 match because.as_slice() {
                     [] => write!(f, "{expected}"),
@@ -225,10 +286,12 @@ impl fmt::Display for Fault {
                         let from: Vec<String> = several.iter().map(|(n, s)| format!("{n} {s}")).collect();
                         write!(f, "{dim} = {expected} ({})", from.join(", "))
                     }
-                }
+                }?;
+                declared_in(f, place)
             }
-            Fault::Impossible { tensor, axis, dim, found } => {
-                write!(f, "{tensor}: axis {axis} has length {found}, which {dim} cannot be")
+            Fault::Impossible { tensor, axis, dim, found, place } => {
+                write!(f, "{tensor}: axis {axis} has length {found}, which {dim} cannot be")?;
+                declared_in(f, place)
             }
             Fault::Undetermined(names) => {
                 let (noun, it) = if names.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
@@ -245,7 +308,10 @@ impl fmt::Display for Fault {
             Fault::NoSuchDimension { name, known } => {
                 write!(f, "the model has no dimension `{name}` to set; its dimensions are {}", listed(known))
             }
-            Fault::Requirement(sentence) | Fault::Dimension(sentence) => f.write_str(sentence),
+            Fault::Requirement { sentence, place } | Fault::Dimension { sentence, place } => {
+                f.write_str(sentence)?;
+                place.text.as_ref().map_or(Ok(()), |text| write!(f, " ({text})"))
+            }
             Fault::NoInitialiser { path } => {
                 write!(f, "parameter `{path}` is missing and declares no initialiser")
             }

@@ -4,9 +4,9 @@
 //! what those make solvable, such as `D / H`) until nothing changes; then every axis is checked, so that a clash is
 //! reported with where the other value came from. Nothing is guessed: what no tensor determines is a fault.
 
-use crate::report::fault::{Fault, Side, Source, Tensor};
+use crate::report::fault::{Fault, Place, Side, Source, Tensor};
 use salient_front::diag::nearest;
-use salient_ir::{AxisId, Bindings, Dim, DimNode, Graph, Name, Op, Port, Relation, Symbol};
+use salient_ir::{AxisId, Bindings, Dim, DimNode, Graph, Name, Op, Origin, Port, Relation, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shape of a tensor that was given, by its name.
@@ -69,9 +69,11 @@ pub(crate) fn bind(
                 axis,
                 dim,
                 found: *found,
+                origin: port.origin,
             }));
         } else {
-            faults.push(Fault::Rank { tensor, declared: declared(graph, port), found: shape.to_vec() });
+            let (declared, found) = (declared(graph, port), shape.to_vec());
+            faults.push(Fault::Rank { tensor, declared, found, place: port.origin.into() });
         }
     }
     let wanted = dimensions(graph);
@@ -135,8 +137,11 @@ fn names(
 
 /// Relations that the model requires, and extents that come out negative or not at all.
 pub(crate) fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
-    let mut faults: Vec<Fault> =
-        graph.requirements().iter().filter_map(|r| r.check(bindings).err()).map(Fault::Requirement).collect();
+    let unmet = graph.requirements().iter().filter_map(|r| {
+        let sentence = r.check(bindings).err()?;
+        Some(Fault::Requirement { sentence, place: r.origin.into() })
+    });
+    let mut faults: Vec<Fault> = unmet.collect();
     for axis in extents(graph) {
         let dim = graph.extent(axis);
         let problem = match dim.eval(bindings) {
@@ -144,12 +149,20 @@ pub(crate) fn relations(graph: &Graph, bindings: &Bindings) -> Vec<Fault> {
             Ok(n) => format!("the axis `{}` would have the length {dim} = {n}", graph.axis(axis).name),
             Err(error) => error.to_string(),
         };
-        let fault = Fault::Dimension(problem);
+        let fault = Fault::Dimension { sentence: problem, place: defined_in(graph, axis).into() };
         if !faults.contains(&fault) {
             faults.push(fault);
         }
     }
     faults
+}
+
+/// Where the first value with an axis was written.
+fn defined_in(graph: &Graph, axis: AxisId) -> Option<Origin> {
+    let ports = graph.inputs().iter().chain(graph.params());
+    let port = ports.filter(|port| port.axes.contains(&axis)).find_map(|port| port.origin);
+    let nodes = || graph.ids().map(|id| graph.node(id)).filter(|node| node.axes.contains(axis));
+    port.or_else(|| nodes().find_map(|node| node.origin))
 }
 
 /// The axes whose lengths must not be negative.
@@ -167,8 +180,9 @@ pub(crate) fn fixed(graph: &Graph, params: &Shapes<'_>, set: &Bindings) -> Bindi
     let shapes = graph.params().iter().filter_map(|port| Some((port, params.get(&*port.name)?)));
     let axes = shapes.flat_map(|(port, shape)| {
         let tensor = Tensor { side: Side::Param, name: port.name.clone() };
-        let dims = graph.shape(&port.axes).into_iter().zip(*shape).enumerate();
-        dims.map(move |(axis, (dim, found))| Equation { tensor: tensor.clone(), axis, dim, found: *found })
+        let (origin, dims) = (port.origin, graph.shape(&port.axes).into_iter().zip(*shape).enumerate());
+        let tensor = move || tensor.clone();
+        dims.map(move |(axis, (dim, found))| Equation { tensor: tensor(), axis, dim, found: *found, origin })
     });
     known.solve(&axes.collect::<Vec<Equation>>());
     known.values
@@ -180,6 +194,8 @@ struct Equation {
     axis: usize,
     dim: Dim,
     found: usize,
+    /// Where the tensor is declared.
+    origin: Option<Origin>,
 }
 
 /// What is known of the dimensions, and from where.
@@ -231,22 +247,25 @@ impl Known {
 
     fn check(&self, g: &Equation) -> Option<Fault> {
         let tensor = g.tensor.clone();
-        let (axis, found) = (g.axis, g.found);
+        let (axis, found, place) = (g.axis, g.found, Place::from(g.origin));
         match g.dim.eval(&self.values) {
             Ok(expected) if usize::try_from(expected) == Ok(found) => None,
             Ok(expected) => {
                 let because = g.dim.dimensions().into_iter();
                 let because = because.filter_map(|n| self.sources.get(&n).map(|s| (n.clone(), s.clone())));
                 let (dim, because) = (g.dim.to_string(), because.collect());
-                Some(Fault::Extent { tensor, axis, dim, expected, because, found })
+                Some(Fault::Extent { tensor, axis, dim, expected, because, found, place })
             }
             Err(salient_ir::DimError::Unbound(_)) => {
                 // One unknown and still not solved: no value of it gives this length.
                 let rest = g.dim.substitute(&self.dims);
                 (rest.dimensions().len() == 1 && rest.is_nonnegative() && !has_quotient(&rest.to_node()))
-                    .then(|| Fault::Impossible { tensor, axis, dim: rest.to_string(), found })
+                    .then(|| Fault::Impossible { tensor, axis, dim: rest.to_string(), found, place })
             }
-            Err(error) => Some(Fault::Dimension(format!("{tensor}: axis {axis}: {error}"))),
+            Err(error) => {
+                let sentence = format!("{tensor}: axis {axis}: {error}");
+                Some(Fault::Dimension { sentence, place })
+            }
         }
     }
 }

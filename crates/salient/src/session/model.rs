@@ -8,6 +8,8 @@ use crate::compile::options::Options;
 use crate::compile::pipeline::lower;
 use crate::compile::sources::read_sources;
 use crate::report::error::{Error, Rejected};
+use crate::report::fault::Fault;
+use crate::report::places::Places;
 use crate::report::timings::{Step, Timings};
 use salient_front::{Inner, Lowered, Sources};
 use salient_ir::Graph;
@@ -22,6 +24,7 @@ pub struct Model {
     warnings: Option<Box<Rejected>>,
     inner: Vec<Inner>,
     timings: Timings,
+    places: Places,
 }
 
 impl Model {
@@ -69,6 +72,7 @@ impl Model {
         }
         let mut model = Model::timed(graph, options, timings)?;
         model.inner = inner;
+        model.places = Places::of(sources);
         if !warnings.is_empty() {
             model.warnings = Some(Box::new(Rejected { diagnostics: warnings, sources: sources.clone() }));
         }
@@ -92,12 +96,14 @@ impl Model {
         named_apart(plan.graph())?;
         let mut timings = Timings::default();
         let code = Code::of_plan(plan, options, &mut timings)?;
-        Ok(Model { graph: plan.graph().clone(), code, warnings: None, inner: Vec::new(), timings })
+        let (graph, places) = (plan.graph().clone(), Places::default());
+        Ok(Model { graph, code, warnings: None, inner: Vec::new(), timings, places })
     }
 
     fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {
         let code = Code::new(&graph, options, &mut timings)?;
-        Ok(Model { graph, code, warnings: None, inner: Vec::new(), timings })
+        let places = Places::default();
+        Ok(Model { graph, code, warnings: None, inner: Vec::new(), timings, places })
     }
 
     /// The model as written: its inputs, parameters and outputs with their types.
@@ -122,6 +128,17 @@ impl Model {
     /// How long each step of compiling took, in order.
     pub fn timings(&self) -> &Timings {
         &self.timings
+    }
+
+    /// Where in its source something was written.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// What is wrong with a call, with the places in the source that it does not fit.
+    pub(crate) fn refused(&self, mut faults: Vec<Fault>) -> Error {
+        faults.iter_mut().for_each(|fault| fault.locate(&self.places));
+        Error::Call(faults)
     }
 
     pub(crate) fn code(&self) -> &Code {

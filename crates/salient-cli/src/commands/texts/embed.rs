@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let given = args.checkpoint.read(&[&lower(&sources, &options)?.graph])?;
     let options = given.options(options);
     let model = Model::from_sources(&sources, &options)?;
-    terminal::note(&model.warnings(terminal::stderr_colour()));
+    terminal::excerpts(&model.warnings(terminal::stderr_colour()));
     let mut tokenizer = args.checkpoint.tokenizer()?;
     if args.max_tokens.is_some() {
         tokenizer.truncate(args.max_tokens)?;

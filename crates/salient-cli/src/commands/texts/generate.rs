@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let given = args.checkpoint.read(&[&lower(&sources, &options)?.graph])?;
     let options = given.options(options);
     let model = Model::from_sources(&sources, &options)?;
-    terminal::note(&model.warnings(terminal::stderr_colour()));
+    terminal::excerpts(&model.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;
     let prompt = if args.chat { in_template(args, &tokenizer, prompt)? } else { prompt };
     let given = given.of(model.graph())?;

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let given = args.checkpoint.read(&graphs.each_ref())?;
     let decoder = Model::from_sources(&sources, &given.options(options))?;
     let encoder = Model::from_sources(&sources, &given.options(of_encoder))?;
-    terminal::note(&encoder.warnings(terminal::stderr_colour()));
-    terminal::note(&decoder.warnings(terminal::stderr_colour()));
+    terminal::excerpts(&encoder.warnings(terminal::stderr_colour()));
+    terminal::excerpts(&decoder.warnings(terminal::stderr_colour()));
     let tokenizer = args.checkpoint.tokenizer()?;
     given.note_others(&[encoder.graph(), decoder.graph()]);
     let (for_encoder, for_decoder) =
