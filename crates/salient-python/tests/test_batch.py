@@ -56,14 +56,17 @@ def test_a_map_reads_and_writes_columns():
 
 def test_on_dask():
     dataframe = pytest.importorskip("dask.dataframe", reason="dask is not installed")
+    import dask
     import pandas
 
     x = np.random.default_rng(1).standard_normal((40, 3)).astype(np.float32)
     frame = pandas.DataFrame({"id": range(40), "x": list(x)})
     project = salient.batch.Map(LINEAR, WEIGHTS, threads=1)
-    parts = dataframe.from_pandas(frame, npartitions=4)
     meta = frame.head(0).assign(y=pandas.Series([], dtype=object))
-    done = parts.map_partitions(project, meta=meta).compute(scheduler="threads")
+    # A column of arrays is one of objects, which Dask else takes for text.
+    with dask.config.set({"dataframe.convert-string": False}):
+        parts = dataframe.from_pandas(frame, npartitions=4)
+        done = parts.map_partitions(project, meta=meta).compute(scheduler="threads")
     np.testing.assert_allclose(np.stack(done["y"].to_list()), x @ WEIGHTS["out.weight"].T + 1, rtol=1e-5)
 
 
@@ -77,29 +80,32 @@ def ray():
     ray.shutdown()
 
 
-class _KilledOnce(salient.batch.Map):
-    """A worker that dies at its third batch, the first time that one comes there."""
-
-    def __init__(self, *args, mark, **named):
-        super().__init__(*args, **named)
-        self.mark, self.count = mark, 0
-
-    def __call__(self, batch):
-        self.count += 1
-        if self.count == 3 and not os.path.exists(self.mark):
-            open(self.mark, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(batch)
-
-
 def test_on_ray_a_killed_worker_changes_nothing(ray, tmp_path):
+    class KilledOnce(salient.batch.Map):
+        """A worker that dies at its third batch, the first time that one comes there."""
+
+        def __init__(self, *args, mark, **named):
+            super().__init__(*args, **named)
+            self.mark, self.count = mark, 0
+
+        def __call__(self, batch):
+            self.count += 1
+            if self.count == 3 and not os.path.exists(self.mark):
+                open(self.mark, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__call__(batch)
+
     x = np.random.default_rng(1).standard_normal((400, 3)).astype(np.float32)
     data = ray.data.from_numpy(np.split(x, 20)).rename_columns({"data": "x"})
     mark = str(tmp_path / "killed")
-    named = dict(fn_constructor_args=(LINEAR, WEIGHTS), num_cpus=1, batch_size=20, zero_copy_batch=True)
     done = data.map_batches(
-        _KilledOnce, **{**named, "fn_constructor_kwargs": {"mark": mark}}, concurrency=2, max_restarts=2, max_task_retries=2
+        KilledOnce,
+        fn_constructor_args=(LINEAR, WEIGHTS),
+        fn_constructor_kwargs={"mark": mark},
+        num_cpus=1,
+        batch_size=20,
+        concurrency=2,
     ).take_all()
     assert os.path.exists(mark), "no worker was killed"
-    np.testing.assert_allclose(np.stack([row["y"] for row in done]), x @ WEIGHTS["out.weight"].T + 1, rtol=1e-5)
     np.testing.assert_array_equal(np.stack([row["x"] for row in done]), x)
+    np.testing.assert_allclose(np.stack([row["y"] for row in done]), x @ WEIGHTS["out.weight"].T + 1, rtol=1e-5)

@@ -13,6 +13,8 @@ progress are the engine's.
     )
 
     frame.map_partitions(salient.batch.Embedder(...))
+
+Dask takes columns of arrays for text unless `dataframe.convert-string` is off.
 """
 
 from __future__ import annotations
