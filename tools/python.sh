@@ -58,7 +58,7 @@ source "$venv/bin/activate"
 
 wheels="$PWD/target/wheels"
 rm -f "$wheels"/salient-*.whl
-(cd "$crate" && maturin build --release --locked --quiet --out "$wheels") >&2
+(cd "$crate" && maturin build --release --locked --quiet --compression-level 9 --out "$wheels") >&2
 wheel=("$wheels"/salient-*.whl)
 install --force-reinstall --no-deps "${wheel[0]}"
 

@@ -61,7 +61,8 @@ def main():
         concurrency=args.workers,
     )
     embedded.write_parquet(args.vectors, mode=ray.data.SaveMode.OVERWRITE)
-    count, seconds = data.count(), time.perf_counter() - before
+    seconds = time.perf_counter() - before
+    count = ray.data.read_parquet(args.vectors).count()
     print(f"{count} texts in {seconds:.1f} s: {count / seconds:.0f} texts a second, {args.workers} workers")
 
 

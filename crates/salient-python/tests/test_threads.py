@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -82,3 +84,20 @@ def test_many_calls_leave_no_memory_behind(attend, qkv):
     before = calls(2_000)
     after = calls(100_000)
     assert after - before < 4 << 20, f"{after - before} bytes more after 100,000 calls"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_gets_the_same(random):
+    # In a process of its own: a test runner has threads that a fork does not take along.
+    program = f"""
+import os, sys, numpy as np, salient
+attend = salient.compile({ATTEND!r}, threads=2)
+x = np.random.default_rng(0).standard_normal((300, 16), np.float32)
+want = attend(x, x, x)
+child = os.fork()
+if child == 0:
+    sys.exit(0 if np.array_equal(attend(x, x, x), want) else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,7 +1,19 @@
 """The part of the package that is written in Rust."""
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, final
+
+__all__ = [
+    "CallError",
+    "Model",
+    "RunError",
+    "SalientError",
+    "SourceError",
+    "Tokenizer",
+    "__version__",
+    "command_line",
+    "compile",
+]
 
 __version__: str
 
@@ -17,6 +29,7 @@ class CallError(SalientError):
 class RunError(SalientError):
     """The model has no value on this data, or there is no code or memory for it."""
 
+@final
 class Model:
     """A compiled model with its weights. Call it with arrays; any number of threads may."""
 
@@ -92,10 +105,11 @@ class Model:
     def warnings(self) -> str:
         """What the source is warned of, with the lines; empty if there is nothing."""
 
+@final
 class Tokenizer:
     """A tokenizer of a ``tokenizer.json`` or of a GGUF file."""
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], max_tokens: Optional[int] = None) -> None:
+    def __new__(cls, path: Union[str, "os.PathLike[str]"], max_tokens: Optional[int] = None) -> "Tokenizer":
         """Read a file. Texts are cut to `max_tokens`; if it is not given, as the file says."""
 
     def encode(self, texts: Sequence[str]) -> List[List[int]]:
