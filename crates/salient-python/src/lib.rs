@@ -2,13 +2,14 @@
 //!
 //! The module `salient._salient` is this crate; what is written in Python, for torch, transformers, Ray and Dask, stands on
 //! it. [`model`] is what Python sees, [`call`] the arrays of a call, [`bound`] a model with its weights and its sessions, [`arrays`] goes between arrays
-//! of NumPy and ours, [`lent`] is the one file with `unsafe`, [`tokenizer`] is that of checkpoints, [`weights`] takes weights in all their forms, and [`errors`]
+//! of NumPy and ours, [`html`] is what notebooks show, [`lent`] is the one file with `unsafe`, [`tokenizer`] is that of checkpoints, [`weights`] takes weights in all their forms, and [`errors`]
 //! says failures as exceptions.
 
 mod arrays;
 mod bound;
 mod call;
 mod errors;
+mod html;
 mod lent;
 mod model;
 mod tokenizer;

@@ -4,6 +4,7 @@ use crate::arrays::{like, to_numpy};
 use crate::bound::Bound as BoundModel;
 use crate::call::{Inputs, Results, one_or_all, results};
 use crate::errors::raised;
+use crate::html;
 use crate::weights::{Given, Held};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -279,19 +280,17 @@ impl Model {
         Ok(salient_draw::graph::picture::picture(&drawn.ok_or_else(none)?))
     }
 
-    /// What notebooks show: the fused program, the certificate, and the picture of the plan.
+    /// What notebooks show: the fused program, the certificate, the picture of the plan, and the masks of attentions.
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
-        let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let part = |title: &str, text: &str| {
-            format!("<details><summary>{title}</summary><pre>{}</pre></details>", escape(text))
-        };
-        Ok(format!(
-            "<div><code>{}</code>{}{}<details open><summary>plan</summary>{}</details></div>",
-            escape(&self.__repr__()?),
-            part("fused program", &self.ir(py, "fused")?),
-            part("certificate", &self.explain(py, None)?),
-            self.svg(py, "plan")?
-        ))
+        let (sources, options) = self.origin.source()?;
+        let mask = py.detach(|| on_stack(|| Ok(html::mask(sources, options, self.code.graph()))));
+        Ok(html::page(&html::Parts {
+            head: self.__repr__()?,
+            fused: self.ir(py, "fused")?,
+            certificate: self.explain(py, None)?,
+            plan: self.svg(py, "plan")?,
+            mask: mask.map_err(raised)?,
+        }))
     }
 
     fn __repr__(&self) -> PyResult<String> {

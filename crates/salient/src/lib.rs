@@ -42,7 +42,7 @@ pub use salient_ir::array::{Array, ArrayError, Data, Elements, Memory};
 pub use salient_ir::graph::Growth;
 pub use salient_ir::quantised::{Bits, Coding, Quantised, Scales};
 pub use salient_ir::stack::with_stack;
-pub use salient_ir::{AxisId, Bindings, DType, Graph, Name, Port};
+pub use salient_ir::{AxisId, Bindings, DType, Dim, Graph, Name, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};
