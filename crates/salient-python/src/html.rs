@@ -88,7 +88,9 @@ fn plain_inputs(model: &Model, sizes: &Bindings) -> Result<Arrays, Error> {
         let Some(shape) = shape else { return Err(Error::Run("a dimension has no length".to_owned())) };
         let array = match port.dtype {
             DType::Bool => Array::from_bool(shape.clone(), vec![true; shape.iter().product()]),
-            dtype => Array::zeros(dtype, shape),
+            DType::F32 | DType::F16 | DType::BF16 | DType::I32 | DType::I64 => {
+                Array::zeros(port.dtype, shape)
+            }
         };
         inputs.insert(&*port.name, array.map_err(|e| Error::Run(e.to_string()))?)?;
     }
