@@ -38,7 +38,8 @@ def main():
     if args.address:
         ray.init(address=args.address)
     else:
-        ray.init(num_cpus=args.workers * args.threads + 1, include_dashboard=False)
+        # Reading and writing have places of their own beside the workers.
+        ray.init(num_cpus=args.workers * args.threads + 2, include_dashboard=False)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     if os.path.isdir(args.texts):
         data = ray.data.read_text(args.texts)
