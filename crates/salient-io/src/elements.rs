@@ -181,33 +181,42 @@ impl Stored {
 
     fn read(self, order: ByteOrder, source: &mut dyn Read, count: usize) -> Result<Data, Cause> {
         Ok(match self {
-            Stored::F64 => Data::F32(checked(source, count, |index, bytes| {
-                let value = order.f64(bytes);
-                let rounded = value as f32;
-                if rounded.is_finite() || !value.is_finite() {
-                    return Ok(rounded);
-                }
-                Err(ArrayError::Value { index, value, dtype: DType::F32 }.into())
-            })?),
-            Stored::F32 => Data::F32(read!(source, order, count, f32, |x| x)?),
-            Stored::F16 => Data::F16(read!(source, order, count, u16, |bits| bits)?),
-            Stored::BF16 => Data::BF16(read!(source, order, count, u16, |bits| bits)?),
-            Stored::I64 => Data::I64(read!(source, order, count, i64, |n| n)?),
-            Stored::I32 => Data::I32(read!(source, order, count, i32, |n| n)?),
-            Stored::I16 => Data::I32(read!(source, order, count, i16, i32::from)?),
-            Stored::I8 => Data::I32(read!(source, order, count, i8, i32::from)?),
-            Stored::U64 => Data::I64(checked(source, count, |index, bytes| {
-                let value = order.u64(bytes);
-                i64::try_from(value).map_err(|_| Cause::Integer { index, value })
-            })?),
-            Stored::U32 => Data::I64(read!(source, order, count, u32, i64::from)?),
-            Stored::U16 => Data::I32(read!(source, order, count, u16, i32::from)?),
-            Stored::U8 => Data::I32(read!(source, order, count, u8, i32::from)?),
-            Stored::Bool => Data::Bool(checked(source, count, |index, [byte]| match byte {
-                0 => Ok(false),
-                1 => Ok(true),
-                _ => Err(Cause::Boolean { index, byte }),
-            })?),
+            Stored::F64 => Data::F32(
+                checked(source, count, |index, bytes| {
+                    let value = order.f64(bytes);
+                    let rounded = value as f32;
+                    if rounded.is_finite() || !value.is_finite() {
+                        return Ok(rounded);
+                    }
+                    Err(ArrayError::Value { index, value, dtype: DType::F32 }.into())
+                })?
+                .into(),
+            ),
+            Stored::F32 => Data::F32(read!(source, order, count, f32, |x| x)?.into()),
+            Stored::F16 => Data::F16(read!(source, order, count, u16, |bits| bits)?.into()),
+            Stored::BF16 => Data::BF16(read!(source, order, count, u16, |bits| bits)?.into()),
+            Stored::I64 => Data::I64(read!(source, order, count, i64, |n| n)?.into()),
+            Stored::I32 => Data::I32(read!(source, order, count, i32, |n| n)?.into()),
+            Stored::I16 => Data::I32(read!(source, order, count, i16, i32::from)?.into()),
+            Stored::I8 => Data::I32(read!(source, order, count, i8, i32::from)?.into()),
+            Stored::U64 => Data::I64(
+                checked(source, count, |index, bytes| {
+                    let value = order.u64(bytes);
+                    i64::try_from(value).map_err(|_| Cause::Integer { index, value })
+                })?
+                .into(),
+            ),
+            Stored::U32 => Data::I64(read!(source, order, count, u32, i64::from)?.into()),
+            Stored::U16 => Data::I32(read!(source, order, count, u16, i32::from)?.into()),
+            Stored::U8 => Data::I32(read!(source, order, count, u8, i32::from)?.into()),
+            Stored::Bool => Data::Bool(
+                checked(source, count, |index, [byte]| match byte {
+                    0 => Ok(false),
+                    1 => Ok(true),
+                    _ => Err(Cause::Boolean { index, byte }),
+                })?
+                .into(),
+            ),
         })
     }
 }

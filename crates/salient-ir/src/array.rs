@@ -6,10 +6,12 @@
 //! It does no arithmetic and has no views or strides: the graph describes computation, and this is only its data.
 //! Half-precision elements are kept as their bits and widened on request.
 
+mod elements;
 mod excerpt;
 mod memory;
 pub mod quantised;
 
+pub use elements::{Elements, Memory};
 pub use memory::{collected, filled};
 
 use half::{bf16, f16};
@@ -21,17 +23,41 @@ use crate::ty::DType;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// IEEE binary32.
-    F32(Vec<f32>),
+    F32(Elements<f32>),
     /// The bits of IEEE binary16.
-    F16(Vec<u16>),
+    F16(Elements<u16>),
     /// The bits of bfloat16, the upper half of a binary32.
-    BF16(Vec<u16>),
+    BF16(Elements<u16>),
     /// 32-bit signed integers.
-    I32(Vec<i32>),
+    I32(Elements<i32>),
     /// 64-bit signed integers.
-    I64(Vec<i64>),
+    I64(Elements<i64>),
     /// Booleans.
-    Bool(Vec<bool>),
+    Bool(Elements<bool>),
+}
+
+impl From<Elements<f32>> for Data {
+    fn from(elements: Elements<f32>) -> Data {
+        Data::F32(elements)
+    }
+}
+
+impl From<Elements<i32>> for Data {
+    fn from(elements: Elements<i32>) -> Data {
+        Data::I32(elements)
+    }
+}
+
+impl From<Elements<i64>> for Data {
+    fn from(elements: Elements<i64>) -> Data {
+        Data::I64(elements)
+    }
+}
+
+impl From<Elements<bool>> for Data {
+    fn from(elements: Elements<bool>) -> Data {
+        Data::Bool(elements)
+    }
 }
 
 impl Data {
@@ -138,34 +164,62 @@ impl Array {
         Ok(Array { shape, data })
     }
 
+    /// An array over elements that are held elsewhere: see [`Memory`].
+    ///
+    /// # Errors
+    /// There are not as many elements as the shape says.
+    pub fn over<T>(shape: Vec<usize>, elements: Elements<T>) -> Result<Array, ArrayError>
+    where
+        Data: From<Elements<T>>,
+    {
+        Array::new(shape, Data::from(elements))
+    }
+
+    /// Takes the elements of an array. One of the same dtype and shape is copied into the memory that is there, which may be
+    /// the caller's; any other takes its place.
+    pub fn fill_from(&mut self, other: Array) {
+        if self.shape != other.shape {
+            *self = other;
+            return;
+        }
+        match (&mut self.data, &other.data) {
+            (Data::F32(to), Data::F32(from)) => to.copy_from_slice(from),
+            (Data::F16(to), Data::F16(from)) | (Data::BF16(to), Data::BF16(from)) => to.copy_from_slice(from),
+            (Data::I32(to), Data::I32(from)) => to.copy_from_slice(from),
+            (Data::I64(to), Data::I64(from)) => to.copy_from_slice(from),
+            (Data::Bool(to), Data::Bool(from)) => to.copy_from_slice(from),
+            _ => *self = other,
+        }
+    }
+
     /// An `f32` array.
     pub fn from_f32(shape: Vec<usize>, values: Vec<f32>) -> Result<Array, ArrayError> {
-        Array::new(shape, Data::F32(values))
+        Array::new(shape, Data::F32(values.into()))
     }
 
     /// An `f16` array from the bits of its elements.
     pub fn from_f16_bits(shape: Vec<usize>, bits: Vec<u16>) -> Result<Array, ArrayError> {
-        Array::new(shape, Data::F16(bits))
+        Array::new(shape, Data::F16(bits.into()))
     }
 
     /// A `bf16` array from the bits of its elements.
     pub fn from_bf16_bits(shape: Vec<usize>, bits: Vec<u16>) -> Result<Array, ArrayError> {
-        Array::new(shape, Data::BF16(bits))
+        Array::new(shape, Data::BF16(bits.into()))
     }
 
     /// An `i32` array.
     pub fn from_i32(shape: Vec<usize>, values: Vec<i32>) -> Result<Array, ArrayError> {
-        Array::new(shape, Data::I32(values))
+        Array::new(shape, Data::I32(values.into()))
     }
 
     /// An `i64` array.
     pub fn from_i64(shape: Vec<usize>, values: Vec<i64>) -> Result<Array, ArrayError> {
-        Array::new(shape, Data::I64(values))
+        Array::new(shape, Data::I64(values.into()))
     }
 
     /// A `bool` array.
     pub fn from_bool(shape: Vec<usize>, values: Vec<bool>) -> Result<Array, ArrayError> {
-        Array::new(shape, Data::Bool(values))
+        Array::new(shape, Data::Bool(values.into()))
     }
 
     /// An array of any dtype from values in f64, as the reference interpreter has them.
@@ -179,24 +233,24 @@ impl Array {
         let kept = |v: f64, rounded_is_finite: bool| rounded_is_finite || !v.is_finite();
         let data = match dtype {
             DType::F32 => {
-                Data::F32(convert(values, dtype, |v| kept(v, (v as f32).is_finite()).then_some(v as f32))?)
+                Data::F32(converted(values, dtype, |v| kept(v, (v as f32).is_finite()).then_some(v as f32))?)
             }
-            DType::F16 => Data::F16(convert(values, dtype, |v| {
+            DType::F16 => Data::F16(converted(values, dtype, |v| {
                 let rounded = f16::from_f64(v);
                 kept(v, rounded.is_finite()).then(|| rounded.to_bits())
             })?),
-            DType::BF16 => Data::BF16(convert(values, dtype, |v| {
+            DType::BF16 => Data::BF16(converted(values, dtype, |v| {
                 let rounded = bf16::from_f64(v);
                 kept(v, rounded.is_finite()).then(|| rounded.to_bits())
             })?),
-            DType::I32 => Data::I32(convert(values, dtype, |v| {
+            DType::I32 => Data::I32(converted(values, dtype, |v| {
                 (whole(v) && v >= f64::from(i32::MIN) && v <= f64::from(i32::MAX)).then_some(v as i32)
             })?),
-            DType::I64 => Data::I64(convert(values, dtype, |v| {
+            DType::I64 => Data::I64(converted(values, dtype, |v| {
                 (whole(v) && (-I64_END..I64_END).contains(&v)).then_some(v as i64)
             })?),
             DType::Bool => {
-                Data::Bool(convert(values, dtype, |v| (v == 0.0 || v == 1.0).then_some(v == 1.0))?)
+                Data::Bool(converted(values, dtype, |v| (v == 0.0 || v == 1.0).then_some(v == 1.0))?)
             }
         };
         Array::new(shape, data)
@@ -255,7 +309,7 @@ impl Array {
     /// The elements as f32 where that loses nothing (`f32`, `f16`, `bf16`); `None` for integers and booleans.
     pub fn to_f32_vec(&self) -> Option<Vec<f32>> {
         match &self.data {
-            Data::F32(v) => Some(v.clone()),
+            Data::F32(v) => Some(v.to_vec()),
             Data::F16(v) => Some(v.iter().map(|&b| f16::from_bits(b).to_f32()).collect()),
             Data::BF16(v) => Some(v.iter().map(|&b| bf16::from_bits(b).to_f32()).collect()),
             Data::I32(_) | Data::I64(_) | Data::Bool(_) => None,
@@ -276,7 +330,7 @@ impl Array {
             Data::F32(_) | Data::I32(_) | Data::I64(_) | Data::Bool(_) => return Ok(self),
         };
         let values = values.ok_or_else(|| ArrayError::no_memory(DType::F32, &self.shape))?;
-        Ok(Array { shape: self.shape, data: Data::F32(values) })
+        Ok(Array { shape: self.shape, data: Data::F32(values.into()) })
     }
 
     /// An `f32` array in one of the types of 16 bits, rounded to the nearest, ties to even; what is too large becomes an
@@ -351,13 +405,17 @@ pub fn element_count(shape: &[usize], dtype: DType) -> Result<usize, ArrayError>
     }
 }
 
-fn convert<T>(values: &[f64], dtype: DType, narrow: impl Fn(f64) -> Option<T>) -> Result<Vec<T>, ArrayError> {
+fn converted<T>(
+    values: &[f64],
+    dtype: DType,
+    narrow: impl Fn(f64) -> Option<T>,
+) -> Result<Elements<T>, ArrayError> {
     let mut out = Vec::new();
     out.try_reserve_exact(values.len()).map_err(|_| ArrayError::no_memory(dtype, &[values.len()]))?;
     for (index, &value) in values.iter().enumerate() {
         out.push(narrow(value).ok_or(ArrayError::Value { index, value, dtype })?);
     }
-    Ok(out)
+    Ok(out.into())
 }
 
 /// A shape as it is written everywhere: `[2, 3]`.

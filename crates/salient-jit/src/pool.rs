@@ -24,6 +24,8 @@ pub(crate) struct Pool {
     threads: usize,
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
+    /// The process in which the helpers are. One that was forked from it has none: there a caller does all by itself.
+    process: u32,
     /// Held by the caller whom the helpers help.
     taken: Mutex<()>,
     /// The next chunk of each thread's part; of the caller who holds `taken`.
@@ -170,7 +172,8 @@ impl Pool {
             looks,
         });
         let next = (0..threads).map(|_| Counter::default()).collect();
-        let mut pool = Pool { threads, shared, helpers: Vec::new(), taken: Mutex::new(()), next };
+        let (process, helpers) = (std::process::id(), Vec::new());
+        let mut pool = Pool { threads, shared, helpers, process, taken: Mutex::new(()), next };
         for at in 1..threads {
             let shared = pool.shared.clone();
             let helper = thread::Builder::new().name(format!("salient-{at}"));
@@ -239,6 +242,10 @@ impl Drop for Pool {
         self.shared.end.store(true, Ordering::SeqCst);
         self.shared.call();
         for helper in self.helpers.drain(..) {
+            if self.process != std::process::id() {
+                std::mem::forget(helper);
+                continue;
+            }
             // A helper that panicked has said so already.
             let _ = helper.join();
         }

@@ -61,11 +61,11 @@ pub use salient_io::{
     read_arrays, read_bytes, read_contents, read_data, read_gguf_coded, read_npy, read_stored_npy, read_text,
     read_wanted, read_wanted_data, replace_text, without_mark, write_npy, write_npz, write_safetensors,
 };
-pub use salient_ir::array::Array;
+pub use salient_ir::array::{Array, ArrayError, Data, Elements, Memory};
 pub use salient_ir::graph::Growth;
 pub use salient_ir::quantised::{Bits, Coding, Quantised, Scales};
 pub use salient_ir::stack::with_stack;
-pub use salient_ir::{Bindings, DType, Graph, Name, Port};
+pub use salient_ir::{AxisId, Bindings, DType, Dim, Graph, Name, Port};
 pub use salient_jit::target::Isa;
 pub use salient_jit::target::processor;
 pub use salient_jit::{Cost, IsaChoice, THREADING, Threading, peak};

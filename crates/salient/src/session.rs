@@ -375,6 +375,11 @@ impl<'a> Session<'a> {
         growing.map(|(_, array)| array.shape()[0]).max().unwrap_or(0)
     }
 
+    /// The states that are held after the last step, by path; none before the first.
+    pub fn states(&self) -> impl Iterator<Item = (&str, &Array)> {
+        self.held().map(|(port, array)| (&*port.name, array))
+    }
+
     /// The states that are held, with the ports of their inputs.
     fn held(&self) -> impl Iterator<Item = (&'a Port, &Array)> {
         let graph = self.model.graph();
@@ -451,6 +456,11 @@ impl<'a> Session<'a> {
             cost,
         };
         self.prepared.kernels().into_iter().map(info).collect()
+    }
+
+    /// The dtype and the shape of each output, in the order of the model's.
+    pub fn output_types(&self) -> &[(DType, Vec<usize>)] {
+        &self.sizes.outputs
     }
 
     /// Memory for the outputs, in the order of the model's: zeros of the right dtypes and shapes.
@@ -653,10 +663,10 @@ fn widened<'a>(array: &'a Array, port: &Port) -> Result<Cow<'a, Array>, Error> {
             .and_then(|values| Array::from_i64(shape.clone(), values)),
         (Data::I32(values), DType::Bool) => collected(values.len(), values.iter().map(|n| *n != 0))
             .ok_or_else(|| none(DType::Bool))
-            .and_then(|values| Array::new(shape.clone(), Data::Bool(values))),
+            .and_then(|values| Array::new(shape.clone(), Data::Bool(values.into()))),
         (Data::I64(values), DType::Bool) => collected(values.len(), values.iter().map(|n| *n != 0))
             .ok_or_else(|| none(DType::Bool))
-            .and_then(|values| Array::new(shape.clone(), Data::Bool(values))),
+            .and_then(|values| Array::new(shape.clone(), Data::Bool(values.into()))),
         (Data::F16(_) | Data::BF16(_), DType::F32) => array.clone().widen(),
         _ => return Ok(Cow::Borrowed(array)),
     };

@@ -385,12 +385,12 @@ impl<'a> Scan<'a> {
 fn transpose_storage(array: Array) -> Result<Array, Cause> {
     let (shape, data) = array.into_parts();
     let data = match data {
-        Data::F32(v) => Data::F32(to_row_major(&shape, &v)?),
-        Data::F16(v) => Data::F16(to_row_major(&shape, &v)?),
-        Data::BF16(v) => Data::BF16(to_row_major(&shape, &v)?),
-        Data::I32(v) => Data::I32(to_row_major(&shape, &v)?),
-        Data::I64(v) => Data::I64(to_row_major(&shape, &v)?),
-        Data::Bool(v) => Data::Bool(to_row_major(&shape, &v)?),
+        Data::F32(v) => Data::F32(to_row_major(&shape, &v)?.into()),
+        Data::F16(v) => Data::F16(to_row_major(&shape, &v)?.into()),
+        Data::BF16(v) => Data::BF16(to_row_major(&shape, &v)?.into()),
+        Data::I32(v) => Data::I32(to_row_major(&shape, &v)?.into()),
+        Data::I64(v) => Data::I64(to_row_major(&shape, &v)?.into()),
+        Data::Bool(v) => Data::Bool(to_row_major(&shape, &v)?.into()),
     };
     Ok(Array::new(shape, data)?)
 }

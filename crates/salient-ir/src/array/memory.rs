@@ -30,12 +30,12 @@ pub fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Option<Vec
 impl Data {
     fn zeros(dtype: DType, count: usize) -> Option<Data> {
         Some(match dtype {
-            DType::F32 => Data::F32(filled(0.0, count)?),
-            DType::F16 => Data::F16(filled(0, count)?),
-            DType::BF16 => Data::BF16(filled(0, count)?),
-            DType::I32 => Data::I32(filled(0, count)?),
-            DType::I64 => Data::I64(filled(0, count)?),
-            DType::Bool => Data::Bool(filled(false, count)?),
+            DType::F32 => Data::F32(filled(0.0, count)?.into()),
+            DType::F16 => Data::F16(filled(0, count)?.into()),
+            DType::BF16 => Data::BF16(filled(0, count)?.into()),
+            DType::I32 => Data::I32(filled(0, count)?.into()),
+            DType::I64 => Data::I64(filled(0, count)?.into()),
+            DType::Bool => Data::Bool(filled(false, count)?.into()),
         })
     }
 }
@@ -81,11 +81,11 @@ impl Array {
         let dtype = self.data.dtype();
         let result = element_count(&self.shape, dtype).and_then(|count| {
             let resized = match &mut self.data {
-                Data::F32(v) => resized(v, count, 0.0),
-                Data::F16(v) | Data::BF16(v) => resized(v, count, 0),
-                Data::I32(v) => resized(v, count, 0),
-                Data::I64(v) => resized(v, count, 0),
-                Data::Bool(v) => resized(v, count, false),
+                Data::F32(v) => resized(v.own(), count, 0.0),
+                Data::F16(v) | Data::BF16(v) => resized(v.own(), count, 0),
+                Data::I32(v) => resized(v.own(), count, 0),
+                Data::I64(v) => resized(v.own(), count, 0),
+                Data::Bool(v) => resized(v.own(), count, false),
             };
             resized.ok_or_else(|| ArrayError::no_memory(dtype, &self.shape))
         });
@@ -116,11 +116,11 @@ impl Array {
         }
         let along = (self.shape[axis], self.shape[axis + 1..].iter().product());
         let done = match &mut self.data {
-            Data::F32(v) => reordered(v, along, from),
-            Data::F16(v) | Data::BF16(v) => reordered(v, along, from),
-            Data::I32(v) => reordered(v, along, from),
-            Data::I64(v) => reordered(v, along, from),
-            Data::Bool(v) => reordered(v, along, from),
+            Data::F32(v) => reordered(v.own(), along, from),
+            Data::F16(v) | Data::BF16(v) => reordered(v.own(), along, from),
+            Data::I32(v) => reordered(v.own(), along, from),
+            Data::I64(v) => reordered(v.own(), along, from),
+            Data::Bool(v) => reordered(v.own(), along, from),
         };
         let mut shape = self.shape.clone();
         shape[axis] = from.len();

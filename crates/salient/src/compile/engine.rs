@@ -292,7 +292,7 @@ impl<'a> Prepared<'a> {
                 let results = eval(graph, dimensions, Data { inputs: &inputs, params })
                     .map_err(|e| Error::Run(places.after(&e, e.origin())))?;
                 for (memory, (_, array)) in outputs.iter_mut().zip(results) {
-                    *memory = array;
+                    memory.fill_from(array);
                 }
                 Ok(())
             }
@@ -324,7 +324,7 @@ impl Computed {
         for (at, own) in self.0.drain(..) {
             let wide = std::mem::replace(&mut outputs[at], own);
             let dtype = outputs[at].dtype();
-            outputs[at] = wide.rounded_to(dtype);
+            outputs[at].fill_from(wide.rounded_to(dtype));
         }
     }
 }

@@ -100,6 +100,17 @@ impl Model {
         Ok(Model { graph, code, warnings: None, inner: Vec::new(), timings, places })
     }
 
+    /// The backward pass: a model of the same inputs and parameters, and of a further input for each result that is a number, its
+    /// cotangent: `d_y` for the result `y`. It gives the results of this model, and the gradient by each input and each parameter
+    /// on which they depend: `d_x`.
+    ///
+    /// # Errors
+    /// [`Error::Code`] if the model has no derivative, or no code can be made for it on this machine.
+    pub fn backward(&self, options: &Options) -> Result<Model, Error> {
+        let graph = salient_grad::backward(&self.graph).map_err(|e| Error::Code(e.to_string()))?;
+        Model::from_graph(graph, options)
+    }
+
     fn timed(graph: Graph, options: &Options, mut timings: Timings) -> Result<Model, Error> {
         let code = Code::new(&graph, options, &mut timings)?;
         let places = Places::default();
