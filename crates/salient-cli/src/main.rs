@@ -1,4 +1,4 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `snapshot`, `doc`, `fmt`, `bench`, `inspect`,
+//! The command line: `salient run`, `check`, `ir`, `explain`, `verify`, `snapshot`, `doc`, `fmt`, `lsp`, `bench`, `inspect`,
 //! `embed`, `generate`, `translate`, `tune`, `bench-server`, `new`, `completions`.
 //!
 //! `commands/` has a file for each, thin over the library; `input/` is what a call gives them, `output/` what they say.

@@ -1,6 +1,8 @@
 //! Runs the program as a user does and looks at what comes back. Paths are relative to the project's root.
 #![allow(dead_code, reason = "not every group of tests uses all of it")]
 
+pub(crate) mod editor;
+
 use salient::{Array, Arrays};
 use std::io::Write;
 use std::path::{Path, PathBuf};
