@@ -194,7 +194,7 @@ fn names_are_changed_where_they_mean_the_same() {
     let dimension = changed("S, D], v", "Keys").expect("a new name");
     assert!(dimension.contains("k: f32[Keys, D], v: f32[Keys, D]"), "{dimension}");
     // What would mean something else, or cannot be a name.
-    assert!(changed("s = p @", "q").expect_err("refused").contains("would mean something else"));
+    assert!(changed("s = p @", "v").expect_err("refused").contains("would mean something else"));
     assert!(changed("s = p @", "let").expect_err("refused").contains("cannot be a name"));
     assert!(changed("s = p @", "größe").expect_err("refused").contains("cannot be a name"));
     assert!(changed("twice(half", "sum").is_err());
@@ -413,7 +413,7 @@ fn no_text_and_no_edit_ends_the_server() {
             "textDocument/didChange",
             &json!({ "textDocument": document, "contentChanges": [change] }),
         );
-        let params = json!({ "textDocument": { "uri": URI }, "position": place(&mut rng), "newName": "z", "context": { "includeDeclaration": true },
+        let params = json!({ "textDocument": { "uri": URI }, "position": place(&mut rng), "newName": "z", "context": { "includeDeclaration": true, "triggerKind": 1 },
             "options": { "tabSize": 4, "insertSpaces": true }, "range": { "start": place(&mut rng), "end": place(&mut rng) } });
         for method in [
             "hover",

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Names that the language knows beside those of its reference: initialisers, and values without a definition.
-const KNOWN: &[&str] = &["zeros", "ones", "normal", "uniform", "training", "nan", "fn", "parameters"];
+const KNOWN: &[&str] =
+    &["zeros", "ones", "normal", "uniform", "training", "nan", "fn", "parameters", "int_div"];
 
 fn programs_under(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -35,6 +36,8 @@ struct Opened<'e> {
     uri: String,
     text: String,
     wrong: Vec<String>,
+    /// How many names were asked about.
+    asked: usize,
 }
 
 impl Opened<'_> {
@@ -71,6 +74,7 @@ impl Opened<'_> {
             if !is_first {
                 continue;
             }
+            self.asked += 1;
             let answer = self.editor.at("textDocument/hover", &self.uri, position_of(&self.text, at));
             let shown = answer["contents"]["value"].as_str().unwrap_or_default().to_owned();
             let begins = format!("```salient\n{name}: ");
@@ -85,6 +89,7 @@ impl Opened<'_> {
 
     fn every_name_leads_to_its_declaration(&mut self) {
         for (at, name) in self.names() {
+            self.asked += 1;
             let answer = self.editor.at("textDocument/definition", &self.uri, position_of(&self.text, at));
             let Some(uri) = answer["uri"].as_str() else {
                 // The name of an argument in a call of the library's functions is none of the program's.
@@ -118,7 +123,7 @@ impl Opened<'_> {
             let answer = self.editor.tries("textDocument/rename", &params)?;
             let text = edited(text, &answer["changes"][&self.uri]);
             let told = self.editor.types(&self.uri, version, &text);
-            if told.is_empty() { Ok(text) } else { Err(json!(told)) }
+            if told.iter().any(is_error) { Err(json!(told)) } else { Ok(text) }
         };
         let there = rename(&self.text, 2, "another_name");
         let back = there.and_then(|there| {
@@ -133,13 +138,17 @@ impl Opened<'_> {
     }
 }
 
-/// What is wrong with what an editor gets of a program.
-fn wrong(editor: &mut Editor, path: &Path) -> Vec<String> {
+fn is_error(diagnostic: &Value) -> bool {
+    diagnostic["severity"] == 1
+}
+
+/// What is wrong with what an editor gets of a program, and how many names it was asked about.
+fn wrong(editor: &mut Editor, path: &Path) -> (Vec<String>, usize) {
     let text = std::fs::read_to_string(path).expect("a program");
     let uri = format!("file://{}", path.display());
     let told = editor.opens(&uri, &text);
-    let mut opened = Opened { editor, uri: uri.clone(), text, wrong: Vec::new() };
-    if !told.is_empty() {
+    let mut opened = Opened { editor, uri: uri.clone(), text, wrong: Vec::new(), asked: 0 };
+    if told.iter().any(is_error) {
         opened.says(format!("{told:?}"));
     }
     if opened.editor.of("textDocument/documentSymbol", &uri).as_array().is_none_or(Vec::is_empty) {
@@ -152,16 +161,22 @@ fn wrong(editor: &mut Editor, path: &Path) -> Vec<String> {
     opened.every_let_has_a_shape();
     opened.every_name_leads_to_its_declaration();
     opened.a_local_is_renamed_and_back();
-    let out = opened.wrong;
+    let out = (opened.wrong, opened.asked);
     editor.tells("textDocument/didClose", &json!({ "textDocument": { "uri": uri } }));
     out
 }
 
 fn all_wrong(programs: &[PathBuf]) -> Vec<String> {
     let mut editor = Editor::new();
-    let out = programs.iter().flat_map(|path| wrong(&mut editor, path)).collect();
+    let (mut all, mut asked) = (Vec::new(), 0);
+    for path in programs {
+        let (wrong, names) = wrong(&mut editor, path);
+        all.extend(wrong);
+        asked += names;
+    }
     assert!(editor.leaves().success());
-    out
+    assert!(asked > 20 * programs.len(), "only {asked} names were asked about");
+    all
 }
 
 #[test]

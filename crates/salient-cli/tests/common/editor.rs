@@ -120,7 +120,7 @@ impl Editor {
     /// Asks about a position.
     pub(crate) fn at(&mut self, method: &str, uri: &str, (line, character): (usize, usize)) -> Value {
         let position = json!({ "line": line, "character": character });
-        self.asks(method, &json!({ "textDocument": { "uri": uri }, "position": position, "context": { "includeDeclaration": true } }))
+        self.asks(method, &json!({ "textDocument": { "uri": uri }, "position": position, "context": { "includeDeclaration": true, "triggerKind": 1 } }))
     }
 
     /// Asks about a document.
