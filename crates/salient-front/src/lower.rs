@@ -14,7 +14,6 @@ mod index;
 mod lost;
 mod model;
 mod read;
-mod shapes;
 mod state;
 mod stmt;
 mod unify;
@@ -27,11 +26,11 @@ use crate::syntax::ast::{Function, Results, Type};
 use crate::value::{Slot, Tensor, Value};
 use lost::{Outside, Role};
 pub use model::inner::Inner;
+pub use model::shapes::{Shape, Shapes};
 use salient_ir::stack;
 use salient_ir::{
     AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, Op, Origin, Relation, TypeError,
 };
-pub use shapes::{Shape, Shapes};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 

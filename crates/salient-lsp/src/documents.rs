@@ -4,7 +4,7 @@ use crate::lines::{Encoding, Lines};
 use crate::program::{Program, Read, Shift};
 use crate::uri::path_of;
 use lsp_types::{Position, Range, TextDocumentContentChangeEvent, Uri};
-use salient::{Meaning, Shape, Span, Use};
+use salient::{Shape, Span, Use};
 use std::path::PathBuf;
 
 /// What stands before the text of some files, and is no part of it.
@@ -126,9 +126,9 @@ impl Document {
     /// What a name is: at its own place, else where it is defined.
     pub(crate) fn shapes_of(&self, program: &Program, of: Use) -> Vec<Shape> {
         let here = self.shapes(program, of.span);
-        match (here.is_empty(), of.meaning, program.definition(of)) {
-            (true, Meaning::Defined(_), Some(definition)) => self.shapes(program, definition.span),
-            _ => here,
+        match program.definition(of) {
+            Some(definition) if here.is_empty() => self.shapes(program, definition.span),
+            Some(_) | None => here,
         }
     }
 

@@ -40,9 +40,12 @@ impl<'a> Lowerer<'a, '_> {
         self.depth -= 1;
         self.locate(before, e.span);
         if let Ok(value) = &out {
-            match &e.kind {
-                ExprKind::Name(name) if self.bound(name).is_some() => self.note_index(name, e.span),
-                _ => self.note_shape(e.span, value),
+            if let ExprKind::Name(name) = &e.kind
+                && self.bound(name).is_some()
+            {
+                self.note_index(name, e.span);
+            } else {
+                self.note_shape(e.span, value);
             }
         }
         out

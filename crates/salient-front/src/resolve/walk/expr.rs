@@ -104,15 +104,21 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// A function with what stands in its brackets.
+    fn with_brackets(&self, target: &'a Expr) -> Option<(&'a Expr, &'a [Bracket], Called<'a>)> {
+        let ExprKind::Brackets(f, items) = &target.kind else { return None };
+        Some((f, items, self.called(f)?))
+    }
+
     fn call(&mut self, target: &'a Expr, args: &'a [Argument], inside: bool) {
         let depth = self.indices.len();
-        let called = match &target.kind {
-            ExprKind::Brackets(f, items) if let Some(called) = self.called(f) => {
+        let called = match self.with_brackets(target) {
+            Some((f, items, called)) => {
                 self.expr(f, inside);
                 self.statics(called, items, args);
                 Some(called)
             }
-            _ => {
+            None => {
                 self.expr(target, inside);
                 self.called(target)
             }
@@ -220,13 +226,13 @@ impl<'a> Walk<'a> {
             }
             ExprKind::Call(target, args) => {
                 let depth = bound.len();
-                match &target.kind {
-                    ExprKind::Brackets(f, items) if let Some(called) = self.called(f) => {
+                match self.with_brackets(target) {
+                    Some((_, items, called)) => {
                         let axes =
                             items.iter().enumerate().filter_map(|(n, item)| self.axis(called, n, item));
                         bound.extend(axes.map(|(name, _)| name));
                     }
-                    _ => self.free(target, bound, inside, out),
+                    None => self.free(target, bound, inside, out),
                 }
                 for arg in args {
                     bound.extend(arg.each.iter().map(|r| r.name.name.as_str()));

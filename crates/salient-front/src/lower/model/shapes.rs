@@ -2,7 +2,7 @@
 //!
 //! Notes what lowering finds, and decides nothing.
 
-use super::Lowerer;
+use super::super::Lowerer;
 use crate::source::Span;
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Shapes {
 
 impl<'a> Lowerer<'a, '_> {
     /// Notes what stands at a place of the caller's text, where that is asked for.
-    pub(super) fn note_shape(&mut self, span: Span, value: &Value<'a>) {
+    pub(in crate::lower) fn note_shape(&mut self, span: Span, value: &Value<'a>) {
         if self.shapes.is_none() || self.trials > 0 || self.here().library {
             return;
         }
@@ -70,7 +70,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Notes an index of the caller's text.
-    pub(super) fn note_index(&mut self, name: &str, span: Span) {
+    pub(in crate::lower) fn note_index(&mut self, name: &str, span: Span) {
         if self.shapes.is_none() || self.trials > 0 || self.here().library {
             return;
         }
