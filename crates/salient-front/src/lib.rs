@@ -123,6 +123,8 @@ pub fn examine(sources: &Sources) -> Examined {
             return out;
         }
     };
+    // It is the same for every model.
+    let said_in_vain = std::cell::LazyCell::new(|| said_in_vain(sources, &parsed, &program));
     let models = program.user_functions().into_iter().filter(|f| f.kind == ast::Kind::Model);
     for model in models {
         let (lowered, reached) =
@@ -130,7 +132,7 @@ pub fn examine(sources: &Sources) -> Examined {
         match checked(lowered, unknown_names(&program, &reached)) {
             Ok(lowered) => {
                 told.extend(lowered.warnings);
-                told.extend(said_in_vain(sources, &parsed, &program));
+                told.extend(said_in_vain.iter().cloned());
             }
             Err(errors) => told.extend(errors),
         }

@@ -21,6 +21,8 @@ pub(crate) struct Document {
     pub(crate) now: Program,
     /// What was known of it when it last parsed and was compiled.
     pub(crate) before: Option<Program>,
+    /// From the text as it is to that of the program from before.
+    back: Option<Shift>,
     /// Whether `now` is of an older text, or of older imports.
     pub(crate) is_stale: bool,
 }
@@ -29,7 +31,7 @@ impl Document {
     pub(crate) fn new(uri: &Uri, version: i32, text: String, encoding: Encoding, read: Read<'_>) -> Document {
         let (path, lines) = (path_of(uri), Lines::new(&text, encoding));
         let now = Program::new(&path, &text, read);
-        Document { path, version, text, lines, encoding, now, before: None, is_stale: false }
+        Document { path, version, text, lines, encoding, now, before: None, back: None, is_stale: false }
     }
 
     /// Takes changes in the order in which they were made.
@@ -59,6 +61,7 @@ impl Document {
         if last.parses() && last.examined.is_some() {
             self.before = Some(last);
         }
+        self.back = self.before.as_ref().map(|before| Shift::new(self.now.text(), before.text()));
     }
 
     /// The text as the editor has it.
@@ -92,8 +95,8 @@ impl Document {
     /// what stands there now does not parse.
     pub(crate) fn knowing(&self, byte: usize) -> (&Program, usize) {
         let is_known = self.now.outline.errors.is_empty() || self.now.is_read(byte);
-        match &self.before {
-            Some(before) if !is_known => (before, self.back(before).near(byte)),
+        match self.before.as_ref().zip(self.back) {
+            Some((before, back)) if !is_known => (before, back.near(byte)),
             Some(_) | None => (&self.now, byte),
         }
     }
@@ -104,7 +107,7 @@ impl Document {
             return Some((&self.now, found));
         }
         let before = self.before.as_ref().filter(|_| !self.now.parses())?;
-        let found = before.name_at(self.back(before).byte(byte)?)?;
+        let found = before.name_at(self.back?.byte(byte)?)?;
         Some((before, found))
     }
 
@@ -112,10 +115,9 @@ impl Document {
     pub(crate) fn shapes(&self, program: &Program, span: Span) -> Vec<Shape> {
         let known = program.shapes(span);
         let is_now = std::ptr::eq(program, &self.now) && span.source == program.file;
-        match &self.before {
-            Some(before) if known.is_empty() && is_now => {
-                let shift = self.back(before);
-                let [start, end] = [span.start, span.end].map(|at| shift.byte(at as usize));
+        match self.before.as_ref().zip(self.back) {
+            Some((before, back)) if known.is_empty() && is_now => {
+                let [start, end] = [span.start, span.end].map(|at| back.byte(at as usize));
                 let moved = start.zip(end).map(|(start, end)| before.sources.place(before.file, start..end));
                 moved.map_or(Vec::new(), |span| before.shapes(span).to_vec())
             }
@@ -130,10 +132,5 @@ impl Document {
             Some(definition) if here.is_empty() => self.shapes(program, definition.span),
             Some(_) | None => here,
         }
-    }
-
-    /// From the text as it is to that of the program from before.
-    fn back(&self, before: &Program) -> Shift {
-        Shift::new(self.now.text(), before.text())
     }
 }
