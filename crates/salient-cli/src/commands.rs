@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Doc(help::doc::Args),
     /// Format source files.
     Fmt(fmt::Args),
+    /// Answer an editor: the language server, over standard input and output.
+    Lsp(help::lsp::Args),
     /// Time a model on random arrays, fused beside unfused.
     Bench(bench::Args),
     /// List the tensors and the metadata of a checkpoint.
@@ -80,6 +82,7 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Doc(args) => help::doc::run(args),
         Command::Fmt(args) => fmt::run(args),
+        Command::Lsp(args) => help::lsp::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Embed(args) => texts::embed::run(args),

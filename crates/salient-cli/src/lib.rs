@@ -1,5 +1,5 @@
-//! The command line: `salient run`, `check`, `ir`, `explain`, `view`, `report`, `verify`, `snapshot`, `doc`, `fmt`, `bench`, `inspect`,
-//! `embed`, `generate`, `translate`, `tune`, `bench-server`, `new`, `completions`.
+//! The command line: `salient run`, `check`, `ir`, `explain`, `view`, `report`, `verify`, `snapshot`, `doc`, `fmt`, `lsp`, `bench`,
+//! `inspect`, `embed`, `generate`, `translate`, `tune`, `bench-server`, `new`, `completions`.
 //!
 //! The program is a library, so that the package for Python has it too; the binary only calls it.
 //!

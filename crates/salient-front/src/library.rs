@@ -49,6 +49,13 @@ pub(crate) fn names<'a>() -> impl Iterator<Item = &'a str> {
     DECLARATIONS.iter().map(|d| d.name)
 }
 
+/// Where the library declares a name: the name of the file, its text, and the range of bytes of the declaration.
+pub fn library_place(name: &str) -> Option<(&'static str, &'static str, Range<usize>)> {
+    let found = DECLARATIONS.iter().find(|d| d.name == name)?;
+    let (file, text) = FILES[found.file];
+    Some((file, text, found.place.clone()))
+}
+
 /// A declaration with its documentation.
 pub(crate) struct Documented {
     pub(crate) name: &'static str,

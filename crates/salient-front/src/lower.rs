@@ -26,6 +26,7 @@ use crate::syntax::ast::{Function, Results, Type};
 use crate::value::{Slot, Tensor, Value};
 use lost::{Outside, Role};
 pub use model::inner::Inner;
+pub use model::shapes::{Shape, Shapes};
 use salient_ir::stack;
 use salient_ir::{
     AxisId, AxisSet, Builder, DType, Dim, Graph, Name, NodeId, Op, Origin, Relation, TypeError,
@@ -172,6 +173,22 @@ struct Lowerer<'a, 's> {
     defined: Vec<model::inner::Defined>,
     /// The values that were asked for.
     inner: Vec<Inner>,
+    /// What places of the text are, where that is asked for.
+    shapes: Option<Shapes>,
+}
+
+/// As [`lower`], noting what places of the text are.
+pub(crate) fn lower_noting<'a>(
+    sources: &Sources,
+    program: &Program<'a>,
+    model: &'a Function,
+    settings: &Settings,
+    shapes: &mut Shapes,
+) -> (Result<Lowered, Vec<Diagnostic>>, BTreeSet<String>) {
+    let known = std::mem::take(shapes);
+    let (lowered, reached, noted) = lower_model(sources, program, model, settings, Some(known));
+    *shapes = noted.unwrap_or_default();
+    (lowered, reached)
 }
 
 /// Lowers a model; also names the functions that it reaches. Runs with a stack of [`STACK`] bytes, so that no input overflows the caller's.
@@ -181,6 +198,17 @@ pub(crate) fn lower<'a>(
     model: &'a Function,
     settings: &Settings,
 ) -> (Result<Lowered, Vec<Diagnostic>>, BTreeSet<String>) {
+    let (lowered, reached, _) = lower_model(sources, program, model, settings, None);
+    (lowered, reached)
+}
+
+fn lower_model<'a>(
+    sources: &Sources,
+    program: &Program<'a>,
+    model: &'a Function,
+    settings: &Settings,
+    shapes: Option<Shapes>,
+) -> (Result<Lowered, Vec<Diagnostic>>, BTreeSet<String>, Option<Shapes>) {
     let lowered = stack::with_stack(STACK, || {
         let mut lowerer = Lowerer {
             sources,
@@ -206,16 +234,18 @@ pub(crate) fn lower<'a>(
             outside: Vec::new(),
             defined: Vec::new(),
             inner: Vec::new(),
+            shapes,
         };
         lowerer.constants();
         lowerer.model(model);
         lowerer.unread();
         let reached = std::mem::take(&mut lowerer.reached);
-        (lowerer.finish(), reached)
+        let shapes = lowerer.shapes.take();
+        (lowerer.finish(), reached, shapes)
     });
     lowered.unwrap_or_else(|e| {
         let fault = Diagnostic::placeless(format!("no thread could be started: {e}"));
-        (Err(vec![fault]), BTreeSet::new())
+        (Err(vec![fault]), BTreeSet::new(), None)
     })
 }
 
@@ -258,6 +288,10 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     fn define_as(&mut self, name: &str, value: Value<'a>, span: Span, role: Role) {
+        // An argument's place is in the call, which has noted what stands there.
+        if role != Role::Argument {
+            self.note_shape(span, &value);
+        }
         let scope = self.frame().scopes.last_mut().expect("a function has a scope");
         scope.insert(name.to_owned(), Var { value, span, role });
     }

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// The declarations of a compilation: those of the library that it can reach, then those of each file.
 pub(crate) struct Parsed {
-    library: Vec<Item>,
-    files: Vec<File>,
+    pub(crate) library: Vec<Item>,
+    pub(crate) files: Vec<File>,
 }
 
 impl Parsed {

@@ -111,6 +111,11 @@ impl Sources {
         (&file.name, line, column)
     }
 
+    /// A range of bytes of a file as a place.
+    pub fn place(&self, id: SourceId, range: std::ops::Range<usize>) -> Span {
+        Span { source: id, start: range.start as u32, end: range.end as u32 }
+    }
+
     /// The text of a span.
     pub fn text(&self, span: Span) -> &str {
         self.file(span.source).text.get(span.range()).unwrap_or("")

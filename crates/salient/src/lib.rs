@@ -45,7 +45,7 @@ pub use compile::pipeline::{
     schedule, schedule_blocks, verdict,
 };
 pub use compile::plan_text::read_plan;
-pub use compile::sources::{read_source, read_sources, with_imports};
+pub use compile::sources::{read_source, read_source_text, read_sources, with_imports, with_imports_by};
 pub use compile::stage::{Engine, Stage};
 pub use compile::tuning::{PRICES, Tuning};
 pub use report::error::{Error, Rejected};
@@ -53,8 +53,11 @@ pub use report::fault::Fault;
 pub use report::timings::{Step, Timings};
 pub use report::{compare, cost, fault};
 pub use salient_front::diag::{listed, nearest};
-pub use salient_front::reference;
-pub use salient_front::{Diagnostic, Inner, Lowered, Severity, Sources, Span};
+pub use salient_front::{
+    Definition, DefinitionKind, Definitions, Diagnostic, Examined, Import, Inner, Lowered, Meaning, Outline,
+    Severity, Shape, Shapes, SourceFile, SourceId, Sources, Span, Use,
+};
+pub use salient_front::{ast, examine, is_code, library_place, names_in, outline, reference, word_at};
 pub use salient_io::GgufValue as Metadata;
 pub use salient_io::{
     Arrays, Coded, Contents, DataFile, Entry, Format, Group, IoError, Stored, decode_text, format_of,

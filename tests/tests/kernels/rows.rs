@@ -1,7 +1,7 @@
 //! Reductions and norms of rows.
 
 use super::harness::{Case, Model, SIZES, kinds_of};
-use salient_ir::array::{Array, Data as Elements};
+use salient_ir::array::Array;
 use salient_ir::{AxisId, Const, DType, Dim, FusedOp, MapOp, NodeId, Op, ReduceOp};
 use salient_tile::Kind;
 
@@ -138,8 +138,8 @@ fn rows_that_read_more_than_their_norm_keep_their_guard() {
     let y = m.map(MapOp::Select, &[known, y, zero]);
     let g = m.done("y", &[t, d], y);
     let mut case = Case::new(g, &[("T", 5), ("D", 33), ("V", 4), ("S", 2)], 1);
-    let ids = Array::new(vec![5], Elements::I64(vec![0, 3, 1, 2, 0])).unwrap();
-    let known = Array::new(vec![5], Elements::Bool(vec![true, false, true, false, true])).unwrap();
+    let ids = Array::from_i64(vec![5], vec![0, 3, 1, 2, 0]).unwrap();
+    let known = Array::from_bool(vec![5], vec![true, false, true, false, true]).unwrap();
     case.inputs.insert("ids".to_owned(), ids);
     case.inputs.insert("known".to_owned(), known);
     case.check();

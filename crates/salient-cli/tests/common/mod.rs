@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every group of tests uses all of it")]
 
 pub(crate) mod document;
+pub(crate) mod editor;
 
 use salient::{Array, Arrays};
 use std::io::Write;

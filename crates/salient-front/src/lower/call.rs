@@ -470,7 +470,10 @@ impl<'a> Lowerer<'a, '_> {
                         .help("tensors go into parentheses")
                         .into());
                 }
-                StaticValue::Value(value) => self.define(&param.name.name, value, arg.span),
+                StaticValue::Value(value) => {
+                    self.note_shape(param.name.span, &value);
+                    self.define(&param.name.name, value, arg.span);
+                }
                 StaticValue::Axis(..) => {}
             }
         }

@@ -39,6 +39,15 @@ impl<'a> Lowerer<'a, '_> {
         let out = self.expr_here(e);
         self.depth -= 1;
         self.locate(before, e.span);
+        if let Ok(value) = &out {
+            if let ExprKind::Name(name) = &e.kind
+                && self.bound(name).is_some()
+            {
+                self.note_index(name, e.span);
+            } else {
+                self.note_shape(e.span, value);
+            }
+        }
         out
     }
 
@@ -148,6 +157,7 @@ impl<'a> Lowerer<'a, '_> {
             let message = format!("`{}` has its brackets already", f.callee.name());
             return Err(Diagnostic::error(span, message).into());
         }
+        self.note_shape(target.span, &value);
         let t = self.tensor(value, target.span)?;
         self.read(t, items, target.span, span).map(Value::Tensor)
     }

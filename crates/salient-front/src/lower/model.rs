@@ -1,6 +1,7 @@
 //! What a model stores: its inputs, its parameters under their paths, its outputs; and the model as a whole.
 
 pub(super) mod inner;
+pub(super) mod shapes;
 pub(super) mod units;
 
 use super::lost::Role;

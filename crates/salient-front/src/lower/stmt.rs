@@ -143,6 +143,7 @@ impl<'a> Lowerer<'a, '_> {
             let depth = self.here().indices.len();
             self.bind(&wanted, &[value]);
             let result = self.expr(value);
+            wanted.iter().for_each(|(name, _, span)| self.note_index(name, *span));
             let scope = self.frame().indices.split_off(depth);
             let value_span = value.span;
             let result = result?;
@@ -173,6 +174,7 @@ impl<'a> Lowerer<'a, '_> {
             if let Some(ty) = &target.ty {
                 self.assert_type(target, ty, &value_, value.span)?;
             }
+            self.note_shape(target.name.span, &value_);
             if let Value::Tensor(t) = &value_ {
                 self.name_node(t, &target.name.name, target.name.span);
                 self.note_defined(&target.name.name, t, target.name.span);

@@ -67,6 +67,7 @@ impl<'a> Lowerer<'a, '_> {
                 Some(ty) => self.fit(param, ty, given.value, given.span, &mut pairs)?,
                 None => given.value,
             };
+            self.note_shape(param.name.span, &value);
             self.define_as(&param.name.name, value, given.span, Role::Argument);
         }
         self.settle_pairs(f, &mut pairs)?;
@@ -380,6 +381,7 @@ impl<'a> Lowerer<'a, '_> {
     // ---- helpers
 
     pub(super) fn define_root(&mut self, name: &str, value: Value<'a>, span: Span) {
+        self.note_shape(span, &value);
         let scope = self.frame().scopes.first_mut().expect("a function has a scope");
         scope.insert(name.to_owned(), super::Var { value, span, role: Role::Other });
     }

@@ -92,6 +92,8 @@ pub struct Function {
     pub body: Vec<Stmt>,
     /// From the keyword to the end of the header (before the body).
     pub span: Span,
+    /// The braces with what stands between them.
+    pub body_span: Span,
 }
 
 /// A parameter in brackets.

@@ -39,6 +39,24 @@ pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> 
     }
 }
 
+/// The declarations of a file that parse, and the syntax errors of those that do not.
+pub(crate) fn parse_in_part(source: &SourceFile) -> (File, Vec<Diagnostic>) {
+    let errors = match parse(source) {
+        Ok(file) => return (file, Vec::new()),
+        Err(errors) => errors,
+    };
+    let mut file = File { items: Vec::new() };
+    let Ok(tokens) = limits::check(source) else { return (file, errors) };
+    let ends = tokens.item_starts.iter().skip(1).copied().chain([source.text.len()]);
+    for (start, end) in tokens.item_starts.iter().copied().zip(ends) {
+        if let Ok(pairs) = Grammar::parse(Rule::lone_item, &source.text[start..end]) {
+            let found = items(pairs, &Tree { source: source.id, offset: start });
+            file.items.extend(found.unwrap_or_default());
+        }
+    }
+    (file, errors)
+}
+
 /// The declarations of a part of a file of that name that begins at byte `offset` of it, where the part is known to be well
 /// formed: what else it is, is a single error.
 pub(crate) fn parse_part(
@@ -227,8 +245,9 @@ impl Tree {
             }
             None => None,
         };
-        let body = self.body(parts.next())?;
-        Ok(Function { docs, kind, name, statics, params, results, body, span: start.to(end) })
+        let piece = parts.next();
+        let (body_span, span) = (self.span(&piece), start.to(end));
+        Ok(Function { docs, kind, name, statics, params, results, body: self.body(piece)?, span, body_span })
     }
 
     fn static_param(&self, piece: Piece<'_>) -> Result<Static> {
