@@ -9,7 +9,7 @@ fn notes_are_left_out_and_results_stay() {
     let call = "run examples/variants/soft_cap.attn --random --set B=1";
     let (loud, quiet) = (words(call), words(&format!("{call} --quiet")));
     assert_eq!((loud.code, quiet.code), (Some(0), Some(0)), "{}{}", loud.stderr, quiet.stderr);
-    assert!(loud.stderr.starts_with("note: of `E`, `H` and `T`"), "{}", loud.stderr);
+    assert!(loud.stderr.starts_with("note: at `E = 8`, `H = 8` and `T = 8`"), "{}", loud.stderr);
     assert_eq!(quiet.stderr, "");
     assert_eq!(quiet.stdout, loud.stdout);
     // Before the command, and by its short name.
