@@ -185,6 +185,21 @@ fn a_program_without_attention_has_a_page() {
     assert_eq!(list(&page, "kernels").len(), 1);
 }
 
+/// Nothing but the program is given: parameters without initialisers, and dimensions that only these have, are drawn too.
+#[test]
+fn examples_have_pages_without_data() {
+    let page = scratch("alone.html").display().to_string();
+    let examples = [
+        "examples/seeds/000_multi_head_combined_mask.attn",
+        "examples/seeds/001_causal_attention.attn",
+        "examples/variants/key_padding.attn",
+    ];
+    for source in examples {
+        let ended = salient(&["report", source, "--set", "T=24", "-o", &page]);
+        assert_eq!(ended.code, Some(0), "{source}: {}", ended.stderr);
+    }
+}
+
 #[test]
 fn a_broken_program_has_no_page() {
     let source = file("broken.attn", "model broken(x: f32[T]) -> (y: f32[T]) {\n  return z\n}\n");

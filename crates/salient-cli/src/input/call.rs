@@ -22,7 +22,7 @@ pub(crate) struct CallArgs {
     /// Draw the parameters that no file gives from their initialisers, with this seed
     #[arg(long, value_name = "SEED")]
     init: Option<u64>,
-    /// Draw the inputs that nothing gives at random, and parameters as by --init, with this seed
+    /// Draw the inputs that nothing gives at random, and parameters as by --init (where none are given, those without an initialiser too), with this seed
     #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
     random: Option<u64>,
     /// What the elements of a drawn input are drawn from, as in `salient run`

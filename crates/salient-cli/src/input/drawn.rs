@@ -64,7 +64,8 @@ pub(crate) fn named(text: &str) -> Result<(String, Kind), String> {
 /// The length of a dimension that nothing gives, where inputs are drawn.
 const LENGTH: i64 = 8;
 
-/// Draws the inputs of a call that are not given, with the usual lengths of dimensions, where there are such.
+/// Draws the inputs of a call that are not given, with the usual lengths of dimensions, where there are such; and where no
+/// parameters are given at all, those that have no initialiser or dimensions that no input has.
 pub(crate) fn fill(
     graph: &Graph,
     given: &mut CallArrays,
@@ -82,7 +83,15 @@ pub(crate) fn fill(
     }
     let missing = |port: &&Port| given.inputs.get(&port.name).is_none();
     let missing: Vec<&Port> = graph.inputs().iter().filter(missing).collect();
-    let dims = missing.iter().flat_map(|port| graph.shape(&port.axes)).flat_map(|dim| dim.dimensions());
+    let dims_of = |port: &Port| -> BTreeSet<Name> {
+        graph.shape(&port.axes).iter().flat_map(|dim| dim.dimensions()).collect()
+    };
+    let of_inputs: BTreeSet<Name> = graph.inputs().iter().flat_map(dims_of).collect();
+    let is_drawn = |port: &&Port| port.init.is_none() || !dims_of(port).is_subset(&of_inputs);
+    let has_weights = !given.weights.is_empty();
+    let params: Vec<&Port> =
+        if has_weights { Vec::new() } else { graph.params().iter().filter(is_drawn).collect() };
+    let dims = missing.iter().chain(&params).flat_map(|port| dims_of(port));
     let unset: BTreeSet<Name> = dims.filter(|name| !lengths.contains_key(name)).collect();
     if !unset.is_empty() {
         let length = |name: &Name| usual.get(name).copied().unwrap_or(LENGTH);
@@ -91,9 +100,14 @@ pub(crate) fn fill(
         terminal::note(&format!("note: at {words}, as nothing gives them; `--set` gives others\n"));
         lengths.extend(unset.iter().map(|name| (name.clone(), length(name))));
     }
+    let (seed, draw) = kinds;
     let drawn = arrays(graph, missing.into_iter(), &lengths, kinds)?;
     for (name, array) in drawn.iter() {
         given.inputs.insert(name, array.clone())?;
+    }
+    let drawn = arrays(graph, params.into_iter(), &lengths, (seed.wrapping_add(1), draw))?;
+    for (name, array) in drawn.iter() {
+        given.weights.insert(name, array.clone())?;
     }
     Ok(())
 }

@@ -40,12 +40,10 @@ impl Builder {
         out
     }
 
-    /// The same with the inputs and parameters of `graph`, which have no initialisers: positions stay the same.
-    pub fn with_ports(graph: &Graph) -> Builder {
+    /// The same with the inputs of `graph`: positions stay the same.
+    pub fn with_inputs(graph: &Graph) -> Builder {
         let mut out = Builder::with_axes(graph);
         out.graph.inputs = graph.inputs.clone();
-        out.graph.params = graph.params.clone();
-        out.graph.params.iter_mut().for_each(|port| port.init = None);
         out
     }
 

@@ -13,6 +13,7 @@ use salient_ir::{AxisId, Bindings, Builder, Const, Graph, MapOp, Name, NodeId, O
 use salient_tile::Plan;
 use salient_tile::plan::text::key_spans::KeySpans;
 use salient_tile::plan::text::lines::Made;
+use std::collections::BTreeSet;
 
 /// Lengths at which tiles are shown beside the call's own.
 const LENGTHS: [i64; 7] = [16, 32, 64, 128, 256, 512, 1024];
@@ -31,6 +32,8 @@ enum Known {
     OfPositions(NodeId),
     /// It follows from the inputs too.
     OfInputs(NodeId),
+    /// It follows from parameters.
+    OfParameters,
 }
 
 /// The masks of a plan's attentions: equal ones once.
@@ -51,6 +54,7 @@ pub(super) fn masks(
         let about = match known {
             Known::None => "No mask: every key counts.",
             Known::OfPositions(_) => "The mask follows from positions alone.",
+            Known::OfParameters => "The mask depends on parameters: which pairs count is not shown.",
             Known::OfInputs(_) => {
                 "The mask depends on inputs: which pairs count is known at the length of the call alone."
             }
@@ -89,7 +93,26 @@ fn known(g: &Graph, score: NodeId) -> Known {
     if !is_masked(*no) && !is_masked(*yes) {
         return Known::None;
     }
-    if g.of_inputs()[keep.index()] { Known::OfInputs(score) } else { Known::OfPositions(score) }
+    if reads_parameter(g, *keep) {
+        Known::OfParameters
+    } else if g.of_inputs()[keep.index()] {
+        Known::OfInputs(score)
+    } else {
+        Known::OfPositions(score)
+    }
+}
+
+fn reads_parameter(g: &Graph, id: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if matches!(g.op(id), Op::Param(_)) {
+            return true;
+        }
+        if seen.insert(id) {
+            stack.extend(g.args(id));
+        }
+    }
+    false
 }
 
 /// Sizes with other lengths of the queries and keys, where one dimension is behind these, the shortest first, and whether they
@@ -133,7 +156,7 @@ fn tile_map(
         (Known::OfInputs(score), Some(call)) => {
             Some(kept_pairs(g, of, *score, (options, sizes), Some(call))?)
         }
-        (Known::OfInputs(_), None) => None,
+        (Known::OfInputs(_), None) | (Known::OfParameters, _) => None,
     };
     let (queries, keys) = (queries as usize, keys as usize);
     let tile = queries.max(keys).div_ceil(TILES).next_multiple_of(4).max(4);
@@ -186,7 +209,7 @@ fn kept_pairs(
 ) -> Result<Vec<bool>, Error> {
     let fault = |e: salient_ir::TypeError| Error::Code(format!("a mask cannot be shown: {e}"));
     let is_masked = |id: NodeId| *g.op(id) == Op::Const(Const::f32(f32::NEG_INFINITY));
-    let mut b = if call.is_some() { Builder::with_ports(g) } else { Builder::with_axes(g) };
+    let mut b = if call.is_some() { Builder::with_inputs(g) } else { Builder::with_axes(g) };
     let args = g.args(score);
     let mut keep = b.copy(g, args[0]);
     if is_masked(args[1]) {
@@ -203,7 +226,7 @@ fn kept_pairs(
     let sizes: Bindings = sizes.map(|(name, length)| (name.clone(), *length)).collect();
     let model = Model::from_graph(graph, &Options { inner: Vec::new(), ..options.clone() })?;
     let none = Arrays::new();
-    let (inputs, weights) = call.map_or((&none, Weights::none()), |call| (call.inputs, call.weights));
-    let results = model.session_with(inputs, weights, &sizes)?.call(inputs)?;
+    let inputs = call.map_or(&none, |call| call.inputs);
+    let results = model.session_with(inputs, Weights::none(), &sizes)?.call(inputs)?;
     Ok(results.get("keep").and_then(Array::as_bool).map(<[bool]>::to_vec).unwrap_or_default())
 }
