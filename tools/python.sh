@@ -73,7 +73,8 @@ test)
     echo "${wheel[0]}: $(stat -c %s "${wheel[0]}") bytes"
     # The package's own sources are not on the path: what is tested is what is installed.
     (cd "$crate" && mypy python/salient && python -m mypy.stubtest salient._salient --ignore-positional-only)
-    (cd "$crate" && python -m pytest -q -rs -p no:cacheprovider)
+    # Tests that start worker processes are ended if these hang.
+    (cd "$crate" && timeout --kill-after=30 1500 python -m pytest -q -rs -p no:cacheprovider)
     ;;
 *)
     echo "tools/python.sh: $what is none of build, test, venv" >&2
