@@ -50,8 +50,7 @@ impl Builder {
     /// A builder with the axes, inputs, parameters, states and requirements of `graph`, and no nodes: axis ids and
     /// positions of inputs and parameters stay the same, and those of outputs must. Initialisers refer to nodes and are carried over by [`Builder::copy`].
     pub fn like(graph: &Graph) -> Builder {
-        let mut out = Builder::with_axes(graph);
-        out.graph.inputs = graph.inputs.clone();
+        let mut out = Builder::with_inputs(graph);
         out.graph.params = graph.params.clone();
         out.graph.requirements = graph.requirements.clone();
         out.stored = graph.outputs.iter().map(|o| (o.name.clone(), o.dtype)).collect();

@@ -5,6 +5,7 @@ use crate::report::error::Error;
 use salient_ir::{
     AxisId, AxisSet, Bindings, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, TypeError,
 };
+use salient_tile::Tiling;
 use std::collections::BTreeMap;
 
 /// The axes of the tiles along a side, and of the positions in a tile.
@@ -17,8 +18,10 @@ struct Tiles {
     is_own: Option<NodeId>,
 }
 
-/// The query rows that a kernel of whole rows of scores takes at once.
-const KERNEL_ROWS: usize = 24;
+/// The query rows that a kernel of whole rows of scores takes at once where nothing is tuned, so that maps are alike everywhere.
+fn kernel_rows() -> usize {
+    usize::try_from(Tiling::default().whole_rows).unwrap_or(1)
+}
 
 /// Tiles along a side of a map, at most, where the kernel of an attention sums its weights.
 const MOST_TILES_BESIDE: usize = 128;
@@ -66,7 +69,7 @@ impl<'g> Copy<'g> {
         let fault = |e: TypeError| found.fault(e);
         let g = self.g;
         let queries = along(g, found.query, self.sizes)?;
-        let (Some((_, op)), true) = (found.attention, queries.tile.is_multiple_of(KERNEL_ROWS)) else {
+        let (Some((_, op)), true) = (found.attention, queries.tile.is_multiple_of(kernel_rows())) else {
             return Ok(None);
         };
         let mut used = found.axes().union(&g.node(id).axes);
@@ -169,10 +172,10 @@ fn along(g: &Graph, axis: AxisId, sizes: &Bindings) -> Result<Along, Error> {
         length.ok_or_else(|| Error::Code(format!("the length {extent} of an axis of a map is not known")))?;
     let least = positions.div_ceil(MOST_TILES).max(1);
     // Long tiles are as many rows as the kernel of an attention takes at once, or a multiple of that: it then sums them itself.
-    let tile = if least < KERNEL_ROWS / 3 {
+    let tile = if least < kernel_rows() / 3 {
         least
     } else {
-        positions.div_ceil(MOST_TILES_BESIDE).next_multiple_of(KERNEL_ROWS)
+        positions.div_ceil(MOST_TILES_BESIDE).next_multiple_of(kernel_rows())
     };
     Ok(Along { positions, tile })
 }
