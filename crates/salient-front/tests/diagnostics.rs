@@ -43,6 +43,7 @@ mistakes! {
     number_too_large: body("return x * 1e400");
     number_too_large_for_f32: body("return x * 1e39");
     remainder_by_zero: body("let z[t] = x[t, t % 0]\n    return z");
+    width_for_an_epsilon: body("return layer_norm[64](x)");
     parameter_assigned: body("param w: f32[D]\n    let z = x * w\n    w = w * 0.5\n    return z");
     constant_assigned: "const N = 2\n\nmodel m(x: f32[T]) {\n    N = 3\n    return x * N\n}\n";
     input_assigned_and_lost: "model m(x: f32[T]) {\n    let y = x\n    x = x * 2\n    return y\n}\n";

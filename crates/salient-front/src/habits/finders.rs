@@ -323,7 +323,7 @@ pub(super) fn ternary(r: &Reading<'_>, n: usize) -> Option<Match> {
     let (from, end) = (r.expression_start(n), r.expression_end(n));
     let colon = (n..end).find(|m| r.at(*m) == ":").filter(|_| from < n)?;
     let (c, a, b) = (r.source(from, n), r.source(n + 1, colon), r.source(colon + 1, end));
-    at(from, end, "?", format!("if {c} then {a} else {b}"))
+    at(from, end, "?", format!("if {} then {} else {}", value(&c), value(&a), value(&b)))
 }
 
 /// `a if c else b`.
@@ -335,7 +335,8 @@ pub(super) fn python_choice(r: &Reading<'_>, n: usize) -> Option<Match> {
     let otherwise = (n..end).find(|m| r.at(*m) == "else")?;
     let is_choice = (n..otherwise).all(|m| r.at(m) != "then") && from < n;
     let (a, c) = (r.source(from, n), r.source(n + 1, otherwise));
-    let write = format!("if {c} then {a} else {}", r.source(otherwise + 1, end));
+    let b = r.source(otherwise + 1, end);
+    let write = format!("if {} then {} else {}", value(&c), value(&a), value(&b));
     if is_choice { at(from, end, "if", write) } else { None }
 }
 
@@ -425,9 +426,14 @@ pub(super) fn list(r: &Reading<'_>, n: usize) -> Option<Match> {
 
 // ---- numbers
 
-/// `1.0f`, `2L`.
-pub(super) fn suffix(r: &Reading<'_>, n: usize) -> Option<Match> {
-    // An integer with letters behind it is no token: its digits stand alone.
+/// Letters behind a number that say its type in other languages.
+const SUFFIXES: &[&str] = &[
+    "f", "F", "l", "L", "d", "D", "u", "U", "h", "H", "j", "J", "m", "M", "lf", "LL", "UL", "f16", "f32",
+    "f64", "i32", "i64", "u8", "u32", "u64",
+];
+
+/// One past a number with letters behind it. Such an integer is no token: its digits stand alone.
+fn lettered(r: &Reading<'_>, n: usize) -> Option<usize> {
     let is_digit = |m: usize| r.at(m).len() == 1 && r.at(m).chars().all(|c| c.is_ascii_digit());
     let mut end = n;
     while is_digit(end) && (end == n || r.touches(end)) {
@@ -436,8 +442,22 @@ pub(super) fn suffix(r: &Reading<'_>, n: usize) -> Option<Match> {
     if end == n {
         end = n + usize::from(r.is_number(n));
     }
-    let hit = end > n && r.touches(end) && r.is_name(end) && r.at(end).len() <= 3;
+    (end > n && r.touches(end) && r.is_name(end)).then_some(end)
+}
+
+/// `1.0f`, `2L`.
+pub(super) fn suffix(r: &Reading<'_>, n: usize) -> Option<Match> {
+    let end = lettered(r, n)?;
+    let hit = SUFFIXES.contains(&r.at(end));
     if hit { at(n, end + 1, r.at(end), r.source(n, end).replace(' ', "")) } else { None }
+}
+
+/// `2x`.
+pub(super) fn number_times(r: &Reading<'_>, n: usize) -> Option<Match> {
+    let letters = lettered(r, n)?;
+    let number = r.source(n, letters).replace(' ', "");
+    let end = r.operand_after(letters)?;
+    at(n, end, &number, format!("{number} * {}", r.source(letters, end)))
 }
 
 /// `.5` and `1.`.

@@ -1,7 +1,7 @@
 //! The signs and words of other languages, each with what to write instead.
 
 use super::reading::Reading;
-use super::{calls, finders};
+use super::{calls, finders, structure};
 
 /// What is looked for at a token.
 pub(super) enum Finds {
@@ -57,6 +57,7 @@ const A_DECLARATION: &str =
 /// Every habit; the first that is found at a token counts.
 pub(super) const MARKS: &[Mark] = &[
     // ---- comments and texts
+    by(calls::number_of_text, "`float` takes no text", WRITE),
     by(finders::block_comment, "`/*` begins no comment", "a comment is `//` up to the end of its line"),
     by(finders::hash, "`#` begins no comment", "a comment is `//` up to the end of its line"),
     by(finders::quotes, "`{it}` is no quotation mark", "a text stands in straight quotes: `\"layers.attn\"`"),
@@ -98,6 +99,11 @@ pub(super) const MARKS: &[Mark] = &[
         "return the value as a result, or look at it with `salient run`",
     ),
     by(finders::declared_by_word, "a definition begins with `let`", WRITE),
+    by(
+        structure::no_name,
+        "`{it}` can be no name",
+        "a name is letters, digits and `_`, and no word of the language: write `{write}`",
+    ),
     by(finders::mutable, "every name can be given a new value", WRITE),
     by(finders::compound, "`{it}` is no operator", WRITE),
     by(finders::increment, "`{it}` is no operator", WRITE),
@@ -109,6 +115,7 @@ pub(super) const MARKS: &[Mark] = &[
     // ---- choices
     by(finders::ternary, "a choice between values is `if`, `then`, `else`", WRITE),
     by(finders::python_choice, "a choice between values is `if`, `then`, `else`", WRITE),
+    by(structure::choice_by_colon, "a choice between values is `if`, `then`, `else`", WRITE),
     by(finders::braced_choice, "a choice between values is `if`, `then`, `else`", WRITE),
     // ---- methods, modules and the arguments of functions
     by(calls::dotted, "{it}", "{write}"),
@@ -122,8 +129,13 @@ pub(super) const MARKS: &[Mark] = &[
     by(finders::list, "there are no lists", WRITE),
     // ---- numbers
     by(finders::suffix, "a number has no suffix", WRITE),
+    by(finders::number_times, "a product has a sign between its factors", WRITE),
     by(finders::point, "a number has digits on both sides of its point", WRITE),
+    // ---- types
+    by(structure::cast, "a value is converted by a function", WRITE),
     // ---- operators
+    sign(&["|", ">"], "`|>` is no operator", "a function is called with its arguments: `softmax(x)`"),
+    by(structure::power_of_transpose, "`^` is no operator", WRITE),
     sign(&["&", "&"], "`&&` is no operator", "write `and`"),
     sign(&["|", "|"], "`||` is no operator", "write `or`"),
     sign(&["<", ">"], "`<>` is no operator", "write `!=`"),
@@ -153,6 +165,12 @@ pub(super) const MARKS: &[Mark] = &[
     sign(&["∑"], NO_OPERATOR, "write `sum[i](x[i])`"),
     sign(&["\u{a0}"], "this space is none that the language knows", "write an ordinary space"),
     sign(&["$"], "`$` means nothing", "leave it out"),
+    sign(&["?"], "`?` means nothing", "leave it out"),
+    by(
+        structure::side_by_side,
+        "two values stand side by side",
+        "an operator or a comma is missing, as in `{write}`",
+    ),
 ];
 
 /// What the grammar expected something else than, where no habit is found: by the text that stands there.
@@ -164,4 +182,7 @@ pub(super) const MISPLACED: &[(&str, &str)] = &[
     ("{", "a choice between values is `if a then b else c`, without braces"),
     ("axis", crate::diag::AXIS_IN_BRACKETS),
     (".", "`.T` is the only thing that may follow a dot"),
+    (",", "what a comma parts stands on both sides of it"),
+    ("->", "the type of a result stands behind the parameters: `fn f(x: f32[T]) -> f32[T] { … }`"),
+    (":", "a type stands behind the name that is declared, as in `let y: f32[T] = x`"),
 ];

@@ -1,8 +1,8 @@
 //! What people bring from NumPy, PyTorch, Python and C, and what to write instead.
 //!
 //! Three tables: `marks` has the signs and words that the grammar does not take, `names` the functions of other systems,
-//! with their spellings, and the names of values. `reading` looks at tokens, `finders` and `calls` find what is more than
-//! a sign, `spell` fills the templates, `define` makes definitions. Decides nothing: a program is refused elsewhere, and
+//! with their spellings, and the names of values. `reading` looks at tokens, `finders`, `structure` and `calls` find what is
+//! more than a sign, `spell` fills the templates, `define` makes definitions. Decides nothing: a program is refused elsewhere, and
 //! here is only said how to go on.
 
 mod calls;
@@ -12,6 +12,7 @@ mod marks;
 mod names;
 mod reading;
 mod spell;
+mod structure;
 mod table;
 
 use crate::diag::Diagnostic;
@@ -20,7 +21,7 @@ use marks::{Finds, MARKS, Mark, Match, WRITE};
 use reading::Reading;
 use std::ops::Range;
 
-pub(crate) use spell::{Foreign, Shape, names_an_axis, spelled};
+pub(crate) use spell::{Foreign, Shape, names_an_axis, names_axes, spelled};
 pub use table::EXAMPLE;
 pub use table::{Known, known_names};
 
@@ -68,10 +69,15 @@ pub(crate) fn axis_in_brackets(name: &str) -> String {
 
 /// What is said of a name that has a meaning in other systems, and none here.
 pub(crate) fn of_name(name: &str) -> Option<String> {
+    if let Some((_, here)) = names::ACTIONS.iter().find(|(there, _)| *there == name) {
+        return Some((*here).to_owned());
+    }
     let here = names::VALUES.iter().find(|(there, _)| *there == name);
     match here {
         Some(("None", _)) => Some(NO_NULL.to_owned()),
         Some((_, here)) => Some(format!("write `{here}`")),
+        // A letter is an index or a dimension that is not there, whatever other systems call so.
+        None if name.len() < 2 => None,
         None => {
             let call = Foreign { name: name.to_owned(), ..Foreign::default() };
             spelled(&call).map(|spelling| spelling.help())

@@ -173,7 +173,7 @@ pub(super) const NAMES: &[Row] = &[
     code(&["addmm", "baddbmm"], "(bias, x, w)", "{(0)} + {(1)} @ {(2|w)}"),
     code(&["cdist"], "(s, s)", "let z[i, j] = sqrt(sum[d](({(0)}[i, d] - {(1|y)}[j, d]) ** 2))"),
     by(&["einsum"], "(\"btd,de->bte\", x, w)", Write::Einsum),
-    code(&["scaled_dot_product_attention"], "(x, x, y)", "scaled_attention({0}, {1|k}, {2|v})"),
+    code(&["scaled_dot_product_attention"], "(x, x, y)", "scaled_attention({0}, {1|k}, {2|v}{mask})"),
     code(
         &["cosine_similarity"],
         "(u, v)",
@@ -307,6 +307,16 @@ pub(super) const NAMES: &[Row] = &[
 ];
 
 /// Names that are values, not functions.
+/// Functions that do something to no value, and what does that here.
+pub(super) const ACTIONS: &[(&str, &str)] = &[
+    ("print", "a value is shown by `salient run --print NAME`"),
+    ("println", "a value is shown by `salient run --print NAME`"),
+    ("manual_seed", "values are drawn by `salient run --random SEED`"),
+    ("no_grad", "nothing is recorded: a gradient is computed where `grad` asks for it"),
+    ("compile", "`salient` compiles every model"),
+];
+
+/// Values by their names.
 pub(super) const VALUES: &[(&str, &str)] = &[
     ("True", "true"),
     ("False", "false"),

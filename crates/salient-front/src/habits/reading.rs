@@ -126,6 +126,19 @@ impl<'a> Reading<'a> {
         None
     }
 
+    /// The bracket around a token that opens on its line.
+    pub(super) fn enclosing(&self, n: usize) -> Option<&'a str> {
+        let mut at = n;
+        while at > 0 && at + REACH > n && !self.begins_line(at) {
+            at = match self.at(at - 1) {
+                ")" | "]" => self.open(at - 1)?,
+                "(" | "[" => return Some(self.at(at - 1)),
+                _ => at - 1,
+            };
+        }
+        None
+    }
+
     /// Where the operand begins that ends before a token: a name, number or group, with what is called and read of it.
     pub(super) fn operand_before(&self, n: usize) -> Option<usize> {
         let mut end = n.checked_sub(1)?;

@@ -81,6 +81,14 @@ pub(crate) fn spelled(call: &Foreign) -> Option<Spelling> {
     Some(Spelling { code, note })
 }
 
+/// What says an axis in other systems.
+const BY_NAME: &[&str] = &["dim", "axis", "dims", "keepdim", "keepdims"];
+
+/// Whether a parameter of this name says an axis in other systems.
+pub(crate) fn names_axes(name: &str) -> bool {
+    BY_NAME.contains(&name)
+}
+
 /// Whether a call says an axis among its arguments, by a name for that or by a number where one is taken.
 pub(crate) fn names_an_axis(call: &Foreign) -> bool {
     let row = NAMES.iter().find(|row| row.names.contains(&call.name.as_str()));
@@ -100,8 +108,7 @@ pub(crate) fn names_an_axis(call: &Foreign) -> bool {
         | Write::Listed
         | Write::Nothing => false,
     });
-    let by_name = ["dim", "axis", "dims", "keepdim", "keepdims"];
-    call.named(&by_name).is_some() || along && call.at(1).is_some_and(|text| numbers(text).is_some())
+    call.named(BY_NAME).is_some() || along && call.at(1).is_some_and(|text| numbers(text).is_some())
 }
 
 /// A value of Python's as it is written here.
@@ -233,6 +240,7 @@ impl Foreign {
                 self.axis_brackets(self.axis_numbers(Some(1)), false, Some("correction = 1"))
             }
             "keep" => self.kept(),
+            "mask" => self.mask(),
             "items" => self.items(),
             "N" => self.length_from_end(0, "D"),
             "M" => self.length_from_end(1, "T"),
@@ -269,6 +277,20 @@ impl Foreign {
                 plain.map(|(_, text)| text.clone()).collect::<Vec<_>>().join(", ")
             }
         }
+    }
+
+    /// The mask of an attention as one more argument: a mask, or what is before each query.
+    fn mask(&self) -> String {
+        let at =
+            |name: &[&str], n: usize| self.named(name).or_else(|| self.at(n)).filter(|text| *text != "None");
+        let length = |n: usize| {
+            self.shape.as_ref().and_then(|s| s.iter().rev().nth(n)).map(|(_, length)| operand(length))
+        };
+        if at(&["is_causal"], 5) == Some("True") {
+            let length = length(1).unwrap_or_else(|| "T".to_owned());
+            return format!(", causal[{length}, {length}, offset = 0]()");
+        }
+        at(&["attn_mask", "mask"], 3).map_or_else(String::new, |mask| format!(", {}", value(mask)))
     }
 
     // ---- axes

@@ -9,7 +9,7 @@ use super::{Eval, Fail, Frame, Lowerer};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean};
 use crate::habits;
 use crate::source::Span;
-use crate::syntax::ast::{Argument, Bracket, Expr, Function, Kind, Parameter, Path, PathPart};
+use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Function, Kind, Parameter, Path, PathPart};
 use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue, Tensor, Value};
 use salient_ir::{AxisId, AxisSet, Const, MapOp, Typing};
 use std::collections::BTreeMap;
@@ -150,9 +150,13 @@ impl<'a> Lowerer<'a, '_> {
         if let Value::Function(f) = value {
             return Ok(f);
         }
+        let help = match &target.kind {
+            ExprKind::Transpose(_) => format!("write `{}`", self.sources_text(target.span)),
+            _ => "`x * (…)` multiplies; `x[…]` reads a tensor".to_owned(),
+        };
         Err(Diagnostic::error(target.span, "this is no function")
             .saying(format!("this is {}", self.describe(&value)))
-            .help("`x * (…)` multiplies; `x[…]` reads a tensor")
+            .help(help)
             .into())
     }
 
@@ -447,7 +451,10 @@ impl<'a> Lowerer<'a, '_> {
                         arg.span,
                         format!("`{name}` has no parameter `{wanted}` in brackets"),
                     )
-                    .help_if(did_you_mean(wanted, names)),
+                    .help_if(
+                        did_you_mean(wanted, names)
+                            .or_else(|| habits::names_axes(wanted).then(|| AXIS_IN_BRACKETS.to_owned())),
+                    ),
                     None => Diagnostic::error(
                         arg.span,
                         format!(

@@ -72,8 +72,14 @@ impl<'a> Lowerer<'a, '_> {
                 if let ExprKind::Call(target, args) = &call.kind {
                     return self.call(target, args, Some(path), e.span);
                 }
+                let text = self.sources_text(path.span);
+                let to = text
+                    .split_whitespace()
+                    .next_back()
+                    .filter(|name| salient_ir::DType::from_name(name).is_some());
                 Err(Diagnostic::error(path.span, "`as` names the parameters of a block's call")
                     .also(call.span, "this is no call")
+                    .help_if(to.map(|to| format!("write `{to}({})`", self.sources_text(call.span))))
                     .into())
             }
             ExprKind::Transpose(x) => {

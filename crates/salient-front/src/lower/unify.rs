@@ -404,7 +404,7 @@ impl<'a> Lowerer<'a, '_> {
         self.sources_text(e.span)
     }
 
-    fn sources_text(&self, span: Span) -> String {
+    pub(super) fn sources_text(&self, span: Span) -> String {
         self.sources.text(span).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }

@@ -25,6 +25,9 @@ pub(super) fn syntax_error(
     }
     let rest = &source.text[at..];
     let found = first_token(rest);
+    if let Some(open) = never_closed(source, offset, at, found) {
+        return open;
+    }
     let span = Span { source: source.id, start: at as u32, end: (at + found.len()) as u32 };
     let mut expected: Vec<&str> = match &error.variant {
         ErrorVariant::ParsingError { positives, .. } => WORDS
@@ -48,16 +51,39 @@ pub(super) fn syntax_error(
     };
     let help = habits::misplaced(found).map(str::to_owned);
     let mut d = Diagnostic::error(span, message).help_if(help);
-    // What is open where a declaration or statement begins was meant to be closed before.
     let closes = matches!(found, ")" | "]" | "}");
-    if let Some((start, bracket)) = limits::open_bracket(&source.text[offset..at])
-        && (closes || found.is_empty() || STATEMENTS.contains(&found))
-    {
-        let start = (offset + start) as u32;
-        let open = Span { source: source.id, start, end: start + 1 };
-        d = d.also(open, format!("this `{bracket}` is not closed"));
+    match limits::open_bracket(&source.text[offset..at]) {
+        Some((start, bracket)) if closes || found.is_empty() => {
+            let start = (offset + start) as u32;
+            let open = Span { source: source.id, start, end: start + 1 };
+            d = d.also(open, format!("this `{bracket}` is not closed"));
+        }
+        None if matches!(found, ")" | "]") => {
+            d = Diagnostic::error(span, format!("this `{found}` closes nothing")).help("leave it out");
+        }
+        Some(_) | None => {}
     }
     d
+}
+
+/// A parenthesis or bracket that is open where a statement or declaration begins.
+fn never_closed(source: &SourceFile, offset: usize, at: usize, found: &str) -> Option<Diagnostic> {
+    let (start, bracket) = limits::open_bracket(&source.text[offset..at])?;
+    let close = match bracket {
+        "(" => ')',
+        "[" => ']',
+        _ => return None,
+    };
+    if !STATEMENTS.contains(&found) {
+        return None;
+    }
+    let start = offset + start;
+    let span = Span { source: source.id, start: start as u32, end: start as u32 + 1 };
+    let line = source.text[start..at].lines().next().unwrap_or_default().trim_end();
+    Some(
+        Diagnostic::error(span, format!("this `{bracket}` is not closed"))
+            .help(format!("write `{line}{close}`")),
+    )
 }
 
 /// A value that stands where a statement must, on the line of the error or on the one before it.
