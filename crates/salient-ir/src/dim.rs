@@ -61,6 +61,11 @@ impl Atom {
     }
 }
 
+/// A dimension with its value: `D = 10`, or a number alone.
+pub(crate) fn said(dim: &Dim, value: i64) -> String {
+    if dim.as_constant() == Some(value) { value.to_string() } else { format!("{dim} = {value}") }
+}
+
 /// Why a dimension has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DimError {
@@ -68,7 +73,7 @@ pub enum DimError {
     #[error("the dimension {0} is not known")]
     Unbound(Symbol),
     /// A quotient that leaves a remainder.
-    #[error("{num} = {num_value} is not divisible by {den} = {den_value}")]
+    #[error("{} is not divisible by {}", said(num, *num_value), said(den, *den_value))]
     NotDivisible {
         /// The dividend as written.
         num: Dim,
@@ -218,11 +223,11 @@ impl Dim {
         };
         let term = |(atoms, coef): &(Vec<Atom>, i64)| {
             let mut atoms: Vec<Atom> = atoms.iter().map(atom).collect();
-            atoms.sort();
+            atoms.sort_unstable();
             (atoms, *coef)
         };
         let mut terms: Vec<(Vec<Atom>, i64)> = self.terms.iter().map(term).collect();
-        terms.sort();
+        terms.sort_unstable();
         Dim { terms: terms.into(), size: self.size }
     }
 

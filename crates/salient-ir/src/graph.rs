@@ -3,7 +3,7 @@
 //! Passes take a [`Graph`] and return a new one by way of a [`Builder`](crate::Builder). Layout, buffers and kernels are not known here.
 
 use crate::axis::{Axis, AxisId, AxisSet};
-use crate::dim::{Dim, DimError, Name, Numbers};
+use crate::dim::{Dim, DimError, Name, Numbers, said};
 use crate::op::{MapOp, Op};
 use crate::ty::DType;
 use petgraph::Direction;
@@ -159,14 +159,14 @@ impl Requirement {
             Relation::Divides(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
                 if y < 1 {
-                    Some(format!("{b} = {y} divides {a} = {x}, and a divisor is at least 1"))
+                    Some(format!("{} divides {}, and a divisor is at least 1", said(b, y), said(a, x)))
                 } else {
-                    (x % y != 0).then(|| format!("{a} = {x} is not divisible by {b} = {y}"))
+                    (x % y != 0).then(|| format!("{} is not divisible by {}", said(a, x), said(b, y)))
                 }
             }
             Relation::AtMost(a, b) => {
                 let (x, y) = (value(a)?, value(b)?);
-                (x > y).then(|| format!("{a} = {x} is more than {b} = {y}"))
+                (x > y).then(|| format!("{} is more than {}", said(a, x), said(b, y)))
             }
         };
         match (failure, &self.message) {

@@ -93,7 +93,7 @@ impl Sources {
             each.collect::<Outcome<Vec<_>>>()?
         };
         let mut narrowed: Vec<String> = given.iter().flat_map(CallArrays::narrowed).collect();
-        narrowed.sort();
+        narrowed.sort_unstable();
         narrowed.dedup();
         note_narrowed(&narrowed);
         Ok(given)

@@ -306,7 +306,6 @@ pub(super) const NAMES: &[Row] = &[
     code(&["linear"], "(s, s)", "{(0)} @ {(1|w)}.T"),
 ];
 
-/// Names that are values, not functions.
 /// Functions that do something to no value, and what does that here.
 pub(super) const ACTIONS: &[(&str, &str)] = &[
     ("print", "a value is shown by `salient run --print NAME`"),
@@ -316,7 +315,7 @@ pub(super) const ACTIONS: &[(&str, &str)] = &[
     ("compile", "`salient` compiles every model"),
 ];
 
-/// Values by their names.
+/// Names that are values, not functions.
 pub(super) const VALUES: &[(&str, &str)] = &[
     ("True", "true"),
     ("False", "false"),

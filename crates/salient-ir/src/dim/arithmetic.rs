@@ -129,7 +129,7 @@ impl Fraction {
             let mut rest = atoms.to_vec();
             rest.remove(at);
             let mut whole: Vec<Atom> = dividend.iter().chain(&rest).cloned().collect();
-            whole.sort();
+            whole.sort_unstable();
             Some(Fraction { whole, of: (dividend.clone(), rest), by })
         })
     }
@@ -194,7 +194,7 @@ impl Fraction {
         let dividend = Dim::term(dividend.clone(), 1);
         let mut atoms = rest.clone();
         atoms.push(Atom::Exact(dividend, Dim::constant(by)));
-        atoms.sort();
+        atoms.sort_unstable();
         atoms
     }
 }
@@ -255,7 +255,7 @@ impl std::ops::Mul for &Dim {
             for (ya, yc) in other.terms.iter() {
                 let Some(coef) = xc.checked_mul(*yc) else { return Dim::beyond(Limit::Value) };
                 let mut atoms: Vec<Atom> = xa.iter().chain(ya).cloned().collect();
-                atoms.sort();
+                atoms.sort_unstable();
                 if atoms.iter().any(|a| matches!(a, Atom::Exact(..))) {
                     others.push(cancel(atoms, coef));
                     continue;

@@ -28,7 +28,7 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
         axes.push(axis);
         at = g.args(at)[0];
     }
-    axes.sort();
+    axes.sort_unstable();
     // What is the same along an axis is no product over it: it would be added anew for every position of the others.
     let is_product =
         matches!(g.op(at), Op::Map(MapOp::Mul)) && axes.iter().all(|a| g.node(at).axes.contains(*a));

@@ -140,7 +140,7 @@ impl<'a> Renamer<'a> {
             for (old, new) in out.axes.iter().zip(&axes).filter(|(old, _)| free.contains(**old)) {
                 subst.push((*old, self.b.iota(*new)));
             }
-            subst.sort();
+            subst.sort_unstable();
             let node = self.transform(out.node, &subst);
             self.b.output(&out.name, &axes, node).expect("the same axes as before, renamed");
         }
@@ -296,7 +296,7 @@ impl<'a> Renamer<'a> {
             .filter(|(a, _)| free.contains(*a) && bound.is_none_or(|(b, _)| b != *a))
             .collect();
         inner.extend(bound.filter(|(b, _)| free.contains(*b)));
-        inner.sort();
+        inner.sort_unstable();
         self.transform(arg, &inner)
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn join(classes: &mut Classes, fp: Fp) {
 fn join_chains(classes: &mut Classes, op: MapOp) {
     let tag = Tag::Map(op);
     let mut all: Vec<Id> = classes.classes_for_op(&tag).into_iter().flatten().collect();
-    all.sort();
+    all.sort_unstable();
     let mut chains = Chains { classes, op, bags: HashMap::new() };
     let mut known: HashMap<Vec<Id>, Id> = HashMap::new();
     let mut equal = Vec::new();
@@ -85,7 +85,7 @@ impl Chains<'_> {
         for (a, b) in terms {
             let (Some(mut bag), Some(more)) = (self.bag(a), self.bag(b)) else { continue };
             bag.extend(more);
-            bag.sort();
+            bag.sort_unstable();
             if self.op == MapOp::And {
                 bag.dedup();
             }

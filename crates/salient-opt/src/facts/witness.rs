@@ -59,7 +59,7 @@ impl Witnesses {
     /// At these positions.
     pub fn at(positions: impl IntoIterator<Item = (AxisId, Position)>) -> Witnesses {
         let mut positions: SmallVec<_> = positions.into_iter().collect();
-        positions.sort();
+        positions.sort_unstable();
         positions.dedup();
         Witnesses { places: Places::At(positions), proof: Proof::ALWAYS }
     }

@@ -292,7 +292,9 @@ fn kernels(plan: &[Priced], costs: &Costs) -> String {
 
 fn kernel(out: &mut String, (kernel, price): &Priced, costs: &Costs) {
     let once = if kernel.once { "once " } else { "" };
-    line(out, &format!("{once}{} {}: {}", kernel.word, kernel.name, kernel.computes.join(", ")));
+    let computes = kernel.computes.join(", ");
+    let computes = if computes.is_empty() { computes } else { format!(": {computes}") };
+    line(out, &format!("{once}{} {}{computes}", kernel.word, kernel.name));
     let price = price.filter(|price| price.seconds > 0.0);
     let price = price
         .map_or_else(String::new, |p| format!(", priced at {} by {}", duration(p.seconds), p.bound.name()));

@@ -196,7 +196,7 @@ impl Flaws<'_> {
     }
 
     fn in_order(mut self) -> Vec<String> {
-        self.found.sort();
+        self.found.sort_unstable();
         self.found.into_iter().map(|(line, what)| format!("{line}: {what}")).collect()
     }
 }

@@ -52,7 +52,7 @@ fn four_digits(x: f64) -> f64 {
 fn settings(options: &Options) -> String {
     let mut out: Vec<String> =
         options.set.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
-    out.sort();
+    out.sort_unstable();
     let flags = [
         (options.fp == Fp::Strict, "--fp strict"),
         (options.require_fused, "--require-fused"),

@@ -353,7 +353,7 @@ impl<'a> Plan<'a> {
         let size = self
             .encoder
             .encode(instruction, self.at)
-            .unwrap_or_else(|error| panic!("{:?} cannot be encoded: {error}", instruction.code()));
+            .unwrap_or_else(|error| panic!("code {} of iced cannot be encoded: {error}", instruction.code() as u32));
         self.at += size as u64;
     }
 }

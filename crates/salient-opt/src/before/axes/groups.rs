@@ -63,7 +63,7 @@ impl Groups {
         let outputs = g.outputs().iter().flat_map(|o| o.axes.iter().map(|a| (o.node, *a)));
         let ports = g.ids().filter_map(|id| Some((id, g.port(id)?)));
         let mut ports: Vec<_> = ports.map(|(id, p)| (is_param(g, id), p.name.clone(), id)).collect();
-        ports.sort();
+        ports.sort_unstable();
         let ports = ports.iter().flat_map(|(_, _, id)| {
             let axes = &g.port(*id).expect("a port").axes;
             axes.iter().map(|a| (*id, *a))
