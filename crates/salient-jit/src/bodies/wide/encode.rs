@@ -350,10 +350,9 @@ impl<'a> Plan<'a> {
     }
 
     fn put(&mut self, instruction: &Instruction) {
-        let size = self
-            .encoder
-            .encode(instruction, self.at)
-            .unwrap_or_else(|error| panic!("code {} of iced cannot be encoded: {error}", instruction.code() as u32));
+        let size = self.encoder.encode(instruction, self.at).unwrap_or_else(|error| {
+            panic!("code {} of iced cannot be encoded: {error}", instruction.code() as u32)
+        });
         self.at += size as u64;
     }
 }
