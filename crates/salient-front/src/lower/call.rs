@@ -14,6 +14,9 @@ use crate::value::{Builtin, Callee, FunctionValue, Slot, StaticArg, StaticValue,
 use salient_ir::{AxisId, AxisSet, Const, MapOp, Typing};
 use std::collections::BTreeMap;
 
+/// What a norm adds to a variance.
+const EPSILON: &str = "eps";
+
 /// An evaluated argument.
 pub(super) struct ArgValue<'a> {
     pub(super) name: Option<String>,
@@ -465,6 +468,16 @@ impl<'a> Lowerer<'a, '_> {
                 };
                 return Err(d.also(f.span, "declared here").into());
             };
+            // The width of what is normed, as a norm has it in other systems.
+            if arg.name.is_none()
+                && param.name.name == EPSILON
+                && matches!(arg.value, StaticValue::Value(Value::Int(_)))
+            {
+                return Err(Diagnostic::error(arg.span, format!("`{EPSILON}` of `{name}` is no integer"))
+                    .also(param.name.span, "declared here")
+                    .help(format!("the width is that of the argument: write `{name}[{EPSILON} = 1e-5](…)`"))
+                    .into());
+            }
             if self.here().scopes[0].contains_key(&param.name.name) {
                 return Err(Diagnostic::error(arg.span, format!("`{}` is given twice", param.name.name))
                     .also(span, format!("in this call of `{name}`"))

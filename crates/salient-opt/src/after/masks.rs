@@ -116,7 +116,13 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], id: NodeId
     let first: BTreeSet<NodeId> = early.iter().copied().collect();
     let mut value = without(g, b, new, id, &all);
     let zero = b.constant(Const::f32(0.0));
-    let late: Vec<NodeId> = late.iter().map(|mask| without(g, b, new, *mask, &first)).collect();
+    let late: Vec<NodeId> = late
+        .iter()
+        .map(|mask| {
+            let mask = without(g, b, new, *mask, &first);
+            refined(b, mask, value)
+        })
+        .collect();
     let early: Vec<NodeId> = early.iter().map(|mask| new[mask.index()]).collect();
     for masks in [late, early] {
         let all = masks.into_iter().reduce(|x, y| b.map(MapOp::And, &[x, y]).expect("truths"));
@@ -125,4 +131,17 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], id: NodeId
         }
     }
     value
+}
+
+/// `not (x < c)` as `c <= x` where `x` itself is what is masked: the two differ for NaN, which the product is then.
+fn refined(b: &mut Builder, mask: NodeId, value: NodeId) -> NodeId {
+    let compared = b.args(mask).first().copied().filter(|_| *b.op(mask) == Op::Map(MapOp::Not));
+    let Some(compared) = compared.filter(|x| *b.op(*x) == Op::Map(MapOp::Lt)) else { return mask };
+    let sides = b.args(compared).to_vec();
+    let is_factor =
+        |x: &NodeId| *x == value || *b.op(value) == Op::Map(MapOp::Mul) && b.args(value).contains(x);
+    if !sides.iter().any(is_factor) {
+        return mask;
+    }
+    b.map(MapOp::Le, &[sides[1], sides[0]]).expect("numbers")
 }

@@ -153,6 +153,7 @@ impl Normaliser<'_> {
             }
             MapOp::ToF32 => self.number(args[0]),
             MapOp::Min | MapOp::Max if let Some(step) = self.step(op, args) => step,
+            MapOp::Add if let Some(left) = self.left_over(args) => left,
             MapOp::Add if let Some(left) = self.complement(args) => left,
             MapOp::Add | MapOp::Mul | MapOp::Min | MapOp::Max | MapOp::And | MapOp::Or => {
                 // A literal stands second.

@@ -135,6 +135,16 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "the same for weights of which some are dropped",
     },
     RuleRow {
+        name: "attention/deferred-normalisation-of-masked-products",
+        left: "(mul (sum @j (mul (select ?m (mul ?x ?y) 0) ?v)) (recip (sum @j ?x)))",
+        right: "(sum @j (mul (select ?m (mul (fused.norm @j ?x) ?y) 0) ?v))",
+        when: &[Guard::Factor("?y"), Guard::Factor("?v"), Guard::Total("?x"), Guard::Along("?x", "@j")],
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?y", "f32[i, j]"), ("?v", "f32[j, f]")],
+        why: "the same for such weights with a further factor",
+    },
+    RuleRow {
         name: "attention/two-softmaxes",
         left: "(sum @j (mul (add (fused.softmax @j ?s) ?y) ?v))",
         right: "(add (fused.attend @j ?s ?v) (sum @j (mul ?y ?v)))",

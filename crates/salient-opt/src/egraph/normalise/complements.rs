@@ -1,4 +1,5 @@
-//! What is left of one: `1 - sigmoid(x)` is `sigmoid(-x)`, which is known to be above zero, so that its logarithm is a number.
+//! What is left of a value and of one: `x - (if m then x else 0)` is `if m then 0 else x`, and `1 - sigmoid(x)` is `sigmoid(-x)`,
+//! which is known to be above zero, so that its logarithm is a number.
 
 use super::Normaliser;
 use crate::facts::Property;
@@ -8,6 +9,32 @@ use egg::Id;
 use salient_ir::{Const, MapOp};
 
 impl Normaliser<'_> {
+    /// `x - (if m then x else 0)`, in either order: `x` where `m` does not hold.
+    pub(super) fn left_over(&mut self, args: &[Id]) -> Option<Id> {
+        let zero = Some(Const::f32(0.0));
+        let taken = |n: &Self, of: Id, opposite: Id| {
+            let [part, sign] = n.parts(MapOp::Mul, opposite)?;
+            let choice = n.written(part);
+            let chosen = choice.tag == Tag::Map(MapOp::Select)
+                && choice.children[1] == of
+                && n.constant(choice.children[2]) == zero;
+            (chosen && n.constant(sign) == Some(Const::f32(-1.0))).then(|| choice.children[0])
+        };
+        let [a, b] = [args[0], args[1]];
+        let (of, mask) = match (taken(self, a, b), taken(self, b, a)) {
+            (Some(mask), _) => (a, mask),
+            (None, Some(mask)) => (b, mask),
+            (None, None) => return None,
+        };
+        // Of NaN and infinities nothing is left but NaN; where the mask holds there is zero now.
+        if self.fp == Fp::Strict || !self.classes[of].data.is_total() {
+            return None;
+        }
+        let others = self.not(mask);
+        let zero = self.literal(Const::f32(0.0));
+        Some(self.select(others, of, zero))
+    }
+
     /// `1 - 1 / (exp(x) + 1)`, where one of two terms is the literal.
     pub(super) fn complement(&mut self, args: &[Id]) -> Option<Id> {
         let one = Const::f32(1.0);
