@@ -38,13 +38,38 @@ fn path(variant: &str, spelling: &str) -> String {
     format!("{FOLDER}/{variant}/{spelling}.attn")
 }
 
-/// The fused graph and the kernels of a spelling, which must be the same to the letter. The names of values are the
+/// The fused graph and the kernels of a spelling, which must be the same to the letter. The names of values and of axes are the
 /// source's and are not carried into either.
 fn forms(variant: &str, spelling: &str) -> Result<[String; 2], String> {
     let options = Options::default();
     let graph = lower(&sources(&path(variant, spelling))?, &options).map_err(|e| e.to_string())?.graph;
     let fused = without_names(&fuse(&graph, &options));
-    Ok([salient_ir::text::print(&fused), salient_tile::text::print(&schedule(&fused, &options))])
+    let texts = [salient_ir::text::print(&fused), salient_tile::text::print(&schedule(&fused, &options))];
+    Ok(texts.map(|text| with_axes_by_number(&text, &fused)))
+}
+
+/// A text about a graph in which each axis is called by the number of its first mention.
+fn with_axes_by_number(text: &str, graph: &Graph) -> String {
+    let names: BTreeSet<&str> = graph.axes().map(|(_, axis)| &*axis.name).collect();
+    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut out = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
+        let (token, behind) = rest.split_at(word.max(rest.chars().next().map_or(0, char::len_utf8)));
+        // A range has two points between its ends.
+        let (token, behind) =
+            token.find("..").filter(|at| *at > 0).map_or((token, behind), |at| rest.split_at(at));
+        if names.contains(token) {
+            let next = numbers.len();
+            out += &format!("axis{}", numbers.entry(token).or_insert(next));
+        } else {
+            out += token;
+        }
+        rest = behind;
+    }
+    out
 }
 
 /// The same graph with no value named.
