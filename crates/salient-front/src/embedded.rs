@@ -5,5 +5,12 @@ macro_rules! library {
 }
 
 /// Every file of the library, with the name under which messages show it.
-pub(crate) const FILES: &[(&str, &str)] =
-    library!["activations.attn", "attention.attn", "axes.attn", "layers.attn", "softmax.attn"];
+pub(crate) const FILES: &[(&str, &str)] = library![
+    "activations.attn",
+    "attention.attn",
+    "axes.attn",
+    "layers.attn",
+    "losses.attn",
+    "optimisers.attn",
+    "softmax.attn"
+];

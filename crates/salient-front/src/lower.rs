@@ -1,7 +1,7 @@
 //! Syntax tree to graph: functions are inlined, loops unrolled, dimensions bound, operators checked and built.
 //!
 //! One walk does all of it, because what a name means here (an axis, a dimension, a tensor) depends on values that only
-//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`state`] (what is kept between calls), [`expr`] (expressions), [`call`] (functions and
+//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`state`] (what is kept between calls), [`step`] (parameters that get new values), [`expr`] (expressions), [`call`] (functions and
 //! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`uses`] (how indices are used), [`align`]
 //! (broadcasting, products), [`arith`] (element types, constants), [`axes`] (names of axes). Optimises nothing.
 
@@ -15,6 +15,7 @@ mod lost;
 mod model;
 mod read;
 mod state;
+mod step;
 mod stmt;
 mod unify;
 mod uses;
@@ -121,6 +122,10 @@ struct Frame<'a> {
     results: Option<Vec<(Value<'a>, Span)>>,
     /// The states that it declares and has not yet given their next values.
     states: Vec<state::Open>,
+    /// The rounds of loops over gradients at work, outermost first.
+    moving: Vec<step::Round>,
+    /// The dimensions for which `..` stands in the types of its arguments, and where the first such argument is.
+    rest: Option<(Vec<Dim>, Span)>,
 }
 
 /// A declared parameter.
@@ -146,6 +151,10 @@ struct Lowerer<'a, 's> {
     constants: BTreeMap<String, Var<'a>>,
     weights: BTreeMap<String, Weight>,
     states: Vec<state::Held>,
+    /// The new values of parameters.
+    moves: Vec<step::Move>,
+    /// The parameters that have some, once these are results.
+    moved: Vec<step::Moved>,
     /// The lengths that states have by themselves, and where the first is declared.
     lengths: BTreeMap<String, Span>,
     /// What `--set` may name: the model's brackets and the dimensions in its types.
@@ -219,6 +228,8 @@ fn lower_model<'a>(
             constants: BTreeMap::new(),
             weights: BTreeMap::new(),
             states: Vec::new(),
+            moves: Vec::new(),
+            moved: Vec::new(),
             lengths: BTreeMap::new(),
             settable: BTreeSet::new(),
             reached: BTreeSet::new(),
@@ -254,7 +265,7 @@ impl<'a> Lowerer<'a, '_> {
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        let graph = model::units::without_unit_indices(self.b.finish());
+        let graph = step::moved(model::units::without_unit_indices(self.b.finish()), &self.moved);
         let beyond = beyond_limits(&graph, self.sources);
         if !beyond.is_empty() {
             return Err(beyond);

@@ -2,11 +2,15 @@
 //!
 //! Holds data only; the operations are in [`crate::lower`].
 
+use crate::diag::counted;
 use crate::source::Span;
 use crate::syntax::ast::Function;
 use salient_ir::op::map::functions;
 use salient_ir::op::{MAPS, REDUCES};
 use salient_ir::{AxisId, DType, Dim, Direction, FusedOp, MapOp, Name, NodeId, ReduceOp};
+
+/// What all parameters of a model are called.
+pub(crate) const PARAMETERS: &str = "parameters";
 
 /// One axis of a tensor value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,13 +141,17 @@ pub(crate) enum Builtin {
     Grad,
     /// A value whose derivative is zero.
     Stop,
+    /// The length of gradients by several parameters as one vector.
+    Norm,
+    /// The number of axes.
+    Rank,
     /// An operator that only rewriting makes; dumps call it.
     Fused(FusedOp),
 }
 
 impl Builtin {
     /// Those that are no row of a table of operators.
-    const OWN: [Builtin; 10] = [
+    const OWN: [Builtin; 12] = [
         Builtin::Mean,
         Builtin::CumSum(Direction::Forward),
         Builtin::CumSum(Direction::Reverse),
@@ -154,6 +162,8 @@ impl Builtin {
         Builtin::Draw,
         Builtin::Grad,
         Builtin::Stop,
+        Builtin::Norm,
+        Builtin::Rank,
     ];
 
     /// The builtin of that name.
@@ -183,6 +193,8 @@ impl Builtin {
             Builtin::Draw => "draw",
             Builtin::Grad => "grad",
             Builtin::Stop => "stop",
+            Builtin::Norm => "norm",
+            Builtin::Rank => "rank",
             Builtin::Fused(f) => f.info().name,
         }
     }
@@ -218,7 +230,9 @@ pub(crate) enum Value<'a> {
     Function(FunctionValue<'a>),
     /// Several results of a call.
     Many(Vec<Value<'a>>),
-    /// The gradients by all parameters, each with the path of its parameter.
+    /// Some of the parameters, by their positions in the graph.
+    Parameters(Vec<usize>),
+    /// The gradients by several parameters, each with the path of its parameter.
     Gradients(Vec<(String, Tensor)>),
     /// The value of what has already been reported as wrong.
     Poison,
@@ -255,6 +269,7 @@ impl<'a> Value<'a> {
             | Value::Bool(_)
             | Value::Text
             | Value::Function(_)
+            | Value::Parameters(_)
             | Value::Gradients(_)
             | Value::Poison => self,
         }
@@ -270,7 +285,10 @@ impl<'a> Value<'a> {
             Value::Text => "a text".to_owned(),
             Value::Function(f) => format!("the function `{}`", f.callee.name()),
             Value::Many(v) => format!("{} values", v.len()),
-            Value::Gradients(_) => "the gradients by all parameters".to_owned(),
+            Value::Parameters(list) => counted(list.len(), "parameter", "parameters"),
+            Value::Gradients(list) => {
+                format!("the gradients by {}", counted(list.len(), "parameter", "parameters"))
+            }
             Value::Poison => "nothing".to_owned(),
         }
     }

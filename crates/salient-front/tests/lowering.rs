@@ -167,3 +167,49 @@ fn fused_operators_read_back() {
 ";
     assert_eq!(graph(fused), fused);
 }
+
+const STEP: &str = "
+block moved[momentum](p: f32[..], d: f32[..], rate: f32) -> f32[..] {
+    state velocity: f32[..]
+    velocity = momentum * velocity + d
+    return p - rate * velocity
+}
+
+model step[D = 3](x: f32[B, D], rate: f32) -> (loss: f32, size: f32) {
+    let y = linear[D](tanh(linear[D](x) as layers.0.up)) as layers.1.down
+    let z = linear[1](y) as head
+    let loss = sum[b, n](z[b, n] ** 2)
+    let g = grad(loss, parameters.layers.*.down + parameters.head - parameters.head.bias)
+    for p, d in g {
+        if rank(p) == 2 {
+            p = moved[0.9](p, 2 * d, rate) as opt.{p}
+        } else {
+            p = p - rate * d
+        }
+    }
+    return loss, norm(g)
+}
+";
+
+/// What a loop over gradients assigns to is a state that begins as the parameter does; what no pattern names stays a parameter.
+#[test]
+fn parameters_that_are_moved_are_states() {
+    let printed = graph(STEP);
+    insta::assert_snapshot!("parameters_that_are_moved", printed);
+    assert_eq!(printed, graph(&printed), "the text reads back");
+}
+
+#[test]
+fn a_state_begins_as_its_initialiser_says() {
+    let printed = graph(
+        "model m[D = 4](x: f32[D]) {
+            state seen: f32[D] = uniform(-1, 1 / sqrt(D)) as deep.seen, last: f32[D] = ones
+            seen = seen + x
+            last = x
+            return seen * last
+        }",
+    );
+    assert!(printed.contains("state deep_seen: f32[4] = uniform(-1.0, 0.5) as deep.seen\n"), "{printed}");
+    assert!(printed.contains("state last: f32[4] = ones\n"), "{printed}");
+    assert_eq!(printed, graph(&printed), "the text reads back");
+}

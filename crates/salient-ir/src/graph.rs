@@ -62,7 +62,8 @@ pub struct Node {
     pub depth: u32,
 }
 
-/// How a parameter begins when no checkpoint gives it. The bounds are scalar nodes of the graph.
+/// How a parameter begins when no checkpoint gives it, or a state before the first call. The bounds are scalar nodes of the
+/// graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Init {
     /// All zeros.
@@ -75,6 +76,29 @@ pub enum Init {
     Uniform(NodeId, NodeId),
 }
 
+impl Init {
+    /// The nodes that it mentions.
+    pub fn nodes(self) -> impl Iterator<Item = NodeId> {
+        let [a, b] = match self {
+            Init::Zeros | Init::Ones => [None, None],
+            Init::Normal(std) => [Some(std), None],
+            Init::Uniform(low, high) => [Some(low), Some(high)],
+        };
+        a.into_iter().chain(b)
+    }
+
+    /// The same over other nodes.
+    #[must_use]
+    pub fn map(self, mut node: impl FnMut(NodeId) -> NodeId) -> Init {
+        match self {
+            Init::Zeros => Init::Zeros,
+            Init::Ones => Init::Ones,
+            Init::Normal(std) => Init::Normal(node(std)),
+            Init::Uniform(low, high) => Init::Uniform(node(low), node(high)),
+        }
+    }
+}
+
 /// An input or a parameter: a stored tensor, row-major over its axes in order.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -84,7 +108,7 @@ pub struct Port {
     pub axes: Vec<AxisId>,
     /// The element type as stored.
     pub dtype: DType,
-    /// Initialiser of a parameter.
+    /// Initialiser of a parameter, or of a state that does not begin as zeros.
     pub init: Option<Init>,
     /// Where it was declared.
     pub origin: Option<Origin>,
@@ -107,7 +131,7 @@ pub struct Output {
 ///
 /// Both go by the state's path, and have the same dtype and axes of the same extents in the same order. A state may
 /// grow along one axis, which then comes first in both: its extent is a symbol in the input and that symbol plus what
-/// the call adds in the output. A state begins as zeros, and one that grows as empty.
+/// the call adds in the output. A state begins as zeros or as the initialiser of its input says, and one that grows as empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Position of the input.
@@ -374,6 +398,12 @@ impl Graph {
     /// The results, in the order of the declaration; those of states come last.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
+    }
+
+    /// The nodes that initialisers mention.
+    pub fn init_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let ports = self.inputs.iter().chain(&self.params);
+        ports.filter_map(|port| port.init).flat_map(Init::nodes)
     }
 
     /// What is kept between calls, in the order of the declaration.

@@ -149,10 +149,14 @@ impl<'a> Printer<'a> {
         let port = |p: &crate::Port| self.port(p);
         let mut out = self.signature("model");
         let names: Vec<&String> = g.states().iter().map(|s| &self.names.inputs[s.input]).collect();
-        for (state, name) in g.states().iter().zip(&names) {
-            let p = &g.inputs()[state.input];
-            let path = if **name == *p.name { String::new() } else { format!(" as {}", p.name) };
-            let _ = writeln!(out, "    state {name}: {}{path}", port(p));
+        let declared = |word: &str, name: &str, p: &crate::Port| {
+            let path = if *name == *p.name { String::new() } else { format!(" as {}", p.name) };
+            format!("    {word} {name}: {}{}{path}\n", port(p), self.init(p))
+        };
+        let (begin, zeros): (Vec<_>, Vec<_>) =
+            g.states().iter().zip(&names).partition(|(state, _)| g.inputs()[state.input].init.is_some());
+        for (state, name) in zeros {
+            out.push_str(&declared("state", name, &g.inputs()[state.input]));
         }
         for r in g.requirements() {
             let _ = writeln!(out, "    require {}", requirement(r));
@@ -167,16 +171,11 @@ impl<'a> Printer<'a> {
             let body = self.written_out(*id, *map, &Env::new(), &mut AxisSet::new()).text;
             let _ = writeln!(out, "    let {name} = {body}");
         }
+        for (state, name) in begin {
+            out.push_str(&declared("state", name, &g.inputs()[state.input]));
+        }
         for (p, name) in g.params().iter().zip(&self.names.params) {
-            let init = match p.init {
-                None => String::new(),
-                Some(Init::Zeros) => " = zeros".to_owned(),
-                Some(Init::Ones) => " = ones".to_owned(),
-                Some(Init::Normal(s)) => format!(" = normal({})", self.scalar(s)),
-                Some(Init::Uniform(a, b)) => format!(" = uniform({}, {})", self.scalar(a), self.scalar(b)),
-            };
-            let path = if **name == *p.name { String::new() } else { format!(" as {}", p.name) };
-            let _ = writeln!(out, "    param {name}: {}{init}{path}", port(p));
+            out.push_str(&declared("param", name, p));
         }
         let first = g.ids().filter(|id| of_inits.contains(id));
         let lines = first.chain(g.ids().filter(|id| !of_inits.contains(id)));
@@ -219,6 +218,17 @@ impl<'a> Printer<'a> {
         out
     }
 
+    /// How a parameter or a state begins, as its declaration says it.
+    fn init(&self, p: &crate::Port) -> String {
+        match p.init {
+            None => String::new(),
+            Some(Init::Zeros) => " = zeros".to_owned(),
+            Some(Init::Ones) => " = ones".to_owned(),
+            Some(Init::Normal(s)) => format!(" = normal({})", self.scalar(s)),
+            Some(Init::Uniform(a, b)) => format!(" = uniform({}, {})", self.scalar(a), self.scalar(b)),
+        }
+    }
+
     /// A name for the line of an output that is no line by itself: nothing else goes by it.
     fn output_name(&self, output: &str) -> String {
         let Names { nodes, parts, inputs, params } = &self.names;
@@ -235,14 +245,7 @@ impl<'a> Printer<'a> {
     /// Every node that an initialiser mentions.
     fn of_inits(&self) -> BTreeSet<NodeId> {
         let mut out = BTreeSet::new();
-        let mut waiting: Vec<NodeId> = Vec::new();
-        for port in self.g.params() {
-            match port.init {
-                None | Some(Init::Zeros | Init::Ones) => {}
-                Some(Init::Normal(a)) => waiting.push(a),
-                Some(Init::Uniform(a, b)) => waiting.extend([a, b]),
-            }
-        }
+        let mut waiting: Vec<NodeId> = self.g.init_nodes().collect();
         while let Some(id) = waiting.pop() {
             if out.insert(id) {
                 waiting.extend(self.g.args(id));

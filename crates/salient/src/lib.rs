@@ -33,6 +33,7 @@ mod report;
 mod session;
 mod show;
 pub mod snapshot;
+mod train;
 pub mod tune;
 pub mod verify;
 
@@ -81,6 +82,10 @@ pub use session::results::Results;
 pub use session::weights::Weights;
 pub use session::{KernelInfo, Session};
 pub use show::{page, view};
+pub use train::batches::{Batches, RowBatches, TokenBatches, split_tokens};
+pub use train::evaluation::Evaluation;
+pub use train::schedule::{Decay, Schedule};
+pub use train::{Course, Progress, Trainer};
 
 /// The README's program, compiled as a test.
 #[cfg(doctest)]

@@ -13,6 +13,7 @@ pub(crate) mod init;
 pub(crate) mod model;
 pub(crate) mod results;
 pub(crate) mod sizes;
+pub(crate) mod states;
 pub(crate) mod weights;
 
 use self::bind::Shapes;
@@ -79,6 +80,10 @@ pub struct Session<'a> {
     held: Option<Vec<Array>>,
     /// Memory for the outputs of steps, in the order of the graph's; that of a state is spare.
     results: Vec<Array>,
+    /// What states begin as.
+    weights: Weights<'a>,
+    /// Whether the results still have the states before the last step.
+    may_take_back: bool,
     /// Found at the first step.
     lengths: OnceLock<Option<Lengths>>,
     prepared: Prepared<'a>,
@@ -108,7 +113,11 @@ impl<'a> Session<'a> {
         let mut faults = dtype_faults(Side::Input, graph.inputs(), inputs);
         faults.extend(dtype_faults(Side::Param, graph.params(), given));
         let blocks = weights.blocks().into_iter().flatten().filter(|(path, _)| given.get(path).is_none());
+        faults.extend(states::faults(graph, weights, inputs));
         let mut known = shapes(graph.params(), given);
+        known.retain(|path, _| !states::is_begun(graph, path));
+        let mut of_inputs = states::given(graph, weights);
+        of_inputs.extend(shapes(graph.inputs(), inputs));
         for (path, blocks) in blocks {
             known.insert(path, blocks.shape());
             let port = graph.params().iter().find(|port| *port.name == **path);
@@ -117,8 +126,7 @@ impl<'a> Session<'a> {
                 faults.push(Fault::DType { tensor, expected: port.dtype, found: Stored::F32 });
             }
         }
-        let dimensions =
-            bind::bind(graph, &shapes(graph.inputs(), inputs), &known, set, weights.seed().is_some());
+        let dimensions = bind::bind(graph, &of_inputs, &known, set, weights.seed().is_some());
         let dimensions = match dimensions {
             Ok(dimensions) if faults.is_empty() => dimensions,
             Ok(_) => return Err(model.refused(faults)),
@@ -161,7 +169,7 @@ impl<'a> Session<'a> {
         };
         let param_shapes = params.iter().enumerate().map(shape).collect();
         let params = BoundParameters::new(model.code(), graph, &dimensions, params, &codes)?;
-        Session::at(model, dimensions, set, params, param_shapes)
+        Session::at(model, dimensions, set, (params, param_shapes), weights)
     }
 
     /// A session at dimensions that have been checked, with nothing held.
@@ -169,8 +177,8 @@ impl<'a> Session<'a> {
         model: &'a Model,
         dimensions: Bindings,
         set: &Bindings,
-        params: BoundParameters<'a>,
-        param_shapes: Vec<Vec<usize>>,
+        (params, param_shapes): (BoundParameters<'a>, Vec<Vec<usize>>),
+        weights: Weights<'a>,
     ) -> Result<Session<'a>, Error> {
         let graph = model.graph();
         let prepared = Prepared::new(model.code(), &dimensions)?;
@@ -185,6 +193,8 @@ impl<'a> Session<'a> {
             param_shapes,
             held: None,
             results: Vec::new(),
+            weights,
+            may_take_back: false,
             lengths: OnceLock::new(),
             prepared,
         })
@@ -196,9 +206,11 @@ impl<'a> Session<'a> {
     /// # Errors
     /// [`Error::Call`] with everything that is wrong with names, shapes and dtypes.
     pub fn reshaped(&self, inputs: &Arrays, set: &Bindings) -> Result<Session<'a>, Error> {
-        let given = shapes(self.model.graph().inputs(), inputs);
+        let mut given = states::given(self.model.graph(), self.weights);
+        given.extend(shapes(self.model.graph().inputs(), inputs));
         let dimensions = self.dimensions_of(inputs, given, set)?;
-        Session::at(self.model, dimensions, set, self.params.clone(), self.param_shapes.clone())
+        let params = (self.params.clone(), self.param_shapes.clone());
+        Session::at(self.model, dimensions, set, params, self.weights)
     }
 
     /// The dimensions that these shapes and those of the parameters give.
@@ -251,13 +263,10 @@ impl<'a> Session<'a> {
         let graph = self.model.graph();
         let fresh = self.held.is_none();
         if fresh {
-            let ports =
-                graph.states().iter().map(|s| (&graph.inputs()[s.input], &self.sizes.inputs[s.input]));
-            self.held = Some(
-                ports.map(|(port, shape)| zeros(port.dtype, shape, &port.name)).collect::<Result<_, _>>()?,
-            );
+            self.held = Some(states::begin(graph, &self.sizes, self.weights)?);
         }
         let result = self.step_from_held(inputs);
+        self.may_take_back = result.is_ok();
         if result.is_err() && fresh {
             self.held = None;
         }
@@ -323,9 +332,10 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Forgets what is held: states are zeros again, and those that grow are empty.
+    /// Forgets what is held: states begin again, as zeros or as their initialisers say, and those that grow are empty.
     pub fn reset(&mut self) {
         self.held = None;
+        self.may_take_back = false;
     }
 
     /// Puts what is held into another order, as a search does whose continuations go on or end: along every axis of a state
@@ -395,8 +405,8 @@ impl<'a> Session<'a> {
         let dimensions = match self.dimensions_by_lengths(inputs) {
             Some(dimensions) => dimensions,
             None => {
-                let mut given: Shapes<'_> =
-                    self.held().map(|(port, array)| (&*port.name, array.shape())).collect();
+                let mut given = states::given(self.model.graph(), self.weights);
+                given.extend(self.held().map(|(port, array)| (&*port.name, array.shape())));
                 given.extend(shapes(self.model.graph().inputs(), inputs));
                 self.dimensions_of(inputs, given, &self.set)?
             }
@@ -423,8 +433,12 @@ impl<'a> Session<'a> {
             given += usize::from(array.is_some());
             shapes.push(array.map(Array::shape));
         }
+        let begun = states::given(graph, self.weights);
         for (at, state) in graph.states().iter().enumerate() {
-            let held = || self.held.as_ref().map(|held| held[at].shape());
+            let held = || match &self.held {
+                Some(held) => Some(held[at].shape()),
+                None => begun.get(&*graph.inputs()[state.input].name).copied(),
+            };
             shapes[state.input] = shapes[state.input].or_else(held);
         }
         let mut absent = shapes.iter().enumerate().filter(|(_, shape)| shape.is_none());
@@ -551,7 +565,7 @@ impl<'a> Session<'a> {
             let held = || self.held().find(|(held, _)| held.name == port.name).map(|(_, array)| array);
             match inputs.get(&port.name).or_else(held) {
                 None if graph.states().iter().any(|s| s.input == n) => {
-                    ordered.push(Some(Cow::Owned(zeros(port.dtype, shape, &port.name)?)));
+                    ordered.push(Some(Cow::Owned(states::one(graph, n, &self.sizes, self.weights)?)));
                 }
                 None => {
                     let declared = bind::declared(graph, port);

@@ -1,4 +1,5 @@
-//! Dropout while training: what is drawn depends on the seed, the place and the call of `dropout`, and on nothing else.
+//! Training: what dropout draws depends on the seed, the place and the call of `dropout`, and on nothing else; steps move
+//! parameters.
 
 use salient::{Array, Arrays, Engine, Fp, Isa, IsaChoice, Model, Options, Weights};
 
@@ -112,4 +113,82 @@ fn exact_rules_leave_dropout_where_it_is() {
     let strict = Model::compile(LAYER, &strict).unwrap();
     let found = strict.run(&arrays(&[("x", ones(&[2, 3, 5]))]), Weights::none()).unwrap();
     assert_eq!(found.get("once").unwrap().as_f32().unwrap(), dropped(Some(7), &[2, 3, 5], "once"));
+}
+
+const LINE: &str = "
+model line(x: f32[B], y: f32[B], rate: f32) -> (loss: f32) {
+    param a: f32[] = ones
+    param b: f32[] = zeros
+    param c: f32[] = ones
+    let loss = mean_squared_error(c * (a * x + b), y)
+    for p, d in grad(loss, parameters - parameters.c) {
+        p = sgd(p, d, rate) as opt.{p}
+    }
+    return loss
+}";
+
+fn scalar(x: f32) -> Array {
+    Array::from_f32(vec![], vec![x]).unwrap()
+}
+
+fn line() -> Arrays {
+    let values = |of: fn(f32) -> f32| Array::from_f32(vec![8], (0..8).map(|n| of(n as f32 / 4.0)).collect());
+    arrays(&[("x", values(|x| x).unwrap()), ("y", values(|x| 3.0 * x - 1.0).unwrap()), ("rate", scalar(0.1))])
+}
+
+/// The states of a session as numbers, by path.
+fn numbers(session: &salient::Session<'_>) -> Vec<(String, f32)> {
+    session.states().map(|(path, array)| (path.to_owned(), array.as_f32().unwrap()[0])).collect()
+}
+
+#[test]
+fn steps_move_parameters() {
+    let model = Model::compile(LINE, &Options::default()).unwrap();
+    let inputs = line();
+    let weights = arrays(&[("c", scalar(1.0)), ("a", scalar(0.5)), ("b", scalar(0.25))]);
+    let mut session = model.session(&inputs, (&weights).into()).unwrap();
+    let (mut a, mut b) = (0.5f64, 0.25f64);
+    for step in 0..50 {
+        let found = f64::from(session.step(&inputs).unwrap().get("loss").unwrap().as_f32().unwrap()[0]);
+        let (mut loss, mut da, mut db) = (0.0, 0.0, 0.0);
+        for n in 0..8 {
+            let x = f64::from(n) / 4.0;
+            let off = a * x + b - (3.0 * x - 1.0);
+            (loss, da, db) = (loss + off * off / 8.0, da + off * x / 4.0, db + off / 4.0);
+        }
+        assert!((found - loss).abs() < 1e-5 * (1.0 + loss), "step {step}: {found} for {loss}");
+        (a, b) = (a - 0.1 * da, b - 0.1 * db);
+    }
+    let found = numbers(&session);
+    assert_eq!(found.len(), 2, "c stays a parameter: {found:?}");
+    for ((path, found), expected) in found.iter().zip([a, b]) {
+        assert!((f64::from(*found) - expected).abs() < 1e-5, "{path}: {found} for {expected}");
+    }
+}
+
+#[test]
+fn states_begin_as_weights_seeds_or_initialisers_say() {
+    let model = Model::compile(LINE, &Options::default()).unwrap();
+    let inputs = line();
+    let alone = model.session(&inputs, Weights::none()).unwrap_err().to_string();
+    assert!(alone.contains("`c`") && !alone.contains("`a`"), "ones and zeros need no seed: {alone}");
+    let part = arrays(&[("c", scalar(1.0)), ("a", scalar(2.0))]);
+    let lacking = model.session(&inputs, (&part).into()).unwrap_err().to_string();
+    assert!(lacking.contains("parameter `b`"), "a file without it is told of: {lacking}");
+    let mut session = model.session(&inputs, Weights::from(&part).or_seeded(1)).unwrap();
+    session.step(&inputs).unwrap();
+    let after = numbers(&session);
+    session.step(&inputs).unwrap();
+    assert_ne!(numbers(&session), after);
+    session.take_back().unwrap();
+    assert_eq!(numbers(&session), after, "one step back");
+    assert!(session.take_back().is_err(), "one step alone");
+    session.reset();
+    session.step(&inputs).unwrap();
+    assert_eq!(numbers(&session), after, "they begin again");
+    session.hold(&arrays(&[("a", scalar(7.0))])).unwrap();
+    assert_eq!(numbers(&session), [("a".to_owned(), 7.0), ("b".to_owned(), 0.0)]);
+    let wrong = session.hold(&arrays(&[("d", scalar(7.0)), ("a", ones(&[2]))])).unwrap_err().to_string();
+    assert!(wrong.contains("`d`") && wrong.contains("`a`"), "{wrong}");
+    assert_eq!(numbers(&session), [("a".to_owned(), 7.0), ("b".to_owned(), 0.0)], "they stay");
 }

@@ -25,12 +25,12 @@ impl<'a> Lowerer<'a, '_> {
             Value::Float(x) => Ok(Tensor::scalar(self.b.constant(Const::f32(x as f32)))),
             Value::Bool(x) => Ok(Tensor::scalar(self.b.constant(Const::Bool(x)))),
             Value::Poison => Err(super::Fail::Reported),
-            Value::Gradients(_) => Err(Diagnostic::error(
-                span,
-                "the gradients by all parameters are results of a model, and nothing else",
-            )
-            .help("write `return loss, grad(loss, parameters)`")
-            .into()),
+            several @ (Value::Gradients(_) | Value::Parameters(_)) => {
+                let found = several.describe();
+                Err(Diagnostic::error(span, format!("a tensor was expected, found {found}"))
+                    .help("gradients are returned, scaled, and gone through: `for p, d in grad(loss, parameters) { … }`")
+                    .into())
+            }
             other @ (Value::Text | Value::Function(_) | Value::Many(_)) => {
                 Err(Diagnostic::error(span, format!("a tensor was expected, found {}", other.describe()))
                     .into())
@@ -240,6 +240,7 @@ impl<'a> Lowerer<'a, '_> {
             | Value::Text
             | Value::Function(_)
             | Value::Many(_)
+            | Value::Parameters(_)
             | Value::Gradients(_)
             | Value::Poison => None,
         });
@@ -264,6 +265,9 @@ impl<'a> Lowerer<'a, '_> {
     ) -> Eval<Value<'a>> {
         if let Some(same) = self.unchanged(op, &a.0, &b.0) {
             return Ok(same);
+        }
+        if let Some(several) = self.of_several(op, (&a.0, a.1), (&b.0, b.1), span) {
+            return several;
         }
         match (op, &a.0, &b.0) {
             (_, Value::Poison, _) | (_, _, Value::Poison) => Err(super::Fail::Reported),
@@ -484,6 +488,7 @@ fn fold<'a>(op: MapOp, args: &[(Value<'a>, Span)]) -> Option<Value<'a>> {
             | Value::Text
             | Value::Function(_)
             | Value::Many(_)
+            | Value::Parameters(_)
             | Value::Gradients(_)
             | Value::Poison => {
                 return None;

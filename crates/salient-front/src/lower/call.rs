@@ -257,12 +257,14 @@ impl<'a> Lowerer<'a, '_> {
             Builtin::Append => self.append(statics, args, span),
             Builtin::Grad => self.gradient(statics, args, span),
             Builtin::Stop => self.stop(statics, args, span),
+            Builtin::Norm => self.norm(statics, args, span),
+            Builtin::Rank => self.rank(statics, args, span),
             Builtin::Fused(op) => self.fused(op, statics, args, span),
         }
     }
 
     /// Arguments of an operator that binds nothing and has no named parameters.
-    fn plain_arguments(
+    pub(super) fn plain_arguments(
         &mut self,
         b: Builtin,
         statics: &[StaticArg<'a>],
@@ -373,6 +375,8 @@ impl<'a> Lowerer<'a, '_> {
             call: Some(span),
             results: None,
             states: Vec::new(),
+            moving: Vec::new(),
+            rest: None,
         };
         let results = self.in_frame(frame, Some(span), |l| l.entered(f, statics, given, span))?;
         // Axes of the arguments have the caller's names again; new ones keep the names of their definitions.
@@ -509,6 +513,10 @@ impl<'a> Lowerer<'a, '_> {
                 match part {
                     PathPart::Text(t) => text.push_str(t),
                     PathPart::Hole(e) => {
+                        if let Some(path) = self.path_of_round(e) {
+                            text.push_str(&path);
+                            continue;
+                        }
                         let dim = self.dimension(e)?;
                         let Some(n) = dim.as_constant() else {
                             return Err(Diagnostic::error(e.span, "a path needs a number here")

@@ -7,7 +7,7 @@ use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::habits::{self, Foreign, Shape};
 use crate::source::Span;
 use crate::syntax::ast::{Argument, Bracket, CompareOp, Expr, ExprKind, UnaryOp};
-use crate::value::{Builtin, Callee, FunctionValue, Slot, Value};
+use crate::value::{Builtin, Callee, FunctionValue, PARAMETERS, Slot, Value};
 use salient_ir::{Dim, MapOp};
 use std::collections::BTreeSet;
 
@@ -88,6 +88,7 @@ impl<'a> Lowerer<'a, '_> {
                 self.transposed(t, e.span).map(Value::Tensor)
             }
             ExprKind::Brackets(target, items) => self.brackets(target, items, e.span),
+            ExprKind::Selection(pattern) => self.selection(pattern),
         }
     }
 
@@ -186,6 +187,9 @@ impl<'a> Lowerer<'a, '_> {
         if name == "training" {
             return Ok(Value::Bool(self.settings.train.is_some()));
         }
+        if name == PARAMETERS {
+            return Ok(self.all_parameters());
+        }
         if name == "nan" {
             return Ok(Value::Float(f64::NAN));
         }
@@ -212,7 +216,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// A name that means nothing here, with what is to be written instead if that is known.
-    fn unknown_but(&self, name: &str, span: Span, instead: Option<String>) -> Fail {
+    pub(super) fn unknown_but(&self, name: &str, span: Span, instead: Option<String>) -> Fail {
         let upper = name.starts_with(|c: char| c.is_ascii_uppercase());
         let what = if upper { "a dimension or value" } else { "a value" };
         let frame = self.here();

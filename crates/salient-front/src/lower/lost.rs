@@ -32,6 +32,8 @@ pub(super) enum Role {
     Param,
     /// A constant.
     Const,
+    /// A parameter in a loop over gradients, or what has been assigned to it.
+    Moving,
     /// A state, a dimension, the variable of a loop, or what stands for a mistake.
     Other,
 }
@@ -59,9 +61,11 @@ impl<'a> Lowerer<'a, '_> {
     pub(super) fn may_change(&self, name: &Ident) -> Eval<()> {
         let Some(var) = self.lookup(&name.name) else { return Ok(()) };
         let what = match var.role {
-            Role::Param => "a parameter",
+            Role::Param => return Err(self.no_step(&name.name, name.span, var.span)),
             Role::Const => "a constant",
-            Role::Value | Role::Input | Role::Changed | Role::Argument | Role::Other => return Ok(()),
+            Role::Value | Role::Input | Role::Changed | Role::Argument | Role::Moving | Role::Other => {
+                return Ok(());
+            }
         };
         Err(Diagnostic::error(name.span, format!("`{}` is {what}, which nothing can change", name.name))
             .also(var.span, "declared here")
@@ -74,6 +78,7 @@ impl<'a> Lowerer<'a, '_> {
         match self.lookup(name).map(|var| var.role) {
             Some(Role::Input | Role::Changed) => Role::Changed,
             Some(Role::Other) => Role::Other,
+            Some(Role::Moving) => Role::Moving,
             Some(Role::Value | Role::Argument | Role::Param | Role::Const) | None => Role::Value,
         }
     }
@@ -86,7 +91,7 @@ impl<'a> Lowerer<'a, '_> {
             Role::Input | Role::Changed => "an input",
             Role::Argument => "an argument",
             Role::Param => "a parameter",
-            Role::Value | Role::Const | Role::Other => return Ok(()),
+            Role::Value | Role::Const | Role::Moving | Role::Other => return Ok(()),
         };
         if !is_tensor {
             return Ok(());
@@ -123,7 +128,7 @@ impl<'a> Lowerer<'a, '_> {
                     let inner = "`let` makes a name that ends with its block; `NAME = …` changes one from outside";
                     self.warn(d.help(inner));
                 }
-                Role::Argument | Role::Param | Role::Const | Role::Other => {}
+                Role::Argument | Role::Param | Role::Const | Role::Moving | Role::Other => {}
             }
         }
     }
@@ -255,6 +260,7 @@ impl<'a> Lowerer<'a, '_> {
                 | Value::Text
                 | Value::Function(_)
                 | Value::Many(_)
+                | Value::Parameters(_)
                 | Value::Gradients(_)
                 | Value::Poison => false,
             }),
@@ -269,6 +275,7 @@ impl<'a> Lowerer<'a, '_> {
             | ExprKind::If(..)
             | ExprKind::Call(..)
             | ExprKind::As(..)
+            | ExprKind::Selection(_)
             | ExprKind::Transpose(_)
             | ExprKind::Brackets(..) => false,
         };

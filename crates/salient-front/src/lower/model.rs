@@ -29,6 +29,8 @@ impl<'a> Lowerer<'a, '_> {
             call: None,
             results: None,
             states: Vec::new(),
+            moving: Vec::new(),
+            rest: None,
         });
     }
 
@@ -88,8 +90,8 @@ impl<'a> Lowerer<'a, '_> {
                 let d = Diagnostic::error(p.name.span, format!("the input `{}` needs a type", p.name.name));
                 return Err(d.help(format!("write `{}: f32[T, D]`", p.name.name)).into());
             };
-            let (dtype, dims) = self.stored_type(ty)?;
-            let (slots, axes) = self.stored_axes(&dims, &axis_names(ty));
+            let Stored { dtype, dims, names } = self.stored_type(ty)?;
+            let (slots, axes) = self.stored_axes(&dims, &names);
             let node = self.b.input(&p.name.name, &axes, dtype, Some(p.name.span.origin()));
             let node = self.without_units(node, &axes);
             let t = Tensor { pos: slots, ..Tensor::scalar(node) };
@@ -118,6 +120,7 @@ impl<'a> Lowerer<'a, '_> {
             self.b.output(&name, &axes, gradient.node).map_err(typing(place))?;
         }
         self.keep_states(f)?;
+        self.keep_moves(f)?;
         self.inner_results()
     }
 
@@ -222,31 +225,37 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    /// The type of something stored: every dimension must have a value.
-    pub(super) fn stored_type(&mut self, ty: &'a Type) -> Eval<(DType, Vec<Dim>)> {
+    /// The type of something stored: every dimension must have a value, and `..` is what it is in the types of the arguments.
+    pub(super) fn stored_type(&mut self, ty: &'a Type) -> Eval<Stored> {
         let Some(dtype) = self.element(ty)? else {
             return Err(Diagnostic::error(ty.span, "a function cannot be stored").into());
         };
-        let mut dims = Vec::new();
+        let (mut dims, mut names) = (Vec::new(), Vec::new());
         for extent in ty.shape.iter().flatten() {
             match extent {
                 Extent::Rest(span) => {
-                    return Err(Diagnostic::error(
-                        *span,
-                        "the shape of something stored must be written out",
-                    )
-                    .into());
+                    let Some((rest, _)) = self.here().rest.clone() else {
+                        return Err(Diagnostic::error(
+                            *span,
+                            "the shape of something stored must be written out",
+                        )
+                        .help("where an argument's type has `..`, it stands for the same axes here")
+                        .into());
+                    };
+                    names.extend(rest.iter().map(|_| None));
+                    dims.extend(rest);
                 }
-                Extent::Dim(_, e) => {
+                Extent::Dim(name, e) => {
                     let dim = self.dimension(e)?;
                     if dim.as_constant().is_some_and(|n| n < 0) {
                         return Err(Diagnostic::error(e.span, format!("a dimension cannot be {dim}")).into());
                     }
                     dims.push(dim);
+                    names.push(name.as_ref().map(|name| name.name.clone()));
                 }
             }
         }
-        Ok((dtype, dims))
+        Ok(Stored { dtype, dims, names })
     }
 
     /// Takes the gradients by all parameters from what the model returns: they are results beside those that it declares.
@@ -328,7 +337,7 @@ impl<'a> Lowerer<'a, '_> {
             self.symbols_in(&p.ty);
         }
         self.hides_nothing(&p.name)?;
-        let (dtype, dims) = self.stored_type(&p.ty)?;
+        let Stored { dtype, dims, names } = self.stored_type(&p.ty)?;
         let mut segments = self.here().path.clone();
         match &p.path {
             Some(path) => segments.extend(self.path(path)?),
@@ -372,7 +381,7 @@ impl<'a> Lowerer<'a, '_> {
             return Ok(());
         }
         let init = p.init.as_ref().map(|e| self.init(e)).transpose()?;
-        let (pos, axes) = self.stored_axes(&dims, &axis_names(&p.ty));
+        let (pos, axes) = self.stored_axes(&dims, &names);
         let declared = self.place(call.unwrap_or(p.name.span)).origin();
         let node = self.b.param(&path, &axes, dtype, init, Some(declared));
         let node = self.without_units(node, &axes);
@@ -394,7 +403,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// `zeros`, `ones`, `normal(std)`, `uniform(low, high)`.
-    fn init(&mut self, e: &'a Expr) -> Eval<Init> {
+    pub(super) fn init(&mut self, e: &'a Expr) -> Eval<Init> {
         let unknown = || -> Fail {
             Diagnostic::error(e.span, "this is no initialiser")
                 .help("write `zeros`, `ones`, `normal(std)` or `uniform(low, high)`")
@@ -432,12 +441,10 @@ impl<'a> Lowerer<'a, '_> {
     }
 }
 
-/// The names that a type gives to its axes.
-pub(super) fn axis_names(ty: &Type) -> Vec<Option<String>> {
-    let extents = ty.shape.iter().flatten();
-    let name = |e: &Extent| match e {
-        Extent::Dim(Some(name), _) => Some(name.name.clone()),
-        Extent::Dim(None, _) | Extent::Rest(_) => None,
-    };
-    extents.map(name).collect()
+/// The type of something stored.
+pub(super) struct Stored {
+    pub(super) dtype: DType,
+    pub(super) dims: Vec<Dim>,
+    /// The names that the type gives to the axes.
+    pub(super) names: Vec<Option<String>>,
 }

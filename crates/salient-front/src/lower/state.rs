@@ -5,6 +5,7 @@
 
 use super::call::ArgValue;
 use super::call::along::Part;
+use super::model::Stored;
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean, listed};
 use crate::source::Span;
@@ -81,12 +82,13 @@ impl<'a> Lowerer<'a, '_> {
         }
         let path = segments.join(".");
         self.lengths_in(cell)?;
-        let (dtype, dims) = self.stored_type(&cell.ty)?;
+        let Stored { dtype, dims, names } = self.stored_type(&cell.ty)?;
         if dtype != dtype.compute() {
             return Err(Diagnostic::error(cell.ty.span, format!("a state cannot be kept as {dtype}"))
                 .help(format!("values of it are computed as {}", dtype.compute()))
                 .into());
         }
+        let init = cell.init.as_ref().map(|e| self.init(e)).transpose()?;
         let call = self.here().call;
         let known = self.states.iter().position(|h| h.path == path);
         let at = match known {
@@ -98,10 +100,11 @@ impl<'a> Lowerer<'a, '_> {
                 return Err(d.help("give each call a path of its own with `as`").into());
             }
             None => {
-                let (pos, axes) = self.stored_axes(&dims, &super::model::axis_names(&cell.ty));
+                let (pos, axes) = self.stored_axes(&dims, &names);
                 let declared = self.place(call.unwrap_or(span)).origin();
                 let node = self.b.input(&path, &axes, dtype, Some(declared));
                 let input = self.b.inputs().len() - 1;
+                self.b.begins_as(input, init);
                 let node = self.without_units(node, &axes);
                 let (trial, next) = (true, None);
                 let held = Held { path, input, node, pos, axes, dims, dtype, span, call, trial, next };
@@ -190,6 +193,14 @@ impl<'a> Lowerer<'a, '_> {
         self.check_lengths(&states)?;
         for held in states {
             let Some(next) = held.next else { return Err(Fail::Reported) };
+            if let (Some(_), Some((_, added))) = (self.b.inputs()[held.input].init, &next.growth) {
+                return Err(Diagnostic::error(
+                    held.span,
+                    format!("`{}` grows by {added}, and begins as what is no empty tensor", held.path),
+                )
+                .help("a state that grows begins empty: leave its initialiser out")
+                .into());
+            }
             // A state that grows is stored with its positions outermost: new ones go behind the old ones.
             let mut order: Vec<usize> = (0..held.axes.len()).collect();
             if let Some((at, _)) = next.growth {

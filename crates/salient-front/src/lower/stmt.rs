@@ -3,6 +3,7 @@
 //! Parameters and the model as a whole are in [`super::model`].
 
 use super::lost::Role;
+use super::model::Stored;
 use super::{Eval, Fail, Lowerer, Var};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
@@ -46,7 +47,7 @@ impl<'a> Lowerer<'a, '_> {
                 cells.iter().for_each(|c| self.define(&c.name.name, Value::Poison, c.name.span));
             }
             StmtKind::Return(_) => self.frame().results = Some(vec![(Value::Poison, stmt.span)]),
-            StmtKind::Require(..) | StmtKind::For(..) | StmtKind::If(..) => {}
+            StmtKind::Require(..) | StmtKind::For(..) | StmtKind::Each(..) | StmtKind::If(..) => {}
         }
     }
 
@@ -92,6 +93,7 @@ impl<'a> Lowerer<'a, '_> {
                 self.require(condition, message.as_ref().map(|m| m.value.as_str()))
             }
             StmtKind::For(range, body) => self.rounds_of(range, body),
+            StmtKind::Each(each, body) => self.each_of(each, body, stmt.span),
             StmtKind::If(condition, then, otherwise) => {
                 let value = self.expr(condition)?;
                 let Value::Bool(known) = value else {
@@ -200,7 +202,7 @@ impl<'a> Lowerer<'a, '_> {
 
     fn assert_type(&mut self, target: &Target, ty: &'a Type, value: &Value<'a>, place: Span) -> Eval<()> {
         let Value::Tensor(t) = value else { return Ok(()) };
-        let (dtype, dims) = self.stored_type(ty)?;
+        let Stored { dtype, dims, .. } = self.stored_type(ty)?;
         let found: Vec<Dim> = t.pos.iter().map(|s| self.extent(s)).collect();
         if self.dtype(t) == dtype.compute() && found == dims {
             return Ok(());

@@ -153,6 +153,7 @@ impl<'a> Lowerer<'a, '_> {
             .into());
         }
         let shape = ty.shape.as_deref().unwrap_or(&[]);
+        self.note_rest(&t, shape, place);
         self.match_shape(&mut t, shape, place, pairs, &|l, t| {
             let text = l.sources_text(ty.span);
             Diagnostic::error(place, format!("`{name}` takes `{text}`, found {}", l.shape_text(t)))
@@ -160,6 +161,16 @@ impl<'a> Lowerer<'a, '_> {
                 .also(ty.span, format!("this has {}", counted(shape.len(), "axis", "axes")))
         })?;
         Ok(Value::Tensor(t))
+    }
+
+    /// What `..` in the type of the first argument that has it stands for.
+    fn note_rest(&mut self, t: &Tensor, shape: &[Extent], place: Span) {
+        let Some(at) = shape.iter().position(|e| matches!(e, Extent::Rest(_))) else { return };
+        let Some(covered) = (t.pos.len() + 1).checked_sub(shape.len()) else { return };
+        if self.here().rest.is_none() {
+            let dims = t.pos[at..at + covered].iter().map(|slot| self.extent(slot)).collect();
+            self.frame().rest = Some((dims, place));
+        }
     }
 
     /// Pairs the axes of a value with the dimensions of a type, and names them after these.
@@ -427,6 +438,7 @@ fn names_in<'a>(e: &'a Expr, out: &mut Vec<&'a str>) {
         | ExprKind::Call(..)
         | ExprKind::Brackets(..)
         | ExprKind::Transpose(_)
+        | ExprKind::Selection(_)
         | ExprKind::As(..) => {}
     }
 }

@@ -41,7 +41,8 @@ impl<'a> Lowerer<'a, '_> {
             | ExprKind::Float(_)
             | ExprKind::Bool(_)
             | ExprKind::Infinity
-            | ExprKind::Text(_) => {}
+            | ExprKind::Text(_)
+            | ExprKind::Selection(_) => {}
             ExprKind::Unary(_, x) | ExprKind::Transpose(x) | ExprKind::As(x, _) => {
                 self.collect_free(x, bound, inside, out);
             }
@@ -138,7 +139,8 @@ impl<'a> Lowerer<'a, '_> {
             | ExprKind::Float(_)
             | ExprKind::Bool(_)
             | ExprKind::Infinity
-            | ExprKind::Text(_) => {}
+            | ExprKind::Text(_)
+            | ExprKind::Selection(_) => {}
             ExprKind::Unary(_, x) | ExprKind::Transpose(x) | ExprKind::As(x, _) => self.scan(x, name, out),
             ExprKind::Binary(_, x, y) => {
                 self.scan(x, name, out);
@@ -169,6 +171,8 @@ impl<'a> Lowerer<'a, '_> {
                             | Builtin::Draw
                             | Builtin::Grad
                             | Builtin::Stop
+                            | Builtin::Norm
+                            | Builtin::Rank
                             | Builtin::Fused(_),
                         )
                         | Callee::Declared(_) => {}

@@ -62,8 +62,8 @@ pub(super) const KEYWORDS: &[Row] = &[
     ),
     (
         "for",
-        "for NAME in FROM..TO { … }",
-        "Repeats statements; in an argument, repeats the argument. The end is not included.",
+        "for NAME in FROM..TO { … }, for NAME, NAME in GRADIENTS { … }",
+        "Repeats statements; in an argument, repeats the argument. The end is not included. Over gradients: for each parameter with its gradient.",
         "model m(x: f32[T]) { let y = x for l in 0..3 { y = y + x } return y }",
     ),
     (
@@ -212,10 +212,17 @@ pub(super) const BUILTINS: &[Row] = &[
     (
         "grad",
         "grad(loss, x, …)",
-        "The gradient of a number by an input, a parameter or a state; one for each that is named. `return grad(loss, parameters)` gives a result `grad.PATH` for each parameter.",
+        "The gradient of a number by an input, a parameter or a state; one for each that is named. `return grad(loss, parameters)` gives a result `grad.PATH` for each parameter; `parameters.layers.*.query` are those under such paths.",
         "grad(sum[t, d](x * x), x)",
     ),
     ("stop", "stop(x)", "x, with a derivative of zero.", "stop(x)"),
+    (
+        "norm",
+        "norm(grad(loss, parameters))",
+        "The length of the gradients by several parameters as one vector.",
+        "model m(x: f32[T, D]) { param w: f32[D] let loss = sum[t, d](x[t, d] * w[d]) return norm(grad(loss, parameters)) }",
+    ),
+    ("rank", "rank(x)", "The number of axes, known when compiling.", "x * rank(x)"),
     ("abs", "abs(x)", "The absolute value.", "abs(x)"),
     ("floor", "floor(x)", "The largest integer that is not above x.", "floor(x)"),
     ("exp", "exp(x)", "e to the power of x.", "exp(x)"),

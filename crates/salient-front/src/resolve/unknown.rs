@@ -7,7 +7,7 @@ use crate::habits;
 use crate::program::Program;
 use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind, PathPart};
 use crate::syntax::ast::{Results, Stmt, StmtKind, Type};
-use crate::value::Builtin;
+use crate::value::{Builtin, PARAMETERS};
 use std::collections::BTreeSet;
 
 /// The unknown names of a function.
@@ -96,6 +96,7 @@ impl<'a> Names<'a, '_> {
             StmtKind::State(cells) => {
                 for cell in cells {
                     self.dimensions(&cell.ty);
+                    cell.init.iter().for_each(|e| self.expr(e, false));
                     self.known.insert(&cell.name.name);
                 }
             }
@@ -108,6 +109,11 @@ impl<'a> Names<'a, '_> {
                 self.expr(&range.low, false);
                 self.expr(&range.high, false);
                 self.known.insert(&range.name.name);
+                self.body(body);
+            }
+            StmtKind::Each(each, body) => {
+                self.expr(&each.of, false);
+                self.known.extend([each.parameter.name.as_str(), each.gradient.name.as_str()]);
                 self.body(body);
             }
             StmtKind::If(condition, then, otherwise) => {
@@ -159,6 +165,7 @@ impl<'a> Names<'a, '_> {
             | ExprKind::Binary(..)
             | ExprKind::Compare(..)
             | ExprKind::If(..)
+            | ExprKind::Selection(_)
             | ExprKind::Transpose(_) => e.children().into_iter().for_each(|x| self.expr(x, inside)),
         }
     }
@@ -182,6 +189,7 @@ impl<'a> Names<'a, '_> {
             || Builtin::from_name(name).is_some()
             || name == "nan"
             || name == "training"
+            || name == PARAMETERS
             || INITIALISERS.contains(&name);
         // A free index may also stand outside brackets, behind its first use: too short to be a slip of the pen.
         if known || name.len() == 1 && name.starts_with(|c: char| c.is_ascii_lowercase()) {

@@ -11,6 +11,7 @@ use crate::syntax::ast::{
     Const, Expr, ExprKind, Extent, File, Function, Ident, Index, Item, Kind, Path, PathPart, Results, Stmt,
     StmtKind, Target, Type,
 };
+use crate::value::PARAMETERS;
 use std::collections::BTreeMap;
 
 /// The definitions and uses of the files of a program.
@@ -47,7 +48,7 @@ pub(crate) fn definitions(sources: &Sources, files: &[File]) -> Definitions {
 }
 
 /// Names that initialisers know, and those that stand for values without being defined.
-const WORDS: &[&str] = &["zeros", "ones", "normal", "uniform", "nan", "training"];
+const WORDS: &[&str] = &["zeros", "ones", "normal", "uniform", "nan", "training", PARAMETERS];
 
 /// Names of a body, with the place up to which they can be used.
 struct Scope<'a> {
@@ -252,6 +253,7 @@ impl<'a> Walk<'a> {
             StmtKind::State(cells) => {
                 for cell in cells {
                     self.ty(&cell.ty, true);
+                    cell.init.iter().for_each(|e| self.expr(e, false));
                     cell.path.iter().for_each(|path| self.path(path));
                     self.define(&cell.name, DefinitionKind::State, stmt.span);
                 }
@@ -266,6 +268,15 @@ impl<'a> Walk<'a> {
                 self.expr(&range.high, false);
                 self.scopes.push(Scope { names: BTreeMap::new(), end: stmt.span });
                 self.define(&range.name, DefinitionKind::Loop, range.name.span);
+                self.body(body, stmt.span, model);
+                self.scopes.pop();
+            }
+            StmtKind::Each(each, body) => {
+                self.expr(&each.of, false);
+                self.scopes.push(Scope { names: BTreeMap::new(), end: stmt.span });
+                for name in [&each.parameter, &each.gradient] {
+                    self.define(name, DefinitionKind::Loop, name.span);
+                }
                 self.body(body, stmt.span, model);
                 self.scopes.pop();
             }

@@ -184,6 +184,8 @@ pub enum StmtKind {
     Require(Expr, Option<Text>),
     /// `for NAME in LOW..HIGH { … }`, unrolled when compiling.
     For(Range, Vec<Stmt>),
+    /// `for PARAMETER, GRADIENT in GRADIENTS { … }`, unrolled when compiling.
+    Each(Each, Vec<Stmt>),
     /// `if CONDITION { … } else { … }`, decided when compiling.
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// `return VALUES`.
@@ -197,6 +199,8 @@ pub struct Cell {
     pub name: Ident,
     /// Its type before the call.
     pub ty: Type,
+    /// What it is before the first call, where that is not zeros.
+    pub init: Option<Expr>,
     /// The path under which it is held, where it is not the name.
     pub path: Option<Path>,
 }
@@ -249,6 +253,17 @@ pub struct Range {
     pub high: Expr,
 }
 
+/// `PARAMETER, GRADIENT in GRADIENTS`.
+#[derive(Clone, Debug)]
+pub struct Each {
+    /// What a parameter is called in its round.
+    pub parameter: Ident,
+    /// What the gradient by it is called.
+    pub gradient: Ident,
+    /// The gradients by several parameters.
+    pub of: Expr,
+}
+
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
@@ -289,6 +304,8 @@ pub enum ExprKind {
     Transpose(Box<Expr>),
     /// `TARGET as PATH`.
     As(Box<Expr>, Path),
+    /// `parameters.PATH`, where `*` stands for any letters of a segment.
+    Selection(Path),
 }
 
 impl Expr {
@@ -297,6 +314,7 @@ impl Expr {
         match &self.kind {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => Vec::new(),
             ExprKind::Infinity | ExprKind::Text(_) | ExprKind::Name(_) => Vec::new(),
+            ExprKind::Selection(path) => path.holes().collect(),
             ExprKind::Unary(_, x) | ExprKind::Transpose(x) | ExprKind::As(x, _) => vec![x],
             ExprKind::Binary(_, x, y) => vec![x, y],
             ExprKind::Compare(x, rest) => std::iter::once(&**x).chain(rest.iter().map(|(_, y)| y)).collect(),
@@ -442,6 +460,16 @@ pub enum PathPart {
     Text(String),
     /// `{EXPR}`, an integer known when compiling.
     Hole(Expr),
+}
+
+impl Path {
+    /// The expressions in it.
+    pub fn holes(&self) -> impl Iterator<Item = &Expr> {
+        self.segments.iter().flatten().filter_map(|part| match part {
+            PathPart::Text(_) => None,
+            PathPart::Hole(hole) => Some(hole),
+        })
+    }
 }
 
 impl File {

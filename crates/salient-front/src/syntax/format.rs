@@ -139,18 +139,8 @@ fn collect(body: &[Stmt], out: &mut BTreeSet<usize>) {
     for stmt in body {
         out.insert(stmt.span.start as usize);
         match &stmt.kind {
-            StmtKind::For(_, body) => collect(body, out),
-            StmtKind::If(_, then, otherwise) => {
-                collect(then, out);
-                // `else if` is one statement after another, but stays on the line of its brace.
-                match otherwise.as_slice() {
-                    [Stmt { kind: StmtKind::If(_, a, b), .. }] => {
-                        collect(a, out);
-                        collect(b, out);
-                    }
-                    other => collect(other, out),
-                }
-            }
+            StmtKind::For(_, body) | StmtKind::Each(_, body) => collect(body, out),
+            StmtKind::If(_, then, otherwise) => collect_sides(then, otherwise, out),
             StmtKind::Let(..)
             | StmtKind::Assign(..)
             | StmtKind::Param(_)
@@ -159,6 +149,15 @@ fn collect(body: &[Stmt], out: &mut BTreeSet<usize>) {
             | StmtKind::Require(..)
             | StmtKind::Return(_) => {}
         }
+    }
+}
+
+/// What `if` chooses between. `else if` is one statement after another, but stays on the line of its brace.
+fn collect_sides(then: &[Stmt], otherwise: &[Stmt], out: &mut BTreeSet<usize>) {
+    collect(then, out);
+    match otherwise {
+        [Stmt { kind: StmtKind::If(_, a, b), .. }] => collect_sides(a, b, out),
+        other => collect(other, out),
     }
 }
 

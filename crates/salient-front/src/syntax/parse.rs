@@ -331,8 +331,8 @@ impl Tree {
                 while let Some(cell) = parts.take(Rule::cell) {
                     let mut cell = inner(cell);
                     let (name, ty) = (self.ident(cell.next()), self.ty(cell.next())?);
-                    let path = cell.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
-                    cells.push(Cell { name, ty, path });
+                    let (init, path) = self.beginning(&mut cell)?;
+                    cells.push(Cell { name, ty, init, path });
                 }
                 StmtKind::State(cells)
             }
@@ -343,8 +343,10 @@ impl Tree {
             }
             Rule::for_stmt => {
                 parts.skip(Rule::kw_for);
-                let range = self.range(parts.next())?;
-                StmtKind::For(range, self.body(parts.next())?)
+                match parts.take(Rule::each) {
+                    Some(each) => StmtKind::Each(self.each(each)?, self.body(parts.next())?),
+                    None => StmtKind::For(self.range(parts.next())?, self.body(parts.next())?),
+                }
             }
             Rule::if_stmt => {
                 parts.skip(Rule::kw_if);
@@ -402,14 +404,26 @@ impl Tree {
         parts.skip(Rule::kw_param);
         let name = self.ident(parts.next());
         let ty = self.ty(parts.next())?;
-        let mut init = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
-        let mut path = parts.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
-        // `= zeros as a.b`: the path belongs to the parameter, not to its initialiser.
-        if let Some(Expr { kind: ExprKind::As(value, own), .. }) = init {
-            init = Some(*value);
-            path = Some(own);
-        }
+        let (init, path) = self.beginning(&mut parts)?;
         Ok(Param { docs, name, ty, init, path })
+    }
+
+    /// How what is stored begins, and its path.
+    fn beginning(&self, parts: &mut Inner<'_>) -> Result<(Option<Expr>, Option<Path>)> {
+        let init = parts.take(Rule::expr).map(|p| self.expr(p)).transpose()?;
+        let path = parts.take(Rule::renamed).map(|p| self.renamed(p)).transpose()?;
+        // `= zeros as a.b`: the path belongs to what is declared, not to its initialiser.
+        match init {
+            Some(Expr { kind: ExprKind::As(value, own), .. }) => Ok((Some(*value), Some(own))),
+            init => Ok((init, path)),
+        }
+    }
+
+    fn each(&self, piece: Piece<'_>) -> Result<Each> {
+        let mut parts = inner(piece);
+        let (parameter, gradient) = (self.ident(parts.next()), self.ident(parts.next()));
+        parts.skip(Rule::kw_in);
+        Ok(Each { parameter, gradient, of: self.expr(parts.next())? })
     }
 
     fn range(&self, piece: Piece<'_>) -> Result<Range> {

@@ -106,6 +106,6 @@ impl Token<'_> {
     /// Whether an operand may end with it.
     pub(crate) fn ends_operand(&self) -> bool {
         let closes = self.is_sign(")") || self.is_sign("]");
-        closes || self.is_name() || matches!(self.rule, Rule::int | Rule::float)
+        closes || self.is_name() || matches!(self.rule, Rule::int | Rule::float | Rule::selection_token)
     }
 }

@@ -99,6 +99,7 @@ impl<'a> Uses<'a> {
                 StmtKind::State(cells) => {
                     for cell in cells {
                         self.ty(&cell.ty);
+                        cell.init.iter().for_each(|e| self.expr(e));
                         cell.path.iter().for_each(|path| self.path(path));
                     }
                 }
@@ -106,6 +107,10 @@ impl<'a> Uses<'a> {
                 StmtKind::Require(condition, _) => self.expr(condition),
                 StmtKind::For(range, body) => {
                     self.range(range);
+                    self.body(body);
+                }
+                StmtKind::Each(each, body) => {
+                    self.expr(&each.of);
                     self.body(body);
                 }
                 StmtKind::If(condition, then, otherwise) => {
@@ -158,6 +163,7 @@ impl<'a> Uses<'a> {
             | ExprKind::Binary(..)
             | ExprKind::Compare(..)
             | ExprKind::If(..)
+            | ExprKind::Selection(_)
             | ExprKind::Transpose(_)
             | ExprKind::Brackets(..) => {}
         }

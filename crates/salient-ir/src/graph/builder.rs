@@ -40,10 +40,10 @@ impl Builder {
         out
     }
 
-    /// The same with the inputs of `graph`: positions stay the same.
+    /// The same with the inputs of `graph`, without their initialisers: positions stay the same.
     pub fn with_inputs(graph: &Graph) -> Builder {
         let mut out = Builder::with_axes(graph);
-        out.graph.inputs = graph.inputs.clone();
+        out.graph.inputs = graph.inputs.iter().map(|port| Port { init: None, ..port.clone() }).collect();
         out
     }
 
@@ -55,14 +55,11 @@ impl Builder {
         out.graph.requirements = graph.requirements.clone();
         out.stored = graph.outputs.iter().map(|o| (o.name.clone(), o.dtype)).collect();
         out.states_of(graph);
-        for at in 0..out.graph.params.len() {
-            let init = out.graph.params[at].init;
-            out.graph.params[at].init = init.map(|i| match i {
-                Init::Zeros => Init::Zeros,
-                Init::Ones => Init::Ones,
-                Init::Normal(s) => Init::Normal(out.copy(graph, s)),
-                Init::Uniform(a, b) => Init::Uniform(out.copy(graph, a), out.copy(graph, b)),
-            });
+        for (at, port) in graph.inputs.iter().enumerate() {
+            out.graph.inputs[at].init = port.init.map(|init| init.map(|node| out.copy(graph, node)));
+        }
+        for (at, port) in graph.params.iter().enumerate() {
+            out.graph.params[at].init = port.init.map(|init| init.map(|node| out.copy(graph, node)));
         }
         out
     }
@@ -115,6 +112,11 @@ impl Builder {
     pub fn input(&mut self, name: &str, axes: &[AxisId], dtype: DType, origin: Option<Origin>) -> NodeId {
         self.graph.inputs.push(Port { name: name.into(), axes: axes.to_vec(), dtype, init: None, origin });
         self.port_node(Op::Input(self.graph.inputs.len() - 1))
+    }
+
+    /// Says how an input begins that is a state.
+    pub fn begins_as(&mut self, input: usize, init: Option<Init>) {
+        self.graph.inputs[input].init = init;
     }
 
     /// Declares a parameter and gives its node.
@@ -307,6 +309,11 @@ impl Builder {
         Ok(())
     }
 
+    /// Declares that an input is a state, and an output its value after the call.
+    pub fn keeps(&mut self, state: State) {
+        self.graph.states.push(state);
+    }
+
     /// Declares the states of `graph`, whose inputs and outputs have the same positions here.
     pub fn states_of(&mut self, graph: &Graph) {
         self.graph.states = graph.states.clone();
@@ -321,12 +328,7 @@ impl Builder {
     pub fn finish_moved(self) -> (Graph, Vec<Option<NodeId>>) {
         let old = self.graph;
         let mut live = vec![false; old.len()];
-        let inits = old.params.iter().filter_map(|p| p.init).flat_map(|init| match init {
-            Init::Zeros | Init::Ones => vec![],
-            Init::Normal(s) => vec![s],
-            Init::Uniform(a, b) => vec![a, b],
-        });
-        for id in old.outputs.iter().map(|o| o.node).chain(inits) {
+        for id in old.outputs.iter().map(|o| o.node).chain(old.init_nodes()) {
             live[id.index()] = true;
         }
         for id in old.ids().rev() {
@@ -347,12 +349,8 @@ impl Builder {
         let moved = |id: NodeId| new_ids[id.index()].expect("roots are live");
         let mut out = Graph { dag, ..old };
         out.outputs.iter_mut().for_each(|o| o.node = moved(o.node));
-        for init in out.params.iter_mut().filter_map(|p| p.init.as_mut()) {
-            match init {
-                Init::Zeros | Init::Ones => {}
-                Init::Normal(s) => *s = moved(*s),
-                Init::Uniform(a, b) => (*a, *b) = (moved(*a), moved(*b)),
-            }
+        for port in out.inputs.iter_mut().chain(&mut out.params) {
+            port.init = port.init.map(|init| init.map(moved));
         }
         (out, new_ids)
     }

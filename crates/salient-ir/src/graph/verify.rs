@@ -98,14 +98,7 @@ fn distinct(axes: &[crate::AxisId]) -> usize {
 }
 
 fn unreachable(g: &Graph) -> impl Iterator<Item = NodeId> + '_ {
-    let used = |id: NodeId| {
-        let init = |p: &crate::Port| match p.init {
-            None | Some(crate::Init::Zeros | crate::Init::Ones) => false,
-            Some(crate::Init::Normal(s)) => s == id,
-            Some(crate::Init::Uniform(a, b)) => a == id || b == id,
-        };
-        g.outputs().iter().any(|o| o.node == id) || g.params().iter().any(init)
-    };
+    let used = |id: NodeId| g.outputs().iter().any(|o| o.node == id) || g.init_nodes().any(|node| node == id);
     g.ids().filter(move |id| g.users(*id).is_empty() && !used(*id))
 }
 

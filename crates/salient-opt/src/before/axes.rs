@@ -13,7 +13,7 @@ use crate::graph::border::Tie;
 use crate::graph::index::{self, Bounds};
 use groups::Groups;
 use ports::{Read, Survey};
-use salient_ir::{AxisId, AxisSet, Builder, Class, Graph, Init, NodeId, Op, ReduceOp, demand};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Graph, NodeId, Op, ReduceOp, demand};
 use std::collections::HashMap;
 
 /// Operators of an index or a mask into which indices are substituted, at most.
@@ -92,16 +92,13 @@ impl<'a> Renamer<'a> {
         for (n, port) in g.params().iter().enumerate() {
             let at = g.inputs().len() + n;
             let axes = r.port_axes(port, nodes[at], plan.ports.get(at));
-            let init = port.init.map(|init| match init {
-                Init::Zeros => Init::Zeros,
-                Init::Ones => Init::Ones,
-                Init::Normal(s) => Init::Normal(r.transform(s, &Vec::new())),
-                Init::Uniform(a, b) => {
-                    Init::Uniform(r.transform(a, &Vec::new()), r.transform(b, &Vec::new()))
-                }
-            });
+            let init = port.init.map(|init| init.map(|node| r.transform(node, &Vec::new())));
             let id = r.b.param(&port.name, &axes, port.dtype, init, port.origin);
             r.ports.push(id);
+        }
+        for (n, port) in g.inputs().iter().enumerate() {
+            let init = port.init.map(|init| init.map(|node| r.transform(node, &Vec::new())));
+            r.b.begins_as(n, init);
         }
         r
     }

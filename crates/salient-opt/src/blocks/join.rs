@@ -2,7 +2,7 @@
 
 use crate::blocks::repeat::Chain;
 use crate::blocks::split::{Parts, Source, members};
-use salient_ir::{AxisId, AxisSet, Builder, Graph, Init, Name, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Builder, Graph, Name, NodeId, Op};
 use std::collections::HashMap;
 
 /// The graph that the optimised parts are together, with the block as often as the chain has it.
@@ -126,20 +126,16 @@ impl Joiner<'_> {
             let op = Op::Input(n);
             let axes = of_block.get(&op).unwrap_or(&self.around.inputs()[n].axes).clone();
             let node = self.b.input(&port.name, &axes, port.dtype, port.origin);
+            let init =
+                self.around.inputs()[n].init.map(|init| init.map(|node| self.b.copy(self.around, node)));
+            self.b.begins_as(n, init);
             self.ports.insert(op, node);
         }
         for (n, port) in self.g.params().iter().enumerate() {
             let op = Op::Param(n);
             let own = &self.around.params()[n];
             let axes = of_block.get(&op).unwrap_or(&own.axes).clone();
-            let init = own.init.map(|init| match init {
-                Init::Zeros => Init::Zeros,
-                Init::Ones => Init::Ones,
-                Init::Normal(s) => Init::Normal(self.b.copy(self.around, s)),
-                Init::Uniform(x, y) => {
-                    Init::Uniform(self.b.copy(self.around, x), self.b.copy(self.around, y))
-                }
-            });
+            let init = own.init.map(|init| init.map(|node| self.b.copy(self.around, node)));
             let node = self.b.param(&port.name, &axes, port.dtype, init, port.origin);
             self.ports.insert(op, node);
         }

@@ -244,18 +244,13 @@ impl Chain {
         for (n, nodes) in self.blocks.iter().enumerate() {
             nodes.iter().for_each(|id| member[id.index()] = Some(n));
         }
-        let inits = g.params().iter().filter_map(|p| p.init).flat_map(|init| match init {
-            salient_ir::Init::Zeros | salient_ir::Init::Ones => vec![],
-            salient_ir::Init::Normal(s) => vec![s],
-            salient_ir::Init::Uniform(a, b) => vec![a, b],
-        });
         let inside = |nodes: &Vec<NodeId>, n: usize| {
             let inner = nodes[..nodes.len() - 1].iter();
             inner.flat_map(|id| g.users(*id)).all(|user| member[user.index()] == Some(n))
         };
         let disjoint = self.blocks.iter().map(Vec::len).sum::<usize>() == member.iter().flatten().count();
         disjoint
-            && inits.into_iter().all(|id| member[id.index()].is_none())
+            && g.init_nodes().all(|id| member[id.index()].is_none())
             && self.blocks.iter().enumerate().all(|(n, nodes)| inside(nodes, n))
     }
 

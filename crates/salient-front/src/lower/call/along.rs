@@ -490,6 +490,8 @@ impl<'a> Lowerer<'a, '_> {
             call: Some(span),
             results: None,
             states: Vec::new(),
+            moving: Vec::new(),
+            rest: None,
         }
     }
 

@@ -1,15 +1,13 @@
 //! `grad(loss, x, …)` and `stop(x)`.
 
 use crate::diag::{Diagnostic, counted};
+use crate::habits;
 use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
-use crate::syntax::ast::{Argument, ExprKind};
-use crate::value::{Builtin, Slot, StaticArg, Tensor, Value};
+use crate::syntax::ast::Argument;
+use crate::value::{Builtin, StaticArg, Tensor, Value};
 use salient_grad::{GradientError, gradients, gradients_where, stopped};
-use salient_ir::{Class, DType, Dim, NodeId, Op, Port};
-
-/// What all parameters are called.
-const PARAMETERS: &str = "parameters";
+use salient_ir::{Class, Dim, NodeId, Op, Port};
 
 impl<'a> Lowerer<'a, '_> {
     /// The gradients of a number by tensors that go in: one for each, of its shape.
@@ -19,12 +17,6 @@ impl<'a> Lowerer<'a, '_> {
         args: &'a [Argument],
         span: Span,
     ) -> Eval<Value<'a>> {
-        if let [loss, all] = args
-            && matches!(&all.value.kind, ExprKind::Name(name) if name == PARAMETERS)
-            && self.lookup(PARAMETERS).is_none()
-        {
-            return self.gradients_by_all(statics, std::slice::from_ref(loss), span);
-        }
         let given = self.plain_arguments(Builtin::Grad, statics, args, span)?;
         if given.len() < 2 {
             let message = format!(
@@ -35,13 +27,10 @@ impl<'a> Lowerer<'a, '_> {
         }
         let mut given = given.into_iter();
         let (loss, place) = given.next().expect("there are two");
-        let loss = self.tensor(loss, place)?;
-        if loss.slots().next().is_some() {
-            let message =
-                format!("what `grad` differentiates must be one number, this is {}", self.shape_text(&loss));
-            return Err(Diagnostic::error(place, message)
-                .help("add up its elements: `sum[i, j](loss[i, j])`")
-                .into());
+        let loss = self.loss(loss, place)?;
+        if let [(Value::Parameters(list), _)] = given.as_slice() {
+            let list = list.clone();
+            return self.gradients_by(&list, (&loss, place));
         }
         let mut targets: Vec<(Tensor, Span)> = Vec::new();
         for (value, span) in given {
@@ -79,37 +68,51 @@ impl<'a> Lowerer<'a, '_> {
         Err(Diagnostic::error(place, message).help("add up its elements: `sum[i, j](loss[i, j])`").into())
     }
 
-    /// `grad(loss, parameters)`: by every parameter that was mentioned so far and on which the loss depends.
-    fn gradients_by_all(
+    /// `grad(loss, parameters)`: by every one of these parameters on which the loss depends.
+    fn gradients_by(&mut self, list: &[usize], (loss, place): (&Tensor, Span)) -> Eval<Value<'a>> {
+        let port =
+            |l: &mut Self, at: usize| l.b.add(Op::Param(at), &[]).expect("a parameter that is declared");
+        let nodes: Vec<NodeId> = list.iter().map(|at| port(self, *at)).collect();
+        let found = gradients_where(&mut self.b, loss.node, &nodes);
+        let found = found.map_err(|e| self.no_gradient(&e, (loss, place), &[]))?;
+        let mut out = Vec::new();
+        for (at, gradient) in list.iter().zip(found) {
+            let Some(node) = gradient else { continue };
+            let Port { name, axes, .. } = self.b.params()[*at].clone();
+            // As the parameter is read: without its axes of one position.
+            let node = self.without_units(node, &axes);
+            let pos = self.weights[&*name].pos.clone();
+            out.push((name.to_string(), Tensor { pos, ..Tensor::scalar(node) }));
+        }
+        if out.is_empty() {
+            return Err(Diagnostic::error(place, "this depends on none of these parameters").into());
+        }
+        Ok(Value::Gradients(out))
+    }
+
+    /// `norm(g)`: the length of gradients by several parameters as one vector.
+    pub(super) fn norm(
         &mut self,
         statics: &[StaticArg<'a>],
         args: &'a [Argument],
         span: Span,
     ) -> Eval<Value<'a>> {
-        let mut given = self.plain_arguments(Builtin::Grad, statics, args, span)?;
-        let (loss, place) = given.remove(0);
-        let loss = self.loss(loss, place)?;
-        let ports: Vec<(usize, Port)> = self.b.params().iter().cloned().enumerate().collect();
-        let (mut nodes, mut numbers) = (Vec::new(), Vec::new());
-        for (at, port) in ports {
-            let node = self.b.add(Op::Param(at), &[]).expect("a parameter that is declared");
-            if self.b.node(node).dtype == DType::F32 {
-                nodes.push(node);
-                numbers.push(port);
-            }
+        let call = self.foreign(Builtin::Norm.name(), args);
+        let elsewhere = habits::spelled(&call).map(|spelling| spelling.help());
+        let of_one = |l: &Self, found: Option<&Value<'a>>| {
+            let d = Diagnostic::error(span, "`norm` takes the gradients by several parameters");
+            let d = found.map_or(d.clone(), |found| d.saying(format!("this is {}", l.describe(found))));
+            Fail::from(d.help_if(elsewhere.clone()))
+        };
+        if args.len() != 1 || args[0].name.is_some() {
+            return Err(of_one(self, None));
         }
-        let found = gradients_where(&mut self.b, loss.node, &nodes);
-        let found = found.map_err(|e| self.no_gradient(&e, (&loss, place), &[]))?;
-        let mut out = Vec::new();
-        for (port, gradient) in numbers.into_iter().zip(found) {
-            let Some(node) = gradient else { continue };
-            let pos = port.axes.iter().map(|axis| Slot { axis: Some(*axis), label: None }).collect();
-            out.push((port.name.to_string(), Tensor { pos, ..Tensor::scalar(node) }));
+        let given = self.plain_arguments(Builtin::Norm, statics, args, span)?;
+        match given.into_iter().next() {
+            Some((Value::Gradients(list), _)) => self.length_of(list, span),
+            Some((other, _)) => Err(of_one(self, Some(&other))),
+            None => Err(of_one(self, None)),
         }
-        if out.is_empty() {
-            return Err(Diagnostic::error(place, "this depends on no parameter").into());
-        }
-        Ok(Value::Gradients(out))
     }
 
     /// What a node reads that only gives axes other names, or leaves those of one position out.

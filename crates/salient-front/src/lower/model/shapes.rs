@@ -64,6 +64,7 @@ impl<'a> Lowerer<'a, '_> {
             | Value::Bool(_)
             | Value::Text
             | Value::Function(_)
+            | Value::Parameters(_)
             | Value::Gradients(_) => Shape::Known(value.describe()),
         };
         self.note(span, shape);

@@ -57,6 +57,7 @@ impl<'a> Walk<'a> {
             | ExprKind::Binary(..)
             | ExprKind::Compare(..)
             | ExprKind::If(..)
+            | ExprKind::Selection(_)
             | ExprKind::Transpose(_) => e.children().into_iter().for_each(|x| self.expr(x, inside)),
         }
     }
@@ -264,6 +265,7 @@ impl<'a> Walk<'a> {
             | ExprKind::Binary(..)
             | ExprKind::Compare(..)
             | ExprKind::If(..)
+            | ExprKind::Selection(_)
             | ExprKind::Transpose(_)
             | ExprKind::As(..) => {
                 e.children().into_iter().for_each(|x| self.free(x, bound, inside, out));
@@ -297,6 +299,7 @@ fn reads_at(e: &Expr, name: &str, inside: bool) -> bool {
         | ExprKind::Binary(..)
         | ExprKind::Compare(..)
         | ExprKind::If(..)
+        | ExprKind::Selection(_)
         | ExprKind::Transpose(_)
         | ExprKind::As(..) => e.children().into_iter().any(|x| reads_at(x, name, inside)),
     }

@@ -161,7 +161,11 @@ impl Tree {
     pub(super) fn renamed(&self, piece: Piece<'_>) -> Result<Path> {
         let mut parts = inner(piece);
         parts.skip(Rule::kw_as);
-        let path = parts.next();
+        self.segments(parts.next())
+    }
+
+    /// The segments of a path or of a pattern of paths.
+    fn segments(&self, path: Piece<'_>) -> Result<Path> {
         let span = self.span(&path);
         let part = |p: Piece<'_>| match p.as_rule() {
             Rule::hole => self.expr(inner(p).next()).map(PathPart::Hole),
@@ -211,6 +215,7 @@ impl Tree {
             }
             Rule::truth => leaf(ExprKind::Bool(text == "true")),
             Rule::infinity => leaf(ExprKind::Infinity),
+            Rule::selection => leaf(ExprKind::Selection(self.segments(piece)?)),
             Rule::string => leaf(ExprKind::Text(inner(piece).next().as_str().to_owned())),
             _ => leaf(ExprKind::Name(text.to_owned())),
         }
