@@ -56,6 +56,21 @@ fn the_gradient_of_a_row_without_a_key_is_zero() {
     }
 }
 
+/// Where a softmax is written without a guard, its row without a key is no number, which matters only where it is looked at.
+#[test]
+fn a_row_without_a_key_that_is_not_looked_at_has_no_gradient() {
+    let program = "model m(s: f32[T, S], keep: bool[T, S], v: f32[S, F]) -> (ds: f32[T, S]) {
+         let e[t, k: S] = exp(if keep[t, k] then s[t, k] else -inf)
+         let w[t, k] = e[t, k] / sum[k](e[t, k])
+         let y[t, f] = sum[k]((if keep[t, k] then w[t, k] else 0) * v[k, f])
+         return grad(sum[t](sum[f](y[t, f])), s)
+     }";
+    for (way, outputs) in outputs(program, MASKED) {
+        let ds = outputs.get("ds").expect("a gradient").to_f64_vec();
+        assert!(ds[3..].iter().all(|d| *d == 0.0) && ds[0] != 0.0, "{way}: {ds:?}");
+    }
+}
+
 #[test]
 fn the_gradient_of_a_sigmoid_does_not_overflow() {
     gradient_is("1 / (1 + exp(-x))", "[-100, 0, 100]", "[0, 0.25, 0]");
@@ -72,6 +87,34 @@ fn gradients_of_what_is_read_twice_are_added() {
          }",
         &[("table", "[[1, 2], [3, 4], [5, 6]]"), ("ids", "[2, 0, 2]"), ("w", "[1, 10, 100]")],
         "[[10, 10], [0, 0], [101, 101]]",
+    );
+}
+
+/// Rows are added where an index of data says, whatever order the indices have, how many there are and which are masked.
+#[test]
+fn rows_are_added_where_data_says() {
+    let (positions, width, rows) = (600, 3, 1100);
+    let ids: Vec<usize> = (0..rows).map(|t| (t * t + 7 * t) % positions).collect();
+    let keep = |t: usize| !t.is_multiple_of(5);
+    let mut sums = vec![vec![0_i64; width]; positions];
+    for (t, id) in ids.iter().enumerate().filter(|(t, _)| keep(*t)) {
+        (0..width).for_each(|d| sums[*id][d] += (t % 11 + d) as i64);
+    }
+    let list = |of: &[String]| format!("[{}]", of.join(", "));
+    let text = |of: Vec<i64>| list(&of.iter().map(i64::to_string).collect::<Vec<String>>());
+    let row = |t: usize| text((0..width).map(|d| (t % 11 + d) as i64).collect());
+    gives(
+        "model m(table: f32[V, D], ids: i64[T], keep: bool[T], w: f32[T, D]) -> (y: f32[V, D]) {
+             let rows[t: T, d: D] = if keep[t] then table[ids[t], d] * w[t, d] else 0
+             return grad(sum[t](sum[d](rows[t, d])), table)
+         }",
+        &[
+            ("table", &list(&vec![text(vec![1; width]); positions])),
+            ("ids", &text(ids.iter().map(|id| *id as i64).collect())),
+            ("keep", &list(&(0..rows).map(|t| keep(t).to_string()).collect::<Vec<String>>())),
+            ("w", &list(&(0..rows).map(row).collect::<Vec<String>>())),
+        ],
+        &list(&sums.into_iter().map(text).collect::<Vec<String>>()),
     );
 }
 

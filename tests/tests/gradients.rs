@@ -5,7 +5,9 @@ use salient::{Error, Options, fuse, lower, schedule};
 use salient_grad::{backward, of_results};
 use salient_ir::{Bindings, Dim, Name, Op, ReduceOp, text};
 use salient_tests::examples::{Example, models_under};
+use salient_tests::files::files_under;
 use salient_tests::generate::{attention, program};
+use salient_tests::recorded::check_gradients;
 use salient_tests::sweep;
 use salient_tile::kernel::{Buffer, Role};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,10 +78,10 @@ fn no_maximum_is_differentiated_in_any_spelling() {
     );
 }
 
-/// Compiled gradients of every function of the library and every variant agree with the interpreter's, in every form of code.
+/// Compiled gradients of every function of the library and every example, seed, variant and model, agree with the interpreter's, in every form of code.
 #[test]
 fn compiled_gradients_are_those_of_the_interpreter() {
-    for folder in ["tests/library", "examples/variants"] {
+    for folder in ["tests/library", "examples"] {
         sweep::each_of(
             &models_under(folder),
             |example| &example.name,
@@ -95,6 +97,21 @@ fn compiled_gradients_are_those_of_the_interpreter() {
             },
         );
     }
+}
+
+/// Gradients are those that PyTorch's autograd gives for the same programs and arrays; `tools/reference/gradients.py` records them.
+#[test]
+fn of_programs_that_were_recorded() {
+    let folders = [("variants", "examples/variants"), ("library", "tests/library")];
+    let mut count = 0;
+    for (gradients, programs) in folders {
+        let gradients = format!("tests/gradients/{gradients}");
+        let names: Vec<String> = files_under(&gradients, "npz");
+        let names: Vec<String> = names.iter().map(|f| f.trim_end_matches(".npz").to_owned()).collect();
+        sweep::each(&names, |name| check_gradients(programs, &gradients, name));
+        count += names.len();
+    }
+    assert!(count >= 30, "{count} programs are recorded");
 }
 
 /// How many random programs; `PROGRAMS` in the environment asks for more.

@@ -4,7 +4,7 @@ use crate::error::GradientError;
 use crate::make::Make;
 use crate::stop::is_stopped;
 use crate::{operators, shifts};
-use salient_ir::{AxisSet, Builder, Class, DType, MapOp, Name, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Builder, Class, DType, MapOp, Name, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cotangent: what a node's change is multiplied by. Where the mask does not hold it is zero, and its value is not looked at: so
@@ -64,7 +64,9 @@ impl<'b> Adjoints<'b> {
         }
         let own = self.b.node(to).axes.clone();
         let mut flow = flow;
-        for axis in domain.iter().filter(|axis| !own.contains(*axis)) {
+        // Along positions first, which come after examples and heads: what is left is a number for each of these.
+        let others: Vec<AxisId> = domain.iter().filter(|axis| !own.contains(*axis)).collect();
+        for axis in others.into_iter().rev() {
             if flow.mask.is_some_and(|mask| self.b.node(mask).axes.contains(axis)) {
                 flow = Cotangent { mask: None, value: self.b.masked(flow.mask, flow.value) };
             }

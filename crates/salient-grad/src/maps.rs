@@ -2,7 +2,7 @@
 
 use crate::adjoint::{Adjoints, Cotangent};
 use crate::make::Make;
-use salient_ir::{Const, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Const, MapOp, NodeId, Op, ReduceOp};
 
 /// `2 / sqrt(pi)`.
 const ERF_SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI;
@@ -225,8 +225,19 @@ fn softmax(a: &mut Adjoints<'_>, op: MapOp, id: NodeId, flow: Cotangent) -> bool
     let is_difference = *a.b.op(scores) == Op::Map(MapOp::Sub);
     let is_of_row = |shift: &NodeId| !a.b.node(*shift).axes.contains(axis);
     let x = if is_difference && is_of_row(&a.b.args(scores)[1]) { a.b.args(scores)[0] } else { scores };
-    a.add(x, &domain, Cotangent { mask: None, value });
+    // A row without a score has no weights but 0 / 0, where nothing stands in for its sum.
+    let mask = if sum == args[1] { of_rows(a, axis, flow.mask) } else { None };
+    a.add(x, &domain, Cotangent { mask, value });
     true
+}
+
+/// Where anything along an axis is looked at.
+fn of_rows(a: &mut Adjoints<'_>, axis: AxisId, mask: Option<NodeId>) -> Option<NodeId> {
+    let mask = mask?;
+    if !a.b.node(mask).axes.contains(axis) {
+        return Some(mask);
+    }
+    Some(a.b.reduce(ReduceOp::Any, axis, mask).expect("a mask is a truth value"))
 }
 
 /// The `z` of `if z == 0 then 1 else z`; else the node itself.

@@ -141,6 +141,15 @@ pub const PASSES: &[Pass] = &[
         step: Step::Before(|g, _| share::share(g)),
     },
     Pass {
+        name: "transposed-sums",
+        purpose: "a sum that reads scores with rows and columns swapped goes over them as they are, and its result is renamed",
+        before: "sum[t.1](s[t.1, t] * q[t.1, e])",
+        after: "sum[t](s[t.1, t] * q[t, e]) read at t.1 = t",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::Before(|g, _| axes::transposed::transposed_sums(g)),
+    },
+    Pass {
         name: "nested-sums",
         purpose: "of a sum of products over two axes that one is summed first which leaves the fewest products, and factors that do \
                   not vary along it wait outside",

@@ -11,6 +11,7 @@ pub(crate) mod pack;
 mod report;
 pub(crate) mod rows;
 mod scalar;
+pub(crate) mod scatter;
 pub(crate) mod stream;
 pub(crate) mod strip;
 
@@ -22,6 +23,7 @@ use crate::emit::maker::Target;
 use crate::emit::map::{map, map_to};
 use crate::emit::pack::pack_panels;
 use crate::emit::rows::{cumulate, normalise, reduce, weigh, with_statistics};
+use crate::emit::scatter::scatter;
 use crate::emit::stream::beside::sum_parts;
 use crate::emit::stream::split::{merge, parts};
 use crate::emit::stream::tiled::tiled;
@@ -151,6 +153,7 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
                 Op::At(_) | Op::Concat(..) | Op::CumSum(..) => unreachable!("columns are reduced"),
             }
         }
+        Anchor::Scatter(of) => scatter(scope, target, of),
         Anchor::Gemm(of) => gemm(scope, target, of),
         Anchor::Pack(pack) => pack_panels(scope, target, pack),
         Anchor::Tiled(of) => tiled(scope, target, of),

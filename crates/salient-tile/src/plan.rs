@@ -35,6 +35,7 @@ use crate::plan::contraction::Contraction;
 use crate::plan::expression::Expression;
 use crate::plan::layouts::panels::{Edge, Panels};
 use crate::plan::layouts::{Stored, stored};
+use crate::plan::materialise::scatter::Scatter;
 use crate::plan::scratch::share;
 use crate::program::kernel::{Append, Buffer, BufferId, Scratch};
 use crate::program::memory::{KernelUsage, Usage};
@@ -143,6 +144,10 @@ pub(crate) struct KernelPlan {
 /// Columns that one item of a kernel of columns computes: their results and sums stay in the first cache.
 pub(crate) const STRIP_OF_COLUMNS: i64 = 512;
 
+/// Positions of the result that one item of a scattering sum owns, and indices that it looks at in one go.
+pub(crate) const OWNED_POSITIONS: i64 = 256;
+pub(crate) const STRIP_OF_INDICES: i64 = 512;
+
 /// What a kernel is built around. All else that it computes is prologue or epilogue: expressions of what is stored.
 #[derive(Clone, Debug)]
 pub(crate) enum Anchor {
@@ -158,6 +163,8 @@ pub(crate) enum Anchor {
     Reduction,
     /// The node itself, a reduction or a normalisation of many columns at once: positions of this axis are the lanes.
     Columns { column: AxisId },
+    /// The node itself, a sum whose terms are each added at one position of the result.
+    Scatter(Scatter),
     /// A matrix product.
     Gemm(Gemm),
     /// An operand of a product in panels.
@@ -272,8 +279,8 @@ impl Plan<'_> {
         let alias = |k: &KernelPlan| match k.anchor {
             Anchor::Alias(of) => Some((of, k.buffer)),
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
-            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) | Anchor::Tiled(_) => None,
-            Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
+            Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+            Anchor::Tiled(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
             Anchor::SplitKv(_) | Anchor::Merge(_) => None,
         };
         self.kernels.iter().filter_map(alias).collect()
@@ -361,6 +368,7 @@ impl Anchor {
             }
             Anchor::Reduction => Anchor::Reduction,
             Anchor::Columns { column } => Anchor::Columns { column: *column },
+            Anchor::Scatter(of) => Anchor::Scatter(of.moved(node)),
             Anchor::Gemm(gemm) => Anchor::Gemm(Gemm {
                 contraction: gemm.contraction.moved(node),
                 left: match &gemm.left {

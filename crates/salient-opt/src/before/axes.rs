@@ -8,6 +8,7 @@
 
 mod groups;
 mod ports;
+pub(crate) mod transposed;
 
 use crate::graph::border::Tie;
 use crate::graph::index::{self, Bounds};

@@ -20,6 +20,7 @@ use crate::plan::attention::mixture::mixture;
 use crate::plan::attention::whole_rows::reductions_inside;
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::layouts::panels::peel;
+use crate::plan::materialise::scatter::scatter_by_data;
 use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, Class, DType, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::borrow::Cow;
@@ -139,6 +140,9 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> Tiled
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..)) || is_scan(id);
         if reduces && (!reduced || is_matrix_product(g, id)) || has_scalar_values(g, defined, id) {
+            continue;
+        }
+        if reduces && scatter_by_data(g, id).is_some() {
             continue;
         }
         let among = if reduces { &with_scores } else { &with_products };

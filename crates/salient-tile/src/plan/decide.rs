@@ -19,6 +19,7 @@ use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::axis_order::{layout, order_of_output};
 use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel_keys};
 use crate::plan::layouts::{Stored, column, stored};
+use crate::plan::materialise::scatter::scatter;
 use crate::plan::materialise::shared_scores::{Further, shared};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::repeat::Repeats;
@@ -294,6 +295,10 @@ impl<'g> Decider<'g> {
                 self.attend(target, a);
             }
             KernelChoice::Rows => self.rows_of(target),
+            KernelChoice::Scatter => {
+                let of = scatter(g, node).expect("planned as a scattering sum").laid_out(g, &order);
+                self.kernel(node, id, Anchor::Scatter(of), None);
+            }
         }
     }
 

@@ -67,7 +67,7 @@ impl Walk {
                 walk.roots = vec![split.attention.node];
             }
             Anchor::Map | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction => {}
-            Anchor::Columns { .. } | Anchor::Pack(_) => {}
+            Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Pack(_) => {}
         }
         walk
     }
@@ -137,6 +137,11 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
         Anchor::Alias(_) => n(0),
         Anchor::Map | Anchor::Pack(_) => elements,
         Anchor::Append(part) => product(&g.shape(&part.axes)),
+        // Each term is added once.
+        Anchor::Scatter(of) => {
+            let around = buffer.axes.iter().filter(|axis| **axis != of.position).chain(&of.over);
+            around.fold(n(1), |count, axis| &count * g.extent(*axis))
+        }
         Anchor::Rows { held, .. } => {
             let reductions = held.iter().filter(|id| matches!(g.op(**id), Op::Reduce(..))).count();
             &elements * &n(reductions as i64 + 1)

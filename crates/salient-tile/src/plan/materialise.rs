@@ -5,6 +5,7 @@
 
 pub(crate) mod keep;
 pub(crate) mod row_reductions;
+pub(crate) mod scatter;
 pub(crate) mod shared_scores;
 pub(crate) mod statistics;
 
@@ -15,6 +16,7 @@ use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, gathered_values, kept, uses};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
+use crate::plan::materialise::scatter::{Scatter, scatter, scatter_by_data};
 use crate::plan::materialise::shared_scores::with_shared_scores;
 use crate::plan::materialise::statistics::statistics;
 use crate::plan::repeat::Repeats;
@@ -55,6 +57,8 @@ pub(crate) enum KernelChoice {
     Statistics(AxisId),
     /// A row-wise kernel of the node itself.
     Rows,
+    /// A sum whose terms are each added at one position.
+    Scatter,
     /// An expression of the product of that node.
     Product(NodeId),
     /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
@@ -72,6 +76,7 @@ impl KernelChoice {
             | KernelChoice::Map
             | KernelChoice::Statistics(_)
             | KernelChoice::Rows
+            | KernelChoice::Scatter
             | KernelChoice::Beside { .. }
             | KernelChoice::Attention(..) => None,
         }
@@ -82,14 +87,19 @@ impl KernelChoice {
         match (self, before) {
             (KernelChoice::Source, KernelChoice::Source)
             | (KernelChoice::Map, KernelChoice::Map)
-            | (KernelChoice::Rows, KernelChoice::Rows) => true,
+            | (KernelChoice::Rows, KernelChoice::Rows)
+            | (KernelChoice::Scatter, KernelChoice::Scatter) => true,
             (KernelChoice::Statistics(axis), KernelChoice::Statistics(other)) => axis == other,
             (KernelChoice::Product(n), KernelChoice::Product(b)) => repeats.shift(*b) == *n,
             (KernelChoice::Attention(n, query), KernelChoice::Attention(b, other)) => {
                 repeats.shift(*b) == *n && query == other
             }
             (
-                KernelChoice::Source | KernelChoice::Map | KernelChoice::Statistics(_) | KernelChoice::Rows,
+                KernelChoice::Source
+                | KernelChoice::Map
+                | KernelChoice::Statistics(_)
+                | KernelChoice::Rows
+                | KernelChoice::Scatter,
                 _,
             ) => false,
             (KernelChoice::Product(_) | KernelChoice::Attention(..), _) => false,
@@ -267,6 +277,7 @@ impl<'g> Planner<'g> {
                 | KernelChoice::Map
                 | KernelChoice::Statistics(_)
                 | KernelChoice::Beside { .. }
+                | KernelChoice::Scatter
                 | KernelChoice::Rows => false,
             }
     }
@@ -277,7 +288,11 @@ impl<'g> Planner<'g> {
         match g.op(id).class() {
             Class::Port => (KernelChoice::Source, Vec::new()),
             Class::Bind => {
-                self.anchor_choice(id, id).unwrap_or_else(|| (KernelChoice::Rows, g.args(id).to_vec()))
+                let by_index = |of: Scatter| (KernelChoice::Scatter, vec![of.index, of.term]);
+                let by_data = || scatter_by_data(g, id).filter(|_| self.fuse).map(by_index);
+                let by_any = || scatter(g, id).filter(|_| self.fuse).map(by_index);
+                let by_row = || (KernelChoice::Rows, g.args(id).to_vec());
+                by_data().or_else(|| self.anchor_choice(id, id)).or_else(by_any).unwrap_or_else(by_row)
             }
             Class::Leaf | Class::View | Class::Concat => (KernelChoice::Map, g.args(id).to_vec()),
             Class::Map => {
@@ -371,6 +386,9 @@ impl<'g> Planner<'g> {
         // A running sum that no attention holds is one of rows.
         let is_scan = matches!(g.op(anchor), Op::CumSum(..));
         if g.node(anchor).axes != g.node(root).axes || self.held.contains(&anchor) || is_scan {
+            return None;
+        }
+        if self.fuse && scatter_by_data(g, anchor).is_some() {
             return None;
         }
         let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();

@@ -2,10 +2,10 @@
 
 use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
-use crate::plan::STRIP_OF_COLUMNS;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
 use crate::plan::attention::whole_rows::{Leaves, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
+use crate::plan::{STRIP_OF_COLUMNS, STRIP_OF_INDICES};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
@@ -61,6 +61,8 @@ pub(crate) enum Slot {
     Probe,
     /// What each part of the keys is multiplied by.
     Factors,
+    /// At which position each term is added.
+    Indices,
 }
 
 impl Slot {
@@ -89,6 +91,7 @@ impl Slot {
             Slot::NotFinite => "not_finite",
             Slot::Probe => "kept",
             Slot::Factors => "factors",
+            Slot::Indices => "indices",
         }
     }
 }
@@ -128,6 +131,7 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &An
             out
         }
         Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.key).clone())],
+        Anchor::Scatter(_) => vec![slot(Slot::Indices, n(STRIP_OF_INDICES))],
         Anchor::Beside(_) => Vec::new(),
         Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
         Anchor::Columns { .. } if matches!(g.op(node), Op::Fused(..)) => {

@@ -14,6 +14,7 @@ use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
 use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::stored;
+use crate::plan::materialise::scatter::Scatter;
 use crate::plan::order::{host_of, shared_rows};
 use crate::plan::{Anchor, Gemm, KernelPlan, PackedScores, Plan};
 use crate::program::kernel::{Buffer, BufferId, Role};
@@ -256,6 +257,19 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             faults.unless(along.is_some(), own, || "it binds no axis".to_owned());
             let is_column = along != Some(*column) && lies.contains(*column);
             faults.unless(is_column, own, || "its columns are no axis of it".to_owned());
+        }
+        Anchor::Scatter(of_index) => {
+            let Scatter { over, position, index, term, column, .. } = of_index;
+            let is_owned = lies.contains(*position) && !of(*index).contains(*position);
+            faults.unless(is_owned, own, || "what it adds has no position of its own".to_owned());
+            let is_column = |axis: &AxisId| lies.contains(*axis) && !of(*index).contains(*axis);
+            faults.unless(column.iter().all(is_column), own, || {
+                "its columns are of several positions".to_owned()
+            });
+            let is_summed = |axis: &AxisId| of(*term).contains(*axis) && !lies.contains(*axis);
+            faults.unless(over.iter().all(is_summed), own, || {
+                "it does not sum over an axis of what it adds".to_owned()
+            });
         }
         Anchor::Gemm(Gemm { contraction: c, panels, .. }) => {
             let (left, right) = (of(c.left), of(c.right));

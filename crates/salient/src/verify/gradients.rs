@@ -20,7 +20,7 @@ const STEPS: [f64; 2] = [2e-3, 1e-3];
 const NEARBY: f64 = 0.05;
 
 /// How far a difference may be from what the gradient says, of the sum of all that it adds up.
-const TOLERANCE: f64 = 1e-5;
+const TOLERANCE: f64 = 1e-6;
 
 /// What came of comparing gradients.
 #[derive(Clone, Debug, Default)]

@@ -91,7 +91,20 @@ impl Draw {
         if self.one_of(8) == 0 {
             self.m.output("weights", &weights.axes(), &weights);
         }
+        if shared && self.one_of(4) == 0 {
+            let by_keys = self.summed_by_keys(&weights);
+            self.m.output("by_keys", &by_keys.axes(), &by_keys);
+        }
         self.m.finish()
+    }
+
+    /// Values summed over the queries for each key, which has the name of a query; with a factor of its own now and then.
+    fn summed_by_keys(&mut self, weights: &V) -> V {
+        let m = self.m.clone();
+        let swapped = weights.at(&[(self.i, self.j), (self.j, self.i)]);
+        let values = m.input("by_query", &[self.j, self.f]);
+        let sum = (&swapped * &values).sum(self.j);
+        if self.rng.bool() { &sum * &m.num(0.5) } else { sum }
     }
 
     /// Values summed under two softmaxes, one of them subtracted or added, or two such sums.

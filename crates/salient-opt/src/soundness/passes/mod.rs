@@ -214,6 +214,7 @@ passes! {
     products_with_all_distances_keep_values: "relative-products";
     canonical_axes_keep_values: "canonical-axes";
     sharing_keeps_values: "share";
+    sums_over_columns_keep_values: "transposed-sums";
     nested_sums_keep_values: "nested-sums";
     sums_of_what_is_behind_keep_values: "what-is-behind";
     the_e_graph_keeps_values: "saturate";

@@ -59,6 +59,7 @@ wrong! {
     queries_under_the_name_of_keys_are_caught: "canonical-axes", renamings_are_lost;
     a_bound_axis_that_captures_a_free_one_is_caught: "canonical-axes", sums_capture_an_axis;
     what_is_shared_and_not_renamed_is_caught: "share", renamings_are_lost;
+    rows_under_the_name_of_columns_are_caught: "transposed-sums", renamings_are_lost;
     sums_that_lose_a_factor_on_the_way_are_caught: "nested-sums", products_are_their_second_factor;
     what_is_behind_and_was_added_is_caught: "what-is-behind", differences_are_sums;
     a_difference_that_became_a_sum_is_caught: "saturate", differences_are_sums;

@@ -269,7 +269,7 @@ impl Inside<'_> {
 }
 
 /// Whether an index is looked up.
-fn reads_data(g: &Graph, id: NodeId) -> bool {
+pub(crate) fn reads_data(g: &Graph, id: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
     while let Some(id) = stack.pop() {
         match g.op(id).class() {

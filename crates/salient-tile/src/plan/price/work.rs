@@ -3,7 +3,6 @@
 use super::strip::Each;
 use super::{Machine, Priced};
 use crate::dims::index_of;
-use crate::plan::STRIP_OF_COLUMNS;
 use crate::plan::attention::beside::{BesideKernel, SumParts};
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
@@ -12,7 +11,8 @@ use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::panels::Edge;
 use crate::plan::layouts::parts::parts_of;
-use crate::plan::{Anchor, Gemm, KernelPlan, Pack, PackedScores, Tiled};
+use crate::plan::materialise::scatter::Scatter;
+use crate::plan::{Anchor, Gemm, KernelPlan, OWNED_POSITIONS, Pack, PackedScores, STRIP_OF_COLUMNS, Tiled};
 use salient_ir::op::RowWeights;
 use salient_ir::{AxisId, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
@@ -89,6 +89,7 @@ impl Priced<'_> {
             Anchor::Rows { along, held } => self.rows(kernel, *along, held),
             Anchor::Reduction => self.reduction(kernel),
             Anchor::Columns { column } => self.columns(kernel, *column),
+            Anchor::Scatter(of) => self.scatter(kernel, of),
             Anchor::Gemm(gemm) => self.gemm(kernel, gemm),
             Anchor::Pack(pack) => self.pack(kernel, pack),
             Anchor::Tiled(tiled) => self.tiled(kernel, tiled),
@@ -225,6 +226,25 @@ impl Priced<'_> {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => {}
             Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) => pass(&[x], 3.0),
         }
+        Some(work)
+    }
+
+    /// A sum whose terms are each added at one position: who owns some positions looks at all indices.
+    fn scatter(&self, kernel: &KernelPlan, of: &Scatter) -> Option<Work> {
+        let elements = self.elements(kernel)?;
+        let positions = self.extent(of.position)?;
+        let width = of.column.map_or(Some(1.0), |axis| self.extent(axis))?;
+        let terms = self.extents(of.over.iter().copied())?;
+        let owners = (positions / OWNED_POSITIONS as f64).ceil() * (elements / (positions * width).max(1.0));
+        let mut work = Work { steps: 3.0 * owners * terms, ..Work::default() };
+        let along = of.over.last().copied();
+        work.strips(owners * terms, terms, self.each(kernel, &[of.index], along, []), self.lanes());
+        let added = terms * elements / positions.max(1.0);
+        let mut each = self.each(kernel, &[of.term], of.column, []);
+        each.operations += 3.0;
+        work.strips(added, width, each, self.lanes());
+        work.operations += elements;
+        work.calls += (elements + added) / width.clamp(1.0, STRIP_OF_COLUMNS as f64);
         Some(work)
     }
 

@@ -109,6 +109,7 @@ impl Plan<'_> {
                     | Anchor::Rows { .. }
                     | Anchor::Reduction
                     | Anchor::Columns { .. }
+                    | Anchor::Scatter(_)
                     | Anchor::Gemm(_)
                     | Anchor::Pack(_)
                     | Anchor::Tiled(_)

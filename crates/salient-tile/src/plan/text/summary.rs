@@ -42,6 +42,7 @@ impl Anchor {
             Anchor::Alias(_) => KernelWord::Alias,
             Anchor::Rows { .. } | Anchor::Reduction => KernelWord::Rows,
             Anchor::Columns { .. } => KernelWord::Columns,
+            Anchor::Scatter(_) => KernelWord::Scatter,
             Anchor::Gemm(_) => KernelWord::Gemm,
             Anchor::Pack(_) => KernelWord::Pack,
             Anchor::Beside(_) | Anchor::SumParts(_) => KernelWord::Beside,
@@ -56,7 +57,8 @@ impl Anchor {
         match self {
             Anchor::SplitKv(_) => Some(SPLIT_KV),
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
-            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) | Anchor::Tiled(_) => None,
+            Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) => None,
+            Anchor::Pack(_) | Anchor::Tiled(_) => None,
             Anchor::Merge(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
             Anchor::Alias(_) => None,
         }

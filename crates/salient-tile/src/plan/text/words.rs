@@ -167,6 +167,8 @@ pub(crate) enum KernelWord {
     Alias,
     Rows,
     Columns,
+    /// A sum whose terms are each added at one position.
+    Scatter,
     Gemm,
     Attention,
     /// By the kernel of the attention that stands before it.
@@ -175,12 +177,13 @@ pub(crate) enum KernelWord {
 }
 
 impl KernelWord {
-    pub(crate) const ALL: [KernelWord; 9] = [
+    pub(crate) const ALL: [KernelWord; 10] = [
         KernelWord::Map,
         KernelWord::Append,
         KernelWord::Alias,
         KernelWord::Rows,
         KernelWord::Columns,
+        KernelWord::Scatter,
         KernelWord::Gemm,
         KernelWord::Attention,
         KernelWord::Beside,
@@ -194,6 +197,7 @@ impl KernelWord {
             KernelWord::Alias => "alias",
             KernelWord::Rows => "rows",
             KernelWord::Columns => "columns",
+            KernelWord::Scatter => "scatter",
             KernelWord::Gemm => "gemm",
             KernelWord::Attention => "attention",
             KernelWord::Beside => "beside",

@@ -79,6 +79,8 @@ struct Around {
     variables: Vec<LoopVariable>,
     least: BTreeMap<Symbol, Vec<Dim>>,
     when: Vec<Dim>,
+    /// What is read from memory: it may be anything that conditions leave.
+    read: Vec<Symbol>,
     /// What all other names stand for.
     values: BTreeMap<Symbol, Dim>,
 }
@@ -105,6 +107,28 @@ impl Around {
             // A maximum is a name of which nothing is known.
             Int::Max(_) => {}
         }
+    }
+
+    /// What is read from memory becomes a variable between the bounds that conditions give it, if there are two. Says whether
+    /// there is one: of its numbers none may be read.
+    fn bound_what_is_read(&mut self) -> bool {
+        let before = self.variables.len();
+        for name in std::mem::take(&mut self.read) {
+            let bound = |sign: i64| {
+                let of = |at: &usize| {
+                    let (of, rest) = self.when[*at].linear_in(&name)?;
+                    (of.as_constant() == Some(sign)).then_some((*at, rest))
+                };
+                (0..self.when.len()).find_map(|at| of(&at))
+            };
+            if let (Some((least, from)), Some((most, to))) = (bound(1), bound(-1)) {
+                self.loop_variable(&name, &n(0) - &from, &to + &n(1));
+                let conditions = std::mem::take(&mut self.when).into_iter().enumerate();
+                let others = conditions.filter(|(at, _)| *at != least && *at != most);
+                self.when = others.map(|(_, condition)| condition).collect();
+            }
+        }
+        self.variables.len() > before
     }
 
     fn loop_variable(&mut self, name: &Symbol, from: Dim, to: Dim) {
@@ -139,8 +163,7 @@ impl Walk<'_> {
                 self.around = outer;
             }
             Stmt::Let { var, value } => self.around.bind(var, value),
-            // What memory holds may be anything.
-            Stmt::Read { .. } => {}
+            Stmt::Read { var, .. } => self.around.read.push(var.clone()),
             Stmt::If { left, right, then, otherwise } => {
                 let [left, right] = [left, right].map(|d| self.around.value(d));
                 self.branch(&(&right - &left) - &n(1), then);
@@ -210,6 +233,7 @@ impl Walk<'_> {
             return Err("its pointer may be any".to_owned());
         };
         let mut around = self.around.clone();
+        let is_certain = !around.bound_what_is_read();
         let (start, end) = (&touch.starts[at].at, &touch.ends[at].at);
         let bytes = &(end - start);
         let start = inside(&mut around, touch, start, args)?;
@@ -222,7 +246,7 @@ impl Walk<'_> {
         let to = &from + &n(1);
         let Around { variables, least, when, .. } = around;
         let mut set =
-            Set { kind: self.kernel.kind, variables, least, when, from, to, is_certain: true, room: None };
+            Set { kind: self.kernel.kind, variables, least, when, from, to, is_certain, room: None };
         set.prune();
         match set.unknown(self.program).into_iter().next() {
             Some(name) => Err(format!("nothing is known of `{name}`, on which it depends")),

@@ -6,7 +6,7 @@ use crate::program::kernel::{Arg, Base, Int, Kernel, Program, Role, Stmt};
 use crate::verify::assert_program;
 use crate::verify::bounds::bounds;
 use crate::{Options, Tiling, schedule};
-use salient_ir::{Builder, DType, Dim, Graph, Symbol};
+use salient_ir::{Builder, Const, DType, Dim, Graph, MapOp, ReduceOp, Symbol};
 use salient_vector::body::{Inst, Section};
 use salient_vector::tile::Shape;
 use std::sync::Arc;
@@ -19,6 +19,22 @@ pub(super) fn lookup() -> Graph {
     let ids = b.input("ids", &[t], DType::I32, None);
     let y = b.at(x, v, ids).unwrap();
     b.output("y", &[t, d], y).unwrap();
+    b.finish()
+}
+
+/// `sum[b](sum[t](if ids[b, t] == v then x[b, t, d] else 0))`: rows are added where data says.
+pub(super) fn scattered() -> Graph {
+    let mut b = Builder::new("scattered");
+    let [v, t, d, n] = [("v", "V"), ("t", "T"), ("d", "D"), ("b", "B")].map(|(x, y)| axis(&mut b, x, y));
+    let x = b.input("x", &[n, t, d], DType::F32, None);
+    let ids = b.input("ids", &[n, t], DType::I64, None);
+    let here = b.iota(v);
+    let is_here = b.map(MapOp::Eq, &[ids, here]).unwrap();
+    let zero = b.constant(Const::f32(0.0));
+    let row = b.map(MapOp::Select, &[is_here, x, zero]).unwrap();
+    let sum = b.reduce(ReduceOp::Sum, t, row).unwrap();
+    let sum = b.reduce(ReduceOp::Sum, n, sum).unwrap();
+    b.output("y", &[v, d], sum).unwrap();
     b.finish()
 }
 
@@ -129,7 +145,7 @@ pub(super) fn plus(d: &mut Dim, more: i64) {
 
 #[test]
 fn what_is_right_is_proved() {
-    for g in [layer(), attention(), rows(), lookup()] {
+    for g in [layer(), attention(), rows(), lookup(), scattered()] {
         for options in [Options::default(), tiled()] {
             assert_eq!(open(&schedule(&g, options)), "", "{}", g.name());
         }
@@ -302,6 +318,22 @@ fn a_cell_that_is_read_beyond_its_slot() {
                 true
             }
             Stmt::For { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Call { .. } => false,
+        }),
+    );
+}
+
+/// A position that data says is known to be inside where the conditions around it say so.
+#[test]
+fn a_position_of_data_that_a_condition_lets_through() {
+    wrong(
+        &scattered(),
+        "it is not proved that",
+        statement("y", |stmt| match stmt {
+            Stmt::If { left, .. } => {
+                plus(left, -1);
+                true
+            }
+            Stmt::For { .. } | Stmt::Let { .. } | Stmt::Read { .. } | Stmt::Call { .. } => false,
         }),
     );
 }

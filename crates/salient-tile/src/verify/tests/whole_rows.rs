@@ -49,7 +49,7 @@ pub(super) fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut Wh
         let found = anchors.find_map(|anchor| match anchor {
             Anchor::WholeRows(whole) => Some(whole),
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
-            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+            Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
             Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
         });
@@ -189,7 +189,7 @@ fn the_sum_of_what_is_run_over_is_its_end() {
                 Some((0..whole.held.len()).filter(|at| whole.is_end_of_next(*at)).count())
             }
             Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
-            Anchor::Columns { .. } | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+            Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
             Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
         });

@@ -4,6 +4,7 @@ use super::lines::{Document, Kernel, rows};
 use super::{ReadError, error};
 use crate::plan::attention::attention;
 use crate::plan::contraction::{contraction, sum_of_products};
+use crate::plan::materialise::scatter::scatter;
 use crate::plan::materialise::{Choices, KernelChoice};
 use crate::plan::text::words::{KernelWord, OperandForm};
 use crate::plan::{Anchor, KernelPlan, Plan};
@@ -88,6 +89,10 @@ fn kernel_choice(
         KernelWord::Rows => match reduction(g, node, known) {
             Some(along) => Ok(KernelChoice::Statistics(along)),
             None => error(line, "no reduction is in the expression"),
+        },
+        KernelWord::Scatter => match scatter(g, node) {
+            Some(_) => Ok(KernelChoice::Scatter),
+            None => error(line, "this is no sum whose terms are each added at one position"),
         },
         KernelWord::Gemm => {
             let is_product =
@@ -208,6 +213,7 @@ fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
     match &k.anchor {
         Anchor::Rows { held, .. } => held.contains(&id),
         Anchor::Reduction | Anchor::Columns { .. } => k.node == id,
+        Anchor::Scatter(of) => of.sums.contains(&id),
         Anchor::Gemm(gemm) => gemm.contraction.node == id,
         Anchor::Tiled(tiled) => {
             tiled.attention.node == id || tiled.scores.iter().any(|scores| scores.product == id)
