@@ -62,8 +62,8 @@ impl Bound {
                 Some(stream) => stream,
                 none => none.insert(sessions.any().reshaped(inputs, &Bindings::new())?),
             };
-            let results = stream.step(inputs)?;
-            Ok(results.iter().map(|(name, array)| (name.to_owned(), array.clone())).collect())
+            stream.step(inputs)?;
+            stream.take_results()
         })
     }
 

@@ -211,10 +211,16 @@ impl Model {
         Ok(types)
     }
 
-    /// The weights that the model was given, by path: copies.
+    /// The weights that the model was given, by path: copies. Those of `in_blocks` are not among them.
     #[getter]
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.weights.copies(py)
+    }
+
+    /// The paths of the weights that the checkpoint stores in blocks of few bits, and that calls read in that form.
+    #[getter]
+    fn in_blocks(&self) -> Vec<&str> {
+        self.weights.in_blocks()
     }
 
     /// The backward pass: a model of the same inputs and parameters and of the cotangents of its results, which gives its results and

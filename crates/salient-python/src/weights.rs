@@ -92,6 +92,11 @@ impl Held {
         Ok((self.copies(py)?.into_any(), String::new(), self.seed))
     }
 
+    /// The paths of the weights that are in blocks of few bits.
+    pub(crate) fn in_blocks(&self) -> Vec<&str> {
+        self.coded.keys().map(String::as_str).collect()
+    }
+
     /// The arrays, by path. Those in blocks of few bits are not among them.
     pub(crate) fn copies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let arrays = PyDict::new(py);

@@ -132,6 +132,33 @@ def test_what_is_made_of_a_model_is_told(attend):
     assert "fused program" in html and "certificate" in html
 
 
+def test_masks_are_drawn_of_models_with_parameters(parameters):
+    layers = """
+        block layer(x: f32[B, T, D]) -> f32[B, T, D] {
+            return x + multi_head[2](x, x, x, causal[T, T, offset = 0]())
+        }
+        model decoder(ids: i64[B, T]) -> (y: f32[B, T, 8]) {
+            let x = embedding[11, 8](ids) as tokens
+            for l in 0..2 {
+                x = layer(x) as layers.{l}
+            }
+            return x
+        }"""
+    html = salient.compile(layers)._repr_html_()
+    assert html.count("<svg") == 2, "the plan, and the one mask that both layers have"
+    cached = layers.replace("multi_head[2](x, x, x, causal[T, T, offset = 0]())", "cached(x)")
+    cached = """
+        block cached(x: f32[B, T, D]) -> f32[B, T, D] {
+            state keys: f32[B, S, D]
+            keys = append[s](keys, linear[D](x) as key)
+            return scaled_attention(x, keys, keys, causal[T, S + T, offset = S]())
+        }""" + cached
+    assert salient.compile(cached)._repr_html_().count("<svg") == 2
+    assert salient.compile(LINEAR)._repr_html_().count("<svg") == 1, "there is no attention"
+    wide = layers.replace("11, 8", "4000000, 8")
+    assert salient.compile(wide)._repr_html_().count("<svg") == 1, "too large to be run for a picture"
+
+
 def test_a_model_is_pickled_with_its_weights(parameters, random):
     x = random.standard_normal((2, 3), np.float32)
     model = salient.compile(LINEAR, weights=parameters)

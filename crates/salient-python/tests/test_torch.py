@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -120,6 +121,29 @@ def test_a_module_is_trained(linear):
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] * 0.9
+
+
+def _gguf(path, name, rows):
+    """A checkpoint of one matrix, stored in blocks of eight bits: numbers of the file, the tensor, and 32 codes behind each scale."""
+    head = struct.pack("<4sIQQ", b"GGUF", 3, 1, 0)
+    tensor = struct.pack("<Q", len(name)) + name.encode() + struct.pack("<IQQIQ", 2, rows.shape[1], rows.shape[0], 8, 0)
+    begin = head + tensor
+    blocks = b"".join(np.float16(0.5).tobytes() + block.tobytes() for block in rows.astype(np.int8).reshape(-1, 32))
+    path.write_bytes(begin + b"\0" * (-len(begin) % 32) + blocks)
+
+
+def test_a_module_of_weights_in_blocks_is_refused(tmp_path):
+    """A call of the model reads them; a module has no tensors for them."""
+    rows = np.arange(128).reshape(4, 32) - 64
+    path = tmp_path / "weights.gguf"
+    _gguf(path, "out.weight", rows)
+    source = "model project(x: f32[T, D]) -> (y: f32[T, 4]) { return linear[4, bias = false](x) as out }"
+    model = salient.compile(source, weights=path)
+    assert model.in_blocks == ["out.weight"] and model.weights == {}
+    x = np.ones((1, 32), np.float32)
+    np.testing.assert_allclose(model(x), x @ (rows.T * 0.5).astype(np.float32), rtol=1e-2)
+    with pytest.raises(salient.CallError, match=r"blocks of few bits.*: out\.weight;"):
+        salient.torch.module(source, weights=path)
 
 
 def test_the_operator_is_one_as_torch_wants_them(linear, tensors):

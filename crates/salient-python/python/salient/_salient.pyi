@@ -82,7 +82,7 @@ class Model:
     def _addresses(self, args: Tuple[Any, ...]) -> List[int]:
         """Where the elements lie that a call with these inputs reads: for tests."""
     def _repr_html_(self) -> str:
-        """What notebooks show: the fused program, the certificate, and the picture of the plan."""
+        """What notebooks show: the fused program, the certificate, the picture of the plan, and the masks of attentions."""
     @property
     def name(self) -> str:
         """The name of the model in the source."""
@@ -97,7 +97,10 @@ class Model:
         """The results, by name: dtype and the dimensions of the shape, as text."""
     @property
     def weights(self) -> Dict[str, Any]:
-        """The weights that the model was given, by path: copies."""
+        """The weights that the model was given, by path: copies. Those of `in_blocks` are not among them."""
+    @property
+    def in_blocks(self) -> List[str]:
+        """The paths of the weights that the checkpoint stores in blocks of few bits, and that calls read in that form."""
     @property
     def states(self) -> Dict[str, Any]:
         """The states after the last step, by path: copies. Empty before the first."""

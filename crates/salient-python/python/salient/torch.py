@@ -30,7 +30,7 @@ def module(
     """A module of a model, whose parameters are registered under their paths.
 
     Args as of `salient.compile`. Each parameter needs a value in `weights`: a ``state_dict``, a mapping to arrays, or the path of a
-    checkpoint.
+    checkpoint, but for one that stores them in blocks of few bits.
     """
     if isinstance(source_or_path, salient.Model):
         return Module(source_or_path)
@@ -49,9 +49,15 @@ class Module(torch.nn.Module):
         super().__init__()
         self.model = model
         weights = model.weights
+        if model.in_blocks:
+            raise salient.CallError(
+                f"the checkpoint stores these parameters in blocks of few bits, which are no tensors of torch: "
+                f"{_some(model.in_blocks)}; salient.compile runs the model on them as they are, and a module takes a checkpoint "
+                f"in f32, f16 or bf16"
+            )
         missing = [path for path in model.parameters if path not in weights]
         if missing:
-            raise salient.CallError(f"these parameters have no values: {', '.join(missing)}")
+            raise salient.CallError(f"these parameters have no values: {_some(missing)}")
         for path in model.parameters:
             value = torch.from_numpy(weights[path])
             _register(self, path, torch.nn.Parameter(value, requires_grad=value.is_floating_point()))
@@ -88,6 +94,12 @@ class Module(torch.nn.Module):
         copy = Module(self.model.with_weights(values))
         memo[id(self)] = copy
         return copy.train(self.training)
+
+
+def _some(paths: Sequence[str], most: int = 8) -> str:
+    """Names for a message: the first of them, and how many more there are."""
+    more = len(paths) - most
+    return ", ".join(paths[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _register(module: torch.nn.Module, path: str, parameter: torch.nn.Parameter) -> None:
