@@ -24,8 +24,8 @@ if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
 fi
 
 needed=(maturin numpy pytest mypy)
-# As they are installed, one after the other: what cannot be had leaves the others.
-extras=(torch transformers "ray[data]" "dask[dataframe]")
+# As they are installed, one after the other: what cannot be had leaves the others. Behind a `/`, how.
+extras=(torch/for_processors transformers "ray[data]" "dask[dataframe]" attn_gym/alone)
 if [[ "${SALIENT_PYTHON_EXTRAS:-yes}" == no ]]; then extras=(); fi
 
 version="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
@@ -35,6 +35,45 @@ venv="$cache/$key"
 
 install() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# Without what it asks for: attn_gym wants torch, which is there.
+alone() {
+    install --no-deps "$1"
+}
+
+# Torch without what only graphics processors run. On Linux its libraries are linked with those of CUDA, and do not load without most
+# of them; Triton, the solver and the bindings, 1.3 of 5.3 GB, are loaded when they are called, which nothing does on a processor. Pip
+# says that they are missing.
+for_processors() {
+    install --no-deps "$1"
+    local asked
+    asked="$("$venv/bin/python" - "$1" <<'END'
+import importlib.metadata
+import sys
+
+from packaging.requirements import Requirement
+
+for line in importlib.metadata.requires(sys.argv[1]) or []:
+    asked = Requirement(line)
+    asked.extras -= {"cusolver", "nvtx"}
+    is_asked = asked.marker is None or asked.marker.evaluate({"extra": ""})
+    if is_asked and asked.name not in ("triton", "cuda-bindings"):
+        asked.marker = None
+        print(str(asked).replace(" ", ""))
+END
+    )"
+    local each
+    mapfile -t each <<<"$asked"
+    install "${each[@]}"
+}
+
+# A download that hangs is given up. Functions are handed to the shell that has the time limit.
+install_extra() {
+    local how="install"
+    [[ "$1" == */* ]] && how="${1#*/}"
+    export -f install alone for_processors
+    venv="$venv" timeout 900 bash -euo pipefail -c '"$@"' _ "$how" "${1%/*}"
 }
 
 if [[ ! -e "$venv/complete" ]]; then
@@ -47,9 +86,7 @@ if [[ ! -e "$venv/complete" ]]; then
         exit 0
     fi
     for extra in "${extras[@]+"${extras[@]}"}"; do
-        # A download that hangs is given up.
-        timeout 900 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$extra" ||
-            echo "$extra could not be installed: tests that need it are skipped" >&2
+        install_extra "$extra" || echo "${extra%/*} could not be installed: tests that need it are skipped" >&2
     done
     touch "$venv/complete"
 fi

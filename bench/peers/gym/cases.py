@@ -227,7 +227,7 @@ def _scores(shape, length):
     weights = normal(heads, steps, kinds)
     yield Case(
         "graphormer_edge",
-        {},
+        {"L": steps, "C": kinds},
         {"bias": weights, "kind": path.numpy(), "length": hops.numpy()},
         score=lambda: mods.generate_graphormer_edge_bias(_tensor(weights), path, hops),
     )
