@@ -81,7 +81,8 @@ pub fn matches_record(found: &Arrays, recorded: &Arrays) -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
-/// How far an element of a gradient may be from what was recorded, of the greatest of all: what is added up in a row may cancel.
+/// How far an element of a gradient may be from what was recorded, of the greatest in all arrays: what is added up in a row may
+/// cancel, and in a whole array, as a bias of keys that no softmax sees.
 const OF_GREATEST: f64 = 1e-5;
 
 /// As [`matches_record`], for gradients.
@@ -93,13 +94,14 @@ pub fn matches_gradients(found: &Arrays, recorded: &Arrays) -> Result<(), String
     for name in found.names().filter(|n| recorded.get(n).is_none()) {
         faults.push(format!("`{name}` was not recorded"));
     }
+    let greatest = recorded.iter().flat_map(|(_, array)| array.to_f64_vec());
+    let greatest = greatest.fold(0.0_f64, |most, x| most.max(x.abs()));
     for (name, expected) in recorded.iter() {
         let Some(found) = found.get(name).filter(|found| found.shape() == expected.shape()) else {
             faults.push(format!("`{name}` is no output, or has another shape"));
             continue;
         };
         let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
-        let greatest = expected.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
         let differs = |(x, y): &(&f64, &f64)| !((*x - *y).abs() <= OF_GREATEST * greatest);
         if let Some((x, y)) = found.iter().zip(&expected).find(differs) {
             faults.push(format!("`{name}`: {x} where {y} is recorded, of at most {greatest}"));

@@ -118,6 +118,24 @@ fn rows_are_added_where_data_says() {
     );
 }
 
+/// Parts of an axis that are all of it, one of them read twice, and parts that leave something out.
+#[test]
+fn what_flows_into_parts_is_what_flows_into_the_whole() {
+    let program = |length: usize, factor: &str| {
+        format!(
+            "model m(x: f32[6], u: f32[2], w: f32[4]) -> (y: f32[6]) {{
+                 let a[n: 2] = x[n]
+                 let b[n: 4] = x[n + 2]
+                 let c[n: {length}] = x[n + 2]
+                 return grad(sum(a * u) + sum(b ** 2) + sum(c * {factor}) + 0 * sum(w), x)
+             }}"
+        )
+    };
+    let inputs = [("x", "[1, 2, 3, 4, 5, 6]"), ("u", "[1, 10]"), ("w", "[1, 10, 100, 1000]")];
+    gives(&program(4, "w"), &inputs, "[1, 10, 7, 18, 110, 1012]");
+    gives(&program(2, "u"), &inputs, "[1, 10, 7, 18, 10, 12]");
+}
+
 #[test]
 fn a_gradient_is_a_value_that_has_a_gradient() {
     gradient_is("grad(sum[t](x[t] ** 3), x)", "[1, 2, 3]", "[6, 12, 18]");

@@ -2,8 +2,9 @@
 
 use crate::error::GradientError;
 use crate::make::Make;
+use crate::slices::Slice;
 use crate::stop::is_stopped;
-use crate::{operators, shifts};
+use crate::{operators, shifts, slices};
 use salient_ir::{AxisId, AxisSet, Builder, Class, DType, MapOp, Name, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +24,15 @@ pub(crate) struct Adjoints<'b> {
     /// Maxima that the loss does not depend on.
     shifts: BTreeSet<NodeId>,
     into: BTreeMap<NodeId, Vec<Cotangent>>,
+    /// What flows into parts of each node, until it is known whether they are all of it.
+    slices: BTreeMap<NodeId, Vec<Slice>>,
 }
 
 impl<'b> Adjoints<'b> {
     pub(crate) fn new(b: &'b mut Builder, loss: NodeId, by: &[NodeId]) -> Adjoints<'b> {
         let active = active(b, loss, by);
         let shifts = shifts::that_cancel(b, loss, |id| active[id.index()]);
-        Adjoints { b, active, shifts, into: BTreeMap::new() }
+        Adjoints { b, active, shifts, into: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
     /// The gradients by the targets, in their order; none where the loss does not depend on a target.
@@ -75,8 +78,16 @@ impl<'b> Adjoints<'b> {
         self.into.entry(to).or_default().push(flow);
     }
 
+    /// Adds what flows into a part of a node.
+    pub(crate) fn slice(&mut self, of: NodeId, slice: Slice) {
+        self.slices.entry(of).or_default().push(slice);
+    }
+
     /// All that flows into a node.
     fn total(&mut self, id: NodeId) -> Option<Cotangent> {
+        if let Some(slices) = self.slices.remove(&id) {
+            slices::join(self, slices);
+        }
         let flows = self.into.remove(&id)?;
         let mask = self.common_mask(&flows);
         let mut sum: Option<NodeId> = None;

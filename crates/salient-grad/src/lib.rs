@@ -2,8 +2,8 @@
 //!
 //! Nodes are visited from the loss back to the targets. Each operator has one adjoint, written in the same operators, so that all
 //! that works on programs works on gradients: the text form, the oracle, the optimiser's rules, plans. [`gradients`] is the
-//! entry; `adjoint` collects what flows into a node, `operators` and `maps` have the adjoints, `views` inverts indices, and
-//! `shifts` finds maxima that cancel.
+//! entry; `adjoint` collects what flows into a node, `operators` and `maps` have the adjoints, `views` inverts indices,
+//! `slices` puts parts together, and `shifts` finds maxima that cancel.
 //!
 //! What is decided at points without a derivative:
 //! - the greater of two that are equal: half to each; where only one of them is differentiated, nothing (so `max(x, 0)` has 0 at 0);
@@ -19,6 +19,7 @@ mod maps;
 mod operators;
 mod results;
 mod shifts;
+mod slices;
 mod stop;
 mod views;
 

@@ -6,8 +6,19 @@
 
 use crate::adjoint::{Adjoints, Cotangent};
 use crate::make::Make;
+use crate::slices::Slice;
 use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A view of a node, and what flows into it.
+pub(crate) struct Read {
+    pub(crate) base: NodeId,
+    /// At which index each axis of the node is read.
+    pub(crate) indices: Vec<(AxisId, NodeId)>,
+    /// The axes of the view.
+    pub(crate) domain: AxisSet,
+    pub(crate) flow: Cotangent,
+}
 
 /// Passes what flows into a view on to what it reads. A view of views is one.
 pub(crate) fn pull_back(a: &mut Adjoints<'_>, id: NodeId, flow: Cotangent) {
@@ -16,6 +27,15 @@ pub(crate) fn pull_back(a: &mut Adjoints<'_>, id: NodeId, flow: Cotangent) {
         return;
     }
     let domain = a.b.node(id).axes.clone();
+    match Slice::of(a, Read { base, indices, domain, flow }) {
+        Ok(slice) => a.slice(base, slice),
+        Err(read) => invert(a, read),
+    }
+}
+
+/// Passes what flows into a view on to what it reads: each element finds its readers.
+pub(crate) fn invert(a: &mut Adjoints<'_>, read: Read) {
+    let Read { base, indices, domain, flow } = read;
     let inverse = Inverse::of(a.b, base, &indices, &domain);
     let mut value = a.b.moved(flow.value, &inverse.at);
     let mut mask = flow.mask.map(|mask| a.b.moved(mask, &inverse.at));
@@ -61,9 +81,9 @@ struct Equation {
 }
 
 /// An index as a sum of multiples of axes.
-struct Linear {
-    axes: BTreeMap<AxisId, Dim>,
-    rest: Dim,
+pub(crate) struct Linear {
+    pub(crate) axes: BTreeMap<AxisId, Dim>,
+    pub(crate) rest: Dim,
 }
 
 /// Where the readers of an element are.
@@ -402,7 +422,7 @@ fn length(g: &Graph, id: NodeId) -> Option<Dim> {
 }
 
 /// An index as a sum of multiples of axes, if it is one.
-fn linear(g: &Graph, id: NodeId) -> Option<Linear> {
+pub(crate) fn linear(g: &Graph, id: NodeId) -> Option<Linear> {
     if let Some(rest) = length(g, id) {
         return Some(Linear { axes: BTreeMap::new(), rest });
     }

@@ -22,6 +22,8 @@ struct WeightedRow {
     sink: Option<NodeId>,
     /// Whether a row of which every key is masked is zeros.
     zeros: bool,
+    /// Whether the scores are weights themselves, which are divided by their sum.
+    share: bool,
     /// The products of queries and keys inside the score.
     inside: BTreeSet<NodeId>,
 }
@@ -54,7 +56,8 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     let Op::Fused(op, key) = *g.op(id) else { return None };
     let args = g.args(id);
     let info = op.info();
-    if !matches!(info.weights, RowWeights::Softmax | RowWeights::ExpNorm) {
+    let share = op == FusedOp::Norm;
+    if !share && !matches!(info.weights, RowWeights::Softmax | RowWeights::ExpNorm) {
         return None;
     }
     let (value, sink) = (info.has_values().then(|| args[1]), info.sink.then(|| args[args.len() - 1]));
@@ -74,9 +77,12 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     let has_width = |value: NodeId| !g.node(value).axes.is_subset(&g.node(score).axes);
     let wanted = match value {
         Some(value) => !shared(value) || !has_width(value),
-        None => readers(g, id).is_some_and(|r| r.iter().all(|id| reduces_scores(g, *id))),
+        // A sum of values along the row is a mean, which is one pass.
+        None => readers(g, id).is_some_and(|r| {
+            r.iter().all(|id| reduces_scores(g, *id) && !(share && g.op(*id).bound() == Some(key)))
+        }),
     };
-    (wanted && !inside.is_empty()).then_some(WeightedRow { key, score, value, sink, zeros, inside })
+    (wanted && !inside.is_empty()).then_some(WeightedRow { key, score, value, sink, zeros, share, inside })
 }
 
 /// Whether scores may be a sentinel, or as large a number: of a row in which all are, the log-sum-exp is that number and nothing
@@ -187,8 +193,24 @@ fn under(b: &mut Builder, mask: Option<NodeId>, number: NodeId) -> NodeId {
     mask.map_or(number, |mask| b.map(MapOp::Select, &[mask, number, zero]).expect("numbers"))
 }
 
+/// The weights that are divided by their sum, with the mask outside without which they are zero.
+fn shares(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
+    let args = g.args(w.score);
+    let zero = Op::Const(Const::f32(0.0));
+    let is_masked = *g.op(w.score) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
+    let weight = new[w.score.index()];
+    let sum = b.reduce(ReduceOp::Sum, w.key, weight).expect("numbers");
+    let (mask, weight) =
+        if is_masked { (Some(new[args[0].index()]), new[args[1].index()]) } else { (None, weight) };
+    let share = b.map(MapOp::Div, &[weight, sum]).expect("numbers");
+    under(b, mask, share)
+}
+
 /// The weights, or the sum of values under them.
 fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId {
+    if w.share {
+        return shares(g, b, new, w);
+    }
     let by_sum = w.sink.is_some() || has_sentinel(g, w.score);
     let (mask, weight, sum) = if by_sum {
         let Exponentials { mask, exponential, sum } = exponentials(g, b, new, w);

@@ -3,12 +3,17 @@
 //! After extraction, where it is known which inner sums nobody else reads. The axes are joined in the order of the
 //! graph's axes, whatever the order of the sums.
 
+use crate::after::scores::find_scores;
 use crate::graph::rewrite::{Rewritten, rewrite};
 use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeSet;
 
 /// The same graph with each sum of a sum of products over one axis of as many positions.
 pub(crate) fn merge_sums(g: &Graph) -> Rewritten {
-    let chains: Vec<Option<(Vec<AxisId>, NodeId)>> = g.ids().map(|id| chain(g, id)).collect();
+    let data = g.of_inputs();
+    let is_apart = |(axes, product): &(Vec<AxisId>, NodeId)| !is_of_scores(g, &data, axes, *product);
+    let chains: Vec<Option<(Vec<AxisId>, NodeId)>> =
+        g.ids().map(|id| chain(g, id).filter(is_apart)).collect();
     rewrite(g, |b, new, id| {
         let (axes, product) = chains[id.index()].as_ref()?;
         let factors: Vec<NodeId> = g.args(*product).iter().map(|a| new[a.index()]).collect();
@@ -33,6 +38,28 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
     let is_product =
         matches!(g.op(at), Op::Map(MapOp::Mul)) && axes.iter().all(|a| g.node(at).axes.contains(*a));
     (axes.len() > 1 && is_product).then_some((axes, at))
+}
+
+/// Whether a factor of the product is made of scores along one of the axes: these are made for one head after the other, and not
+/// stored for a product over all of them.
+fn is_of_scores(g: &Graph, data: &[bool], axes: &[AxisId], product: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), g.args(product).to_vec());
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let is_weight = matches!(g.op(id), Op::Fused(op, _) if !op.info().reduces);
+        if is_weight || matches!(g.op(id), Op::Map(_)) {
+            stack.extend(g.args(id));
+            continue;
+        }
+        let mut scores = BTreeSet::new();
+        axes.iter().for_each(|key| find_scores(g, data, id, *key, &mut scores));
+        if scores.contains(&id) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The sum over one axis of the product of the factors, each read at the positions along the merged axes.

@@ -260,8 +260,13 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
         return None;
     }
     // A product and what belongs to one of its operands is a product still.
-    let bends =
-        !masks.is_empty() || divided || made.len() > 1 || others.above.iter().chain(&others.below).any(meets);
+    // So is one whose values are divided for each key, but the rules take no quotient to be finite and leave its order.
+    let is_quotient = others.below.iter().any(|id| g.node(*id).axes.contains(key));
+    let bends = !masks.is_empty()
+        || divided
+        || is_quotient
+        || made.len() > 1
+        || others.above.iter().chain(&others.below).any(meets);
     let scores: Vec<NodeId> = scores.into_iter().collect();
     let is_product = !bends && made == scores;
     let features = of_values.iter().filter(|a| !weighed.contains(*a)).collect();

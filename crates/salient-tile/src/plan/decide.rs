@@ -375,6 +375,7 @@ impl<'g> Decider<'g> {
         self.step_of(target.node, target.id, |d| {
             scores = d.rows_kernel(target, a, &rows, (held, &stores));
         });
+        let mut before: Vec<(NodeId, BufferId)> = Vec::new();
         for (Store { node, buffer, sum }, home) in stores.into_iter().zip(homes) {
             let sum = sum.map(|sum| sum.node);
             let kernel = BesideKernel { host: target.id, sum, scores: scores.clone() };
@@ -382,9 +383,16 @@ impl<'g> Decider<'g> {
                 d.kernel(node, buffer, Anchor::Beside(kernel), None);
                 if let Some(sum) = sum.filter(|_| buffer != *home) {
                     let parts = SumParts { sum, parts: buffer, count, outer: outer.clone(), key: a.key };
+                    // What is added to the sum may be what was stored beside it.
+                    let stored_before =
+                        |(node, id): &(NodeId, BufferId)| (*node, stored(*id, &d.done.buffers[id.0]));
+                    let beside: Vec<(NodeId, Stored)> = before.iter().map(stored_before).collect();
+                    d.layouts.stored.extend(beside);
                     d.kernel(node, *home, Anchor::SumParts(parts), None);
+                    before.iter().for_each(|(node, _)| _ = d.layouts.stored.remove(node));
                 }
             });
+            before.push((node, *home));
         }
     }
 

@@ -165,6 +165,13 @@ pub(in crate::plan) fn shared(
     for further in others {
         held.extend(inside(further.sum.as_ref().map_or(further.root, |sum| sum.score)));
     }
+    // A sum over rows is there when the last row has been made, and no row can wait for it.
+    let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.sum.as_ref()?.node)).collect();
+    let of_members = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.score));
+    let mut scores = of_members.chain([a.score]);
+    if scores.any(|score| reads_one(of, score, &of_keys)) {
+        return None;
+    }
     let is_of_row = |id: &NodeId| {
         let of_row = row_reduction(g, *id, axes);
         of_row.is_some_and(|own| g.node(own.node).axes == rows || own.key == a.key)
@@ -177,6 +184,20 @@ pub(in crate::plan) fn shared(
         held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
     let (products, _) = products_inside(of, axes, &expressions)?;
     (!products.is_empty()).then_some(held)
+}
+
+/// Whether an expression reads one of these through what is not stored.
+fn reads_one(of: &Among<'_>, score: NodeId, these: &BTreeSet<NodeId>) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![score]);
+    while let Some(id) = stack.pop() {
+        if these.contains(&id) {
+            return true;
+        }
+        if seen.insert(id) && !(of.is_stored)(id) {
+            stack.extend(of.g.args(id));
+        }
+    }
+    false
 }
 
 /// The stored values in an order in which each comes after those that it reads, a group together; if that cannot be for one of the
