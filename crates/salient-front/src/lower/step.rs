@@ -69,7 +69,13 @@ impl<'a> Lowerer<'a, '_> {
         let mut out: Vec<usize> = match op {
             BinaryOp::Add => a.iter().chain(b).copied().collect(),
             BinaryOp::Sub => a.iter().copied().filter(|at| !b.contains(at)).collect(),
-            _ => {
+            BinaryOp::Or
+            | BinaryOp::And
+            | BinaryOp::Mul
+            | BinaryOp::Div
+            | BinaryOp::Rem
+            | BinaryOp::Pow
+            | BinaryOp::MatMul => {
                 return Err(Diagnostic::error(
                     span,
                     format!("`{}` does not stand between parameters", op.sign()),
@@ -94,52 +100,39 @@ impl<'a> Lowerer<'a, '_> {
         (b, b_span): (&Value<'a>, Span),
         span: Span,
     ) -> Option<Eval<Value<'a>>> {
-        match (a, b) {
-            (Value::Parameters(a), Value::Parameters(b)) => Some(self.of_parameters(op, a, b, span)),
+        if let (Value::Parameters(a), Value::Parameters(b)) = (a, b) {
+            return Some(self.of_parameters(op, a, b, span));
+        }
+        let number = |d: &Tensor| Value::Tensor(d.clone());
+        let pairs: Vec<(String, Value<'a>, Value<'a>)> = match (a, b) {
             (Value::Gradients(a), Value::Gradients(b)) => {
                 if a.len() != b.len() || a.iter().zip(b).any(|(a, b)| a.0 != b.0) {
                     let d = Diagnostic::error(span, "these are the gradients by different parameters");
                     return Some(Err(d.into()));
                 }
-                let pairs = a.iter().zip(b);
-                Some(self.each_gradient(
-                    pairs.map(|(a, b)| {
-                        let values = (Value::Tensor(a.1.clone()), Value::Tensor(b.1.clone()));
-                        (a.0.clone(), values.0, values.1)
-                    }),
-                    op,
-                    (a_span, b_span),
-                    span,
-                ))
+                a.iter().zip(b).map(|(a, b)| (a.0.clone(), number(&a.1), number(&b.1))).collect()
             }
-            (Value::Gradients(list), other) if is_number(other) => Some(self.each_gradient(
-                list.iter().map(|(path, d)| (path.clone(), Value::Tensor(d.clone()), other.clone())),
-                op,
-                (a_span, b_span),
-                span,
-            )),
-            (other, Value::Gradients(list)) if is_number(other) => Some(self.each_gradient(
-                list.iter().map(|(path, d)| (path.clone(), other.clone(), Value::Tensor(d.clone()))),
-                op,
-                (a_span, b_span),
-                span,
-            )),
-            (Value::Gradients(_) | Value::Parameters(_), _)
-            | (_, Value::Gradients(_) | Value::Parameters(_)) => {
+            (Value::Gradients(list), other) if is_number(other) => {
+                list.iter().map(|(path, d)| (path.clone(), number(d), other.clone())).collect()
+            }
+            (other, Value::Gradients(list)) if is_number(other) => {
+                list.iter().map(|(path, d)| (path.clone(), other.clone(), number(d))).collect()
+            }
+            (a, b) if is_several(a) || is_several(b) => {
                 let d = Diagnostic::error(span, format!("`{}` does not stand between these", op.sign()))
                     .also(a_span, format!("this is {}", self.describe(a)))
-                    .also(b_span, format!("this is {}", self.describe(b)));
-                Some(Err(d
-                    .help("a number may stand beside gradients, or the gradients by the same parameters")
-                    .into()))
+                    .also(b_span, format!("this is {}", self.describe(b)))
+                    .help("a number may stand beside gradients, or the gradients by the same parameters");
+                return Some(Err(d.into()));
             }
-            _ => None,
-        }
+            (_, _) => return None,
+        };
+        Some(self.each_gradient(pairs, op, (a_span, b_span), span))
     }
 
     fn each_gradient(
         &mut self,
-        pairs: impl Iterator<Item = (String, Value<'a>, Value<'a>)>,
+        pairs: Vec<(String, Value<'a>, Value<'a>)>,
         op: BinaryOp,
         (a_span, b_span): (Span, Span),
         span: Span,
@@ -203,19 +196,17 @@ impl<'a> Lowerer<'a, '_> {
                 return Err(habit.into());
             }
         }
-        let list = match self.expr(&each.of)? {
-            Value::Gradients(list) => list,
-            Value::Poison => return Err(Fail::Reported),
-            other => {
-                let found = self.describe(&other);
-                return Err(Diagnostic::error(
-                    each.of.span,
-                    "a loop over pairs goes over parameters and the gradients by them",
-                )
+        let value = self.expr(&each.of)?;
+        if matches!(value, Value::Poison) {
+            return Err(Fail::Reported);
+        }
+        let found = self.describe(&value);
+        let Value::Gradients(list) = value else {
+            let message = "a loop over pairs goes over parameters and the gradients by them";
+            return Err(Diagnostic::error(each.of.span, message)
                 .saying(format!("this is {found}"))
                 .help("as in `for p, d in grad(loss, parameters) { … }`")
                 .into());
-            }
         };
         for (n, (path, gradient)) in list.into_iter().enumerate() {
             let weight = &self.weights[&path];
@@ -248,12 +239,12 @@ impl<'a> Lowerer<'a, '_> {
             return Ok(());
         };
         let span = var.span;
+        if matches!(var.value, Value::Poison) {
+            return Err(Fail::Reported);
+        }
         let literal = var.value.is_literal();
-        let tensor = match var.value {
-            Value::Poison => return Err(Fail::Reported),
-            value if literal => self.cast(value, DType::F32, span)?,
-            value => self.tensor(value, span)?,
-        };
+        let tensor =
+            if literal { self.cast(var.value, DType::F32, span)? } else { self.tensor(var.value, span)? };
         if tensor.node == node || self.trials > 0 {
             return Ok(());
         }
@@ -325,6 +316,11 @@ impl<'a> Lowerer<'a, '_> {
     }
 }
 
+/// Whether a value is of several parameters.
+fn is_several(value: &Value<'_>) -> bool {
+    matches!(value, Value::Parameters(_) | Value::Gradients(_))
+}
+
 /// Whether a value may stand beside each of several gradients.
 fn is_number(value: &Value<'_>) -> bool {
     value.is_literal() || value.as_tensor().is_some_and(|t| t.slots().next().is_none())
@@ -374,10 +370,16 @@ pub(super) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
                 (Some(at), _) => Op::Param(at),
                 (None, moved) => Op::Input(graph.inputs().len() + moved.expect("it is one or the other")),
             },
-            Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => {
-                node.op.clone()
-            }
-            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => node.op.clone(),
+            Op::Input(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(..)
+            | Op::Fused(..) => node.op.clone(),
         };
         let args: Vec<NodeId> = graph.args(id).iter().map(|arg| new[arg.index()]).collect();
         let added = b.add(op, &args).expect("a node of a verified graph");
