@@ -3,10 +3,10 @@
 //! A parameter to whose name a loop over gradients assigns is a state that begins as its initialiser says: what was assigned is
 //! what the next call begins with. It stays a parameter while the program is lowered; [`moved`] makes a state of it.
 
-use super::lost::Role;
-use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::habits;
+use crate::lower::lost::Role;
+use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
 use crate::syntax::ast::{BinaryOp, Each, Expr, ExprKind, Function, Path, Stmt};
 use crate::value::{Builtin, StaticArg, Tensor, Value};
@@ -14,7 +14,7 @@ use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op, State};
 use std::collections::BTreeMap;
 
 /// The round of a loop over gradients.
-pub(super) struct Round {
+pub(in crate::lower) struct Round {
     /// What its parameter is called.
     name: String,
     /// The path of the parameter.
@@ -22,14 +22,14 @@ pub(super) struct Round {
 }
 
 /// What is assigned to a parameter.
-pub(super) struct Move {
+pub(in crate::lower) struct Move {
     path: String,
     tensor: Tensor,
     span: Span,
 }
 
 /// Positions of a parameter and of the result that is its value after the call.
-pub(super) struct Moved {
+pub(in crate::lower) struct Moved {
     param: usize,
     output: usize,
 }
@@ -38,13 +38,13 @@ impl<'a> Lowerer<'a, '_> {
     // ---- parameters by pattern
 
     /// All parameters that hold numbers, of those that were mentioned so far.
-    pub(super) fn all_parameters(&self) -> Value<'a> {
+    pub(in crate::lower) fn all_parameters(&self) -> Value<'a> {
         let numbers = self.b.params().iter().enumerate().filter(|(_, port)| port.dtype == DType::F32);
         Value::Parameters(numbers.map(|(at, _)| at).collect())
     }
 
     /// `parameters.PATTERN`: those whose paths begin with it, segment by segment.
-    pub(super) fn selection(&mut self, pattern: &'a Path) -> Eval<Value<'a>> {
+    pub(in crate::lower) fn selection(&mut self, pattern: &'a Path) -> Eval<Value<'a>> {
         let wanted = self.path(pattern)?;
         let matches = |path: &str| {
             let own: Vec<&str> = path.split('.').collect();
@@ -93,7 +93,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Operators on parameters and on gradients by several parameters; `None` for all else.
-    pub(super) fn of_several(
+    pub(in crate::lower) fn of_several(
         &mut self,
         op: BinaryOp,
         (a, a_span): (&Value<'a>, Span),
@@ -146,13 +146,16 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// `norm(g)`: the length of all gradients as one vector.
-    pub(super) fn length_of(&mut self, list: Vec<(String, Tensor)>, span: Span) -> Eval<Value<'a>> {
+    pub(in crate::lower) fn length_of(&mut self, list: Vec<(String, Tensor)>, span: Span) -> Eval<Value<'a>> {
         let mut total: Option<NodeId> = None;
         for (_, gradient) in list {
             let mut part = self.map_node(MapOp::Mul, &[gradient.node, gradient.node], span)?;
             for slot in gradient.slots().cloned().collect::<Vec<_>>().iter().rev() {
                 let Some(axis) = slot.axis else { continue };
-                part = self.b.reduce(salient_ir::ReduceOp::Sum, axis, part).map_err(super::typing(span))?;
+                part = self
+                    .b
+                    .reduce(salient_ir::ReduceOp::Sum, axis, part)
+                    .map_err(crate::lower::typing(span))?;
             }
             total = Some(match total {
                 None => part,
@@ -165,7 +168,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// `rank(x)`: the number of axes.
-    pub(super) fn rank(
+    pub(in crate::lower) fn rank(
         &mut self,
         statics: &[StaticArg<'a>],
         args: &'a [crate::syntax::ast::Argument],
@@ -182,7 +185,7 @@ impl<'a> Lowerer<'a, '_> {
     // ---- loops over gradients
 
     /// The rounds of a loop over gradients, up to the first that is wrong.
-    pub(super) fn each_of(&mut self, each: &'a Each, body: &'a [Stmt], span: Span) -> Eval<()> {
+    pub(in crate::lower) fn each_of(&mut self, each: &'a Each, body: &'a [Stmt], span: Span) -> Eval<()> {
         if let ExprKind::Call(target, _) = &each.of.kind
             && let ExprKind::Name(name) = &target.kind
             && !self.is_known(name)
@@ -277,14 +280,14 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The path of the parameter that goes by a name in the loop at work.
-    pub(super) fn path_of_round(&self, e: &Expr) -> Option<String> {
+    pub(in crate::lower) fn path_of_round(&self, e: &Expr) -> Option<String> {
         let ExprKind::Name(name) = &e.kind else { return None };
         let rounds = self.here().moving.iter().rev();
         rounds.into_iter().find(|round| round.name == *name).map(|round| round.path.clone())
     }
 
     /// The new values of parameters as results, once all else is one.
-    pub(super) fn keep_moves(&mut self, f: &'a Function) -> Eval<()> {
+    pub(in crate::lower) fn keep_moves(&mut self, f: &'a Function) -> Eval<()> {
         for Move { path, tensor, span } in std::mem::take(&mut self.moves) {
             let input = f.params.iter().find(|p| p.name.name == path).map(|p| (p.name.span, "an input"));
             let output = self.b.outputs().iter().any(|o| *o.name == *path);
@@ -299,14 +302,14 @@ impl<'a> Lowerer<'a, '_> {
             let own = self.b.params()[param].axes.clone();
             let axes: Vec<AxisId> =
                 tensor.pos.iter().zip(&own).map(|(slot, own)| slot.axis.unwrap_or(*own)).collect();
-            self.b.output(&path, &axes, tensor.node).map_err(super::typing(span))?;
+            self.b.output(&path, &axes, tensor.node).map_err(crate::lower::typing(span))?;
             self.moved.push(Moved { param, output: self.b.outputs().len() - 1 });
         }
         Ok(())
     }
 
     /// Refuses an assignment to a parameter outside of such loops, with what there is instead.
-    pub(super) fn no_step(&self, name: &str, span: Span, declared: Span) -> Fail {
+    pub(in crate::lower) fn no_step(&self, name: &str, span: Span, declared: Span) -> Fail {
         Diagnostic::error(span, format!("`{name}` is a parameter, to which only a loop over gradients assigns"))
             .also(declared, "declared here")
             .help(format!(
@@ -340,7 +343,7 @@ fn globs(pattern: &str, text: &str) -> bool {
 }
 
 /// The same graph in which parameters that are moved are states.
-pub(super) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
+pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
     if moves.is_empty() {
         return graph;
     }
