@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim import _muon
 from transformers.models.llama.modeling_llama import rotate_half
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -551,9 +552,172 @@ def conv1d():
     return arrays | {"out.y": of(x, weight) + bias[:, None], "out.causal": of(before, bare)}
 
 
+# ---- losses and optimisers
+
+
+@case
+def total():
+    x = randn(5, 7)
+    one = randn(())
+    return {"in.x": x, "in.one": one, "out.y": x.sum(), "out.z": one}
+
+
+@case
+def mean_squared_error():
+    x, y = randn(2, 3, 5), randn(2, 3, 5)
+    return {"in.x": x, "in.y": y, "out.loss": F.mse_loss(x, y)}
+
+
+@case
+def cross_entropy():
+    logits, rows = (3 * randn(3, 4, 7)).requires_grad_(), randn(3, 7)
+    labels, classes = torch.randint(0, 7, (3, 4)), torch.tensor([0, 5, 2])
+    labels[1, 2] = -100
+    loss = F.cross_entropy(logits.reshape(-1, 7), labels.reshape(-1))
+    loss.backward()
+    without = F.cross_entropy(rows, classes, ignore_index=0)
+    out = {"out.loss": loss, "out.without_zero": without, "out.of_rows": F.cross_entropy(rows, classes)}
+    arrays = {"in.logits": logits, "in.labels": labels, "in.rows": rows, "in.classes": classes}
+    return arrays | out | {"out.d": logits.grad}
+
+
+@case
+def element():
+    x, row, at = randn(2, 3, 5), randn(5), torch.randint(0, 5, (2, 3))
+    y = torch.gather(x, 2, at[..., None])[..., 0]
+    return {"in.x": x, "in.at": at, "in.row": row, "in.one": np.array(3), "out.y": y, "out.z": row[3]}
+
+
+def under(path, side, states):
+    return {f"{side}.{path}.{name}": value for name, value in states.items()}
+
+
+def steps(cases, p, gradients, rate):
+    """What optimisers of PyTorch do from one parameter, in a step that follows others, with their states before and after."""
+    arrays = {"in.d": gradients[-1], "in.rate": np.float32(rate), "in.p": p}
+    for path, out, optimiser, names, settings in cases:
+        # The steps before move the states alone.
+        held = p.clone().requires_grad_()
+        made = optimiser([held], lr=rate, **settings)
+        for gradient in gradients:
+            held.data.copy_(p)
+            held.grad = gradient.clone()
+            if gradient is gradients[-1] and names:
+                before = {n: torch.as_tensor(made.state[held][own]).clone() for n, own in names.items()}
+                arrays |= under(path, "in", before)
+            made.step()
+        arrays[f"out.{out}"] = held.detach().clone()
+        arrays |= under(path, "out", {n: torch.as_tensor(made.state[held][own]) for n, own in names.items()})
+    return arrays
+
+
+@case
+def sgd():
+    velocity = {"velocity": "momentum_buffer"}
+    nesterov = {"momentum": 0.8, "nesterov": True, "weight_decay": 0.1}
+    cases = [
+        ("plain", "plain", torch.optim.SGD, {}, {"weight_decay": 0.1}),
+        ("heavy", "heavy", torch.optim.SGD, velocity, {"momentum": 0.9}),
+        ("ahead", "ahead", torch.optim.SGD, velocity, nesterov),
+    ]
+    return steps(cases, randn(3, 5), [randn(3, 5) for _ in range(3)], 0.05)
+
+
+@case
+def adamw():
+    names = {"mean": "exp_avg", "square": "exp_avg_sq", "steps": "step"}
+    other = {"betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}
+    cases = [("usual", "q", torch.optim.AdamW, names, {}), ("other", "r", torch.optim.AdamW, names, other)]
+    return steps(cases, randn(3, 5), [randn(3, 5) for _ in range(3)], 0.05)
+
+
+@case
+def lion():
+    p, d, mean = randn(3, 5), randn(3, 5), randn(3, 5)
+    d[0, 0], mean[0, 0] = 0, 0
+    q = p * (1 - 0.05 * 0.1) - 0.05 * torch.sign(0.8 * mean + 0.2 * d)
+    arrays = {"in.p": p, "in.d": d, "in.rate": np.float32(0.05), "in.opt.mean": mean}
+    return arrays | {"out.q": q, "out.opt.mean": 0.99 * mean + 0.01 * d}
+
+
+def near_one(x, coefficients=(3.4445, -4.775, 2.0315), rounds=5, eps=1e-7):
+    """What Muon makes of a direction, in f64: PyTorch's own function works in bfloat16."""
+    a, b, c = coefficients
+    y = x.double() if x.shape[0] <= x.shape[1] else x.double().T
+    y = y / max(y.norm(), eps)
+    for _ in range(rounds):
+        square = y @ y.T
+        y = a * y + (b * square + c * square @ square) @ y
+    return (y if x.shape[0] <= x.shape[1] else y.T).to(x.dtype)
+
+
+@case
+def muon():
+    names = {"velocity": "momentum_buffer"}
+    arrays = {}
+    _muon._zeropower_via_newtonschulz = near_one
+    for name, out, shape, settings in [
+        ("wide", "w", (4, 6), {"weight_decay": 0.1}),
+        ("tall", "t", (6, 4), {"weight_decay": 0.0, "nesterov": False}),
+    ]:
+        p, gradients = randn(*shape), [randn(*shape) for _ in range(3)]
+        case = [(name, out, torch.optim.Muon, names, settings)]
+        found = steps(case, p, gradients, 0.05)
+        arrays |= {f"in.{name}": found.pop("in.p"), f"in.d{name[0]}": found.pop("in.d")} | found
+    return arrays
+
+
+@case
+def newton_schulz():
+    wide, tall = randn(4, 6), randn(6, 4)
+    return {"in.wide": wide, "in.tall": tall, "out.w": near_one(wide), "out.t": near_one(tall, rounds=2)}
+
+
+@case
+def clip_norm():
+    x, y = randn(3), randn(3, 4)
+    w, v = torch.zeros(3, requires_grad=True), torch.zeros(3, 4, requires_grad=True)
+    w.grad, v.grad = x.clone(), y.clone()
+    far = torch.nn.utils.clip_grad_norm_([w, v], 1.5)
+    out = {"out.far": far, "out.grad.w": w.grad, "out.grad.v": v.grad}
+    return {"in.x": x, "in.y": y, "param.w": w, "param.v": v} | out
+
+
+def factors(step, **outputs):
+    return {"in.step": step} | {f"out.{name}": np.array(values, np.float32) for name, values in outputs.items()}
+
+
+@case
+def warm_up():
+    step = np.arange(8)
+    return factors(step, y=[min(1, (n + 1) / 5) for n in step])
+
+
+@case
+def linear_decay():
+    step = np.arange(12)
+    return factors(
+        step,
+        y=[1 - min(max(n - 3, 0) / 6, 1) for n in step],
+        z=[1 - 0.75 * min(n / 8, 1) for n in step],
+    )
+
+
+@case
+def cosine_decay():
+    step = np.arange(12)
+    cosine = lambda done: 0.5 * (1 + math.cos(math.pi * min(max(done, 0), 1)))
+    return factors(
+        step,
+        y=[cosine((n - 3) / 6) for n in step],
+        z=[0.25 + 0.75 * cosine(n / 8) for n in step],
+    )
+
+
 def array(value):
     value = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
-    return np.ascontiguousarray(value.astype(np.float32) if value.dtype == np.float64 else value)
+    value = value.astype(np.float32) if value.dtype == np.float64 else value
+    return np.ascontiguousarray(value).reshape(value.shape)
 
 
 def main():

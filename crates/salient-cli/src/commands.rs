@@ -9,7 +9,6 @@ mod run;
 mod show;
 mod snapshot;
 mod texts;
-mod train;
 mod tune;
 mod verify;
 
@@ -49,7 +48,7 @@ pub(crate) enum Command {
     /// Make vectors of texts.
     Embed(Box<texts::embed::Args>),
     /// Train a model: make steps over batches of data, and keep the parameters.
-    Train(Box<train::Args>),
+    Train(Box<texts::train::Args>),
     /// Continue a text.
     Generate(Box<texts::generate::Args>),
     /// Translate texts, by an encoder and a decoder.
@@ -89,7 +88,7 @@ pub(crate) fn dispatch(command: &Command) -> Outcome {
         Command::Bench(args) => bench::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Embed(args) => texts::embed::run(args),
-        Command::Train(args) => train::run(args),
+        Command::Train(args) => texts::train::run(args),
         Command::Generate(args) => texts::generate::run(args),
         Command::Translate(args) => texts::translate::run(args),
         Command::Tune(args) => tune::run(args),

@@ -1,7 +1,7 @@
 //! Syntax tree to graph: functions are inlined, loops unrolled, dimensions bound, operators checked and built.
 //!
 //! One walk does all of it, because what a name means here (an axis, a dimension, a tensor) depends on values that only
-//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`state`] (what is kept between calls), [`step`] (parameters that get new values), [`expr`] (expressions), [`call`] (functions and
+//! the walk knows. The pieces: [`model`] (inputs, parameters, outputs), [`stmt`] (statements), [`state`] (what is kept between calls), [`expr`] (expressions), [`call`] (functions and
 //! operators by name), [`unify`] (types against values), [`index`] (brackets and bound indices), [`uses`] (how indices are used), [`align`]
 //! (broadcasting, products), [`arith`] (element types, constants), [`axes`] (names of axes). Optimises nothing.
 
@@ -15,7 +15,6 @@ mod lost;
 mod model;
 mod read;
 mod state;
-mod step;
 mod stmt;
 mod unify;
 mod uses;
@@ -123,7 +122,7 @@ struct Frame<'a> {
     /// The states that it declares and has not yet given their next values.
     states: Vec<state::Open>,
     /// The rounds of loops over gradients at work, outermost first.
-    moving: Vec<step::Round>,
+    moving: Vec<call::step::Round>,
     /// The dimensions for which `..` stands in the types of its arguments, and where the first such argument is.
     rest: Option<(Vec<Dim>, Span)>,
 }
@@ -152,9 +151,9 @@ struct Lowerer<'a, 's> {
     weights: BTreeMap<String, Weight>,
     states: Vec<state::Held>,
     /// The new values of parameters.
-    moves: Vec<step::Move>,
+    moves: Vec<call::step::Move>,
     /// The parameters that have some, once these are results.
-    moved: Vec<step::Moved>,
+    moved: Vec<call::step::Moved>,
     /// The lengths that states have by themselves, and where the first is declared.
     lengths: BTreeMap<String, Span>,
     /// What `--set` may name: the model's brackets and the dimensions in its types.
@@ -265,7 +264,7 @@ impl<'a> Lowerer<'a, '_> {
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        let graph = step::moved(model::units::without_unit_indices(self.b.finish()), &self.moved);
+        let graph = call::step::moved(model::units::without_unit_indices(self.b.finish()), &self.moved);
         let beyond = beyond_limits(&graph, self.sources);
         if !beyond.is_empty() {
             return Err(beyond);

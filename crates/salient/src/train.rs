@@ -199,10 +199,7 @@ impl<'a> Trainer<'a> {
 }
 
 fn at_step(step: u64, why: Error) -> Error {
-    match why {
-        Error::Run(why) => Error::Run(format!("step {step}: {why}")),
-        other => other,
-    }
+    if let Error::Run(why) = why { Error::Run(format!("step {step}: {why}")) } else { why }
 }
 
 /// The inputs of a step.

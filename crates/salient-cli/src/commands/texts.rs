@@ -2,4 +2,5 @@
 
 pub(crate) mod embed;
 pub(crate) mod generate;
+pub(crate) mod train;
 pub(crate) mod translate;

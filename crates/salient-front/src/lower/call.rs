@@ -1,9 +1,10 @@
 //! Calls: functions and blocks are inlined, operators by name are built.
 //!
-//! Calls that bind an axis are in [`along`], gradients in [`gradient`]; types of arguments in [`super::unify`].
+//! Calls that bind an axis are in [`along`], gradients in [`gradient`], parameters that get new values in [`step`]; types of arguments in [`super::unify`].
 
 pub(super) mod along;
 mod gradient;
+pub(super) mod step;
 
 use super::{Eval, Fail, Frame, Lowerer};
 use crate::diag::{AXIS_IN_BRACKETS, Diagnostic, counted, did_you_mean};

@@ -79,8 +79,6 @@ impl Trainer<'_> {
 }
 
 fn fact(array: &Array) -> Option<u64> {
-    match array.data() {
-        Data::I64(values) if values.len() == 1 => values.first().map(|value| *value as u64),
-        _ => None,
-    }
+    let Data::I64(values) = array.data() else { return None };
+    values.first().filter(|_| values.len() == 1).map(|value| *value as u64)
 }

@@ -94,7 +94,15 @@ fn alone(graph: &Graph, result: &str) -> Result<Graph, Error> {
                 let port = &graph.params()[*at];
                 b.param(&port.name, &port.axes, port.dtype, None, port.origin)
             }
-            op => {
+            op @ (Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(..)
+            | Op::Fused(..)) => {
                 let args: Vec<NodeId> = graph
                     .args(id)
                     .iter()

@@ -3,10 +3,10 @@
 //! A parameter to whose name a loop over gradients assigns is a state that begins as its initialiser says: what was assigned is
 //! what the next call begins with. It stays a parameter while the program is lowered; [`moved`] makes a state of it.
 
-use super::lost::Role;
-use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::habits;
+use crate::lower::lost::Role;
+use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
 use crate::syntax::ast::{BinaryOp, Each, Expr, ExprKind, Function, Path, Stmt};
 use crate::value::{Builtin, StaticArg, Tensor, Value};
@@ -14,7 +14,7 @@ use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op, State};
 use std::collections::BTreeMap;
 
 /// The round of a loop over gradients.
-pub(super) struct Round {
+pub(in crate::lower) struct Round {
     /// What its parameter is called.
     name: String,
     /// The path of the parameter.
@@ -22,14 +22,14 @@ pub(super) struct Round {
 }
 
 /// What is assigned to a parameter.
-pub(super) struct Move {
+pub(in crate::lower) struct Move {
     path: String,
     tensor: Tensor,
     span: Span,
 }
 
 /// Positions of a parameter and of the result that is its value after the call.
-pub(super) struct Moved {
+pub(in crate::lower) struct Moved {
     param: usize,
     output: usize,
 }
@@ -38,13 +38,13 @@ impl<'a> Lowerer<'a, '_> {
     // ---- parameters by pattern
 
     /// All parameters that hold numbers, of those that were mentioned so far.
-    pub(super) fn all_parameters(&self) -> Value<'a> {
+    pub(in crate::lower) fn all_parameters(&self) -> Value<'a> {
         let numbers = self.b.params().iter().enumerate().filter(|(_, port)| port.dtype == DType::F32);
         Value::Parameters(numbers.map(|(at, _)| at).collect())
     }
 
     /// `parameters.PATTERN`: those whose paths begin with it, segment by segment.
-    pub(super) fn selection(&mut self, pattern: &'a Path) -> Eval<Value<'a>> {
+    pub(in crate::lower) fn selection(&mut self, pattern: &'a Path) -> Eval<Value<'a>> {
         let wanted = self.path(pattern)?;
         let matches = |path: &str| {
             let own: Vec<&str> = path.split('.').collect();
@@ -69,7 +69,13 @@ impl<'a> Lowerer<'a, '_> {
         let mut out: Vec<usize> = match op {
             BinaryOp::Add => a.iter().chain(b).copied().collect(),
             BinaryOp::Sub => a.iter().copied().filter(|at| !b.contains(at)).collect(),
-            _ => {
+            BinaryOp::Or
+            | BinaryOp::And
+            | BinaryOp::Mul
+            | BinaryOp::Div
+            | BinaryOp::Rem
+            | BinaryOp::Pow
+            | BinaryOp::MatMul => {
                 return Err(Diagnostic::error(
                     span,
                     format!("`{}` does not stand between parameters", op.sign()),
@@ -87,59 +93,46 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Operators on parameters and on gradients by several parameters; `None` for all else.
-    pub(super) fn of_several(
+    pub(in crate::lower) fn of_several(
         &mut self,
         op: BinaryOp,
         (a, a_span): (&Value<'a>, Span),
         (b, b_span): (&Value<'a>, Span),
         span: Span,
     ) -> Option<Eval<Value<'a>>> {
-        match (a, b) {
-            (Value::Parameters(a), Value::Parameters(b)) => Some(self.of_parameters(op, a, b, span)),
+        if let (Value::Parameters(a), Value::Parameters(b)) = (a, b) {
+            return Some(self.of_parameters(op, a, b, span));
+        }
+        let number = |d: &Tensor| Value::Tensor(d.clone());
+        let pairs: Vec<(String, Value<'a>, Value<'a>)> = match (a, b) {
             (Value::Gradients(a), Value::Gradients(b)) => {
                 if a.len() != b.len() || a.iter().zip(b).any(|(a, b)| a.0 != b.0) {
                     let d = Diagnostic::error(span, "these are the gradients by different parameters");
                     return Some(Err(d.into()));
                 }
-                let pairs = a.iter().zip(b);
-                Some(self.each_gradient(
-                    pairs.map(|(a, b)| {
-                        let values = (Value::Tensor(a.1.clone()), Value::Tensor(b.1.clone()));
-                        (a.0.clone(), values.0, values.1)
-                    }),
-                    op,
-                    (a_span, b_span),
-                    span,
-                ))
+                a.iter().zip(b).map(|(a, b)| (a.0.clone(), number(&a.1), number(&b.1))).collect()
             }
-            (Value::Gradients(list), other) if is_number(other) => Some(self.each_gradient(
-                list.iter().map(|(path, d)| (path.clone(), Value::Tensor(d.clone()), other.clone())),
-                op,
-                (a_span, b_span),
-                span,
-            )),
-            (other, Value::Gradients(list)) if is_number(other) => Some(self.each_gradient(
-                list.iter().map(|(path, d)| (path.clone(), other.clone(), Value::Tensor(d.clone()))),
-                op,
-                (a_span, b_span),
-                span,
-            )),
-            (Value::Gradients(_) | Value::Parameters(_), _)
-            | (_, Value::Gradients(_) | Value::Parameters(_)) => {
+            (Value::Gradients(list), other) if is_number(other) => {
+                list.iter().map(|(path, d)| (path.clone(), number(d), other.clone())).collect()
+            }
+            (other, Value::Gradients(list)) if is_number(other) => {
+                list.iter().map(|(path, d)| (path.clone(), other.clone(), number(d))).collect()
+            }
+            (a, b) if is_several(a) || is_several(b) => {
                 let d = Diagnostic::error(span, format!("`{}` does not stand between these", op.sign()))
                     .also(a_span, format!("this is {}", self.describe(a)))
-                    .also(b_span, format!("this is {}", self.describe(b)));
-                Some(Err(d
-                    .help("a number may stand beside gradients, or the gradients by the same parameters")
-                    .into()))
+                    .also(b_span, format!("this is {}", self.describe(b)))
+                    .help("a number may stand beside gradients, or the gradients by the same parameters");
+                return Some(Err(d.into()));
             }
-            _ => None,
-        }
+            (_, _) => return None,
+        };
+        Some(self.each_gradient(pairs, op, (a_span, b_span), span))
     }
 
     fn each_gradient(
         &mut self,
-        pairs: impl Iterator<Item = (String, Value<'a>, Value<'a>)>,
+        pairs: Vec<(String, Value<'a>, Value<'a>)>,
         op: BinaryOp,
         (a_span, b_span): (Span, Span),
         span: Span,
@@ -153,13 +146,16 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// `norm(g)`: the length of all gradients as one vector.
-    pub(super) fn length_of(&mut self, list: Vec<(String, Tensor)>, span: Span) -> Eval<Value<'a>> {
+    pub(in crate::lower) fn length_of(&mut self, list: Vec<(String, Tensor)>, span: Span) -> Eval<Value<'a>> {
         let mut total: Option<NodeId> = None;
         for (_, gradient) in list {
             let mut part = self.map_node(MapOp::Mul, &[gradient.node, gradient.node], span)?;
             for slot in gradient.slots().cloned().collect::<Vec<_>>().iter().rev() {
                 let Some(axis) = slot.axis else { continue };
-                part = self.b.reduce(salient_ir::ReduceOp::Sum, axis, part).map_err(super::typing(span))?;
+                part = self
+                    .b
+                    .reduce(salient_ir::ReduceOp::Sum, axis, part)
+                    .map_err(crate::lower::typing(span))?;
             }
             total = Some(match total {
                 None => part,
@@ -172,7 +168,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// `rank(x)`: the number of axes.
-    pub(super) fn rank(
+    pub(in crate::lower) fn rank(
         &mut self,
         statics: &[StaticArg<'a>],
         args: &'a [crate::syntax::ast::Argument],
@@ -189,7 +185,7 @@ impl<'a> Lowerer<'a, '_> {
     // ---- loops over gradients
 
     /// The rounds of a loop over gradients, up to the first that is wrong.
-    pub(super) fn each_of(&mut self, each: &'a Each, body: &'a [Stmt], span: Span) -> Eval<()> {
+    pub(in crate::lower) fn each_of(&mut self, each: &'a Each, body: &'a [Stmt], span: Span) -> Eval<()> {
         if let ExprKind::Call(target, _) = &each.of.kind
             && let ExprKind::Name(name) = &target.kind
             && !self.is_known(name)
@@ -203,19 +199,17 @@ impl<'a> Lowerer<'a, '_> {
                 return Err(habit.into());
             }
         }
-        let list = match self.expr(&each.of)? {
-            Value::Gradients(list) => list,
-            Value::Poison => return Err(Fail::Reported),
-            other => {
-                let found = self.describe(&other);
-                return Err(Diagnostic::error(
-                    each.of.span,
-                    "a loop over pairs goes over parameters and the gradients by them",
-                )
+        let value = self.expr(&each.of)?;
+        if matches!(value, Value::Poison) {
+            return Err(Fail::Reported);
+        }
+        let found = self.describe(&value);
+        let Value::Gradients(list) = value else {
+            let message = "a loop over pairs goes over parameters and the gradients by them";
+            return Err(Diagnostic::error(each.of.span, message)
                 .saying(format!("this is {found}"))
                 .help("as in `for p, d in grad(loss, parameters) { … }`")
                 .into());
-            }
         };
         for (n, (path, gradient)) in list.into_iter().enumerate() {
             let weight = &self.weights[&path];
@@ -248,12 +242,12 @@ impl<'a> Lowerer<'a, '_> {
             return Ok(());
         };
         let span = var.span;
+        if matches!(var.value, Value::Poison) {
+            return Err(Fail::Reported);
+        }
         let literal = var.value.is_literal();
-        let tensor = match var.value {
-            Value::Poison => return Err(Fail::Reported),
-            value if literal => self.cast(value, DType::F32, span)?,
-            value => self.tensor(value, span)?,
-        };
+        let tensor =
+            if literal { self.cast(var.value, DType::F32, span)? } else { self.tensor(var.value, span)? };
         if tensor.node == node || self.trials > 0 {
             return Ok(());
         }
@@ -286,14 +280,14 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// The path of the parameter that goes by a name in the loop at work.
-    pub(super) fn path_of_round(&self, e: &Expr) -> Option<String> {
+    pub(in crate::lower) fn path_of_round(&self, e: &Expr) -> Option<String> {
         let ExprKind::Name(name) = &e.kind else { return None };
         let rounds = self.here().moving.iter().rev();
         rounds.into_iter().find(|round| round.name == *name).map(|round| round.path.clone())
     }
 
     /// The new values of parameters as results, once all else is one.
-    pub(super) fn keep_moves(&mut self, f: &'a Function) -> Eval<()> {
+    pub(in crate::lower) fn keep_moves(&mut self, f: &'a Function) -> Eval<()> {
         for Move { path, tensor, span } in std::mem::take(&mut self.moves) {
             let input = f.params.iter().find(|p| p.name.name == path).map(|p| (p.name.span, "an input"));
             let output = self.b.outputs().iter().any(|o| *o.name == *path);
@@ -308,14 +302,14 @@ impl<'a> Lowerer<'a, '_> {
             let own = self.b.params()[param].axes.clone();
             let axes: Vec<AxisId> =
                 tensor.pos.iter().zip(&own).map(|(slot, own)| slot.axis.unwrap_or(*own)).collect();
-            self.b.output(&path, &axes, tensor.node).map_err(super::typing(span))?;
+            self.b.output(&path, &axes, tensor.node).map_err(crate::lower::typing(span))?;
             self.moved.push(Moved { param, output: self.b.outputs().len() - 1 });
         }
         Ok(())
     }
 
     /// Refuses an assignment to a parameter outside of such loops, with what there is instead.
-    pub(super) fn no_step(&self, name: &str, span: Span, declared: Span) -> Fail {
+    pub(in crate::lower) fn no_step(&self, name: &str, span: Span, declared: Span) -> Fail {
         Diagnostic::error(span, format!("`{name}` is a parameter, to which only a loop over gradients assigns"))
             .also(declared, "declared here")
             .help(format!(
@@ -323,6 +317,11 @@ impl<'a> Lowerer<'a, '_> {
             ))
             .into()
     }
+}
+
+/// Whether a value is of several parameters.
+fn is_several(value: &Value<'_>) -> bool {
+    matches!(value, Value::Parameters(_) | Value::Gradients(_))
 }
 
 /// Whether a value may stand beside each of several gradients.
@@ -344,7 +343,7 @@ fn globs(pattern: &str, text: &str) -> bool {
 }
 
 /// The same graph in which parameters that are moved are states.
-pub(super) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
+pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
     if moves.is_empty() {
         return graph;
     }
@@ -374,10 +373,16 @@ pub(super) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
                 (Some(at), _) => Op::Param(at),
                 (None, moved) => Op::Input(graph.inputs().len() + moved.expect("it is one or the other")),
             },
-            Op::Input(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) => {
-                node.op.clone()
-            }
-            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => node.op.clone(),
+            Op::Input(_)
+            | Op::Const(_)
+            | Op::Iota(_)
+            | Op::Extent(_)
+            | Op::Map(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(..)
+            | Op::Fused(..) => node.op.clone(),
         };
         let args: Vec<NodeId> = graph.args(id).iter().map(|arg| new[arg.index()]).collect();
         let added = b.add(op, &args).expect("a node of a verified graph");

@@ -64,8 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The share of the data, at its end, that is kept for validation
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = probability)]
-    val: f64,
+    #[arg(long, value_name = "SHARE", value_parser = probability)]
+    val: Option<f64>,
     /// Steps between validations; the last step is followed by one too
     #[arg(long, value_name = "N", default_value_t = 250, value_parser = count)]
     eval_every: usize,
@@ -143,7 +143,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
             ..args.compile.options()?
         })
     };
-    let sizes = Sizes { batch: args.batch, length: args.length, seed: u64::from(args.seed), kept: args.val };
+    let sizes = Sizes {
+        batch: args.batch,
+        length: args.length,
+        seed: u64::from(args.seed),
+        kept: args.val.unwrap_or(0.0),
+    };
     let examples = data::read(&args.data, args.tokenizer.as_deref(), args.units, &sizes)?;
     write_tokenizer(args, &examples)?;
     let model = Model::from_sources(&sources, &options(true)?)?;
