@@ -142,7 +142,7 @@ pub(crate) enum Builtin {
     /// A value whose derivative is zero.
     Stop,
     /// The length of gradients by several parameters as one vector.
-    Norm,
+    GradNorm,
     /// The number of axes.
     Rank,
     /// An operator that only rewriting makes; dumps call it.
@@ -162,7 +162,7 @@ impl Builtin {
         Builtin::Draw,
         Builtin::Grad,
         Builtin::Stop,
-        Builtin::Norm,
+        Builtin::GradNorm,
         Builtin::Rank,
     ];
 
@@ -193,7 +193,7 @@ impl Builtin {
             Builtin::Draw => "draw",
             Builtin::Grad => "grad",
             Builtin::Stop => "stop",
-            Builtin::Norm => "norm",
+            Builtin::GradNorm => "grad_norm",
             Builtin::Rank => "rank",
             Builtin::Fused(f) => f.info().name,
         }

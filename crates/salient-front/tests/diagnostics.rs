@@ -69,7 +69,7 @@ mistakes! {
     a_product_of_parameters: body("param w: f32[D]\n    return grad(sum[t, d](x[t, d] * w[d]), parameters * parameters.w)");
     gradients_by_different_parameters: body("param w: f32[D]\n    param v: f32[D]\n    let loss = sum[t, d](x[t, d] * w[d] * v[d])\n    return grad(loss, parameters.w) + grad(loss, parameters.v)");
     gradients_times_a_tensor: body("param w: f32[D]\n    return grad(sum[t, d](x[t, d] * w[d]), parameters) * x");
-    length_of_a_tensor: body("return norm(x)");
+    length_of_a_tensor: body("return grad_norm(x)");
     a_loop_over_no_gradients: body("for p, d in x {\n        p = d\n    }\n    return x");
     a_parameter_of_another_shape: body("param w: f32[D] = ones\n    for p, d in grad(sum[t, d](x[t, d] * w[d]), parameters) {\n        p = x\n    }\n    return x");
     a_parameter_that_begins_nowhere: body("param w: f32[D]\n    for p, d in grad(sum[t, d](x[t, d] * w[d]), parameters) {\n        p = p - d\n    }\n    return x");

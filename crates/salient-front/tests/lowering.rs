@@ -187,7 +187,7 @@ model step[D = 3](x: f32[B, D], rate: f32) -> (loss: f32, size: f32) {
             p = p - rate * d
         }
     }
-    return loss, norm(g)
+    return loss, grad_norm(g)
 }
 ";
 

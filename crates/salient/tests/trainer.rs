@@ -24,7 +24,7 @@ model train[V = 7, D = 16](ids: i64[B, T], labels: i64[B, T], rate: f32) -> (los
             p = sgd[momentum = 0.9](p, d, rate) as opt.{p}
         }
     }
-    return loss, norm(g)
+    return loss, grad_norm(g)
 }";
 
 /// Tokens in which each follows from the one before it.

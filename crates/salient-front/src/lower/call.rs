@@ -258,7 +258,7 @@ impl<'a> Lowerer<'a, '_> {
             Builtin::Append => self.append(statics, args, span),
             Builtin::Grad => self.gradient(statics, args, span),
             Builtin::Stop => self.stop(statics, args, span),
-            Builtin::Norm => self.norm(statics, args, span),
+            Builtin::GradNorm => self.norm(statics, args, span),
             Builtin::Rank => self.rank(statics, args, span),
             Builtin::Fused(op) => self.fused(op, statics, args, span),
         }

@@ -171,7 +171,7 @@ impl<'a> Lowerer<'a, '_> {
                             | Builtin::Draw
                             | Builtin::Grad
                             | Builtin::Stop
-                            | Builtin::Norm
+                            | Builtin::GradNorm
                             | Builtin::Rank
                             | Builtin::Fused(_),
                         )

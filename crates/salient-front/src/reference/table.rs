@@ -217,10 +217,10 @@ pub(super) const BUILTINS: &[Row] = &[
     ),
     ("stop", "stop(x)", "x, with a derivative of zero.", "stop(x)"),
     (
-        "norm",
-        "norm(grad(loss, parameters))",
+        "grad_norm",
+        "grad_norm(grad(loss, parameters))",
         "The length of the gradients by several parameters as one vector.",
-        "model m(x: f32[T, D]) { param w: f32[D] let loss = sum[t, d](x[t, d] * w[d]) return norm(grad(loss, parameters)) }",
+        "model m(x: f32[T, D]) { param w: f32[D] let loss = sum[t, d](x[t, d] * w[d]) return grad_norm(grad(loss, parameters)) }",
     ),
     ("rank", "rank(x)", "The number of axes, known when compiling.", "x * rank(x)"),
     ("abs", "abs(x)", "The absolute value.", "abs(x)"),

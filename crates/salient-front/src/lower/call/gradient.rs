@@ -90,24 +90,24 @@ impl<'a> Lowerer<'a, '_> {
         Ok(Value::Gradients(out))
     }
 
-    /// `norm(g)`: the length of gradients by several parameters as one vector.
+    /// `grad_norm(g)`: the length of gradients by several parameters as one vector.
     pub(super) fn norm(
         &mut self,
         statics: &[StaticArg<'a>],
         args: &'a [Argument],
         span: Span,
     ) -> Eval<Value<'a>> {
-        let call = self.foreign(Builtin::Norm.name(), args);
+        let call = self.foreign("norm", args);
         let elsewhere = habits::spelled(&call).map(|spelling| spelling.help());
         let of_one = |l: &Self, found: Option<&Value<'a>>| {
-            let d = Diagnostic::error(span, "`norm` takes the gradients by several parameters");
+            let d = Diagnostic::error(span, "`grad_norm` takes the gradients by several parameters");
             let d = found.map_or(d.clone(), |found| d.saying(format!("this is {}", l.describe(found))));
             Fail::from(d.help_if(elsewhere.clone()))
         };
         if args.len() != 1 || args[0].name.is_some() {
             return Err(of_one(self, None));
         }
-        let given = self.plain_arguments(Builtin::Norm, statics, args, span)?;
+        let given = self.plain_arguments(Builtin::GradNorm, statics, args, span)?;
         match given.into_iter().next() {
             Some((Value::Gradients(list), _)) => self.length_of(list, span),
             Some((other, _)) => Err(of_one(self, Some(&other))),

@@ -145,7 +145,7 @@ impl<'a> Lowerer<'a, '_> {
         Ok(Value::Gradients(out))
     }
 
-    /// `norm(g)`: the length of all gradients as one vector.
+    /// `grad_norm(g)`: the length of all gradients as one vector.
     pub(in crate::lower) fn length_of(&mut self, list: Vec<(String, Tensor)>, span: Span) -> Eval<Value<'a>> {
         let mut total: Option<NodeId> = None;
         for (_, gradient) in list {
