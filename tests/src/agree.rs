@@ -102,8 +102,8 @@ pub fn matches_gradients(found: &Arrays, recorded: &Arrays) -> Result<(), String
             continue;
         };
         let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
-        let differs = |(x, y): &(&f64, &f64)| !((*x - *y).abs() <= OF_GREATEST * greatest);
-        if let Some((x, y)) = found.iter().zip(&expected).find(differs) {
+        let agrees = |(x, y): &(&f64, &f64)| (*x - *y).abs() <= OF_GREATEST * greatest;
+        if let Some((x, y)) = found.iter().zip(&expected).find(|pair| !agrees(pair)) {
             faults.push(format!("`{name}`: {x} where {y} is recorded, of at most {greatest}"));
         }
     }

@@ -40,10 +40,12 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
     (axes.len() > 1 && is_product).then_some((axes, at))
 }
 
-/// Whether a factor of the product is made of scores along one of the axes: these are made for one head after the other, and not
-/// stored for a product over all of them.
+/// Whether a factor of the product is an expression of scores along one of the axes: these are made for one head after the other,
+/// and not stored for a product over all of them. A product itself is stored by its kernel.
 fn is_of_scores(g: &Graph, data: &[bool], axes: &[AxisId], product: NodeId) -> bool {
-    let (mut seen, mut stack) = (BTreeSet::new(), g.args(product).to_vec());
+    let is_expression = |id: &NodeId| matches!(g.op(*id), Op::Map(_) | Op::Fused(..));
+    let (mut seen, mut stack) =
+        (BTreeSet::new(), g.args(product).iter().copied().filter(is_expression).collect::<Vec<NodeId>>());
     while let Some(id) = stack.pop() {
         if !seen.insert(id) {
             continue;

@@ -258,19 +258,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             let is_column = along != Some(*column) && lies.contains(*column);
             faults.unless(is_column, own, || "its columns are no axis of it".to_owned());
         }
-        Anchor::Scatter(of_index) => {
-            let Scatter { over, position, index, term, column, .. } = of_index;
-            let is_owned = lies.contains(*position) && !of(*index).contains(*position);
-            faults.unless(is_owned, own, || "what it adds has no position of its own".to_owned());
-            let is_column = |axis: &AxisId| lies.contains(*axis) && !of(*index).contains(*axis);
-            faults.unless(column.iter().all(is_column), own, || {
-                "its columns are of several positions".to_owned()
-            });
-            let is_summed = |axis: &AxisId| of(*term).contains(*axis) && !lies.contains(*axis);
-            faults.unless(over.iter().all(is_summed), own, || {
-                "it does not sum over an axis of what it adds".to_owned()
-            });
-        }
+        Anchor::Scatter(of) => scatter(plan, k, of, &lies, faults),
         Anchor::Gemm(Gemm { contraction: c, panels, .. }) => {
             let (left, right) = (of(c.left), of(c.right));
             let depth = left.contains(c.depth) && right.contains(c.depth) && !lies.contains(c.depth);
@@ -309,6 +297,21 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
             faults.unless(is_parts, own, || "its parts are another buffer".to_owned());
         }
     }
+}
+
+/// A sum whose terms are each added at one position has that axis, and none of those that it sums over; its columns are of one
+/// position.
+fn scatter(plan: &Plan<'_>, k: &KernelPlan, sum: &Scatter, lies: &AxisSet, faults: &mut Faults) {
+    let own = name(plan, k.buffer);
+    let of = |id: NodeId| &plan.graph.node(id).axes;
+    let is_beside = |axis: &AxisId| lies.contains(*axis) && !of(sum.index).contains(*axis);
+    faults.unless(is_beside(&sum.position), own, || "what it adds has no position of its own".to_owned());
+    faults
+        .unless(sum.column.iter().all(is_beside), own, || "its columns are of several positions".to_owned());
+    let is_summed = |axis: &AxisId| of(sum.term).contains(*axis) && !lies.contains(*axis);
+    faults.unless(sum.over.iter().all(is_summed), own, || {
+        "it does not sum over an axis of what it adds".to_owned()
+    });
 }
 
 /// What is stored beside an attention has the axes of its buffer; so have the parts of a sum over rows.
