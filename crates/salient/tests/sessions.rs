@@ -303,7 +303,9 @@ fn fused_means_that_nothing_of_every_query_and_key_is_stored_or_computed_again()
     let differences = "let y[t: T, e: E] = sum[j](abs(p[t, j] - v[j, e]))\n    return y";
     let again = refused(differences).expect("scores are made for each column");
     assert!(again.contains("computes its scores again for each `e`, E times"), "{again}");
-    let stored = refused("return p @ (p @ v)").expect("weights are stored for the second use");
+    // A second use makes the scores once more; a product of weights has elements for all pairs itself.
+    assert_eq!(refused("return p @ (p @ v)"), None);
+    let stored = refused("return (p @ p) @ v").expect("weights are stored for their product");
     assert!(stored.contains("T * T elements, one for every query and key"), "{stored}");
 }
 
