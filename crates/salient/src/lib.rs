@@ -33,7 +33,6 @@ mod report;
 mod session;
 mod show;
 pub mod snapshot;
-mod train;
 pub mod tune;
 pub mod verify;
 
@@ -79,13 +78,13 @@ pub use salient_tile::verify::unfused::rewriting;
 pub use salient_tile::{Knob, TILING, Tiling};
 pub use session::model::Model;
 pub use session::results::Results;
+pub use session::train::batches::{Batches, RowBatches, TokenBatches, split_tokens};
+pub use session::train::evaluation::Evaluation;
+pub use session::train::schedule::{Decay, Schedule};
+pub use session::train::{Course, Progress, Trainer};
 pub use session::weights::Weights;
 pub use session::{KernelInfo, Session};
 pub use show::{page, view};
-pub use train::batches::{Batches, RowBatches, TokenBatches, split_tokens};
-pub use train::evaluation::Evaluation;
-pub use train::schedule::{Decay, Schedule};
-pub use train::{Course, Progress, Trainer};
 
 /// The README's program, compiled as a test.
 #[cfg(doctest)]

@@ -14,6 +14,7 @@ pub(crate) mod model;
 pub(crate) mod results;
 pub(crate) mod sizes;
 pub(crate) mod states;
+pub(crate) mod train;
 pub(crate) mod weights;
 
 use self::bind::Shapes;
