@@ -154,9 +154,10 @@ impl<'a> Lowerer<'a, '_> {
         if let Value::Function(f) = value {
             return Ok(f);
         }
-        let help = match &target.kind {
-            ExprKind::Transpose(_) => format!("write `{}`", self.sources_text(target.span)),
-            _ => "`x * (…)` multiplies; `x[…]` reads a tensor".to_owned(),
+        let help = if matches!(target.kind, ExprKind::Transpose(_)) {
+            format!("write `{}`", self.sources_text(target.span))
+        } else {
+            "`x * (…)` multiplies; `x[…]` reads a tensor".to_owned()
         };
         Err(Diagnostic::error(target.span, "this is no function")
             .saying(format!("this is {}", self.describe(&value)))

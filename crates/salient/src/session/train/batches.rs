@@ -171,9 +171,9 @@ impl Batches for RowBatches {
 ///
 /// # Errors
 /// [`Error::Run`] if one of them has not.
-pub fn split_tokens(tokens: &[u32], share: f64, length: usize) -> Result<(Arc<[u32]>, Arc<[u32]>), Error> {
+pub fn split_tokens(tokens: &[u32], share: f64, length: usize) -> Result<[Arc<[u32]>; 2], Error> {
     let at = boundary(tokens.len(), share, length + 1)?;
-    Ok((tokens[..at].into(), tokens[at..].into()))
+    Ok([tokens[..at].into(), tokens[at..].into()])
 }
 
 /// Where a share of the end begins, if both parts have at least so many.

@@ -98,7 +98,7 @@ fn tokens(path: &Path, ids: Vec<u32>, vocabulary: Option<Vec<char>>, sizes: &Siz
         batches.map(|batches| Box::new(batches) as Box<dyn Batches>).map_err(in_file)
     };
     let (train, kept) = if sizes.kept > 0.0 {
-        let (train, kept) = split_tokens(&ids, sizes.kept, length).map_err(in_file)?;
+        let [train, kept] = split_tokens(&ids, sizes.kept, length).map_err(in_file)?;
         (of(train)?, Some(of(kept)?))
     } else {
         (of(ids.into())?, None)
