@@ -1,7 +1,7 @@
 //! `salient run`: compiles a model, runs it on arrays, shows, writes or checks what comes out.
 
 use crate::input::arrays::{CallArrays, Sources};
-use crate::input::drawn::{self, Kind};
+use crate::input::drawn::{self, Drawing};
 use crate::input::numbers::{bytes, not_negative};
 use crate::input::options::{Compile, Machine, pair};
 use crate::input::program::read_sources;
@@ -27,15 +27,8 @@ pub(crate) struct Args {
     compile: Compile,
     #[command(flatten)]
     arrays: Sources,
-    /// Draw the parameters that no file gives from their initialisers, with this seed
-    #[arg(long, value_name = "SEED")]
-    init: Option<u64>,
-    /// Draw the inputs that nothing gives at random, and parameters as by --init (where none are given, those without an initialiser too), with this seed; a dimension that nothing gives is 8
-    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
-    random: Option<u64>,
-    /// What the elements of a drawn input are drawn from: normal, uniform(LOW,HIGH), LOW..HIGH, bool01, zeros or ones
-    #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named, requires = "random")]
-    draw: Vec<(String, Kind)>,
+    #[command(flatten)]
+    drawing: Drawing,
     /// Give an inner value as a result too: a name that a `let` defines, behind the path under which its block declares parameters or without that; `*` stands for any letters; may be given several times
     #[arg(long, value_name = "NODE")]
     print: Vec<String>,
@@ -82,10 +75,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
     let before = Instant::now();
     let mut given = args.arrays.read(model.graph())?;
-    if let Some(seed) = args.random {
-        given
-            .iter_mut()
-            .try_for_each(|given| drawn::fill(model.graph(), given, (seed, &args.draw), &Bindings::new()))?;
+    if let Some(seed) = args.drawing.random {
+        given.iter_mut().try_for_each(|given| {
+            drawn::fill(model.graph(), given, (seed, &args.drawing.draw), &Bindings::new())
+        })?;
     }
     let read = before.elapsed();
     if given.len() > 1 && !(args.output.is_empty() && args.outputs.is_none()) {
@@ -130,7 +123,7 @@ fn run_on(
     let mut timed = |part: &'static str, since: Instant| times.push((part, since.elapsed()));
     let before = Instant::now();
     let mut weights = Weights::from(&given.weights);
-    if let Some(seed) = args.init.or(args.random) {
+    if let Some(seed) = args.drawing.seed() {
         weights = weights.or_seeded(seed);
     }
     let session = model.session(&given.inputs, weights)?;

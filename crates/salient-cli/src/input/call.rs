@@ -1,7 +1,7 @@
 //! The arrays of a call that is made to look at a model: from files, from a text, or drawn.
 
 use crate::input::arrays::{CallArrays, Sources};
-use crate::input::drawn::{self, Kind};
+use crate::input::drawn::{self, Drawing};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::terminal;
 use salient::{Array, Arrays, Bindings, DType, Graph, Weights, listed};
@@ -19,15 +19,8 @@ pub(crate) struct CallArgs {
     /// A tokenizer.json, or a .gguf file
     #[arg(long, value_name = "FILE", requires = "text")]
     tokenizer: Option<PathBuf>,
-    /// Draw the parameters that no file gives from their initialisers, with this seed
-    #[arg(long, value_name = "SEED")]
-    init: Option<u64>,
-    /// Draw the inputs that nothing gives at random, and parameters as by --init (where none are given, those without an initialiser too), with this seed
-    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
-    random: Option<u64>,
-    /// What the elements of a drawn input are drawn from, as in `salient run`
-    #[arg(long, value_name = "NAME=KIND", value_parser = drawn::named, requires = "random")]
-    draw: Vec<(String, Kind)>,
+    #[command(flatten)]
+    drawing: Drawing,
 }
 
 /// The arrays of a call.
@@ -61,17 +54,17 @@ impl CallArgs {
             }
             (None, _) | (_, None) => None,
         };
-        if let Some(seed) = self.random {
-            drawn::fill(graph, &mut arrays, (seed, &self.draw), usual)?;
+        if let Some(seed) = self.drawing.random {
+            drawn::fill(graph, &mut arrays, (seed, &self.drawing.draw), usual)?;
         }
-        Ok(Given { arrays, tokens, seed: self.init.or(self.random) })
+        Ok(Given { arrays, tokens, seed: self.drawing.seed() })
     }
 
     /// As [`given`](CallArgs::given), where everything is drawn that nothing gives.
     pub(crate) fn given_or_drawn(&self, graph: &Graph, usual: &Bindings) -> Outcome<Given> {
         let mut given = self.given(graph, usual)?;
-        if self.random.is_none() {
-            drawn::fill(graph, &mut given.arrays, (SEED, &self.draw), usual)?;
+        if self.drawing.random.is_none() {
+            drawn::fill(graph, &mut given.arrays, (SEED, &self.drawing.draw), usual)?;
         }
         given.seed = given.seed.or(Some(SEED));
         Ok(given)

@@ -7,6 +7,27 @@ use salient::{Array, Arrays, Bindings, DType, Graph, Name, Port, listed};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+/// What is drawn of a call: parameters, and inputs that nothing gives.
+#[derive(clap::Args)]
+pub(crate) struct Drawing {
+    /// Draw the parameters that no file gives from their initialisers, with this seed
+    #[arg(long, value_name = "SEED")]
+    init: Option<u64>,
+    /// Draw the inputs that nothing gives at random, and parameters as by --init (where none are given, those without an initialiser too), with this seed; a dimension that nothing gives has a small length
+    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) random: Option<u64>,
+    /// What the elements of a drawn input are drawn from: normal, uniform(LOW,HIGH), LOW..HIGH, bool01, zeros or ones
+    #[arg(long, value_name = "NAME=KIND", value_parser = named, requires = "random")]
+    pub(crate) draw: Vec<(String, Kind)>,
+}
+
+impl Drawing {
+    /// From which parameters are drawn that nothing gives.
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.init.or(self.random)
+    }
+}
+
 /// What elements are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {

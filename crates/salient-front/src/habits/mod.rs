@@ -21,7 +21,7 @@ use marks::{Finds, MARKS, Mark, Match, WRITE};
 use reading::Reading;
 use std::ops::Range;
 
-pub(crate) use spell::{Foreign, Shape, names_an_axis, names_axes, spelled};
+pub(crate) use spell::{Foreign, Shape, names_an_axis, says_an_axis, spelled};
 pub use table::EXAMPLE;
 pub use table::{Known, known_names};
 

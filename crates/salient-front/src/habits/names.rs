@@ -179,10 +179,9 @@ pub(super) const NAMES: &[Row] = &[
         "(u, v)",
         "sum({(0)} * {(1|y)}) / sqrt(sum({(0)} ** 2) * sum({(1|y)} ** 2))",
     ),
-    code(&["mse_loss"], "(x, y)", "mean{axis@-}(({(0)} - {(1|y)}) ** 2)"),
+    code(&["mse_loss"], "(x, y)", "mean_squared_error({0}, {1|y})"),
     code(&["l1_loss"], "(x, y)", "mean{axis@-}(abs({(0)} - {(1|y)}))"),
-    code(&["cross_entropy"], "(s, ids)", "let z[i] = -log_softmax({0})[i, {(1|ids)}[i]]")
-        .with("`mean(z)` is their mean"),
+    code(&["cross_entropy"], "(s, ids)", "cross_entropy({0}, {1|ids})").with("the classes stand last"),
     // ---- shapes
     by(&["transpose", "swapaxes", "swapdims", "moveaxis", "movedim"], "(x, 1, 2)", Write::Order),
     by(&["permute"], "(x, 1, 0, 2)", Write::Order),

@@ -85,7 +85,7 @@ pub(crate) fn spelled(call: &Foreign) -> Option<Spelling> {
 const BY_NAME: &[&str] = &["dim", "axis", "dims", "keepdim", "keepdims"];
 
 /// Whether a parameter of this name says an axis in other systems.
-pub(crate) fn names_axes(name: &str) -> bool {
+pub(crate) fn says_an_axis(name: &str) -> bool {
     BY_NAME.contains(&name)
 }
 

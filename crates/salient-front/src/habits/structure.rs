@@ -3,23 +3,16 @@
 use super::marks::Match;
 use super::reading::Reading;
 use super::spell::value;
+use crate::reference::is_keyword;
+use salient_ir::DType;
 
 fn at(from: usize, to: usize, it: &str, write: impl Into<String>) -> Option<Match> {
     Some(Match { from, to, it: it.to_owned(), write: write.into() })
 }
 
-/// The element types that a value can be converted to.
-const TYPES: &[&str] = &["f32", "f16", "bf16", "i32", "i64", "bool"];
-
 /// Words of a declaration behind which a name stands.
 const DECLARE: &[&str] =
     &["model", "block", "fn", "param", "state", "const", "axis", "import", "let", "for", "as"];
-
-/// Words of the language, which nothing else can be called.
-const WORDS: &[&str] = &[
-    "model", "block", "fn", "import", "const", "let", "param", "state", "require", "return", "for", "in",
-    "if", "then", "else", "and", "or", "not", "as", "true", "false",
-];
 
 /// Whether a token begins a value: a name, a number, or a group.
 fn begins_value(r: &Reading<'_>, n: usize) -> bool {
@@ -28,7 +21,7 @@ fn begins_value(r: &Reading<'_>, n: usize) -> bool {
 
 /// `(f32) x`.
 pub(super) fn cast(r: &Reading<'_>, n: usize) -> Option<Match> {
-    let is_type = r.at(n) == "(" && TYPES.contains(&r.at(n + 1)) && r.at(n + 2) == ")";
+    let is_type = r.at(n) == "(" && DType::from_name(r.at(n + 1)).is_some() && r.at(n + 2) == ")";
     if !is_type || r.follows_operand(n) || r.begins_line(n + 3) {
         return None;
     }
@@ -65,7 +58,7 @@ pub(super) fn no_name(r: &Reading<'_>, n: usize) -> Option<Match> {
     }
     let end = (n + 1..r.line_end(n)).find(|m| r.at(*m) == "=").filter(|end| *end > n + 1)?;
     let name = r.source(n + 1, end).replace(' ', "");
-    let word = end == n + 2 && WORDS.contains(&r.at(n + 1));
+    let word = end == n + 2 && is_keyword(r.at(n + 1));
     let digit = name.starts_with(|c: char| c.is_ascii_digit());
     let joined = end > n + 2
         && (n + 1..end).all(|m| r.is_name(m) || r.is_number(m) || matches!(r.at(m), "-" | "." | "'"))

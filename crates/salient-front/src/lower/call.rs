@@ -462,7 +462,7 @@ impl<'a> Lowerer<'a, '_> {
                     )
                     .help_if(
                         did_you_mean(wanted, names)
-                            .or_else(|| habits::names_axes(wanted).then(|| AXIS_IN_BRACKETS.to_owned())),
+                            .or_else(|| habits::says_an_axis(wanted).then(|| AXIS_IN_BRACKETS.to_owned())),
                     ),
                     None => Diagnostic::error(
                         arg.span,

@@ -4,7 +4,7 @@
 use super::{Eval, Lowerer, Var};
 use crate::diag::{Diagnostic, Severity};
 use crate::source::Span;
-use crate::syntax::ast::{Expr, ExprKind, Ident};
+use crate::syntax::ast::{Expr, Ident, Scoping};
 use crate::value::Value;
 use salient_ir::{AxisId, DType, Dim, MapOp, NodeId, Op};
 
@@ -252,8 +252,8 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Whether an expression has a number that another call or round may change.
     fn says_setting(&self, e: &Expr) -> bool {
-        let here = match &e.kind {
-            ExprKind::Name(name) => self.lookup(name).is_some_and(|var| match &var.value {
+        let here = match e.scoping() {
+            Scoping::Name(name) => self.lookup(name).is_some_and(|var| match &var.value {
                 Value::Int(d) => d.as_constant().is_some(),
                 Value::Float(_) | Value::Bool(_) => true,
                 Value::Tensor(_)
@@ -264,20 +264,7 @@ impl<'a> Lowerer<'a, '_> {
                 | Value::Gradients(_)
                 | Value::Poison => false,
             }),
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_)
-            | ExprKind::Unary(..)
-            | ExprKind::Binary(..)
-            | ExprKind::Compare(..)
-            | ExprKind::If(..)
-            | ExprKind::Call(..)
-            | ExprKind::As(..)
-            | ExprKind::Selection(_)
-            | ExprKind::Transpose(_)
-            | ExprKind::Brackets(..) => false,
+            Scoping::Made | Scoping::Call(..) | Scoping::Brackets(..) | Scoping::As(..) => false,
         };
         here || e.children().into_iter().any(|child| self.says_setting(child))
     }

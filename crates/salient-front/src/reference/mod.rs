@@ -82,6 +82,12 @@ pub fn entries() -> Vec<Entry> {
     out
 }
 
+/// Whether a word is one of the language's own, which nothing can be called.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    let is_word = |row: &table::Row| row.0 == word && word.starts_with(|c: char| c.is_ascii_alphabetic());
+    table::KEYWORDS.iter().chain(table::OPERATORS).any(is_word)
+}
+
 /// The entries of exactly that name; `-` is one sign with two meanings, in one entry.
 pub fn named(name: &str) -> Option<Entry> {
     entries().into_iter().find(|entry| entry.name == name)

@@ -5,8 +5,8 @@
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::habits;
 use crate::program::Program;
-use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind, PathPart};
-use crate::syntax::ast::{Results, Stmt, StmtKind, Type};
+use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Extent, Function, Index, Kind};
+use crate::syntax::ast::{Results, Scoping, Stmt, StmtKind, Type};
 use crate::value::{Builtin, PARAMETERS};
 use std::collections::BTreeSet;
 
@@ -127,9 +127,9 @@ impl<'a> Names<'a, '_> {
 
     /// `inside` brackets an unknown name in lower case may be a free index.
     fn expr(&mut self, e: &'a Expr, inside: bool) {
-        match &e.kind {
-            ExprKind::Name(name) => self.name(e, name, inside),
-            ExprKind::Call(target, args) => {
+        match e.scoping() {
+            Scoping::Name(name) => self.name(e, name, inside),
+            Scoping::Call(target, args) => {
                 self.expr(target, inside);
                 let before = self.known.clone();
                 if let ExprKind::Brackets(_, items) = &target.kind {
@@ -138,7 +138,7 @@ impl<'a> Names<'a, '_> {
                 args.iter().for_each(|arg| self.argument(arg, inside));
                 self.known = before;
             }
-            ExprKind::Brackets(target, items) => {
+            Scoping::Brackets(target, items) => {
                 self.expr(target, inside);
                 for item in items {
                     match item {
@@ -148,25 +148,11 @@ impl<'a> Names<'a, '_> {
                     }
                 }
             }
-            ExprKind::As(x, path) => {
+            Scoping::As(x, path) => {
                 self.expr(x, inside);
-                for part in path.segments.iter().flatten() {
-                    if let PathPart::Hole(hole) = part {
-                        self.expr(hole, false);
-                    }
-                }
+                path.holes().for_each(|hole| self.expr(hole, false));
             }
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_)
-            | ExprKind::Unary(..)
-            | ExprKind::Binary(..)
-            | ExprKind::Compare(..)
-            | ExprKind::If(..)
-            | ExprKind::Selection(_)
-            | ExprKind::Transpose(_) => e.children().into_iter().for_each(|x| self.expr(x, inside)),
+            Scoping::Made => e.children().into_iter().for_each(|x| self.expr(x, inside)),
         }
     }
 

@@ -308,7 +308,37 @@ pub enum ExprKind {
     Selection(Path),
 }
 
+/// What an expression is to a walk that follows names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scoping<'a> {
+    /// A name.
+    Name(&'a str),
+    /// A call, which may bind indices for its arguments.
+    Call(&'a Expr, &'a [Argument]),
+    /// What is read at indices, or a function with what stands in its brackets.
+    Brackets(&'a Expr, &'a [Bracket]),
+    /// A call with the path of its parameters.
+    As(&'a Expr, &'a Path),
+    /// What is only made of its children.
+    Made,
+}
+
 impl Expr {
+    /// What it is to a walk that follows names.
+    pub(crate) fn scoping(&self) -> Scoping<'_> {
+        match &self.kind {
+            ExprKind::Name(name) => Scoping::Name(name),
+            ExprKind::Call(target, args) => Scoping::Call(target, args),
+            ExprKind::Brackets(target, items) => Scoping::Brackets(target, items),
+            ExprKind::As(call, path) => Scoping::As(call, path),
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Infinity => Scoping::Made,
+            ExprKind::Text(_) | ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Compare(..) => {
+                Scoping::Made
+            }
+            ExprKind::If(..) | ExprKind::Selection(_) | ExprKind::Transpose(_) => Scoping::Made,
+        }
+    }
+
     /// The expressions directly inside this one, in the order of the text.
     pub fn children(&self) -> Vec<&Expr> {
         match &self.kind {

@@ -4,10 +4,8 @@
 
 use crate::diag::Diagnostic;
 use crate::source::{SourceFile, Span};
-use crate::syntax::ast::{
-    Expr, ExprKind, Extent, File, Function, Ident, Index, Item, Kind, PathPart, Results,
-};
-use crate::syntax::ast::{Path, Range, Stmt, StmtKind, Target, Type};
+use crate::syntax::ast::{Expr, ExprKind, Extent, File, Function, Ident, Index, Item, Kind, Results};
+use crate::syntax::ast::{Path, Range, Scoping, Stmt, StmtKind, Target, Type};
 use crate::syntax::grammar::Rule;
 use crate::syntax::tokens::tokens;
 use std::collections::BTreeSet;
@@ -138,34 +136,17 @@ impl<'a> Uses<'a> {
     }
 
     fn path(&mut self, path: &'a Path) {
-        for part in path.segments.iter().flatten() {
-            if let PathPart::Hole(hole) = part {
-                self.expr(hole);
-            }
-        }
+        path.holes().for_each(|hole| self.expr(hole));
     }
 
     fn expr(&mut self, e: &'a Expr) {
-        match &e.kind {
-            ExprKind::Name(name) => {
+        match e.scoping() {
+            Scoping::Name(name) => {
                 self.names.insert(name);
             }
-            ExprKind::As(_, path) => self.path(path),
-            ExprKind::Call(_, args) => {
-                args.iter().filter_map(|a| a.each.as_ref()).for_each(|r| self.range(r))
-            }
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_)
-            | ExprKind::Unary(..)
-            | ExprKind::Binary(..)
-            | ExprKind::Compare(..)
-            | ExprKind::If(..)
-            | ExprKind::Selection(_)
-            | ExprKind::Transpose(_)
-            | ExprKind::Brackets(..) => {}
+            Scoping::As(_, path) => self.path(path),
+            Scoping::Call(_, args) => args.iter().filter_map(|a| a.each.as_ref()).for_each(|r| self.range(r)),
+            Scoping::Made | Scoping::Brackets(..) => {}
         }
         e.children().into_iter().for_each(|x| self.expr(x));
     }

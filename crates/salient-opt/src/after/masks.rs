@@ -133,7 +133,8 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], id: NodeId
     value
 }
 
-/// `not (x < c)` as `c <= x` where `x` itself is what is masked: the two differ for NaN, which the product is then.
+/// `not (x < c)` as `c <= x` where `x` itself is what is masked: the two differ for NaN, which the product is then. The rule
+/// `masks/refined-comparison` says the same of a choice of `x`; a mask that came back from the values was around those.
 fn refined(b: &mut Builder, mask: NodeId, value: NodeId) -> NodeId {
     let compared = b.args(mask).first().copied().filter(|_| *b.op(mask) == Op::Map(MapOp::Not));
     let Some(compared) = compared.filter(|x| *b.op(*x) == Op::Map(MapOp::Lt)) else { return mask };

@@ -368,21 +368,13 @@ pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
     let mut new: Vec<NodeId> = Vec::with_capacity(graph.len());
     for id in graph.ids() {
         let node = graph.node(id);
-        let op = match &node.op {
-            Op::Param(at) => match (params[*at], is_moved(*at)) {
+        let op = if let Op::Param(at) = node.op {
+            match (params[at], is_moved(at)) {
                 (Some(at), _) => Op::Param(at),
                 (None, moved) => Op::Input(graph.inputs().len() + moved.expect("it is one or the other")),
-            },
-            Op::Input(_)
-            | Op::Const(_)
-            | Op::Iota(_)
-            | Op::Extent(_)
-            | Op::Map(_)
-            | Op::Reduce(..)
-            | Op::At(_)
-            | Op::Concat(..)
-            | Op::CumSum(..)
-            | Op::Fused(..) => node.op.clone(),
+            }
+        } else {
+            node.op.clone()
         };
         let args: Vec<NodeId> = graph.args(id).iter().map(|arg| new[arg.index()]).collect();
         let added = b.add(op, &args).expect("a node of a verified graph");

@@ -4,7 +4,7 @@ use super::{Scope, WORDS, Walk};
 use crate::library;
 use crate::resolve::definitions::{DefinitionKind, Meaning};
 use crate::source::Span;
-use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Function, Ident};
+use crate::syntax::ast::{Argument, Bracket, Expr, ExprKind, Function, Ident, Scoping};
 use crate::value::Builtin;
 use std::collections::BTreeMap;
 
@@ -32,10 +32,10 @@ impl<'a> Walk<'a> {
 
     /// Any expression; `inside` of brackets.
     pub(super) fn expr(&mut self, e: &'a Expr, inside: bool) {
-        match &e.kind {
-            ExprKind::Name(name) => self.name(e, name),
-            ExprKind::Call(target, args) => self.call(target, args, inside),
-            ExprKind::Brackets(target, items) => {
+        match e.scoping() {
+            Scoping::Name(name) => self.name(e, name),
+            Scoping::Call(target, args) => self.call(target, args, inside),
+            Scoping::Brackets(target, items) => {
                 if let Some(called) = self.called(target) {
                     self.expr(target, inside);
                     self.statics(called, items, &[]);
@@ -44,21 +44,11 @@ impl<'a> Walk<'a> {
                 self.read(target, inside);
                 items.iter().for_each(|item| self.item(item));
             }
-            ExprKind::As(x, path) => {
+            Scoping::As(x, path) => {
                 self.expr(x, inside);
                 self.path(path);
             }
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_)
-            | ExprKind::Unary(..)
-            | ExprKind::Binary(..)
-            | ExprKind::Compare(..)
-            | ExprKind::If(..)
-            | ExprKind::Selection(_)
-            | ExprKind::Transpose(_) => e.children().into_iter().for_each(|x| self.expr(x, inside)),
+            Scoping::Made => e.children().into_iter().for_each(|x| self.expr(x, inside)),
         }
     }
 
@@ -217,15 +207,15 @@ impl<'a> Walk<'a> {
 
     /// The names that stand in brackets and mean nothing else, in order of appearance.
     fn free(&self, e: &'a Expr, bound: &mut Vec<&'a str>, inside: bool, out: &mut Vec<(&'a str, Span)>) {
-        match &e.kind {
-            ExprKind::Name(name) => {
+        match e.scoping() {
+            Scoping::Name(name) => {
                 let lower = name.starts_with(|c: char| c.is_ascii_lowercase());
-                let known = bound.contains(&name.as_str()) || out.iter().any(|(n, _)| n == name);
+                let known = bound.contains(&name) || out.iter().any(|(n, _)| *n == name);
                 if inside && lower && !known && !self.is_known(name) {
                     out.push((name, self.place(e, name)));
                 }
             }
-            ExprKind::Call(target, args) => {
+            Scoping::Call(target, args) => {
                 let depth = bound.len();
                 match self.with_brackets(target) {
                     Some((_, items, called)) => {
@@ -241,7 +231,7 @@ impl<'a> Walk<'a> {
                 }
                 bound.truncate(depth);
             }
-            ExprKind::Brackets(target, items) => {
+            Scoping::Brackets(target, items) => {
                 if self.called(target).is_some() {
                     return;
                 }
@@ -256,18 +246,7 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
-            ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Infinity
-            | ExprKind::Text(_)
-            | ExprKind::Unary(..)
-            | ExprKind::Binary(..)
-            | ExprKind::Compare(..)
-            | ExprKind::If(..)
-            | ExprKind::Selection(_)
-            | ExprKind::Transpose(_)
-            | ExprKind::As(..) => {
+            Scoping::Made | Scoping::As(..) => {
                 e.children().into_iter().for_each(|x| self.free(x, bound, inside, out));
             }
         }
@@ -283,25 +262,15 @@ impl<'a> Walk<'a> {
 
 /// Whether an expression has a name in brackets, as an index has it.
 fn reads_at(e: &Expr, name: &str, inside: bool) -> bool {
-    match &e.kind {
-        ExprKind::Name(n) => inside && n == name,
-        ExprKind::Brackets(target, _) => {
+    match e.scoping() {
+        Scoping::Name(n) => inside && n == name,
+        Scoping::Brackets(target, _) => {
             let items = e.children().into_iter().skip(1);
             reads_at(target, name, inside) || items.into_iter().any(|item| reads_at(item, name, true))
         }
-        ExprKind::Call(..)
-        | ExprKind::Int(_)
-        | ExprKind::Float(_)
-        | ExprKind::Bool(_)
-        | ExprKind::Infinity
-        | ExprKind::Text(_)
-        | ExprKind::Unary(..)
-        | ExprKind::Binary(..)
-        | ExprKind::Compare(..)
-        | ExprKind::If(..)
-        | ExprKind::Selection(_)
-        | ExprKind::Transpose(_)
-        | ExprKind::As(..) => e.children().into_iter().any(|x| reads_at(x, name, inside)),
+        Scoping::Call(..) | Scoping::Made | Scoping::As(..) => {
+            e.children().into_iter().any(|x| reads_at(x, name, inside))
+        }
     }
 }
 
