@@ -136,6 +136,28 @@ fn what_flows_into_parts_is_what_flows_into_the_whole() {
     gives(&program(2, "u"), &inputs, "[1, 10, 7, 18, 10, 12]");
 }
 
+/// An index that is outside where nothing is read: of a part of each head, and as data.
+#[test]
+fn what_is_read_at_a_distance_under_a_guard_flows_back_under_it() {
+    gives(
+        "model m(x: f32[8], u: f32[2, 4]) -> (y: f32[8]) {
+             let q[h: 2, e: 4] = x[h * 4 + e]
+             let far[h: 2, e: 4] = if e < 2 then 0 else q[h, e - 2] * u[h, e]
+             return grad(sum[h, e](far[h, e]), x)
+         }",
+        &[("x", "[1, 2, 3, 4, 5, 6, 7, 8]"), ("u", "[[1, 2, 3, 4], [5, 6, 7, 8]]")],
+        "[3, 4, 0, 0, 7, 8, 0, 0]",
+    );
+    gives(
+        "model m(x: f32[2], u: f32[3], ids: i64[3]) -> (y: f32[2]) {
+             let before[t: 3] = if t < 1 then 0 else x[ids[t - 1]] * u[t]
+             return grad(sum[t](before[t]), x)
+         }",
+        &[("x", "[1, 2]"), ("u", "[1, 10, 100]"), ("ids", "[0, 1, 1]")],
+        "[10, 100]",
+    );
+}
+
 #[test]
 fn a_gradient_is_a_value_that_has_a_gradient() {
     gradient_is("grad(sum[t](x[t] ** 3), x)", "[1, 2, 3]", "[6, 12, 18]");

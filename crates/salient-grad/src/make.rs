@@ -1,5 +1,6 @@
 //! Short forms for the nodes that adjoints are made of. Constants are folded where that keeps derivatives short.
 
+use crate::views::linear;
 use salient_ir::{AxisId, Builder, Const, DType, Dim, MapOp, NodeId, Op, ReduceOp};
 
 /// What a builder says of nodes that are put together as their types ask for.
@@ -29,6 +30,8 @@ pub(crate) trait Make {
     fn sum(&mut self, axis: AxisId, x: NodeId) -> NodeId;
     /// A node at other indices, all replaced at once.
     fn moved(&mut self, x: NodeId, with: &[(AxisId, NodeId)]) -> NodeId;
+    /// An index at other indices. Of a sum of indices it is one again, so that it can be solved.
+    fn composed(&mut self, index: NodeId, with: &[(AxisId, NodeId)]) -> NodeId;
     /// An index as a 64-bit integer.
     fn wide(&mut self, x: NodeId) -> NodeId;
     /// A dimension as an integer.
@@ -99,6 +102,19 @@ impl Make for Builder {
 
     fn moved(&mut self, x: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
         self.at_all(x, with).expect(TYPED)
+    }
+
+    fn composed(&mut self, index: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
+        let op = self.op(index).clone();
+        if let Op::Iota(own) = op {
+            return with.iter().find(|(axis, _)| *axis == own).map_or(index, |(_, by)| *by);
+        }
+        if !matches!(op, Op::Map(_)) || linear(self, index).is_none() {
+            return self.moved(index, with);
+        }
+        let args = self.args(index).to_vec();
+        let args: Vec<NodeId> = args.into_iter().map(|arg| self.composed(arg, with)).collect();
+        self.add(op, &args).expect(TYPED)
     }
 
     fn wide(&mut self, x: NodeId) -> NodeId {

@@ -39,13 +39,16 @@ pub(crate) fn invert(a: &mut Adjoints<'_>, read: Read) {
     let inverse = Inverse::of(a.b, base, &indices, &domain);
     let mut value = a.b.moved(flow.value, &inverse.at);
     let mut mask = flow.mask.map(|mask| a.b.moved(mask, &inverse.at));
-    // The bounds of an index stay at the view: outside of them nothing is looked at.
-    if inverse.guard.is_some() {
+    // The bounds of an index stay at the view: outside of them nothing is looked at. An index that is compared may have bounds of
+    // its own, which hold where the view was looked at.
+    let is_guarded = inverse.guard.is_some() || inverse.compared.is_some();
+    if is_guarded {
         mask = a.b.both(inverse.guard, mask);
+        mask = a.b.both(mask, inverse.compared);
     }
     let own = a.b.node(base).axes.clone();
     let over: AxisSet = inverse.over.iter().copied().collect();
-    if inverse.guard.is_some() && over.is_empty() {
+    if is_guarded && over.is_empty() {
         value = a.b.masked(mask, value);
         mask = None;
     }
@@ -59,7 +62,7 @@ fn composed(b: &mut Builder, id: NodeId) -> (NodeId, Vec<(AxisId, NodeId)>) {
     while let Op::At(axis) = *b.op(base) {
         let args = b.args(base);
         let outer: Vec<(AxisId, NodeId)> = at.iter().map(|(axis, index)| (*axis, *index)).collect();
-        let index = b.moved(args[1], &outer);
+        let index = b.composed(args[1], &outer);
         base = args[0];
         let own = b.node(base).axes.clone();
         // An axis that the inner index brings in is not one of what is read, unless that has it too.
@@ -94,6 +97,8 @@ struct Inverse {
     over: Vec<AxisId>,
     /// Where there is a reader at all.
     guard: Option<NodeId>,
+    /// Where indices that could not be solved are those of what is read.
+    compared: Option<NodeId>,
 }
 
 struct Solver<'b> {
@@ -358,13 +363,14 @@ impl Solver<'_> {
             }
         }
         // An axis of one position is read there alone.
+        let mut compared = None;
         for equation in left.iter().filter(|equation| equation.total != Dim::constant(1)) {
             let index = self.replaced(equation.index);
             let index = self.b.wide(index);
             let is_here = self.b.apply(MapOp::Eq, &[index, equation.target]);
-            self.and(is_here);
+            compared = self.b.both(compared, Some(is_here));
         }
-        Inverse { at: self.at, over: self.over, guard: self.guard }
+        Inverse { at: self.at, over: self.over, guard: self.guard, compared }
     }
 }
 
