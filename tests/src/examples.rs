@@ -43,17 +43,9 @@ impl Example {
     }
 }
 
-/// The folder of the programs that move their parameters. They are run by tests of their own (`salient/tests/trainer.rs`,
-/// `salient-cli/tests/train.rs`) and not by those that go over all examples, of which some do not hold for them yet: a state
-/// with an initialiser does not read back, the addresses of their gradients are not all proved, and on states that are drawn
-/// like inputs AdamW divides by what is next to zero.
-const TRAINING: &str = "train/";
-
-/// Every model of every example but those that train, in the order of their files.
+/// Every model of every example, in the order of their files.
 pub fn examples() -> Vec<Example> {
-    let mut all = models_under("examples");
-    all.retain(|example| !example.stem.starts_with(TRAINING));
-    all
+    models_under("examples")
 }
 
 /// Every model of every file below a folder of the project, in the order of the files.
@@ -105,11 +97,12 @@ pub fn each_program(check: impl Fn(&Example, &Program, &[Requirement]) -> Result
     });
 }
 
-/// The settings with which the models of an example are compiled: published models with one layer, since the others are
+/// The settings with which the models of an example are compiled: those that have layers with one, since the others are
 /// the same again. `file` is a path in the project, or below `examples`.
 pub fn settings(file: &str) -> Vec<(String, String)> {
     let file = file.strip_prefix("examples/").unwrap_or(file);
-    if is_published(file) { vec![("L".to_owned(), "1".to_owned())] } else { Vec::new() }
+    let has_layers = is_published(file) || file == "train/gpt.attn";
+    if has_layers { vec![("L".to_owned(), "1".to_owned())] } else { Vec::new() }
 }
 
 /// Sizes at which a published model can be run by the interpreter: those of the arrays in `tests/models`.

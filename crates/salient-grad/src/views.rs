@@ -190,6 +190,7 @@ impl Solver<'_> {
             self.and(is_even);
             number = self.b.apply(MapOp::IntDiv, &[number, stride]);
         }
+        let whole = number;
         let (last, lower) = digits.axes.split_last().expect("there is one");
         let mut product = Dim::constant(1);
         for axis in lower {
@@ -204,8 +205,8 @@ impl Solver<'_> {
         product = &product * &extent;
         let fits = is_whole && digits.stride.is_none() && equation.total.provably_le(&product);
         if !fits {
-            let length = self.b.length(&extent);
-            let is_inside = self.b.apply(MapOp::Lt, &[number, length]);
+            let length = self.b.length(&product);
+            let is_inside = self.b.apply(MapOp::Lt, &[whole, length]);
             self.and(is_inside);
         }
         self.known(*last, number);

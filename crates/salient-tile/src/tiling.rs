@@ -26,6 +26,10 @@ pub struct Tiling {
     pub attention_rows: i64,
     /// Keys of a tile of attention.
     pub attention_keys: i64,
+    /// Query rows of a tile of attention whose mask is looked at before the scores are computed.
+    pub probed_rows: i64,
+    /// Keys of such a tile.
+    pub probed_keys: i64,
     /// Query rows of a tile of which the scores of all keys are kept.
     pub whole_rows: i64,
     /// The same where all heads of a row are mixed.
@@ -65,6 +69,9 @@ impl Tiling {
             // With their scores, they stay in the nearest caches.
             attention_rows: 64,
             attention_keys: 128,
+            // Smaller ones are masked as a whole more often.
+            probed_rows: 32,
+            probed_keys: 64,
             // So few that their scores stay in the second cache for thousands of keys.
             whole_rows: 24,
             // Their keys and values are those of all heads, which the second cache does not hold.
@@ -151,6 +158,8 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(product_depth_few, (1, 65536), "the same, where a register tile has fewer than four rows"),
     knob!(attention_rows, (1, 1024), "query rows of a tile of attention"),
     knob!(attention_keys, (1, 4096), "keys of a tile of attention"),
+    knob!(probed_rows, (1, 1024), "query rows of a tile of attention whose mask is looked at first"),
+    knob!(probed_keys, (1, 4096), "keys of such a tile"),
     knob!(whole_rows, (1, 1024), "query rows of a tile of which the scores of all keys are kept"),
     knob!(mixed_rows, (1, 1024), "the same, where the heads of a row are mixed"),
     knob!(row_parts, (1, 256), "parts of the rows of an attention that are summed for each key"),

@@ -156,6 +156,22 @@ fn combined(b: &mut Builder, op: MapOp, parts: &[Known]) -> Known {
         (MapOp::Sub, [Known::Between(x, y), Known::Between(v, w)]) => {
             Known::Between(b.sub(*x, *w), b.sub(*y, *v))
         }
+        (MapOp::Neg, [Known::Between(x, y)]) => {
+            let zero = b.i32(0);
+            Known::Between(b.sub(zero, *y), b.sub(zero, *x))
+        }
+        (MapOp::Abs, [Known::Between(x, y)]) => {
+            let zero = b.i32(0);
+            let (above, below) = (b.sub(zero, *x), b.sub(zero, *y));
+            let least = b.max(*x, below);
+            Known::Between(b.max(least, zero), b.max(above, *y))
+        }
+        (MapOp::Min, [Known::Between(x, y), Known::Between(v, w)]) => {
+            Known::Between(b.min(*x, *v), b.min(*y, *w))
+        }
+        (MapOp::Max, [Known::Between(x, y), Known::Between(v, w)]) => {
+            Known::Between(b.max(*x, *v), b.max(*y, *w))
+        }
         (MapOp::Lt, [Known::Between(x, y), Known::Between(v, w)]) => {
             Known::Truth { may: b.lt(*x, *w), must: b.lt(*y, *v) }
         }

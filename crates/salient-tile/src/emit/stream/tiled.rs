@@ -58,7 +58,7 @@ impl RowBlock {
             first: self.first.clone(),
             last: self.last.clone(),
             keys: (n(0), scope.graph.extent(attention.key).clone()),
-            tile: tiling.attention_keys,
+            tile: key_loop.tile(tiling).1,
             few: false,
             scores,
             key_loop,
@@ -171,7 +171,7 @@ pub(crate) fn packed_product(
 pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
     let (a, tiling) = (&plan.attention, scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let rows = n(tiling.attention_rows);
+    let rows = n(plan.key_loop.tile(tiling).0);
     let block = row_block(&mut m, target, a, (&rows, None), &BTreeSet::new());
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),

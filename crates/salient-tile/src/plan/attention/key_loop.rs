@@ -10,6 +10,7 @@ use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::StridedRows;
 use crate::plan::layouts::panels::Edge;
 use crate::program::kernel::Base;
+use crate::tiling::Tiling;
 use salient_ir::{AxisId, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
@@ -69,6 +70,16 @@ impl KeyLoop {
     /// Whether a value differs from row to row of a tile.
     pub(crate) fn is_by_row(&self, g: &Graph, node: NodeId) -> bool {
         self.rows.is_some_and(|rows| g.node(node).axes.contains(rows))
+    }
+
+    /// The most rows and keys of a tile: fewer where a mask is looked at first, and looking costs little.
+    pub(crate) fn tile(&self, tiling: Tiling) -> (i64, i64) {
+        match self.mask.as_ref().and_then(|mask| mask.probe.as_ref()) {
+            Some(Probe::Sides(_) | Probe::Elements { by_row: false }) => {
+                (tiling.probed_rows, tiling.probed_keys)
+            }
+            Some(Probe::Elements { by_row: true }) | None => (tiling.attention_rows, tiling.attention_keys),
+        }
     }
 
     /// The same over other nodes.

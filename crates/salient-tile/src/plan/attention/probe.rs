@@ -83,7 +83,7 @@ fn below(g: &Graph, id: NodeId, tile: TileAxes, out: &mut Vec<OneSided>) -> Opti
     let passes = match op {
         MapOp::And | MapOp::Or | MapOp::Not => true,
         MapOp::Eq | MapOp::Ne | MapOp::Lt | MapOp::Le => g.node(args[0]).dtype.is_int(),
-        MapOp::Add | MapOp::Sub => node.dtype.is_int(),
+        MapOp::Add | MapOp::Sub | MapOp::Neg | MapOp::Abs | MapOp::Min | MapOp::Max => node.dtype.is_int(),
         _ => false,
     };
     passes.then_some(args)

@@ -358,7 +358,7 @@ impl Priced<'_> {
     ) -> Option<Work> {
         let Some(value) = a.value else { return Some(Work::default()) };
         let width = self.width(a)?;
-        let keys = self.plan.options.tiling.attention_keys as f64;
+        let keys = key_loop.tile(self.plan.options.tiling).1 as f64;
         let fma = self.tiles(scores / keys * width, width, keys, key_loop.edge);
         let mut work = Work { fma, ..Work::default() };
         if key_loop.values == ValueForm::PackedPerTile {
@@ -380,13 +380,13 @@ impl Priced<'_> {
     }
 
     /// For each tile of keys of a row the bodies that make its weights, and its part of the register tiles.
-    fn calls(&self, a: &Attention, rows: f64, keys: f64) -> f64 {
+    fn calls(&self, a: &Attention, rows: f64, keys: f64, tile: i64) -> f64 {
         let bodies = match a.normaliser {
             Normaliser::Softmax { .. } => 4.0,
             Normaliser::Sum | Normaliser::Greatest => 2.0,
             Normaliser::One | Normaliser::Running(_) | Normaliser::Mixture => 1.0,
         };
-        rows * (keys / self.plan.options.tiling.attention_keys as f64).ceil() * bodies
+        rows * (keys / tile as f64).ceil() * bodies
     }
 
     /// The products of queries and keys for so many scores.
@@ -403,7 +403,7 @@ impl Priced<'_> {
 
     fn tiled(&self, kernel: &KernelPlan, tiled: &Tiled) -> Option<Work> {
         let Tiled { attention: a, scores: made, key_loop } = tiled;
-        let tile = self.plan.options.tiling.attention_rows;
+        let (tile, of_keys) = key_loop.tile(self.plan.options.tiling);
         let share = self.share(&key_loop.range, a, key_loop.rows, tile)?;
         let (rows, keys) = (self.rows_of(kernel, a)?, self.extent(a.key)?);
         let scores = rows * keys * share;
@@ -412,7 +412,7 @@ impl Priced<'_> {
         each.operations += of_weights(a);
         let fma = self.products(held.iter().copied(), scores, (keys, key_loop.key_edge));
         let per_tile = (tile as f64).min(key_loop.rows.map_or(Some(1.0), |x| self.extent(x))?).max(1.0);
-        let calls = self.calls(a, rows * share, keys);
+        let calls = self.calls(a, rows * share, keys, of_keys);
         let mut work = Work { fma, calls, ..Work::default() };
         work.strips(scores, keys, each, self.lanes());
         Some(work.and(self.values(kernel, a, key_loop, scores, per_tile)?).and(self.after(kernel, a)?))
@@ -432,7 +432,8 @@ impl Priced<'_> {
         let g = &*self.plan.graph;
         let own = self.eval(&whole.count_of_heads(g, a.score))?.max(1.0);
         let heads = |node: NodeId| Some(self.eval(&whole.count_of_heads(g, node))? / own);
-        let calls = self.calls(a, visited / keys.max(1.0), keys);
+        let of_keys = whole.key_loop.tile(self.plan.options.tiling).1;
+        let calls = self.calls(a, visited / keys.max(1.0), keys, of_keys);
         let per_tile = self.lanes() * (tiling.tile_vectors * tiling.tile_rows) as f64;
         let mut work = Work { calls, ..Work::default() };
         for product in &products {
