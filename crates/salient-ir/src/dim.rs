@@ -333,6 +333,15 @@ impl Dim {
         Some((Dim::from_map(slope), Dim::from_map(rest)))
     }
 
+    /// For each term that is a quotient, rounded down, times a number: what is divided, by what, and that number.
+    pub fn quotient_terms(&self) -> Vec<(Dim, Dim, i64)> {
+        let quotient = |(atoms, coef): &(Vec<Atom>, i64)| match atoms.as_slice() {
+            [Atom::Floor(p, q)] => Some((p.clone(), q.clone(), *coef)),
+            _ => None,
+        };
+        self.terms.iter().filter_map(quotient).collect()
+    }
+
     /// `(q, r)` with `self = q * by + r`, where `q` gathers the terms that `by` provably divides.
     pub fn split_multiple(&self, by: &Dim) -> (Dim, Dim) {
         let (mut quotient, mut rest) = (Dim::constant(0), Dim::constant(0));

@@ -4,6 +4,7 @@ use crate::after::joined::joined_attentions;
 use crate::after::log_sum_exp::by_log_sum_exp;
 use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
+use crate::after::names_outermost::names_outermost;
 use crate::after::order_factors::order_factors;
 use crate::after::value_columns::value_columns;
 use crate::after::weighted_sums::weighted_sums;
@@ -244,6 +245,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::After(masks_outermost),
+    },
+    Pass {
+        name: "names-outermost",
+        purpose: "what is read at another name of an axis and at other indices besides is the view at those indices under another \
+                  name, so that one view serves both names",
+        before: "x[t.1, h * E + e] where x has the axis t, named first",
+        after: "x[t, h * E + e], named t.1 last",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::After(names_outermost),
     },
 ];
 

@@ -303,6 +303,8 @@ impl Drawn<'_> {
             .collect();
         let count = salient_ir::array::element_count(&shape, port.dtype)? as u64;
         let longest = shape.iter().copied().max().unwrap_or(1).max(1) as f64;
+        // A state with an initialiser is a parameter that the model moves.
+        let side = if port.init.is_some() { Side::Param } else { side };
         let scale = match side {
             Side::Input | Side::State | Side::Output => (WIDTH / longest).powf(0.25).min(1.0),
             // What is summed along a long axis stays near one, and its exponential in the range of f32.
@@ -318,8 +320,12 @@ impl Drawn<'_> {
             Use::Mask(kept) => Some(kept),
             // What may be a mask is one in every other pair of trials.
             Use::Compared if (self.trial / 2).is_multiple_of(2) => Some(1.0),
-            Use::Compared | Use::Number => None,
+            Use::Compared | Use::Number | Use::Positive => None,
         };
+        if used == Use::Positive {
+            let values: Vec<f64> = (0..count).map(|n| normal(key, n).exp()).collect();
+            return Array::from_f64(port.dtype, shape, &values);
+        }
         let values: Vec<f64> = match port.dtype {
             DType::F32 | DType::F16 | DType::BF16 if let Some(kept) = mask => {
                 let is_drowning = matches!(used, Use::Mask(_));

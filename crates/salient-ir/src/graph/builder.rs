@@ -219,7 +219,9 @@ impl Builder {
             .copied()
             .filter(|(a, index)| free.contains(*a) && self.op(*index) != &Op::Iota(*a))
             .collect();
-        // First what mentions no axis that is still to be replaced, as far as there is such an order.
+        // First what mentions no axis that is still to be replaced, as far as there is such an order, and of that what is more than
+        // another name: views that differ in names alone are then names of one view.
+        rest.sort_by_key(|(axis, index)| self.is_renamed(*axis, *index));
         let mut with: Vec<(AxisId, NodeId)> = Vec::with_capacity(rest.len());
         while !rest.is_empty() {
             let is_free = |(axis, index): &(AxisId, NodeId)| {

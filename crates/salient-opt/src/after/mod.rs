@@ -4,6 +4,7 @@ pub(crate) mod joined;
 pub(crate) mod log_sum_exp;
 pub(crate) mod masks;
 pub(crate) mod merge_sums;
+pub(crate) mod names_outermost;
 pub(crate) mod order_factors;
 mod scores;
 pub(crate) mod value_columns;

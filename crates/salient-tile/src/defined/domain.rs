@@ -27,6 +27,9 @@ pub(super) type Clause = Vec<Literal>;
 /// All of its clauses hold; without any, it holds everywhere.
 pub(super) type Domain = Vec<Clause>;
 
+/// Quotients of a polynomial that are multiplied out to prove it.
+const DEEPEST_QUOTIENT: usize = 2;
+
 /// What is known where a condition holds.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
@@ -45,6 +48,8 @@ pub(super) struct Terms<'g> {
     /// What nodes may be that were asked for.
     of_nodes: BTreeMap<NodeId, Range>,
     numbers: BTreeMap<(NodeId, Position), usize>,
+    /// Those that are quotients, by number: what is divided, and the positive number by which.
+    quotients: BTreeMap<u32, (Dim, i64)>,
     polynomials: BTreeMap<(NodeId, Position), Dim>,
 }
 
@@ -66,6 +71,7 @@ impl<'g> Terms<'g> {
             ranges: Vec::new(),
             of_nodes: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            quotients: BTreeMap::new(),
             polynomials: BTreeMap::new(),
         }
     }
@@ -107,15 +113,28 @@ impl<'g> Terms<'g> {
         let axes = &self.g.node(id).axes;
         let place: Position =
             place.iter().filter(|(a, _)| axes.contains(**a)).map(|(a, d)| (*a, d.clone())).collect();
-        let entry = (id, place);
+        let entry = (id, place.clone());
         let next = self.unknown.len();
         let n = *self.numbers.entry(entry.clone()).or_insert(next);
         if n == next {
             self.unknown.push(entry);
             let range = self.range(id);
             self.ranges.push(range);
+            self.note_quotient(id, &place, n as u32);
         }
         [UNKNOWN, SUBTRACTED].map(|kind| kind.number(n as u32))
+    }
+
+    /// Notes what an unknown integer divides, if it is a quotient by a positive number.
+    fn note_quotient(&mut self, id: NodeId, place: &Position, number: u32) {
+        if *self.g.op(id) != Op::Map(MapOp::IntDiv) {
+            return;
+        }
+        let args = self.g.args(id);
+        let [p, q] = [0, 1].map(|n| self.polynomial(args[n], place));
+        if let Some(by) = q.as_constant().filter(|by| *by > 0) {
+            self.quotients.insert(number, (p, by));
+        }
     }
 
     /// What an integer node may be anywhere: a bucket of distances lies between the numbers that it is chosen from.
@@ -314,16 +333,48 @@ impl<'g> Terms<'g> {
     /// Whether a clause holds wherever the facts do.
     pub(super) fn proves(&self, facts: &Facts, clause: &Clause) -> bool {
         clause.iter().any(|literal| match literal {
-            Literal::Nonnegative(p) => {
-                let known = &facts.nonnegative;
-                self.is_nonnegative(p)
-                    || known.iter().any(|f| self.is_nonnegative(&(p - f)))
-                    || known.iter().enumerate().any(|(n, f)| {
-                        known[n + 1..].iter().any(|other| self.is_nonnegative(&(&(p - f) - other)))
-                    })
-            }
+            Literal::Nonnegative(p) => self.proves_nonnegative(facts, p, DEEPEST_QUOTIENT),
             Literal::Truth { .. } | Literal::Defined { .. } => facts.literals.contains(literal),
         })
+    }
+
+    /// Whether a polynomial is at least zero wherever the facts hold, as it stands or with so many quotients multiplied out.
+    fn proves_nonnegative(&self, facts: &Facts, p: &Dim, depth: usize) -> bool {
+        let known = &facts.nonnegative;
+        self.is_nonnegative(p)
+            || known.iter().any(|f| self.is_nonnegative(&(p - f)))
+            || known
+                .iter()
+                .enumerate()
+                .any(|(n, f)| known[n + 1..].iter().any(|other| self.is_nonnegative(&(&(p - f) - other))))
+            || depth.checked_sub(1).is_some_and(|depth| {
+                self.multiplied_out(p).iter().any(|p| self.proves_nonnegative(facts, p, depth))
+            })
+    }
+
+    /// Polynomials that are at least zero where this one is, and only there, each with one quotient less: `r + a // q >= 0` where
+    /// `a + q r >= 0`, and `r - a // q >= 0` where `q r + q - 1 - a >= 0`.
+    fn multiplied_out(&self, p: &Dim) -> Vec<Dim> {
+        let without = |quotient: &Dim, (a, q): (&Dim, i64), times: i64| {
+            let rest = &(p - &(quotient * &Dim::constant(times))) * &Dim::constant(q);
+            match times {
+                1 => Some(&rest + a),
+                -1 => Some(&(&rest + &Dim::constant(q - 1)) - a),
+                _ => None,
+            }
+        };
+        let of_symbol = |symbol: &Symbol| {
+            let Symbol::Special(UNKNOWN, n) = symbol else { return None };
+            let (a, q) = self.quotients.get(n)?;
+            let quotient = &Dim::symbol(symbol.clone()) - &Dim::symbol(SUBTRACTED.number(*n));
+            without(&quotient, (a, *q), p.linear_in(symbol)?.0.as_constant()?)
+        };
+        let of_term = |(a, q, times): (Dim, Dim, i64)| {
+            without(&a.floor_div(&q)?, (&a, q.as_constant().filter(|q| *q > 0)?), times)
+        };
+        let symbols = p.symbols();
+        let unknown = symbols.iter().filter_map(of_symbol);
+        unknown.chain(p.quotient_terms().into_iter().filter_map(of_term)).collect()
     }
 
     /// Adds what follows if a truth value at a place is `holds`.

@@ -135,3 +135,27 @@ fn an_index_that_is_chosen_from_few_numbers_lies_between_them() {
     assert!(is_proved(6));
     assert!(!is_proved(5));
 }
+
+/// `if n <= 127 then y[n / 32, n % 32] else 0` over n < 384, where y is 4 by 32.
+#[test]
+fn a_guard_on_a_number_bounds_its_quotient() {
+    let guarded = |most: i64| {
+        let mut b = Builder::new("m");
+        let [n, h, e] =
+            [("n", 384), ("h", 4), ("e", 32)].map(|(name, of)| b.axis_id(name, &Dim::constant(of)));
+        let y = b.input("y", &[h, e], DType::F32, None);
+        let [by, most] = [32, most].map(|n| b.constant(Const::I64(n)));
+        let place = b.iota(n);
+        let [head, width] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[place, by]).unwrap());
+        let read = b.at_all(y, &[(h, head), (e, width)]).unwrap();
+        let is_inside = b.map(MapOp::Le, &[place, most]).unwrap();
+        let zero = b.constant(Const::f32(0.0));
+        let value = b.map(MapOp::Select, &[is_inside, read, zero]).unwrap();
+        b.output("y", &[n], value).unwrap();
+        let g = b.finish();
+        let choice = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Select)).unwrap();
+        known(&g).is_guarded(choice, 1)
+    };
+    assert!(guarded(127));
+    assert!(!guarded(128));
+}

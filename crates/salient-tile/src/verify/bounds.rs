@@ -276,6 +276,7 @@ fn learn(facts: &mut Facts, touch: &Touch, with: &BTreeMap<Symbol, Dim>) {
         let fact = fact.substitute(with);
         if fact.symbols().iter().all(|name| facts.get(name).is_some()) && !facts.prove(&fact) {
             facts.learn(&fact);
+            facts.learn_remainder(&fact);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! The order finds proofs; soundness does not need it.
 
 use super::choice::SAMPLES;
-use crate::dims::n;
+use crate::dims::{n, var};
 use salient_ir::{Dim, Symbol};
 use std::collections::{BTreeMap, HashMap};
 
@@ -181,6 +181,33 @@ impl Facts {
         self.choose_again();
     }
 
+    /// What is said of a remainder, a number less so many times its quotient, bounds the number too, though the quotient stands behind
+    /// it in the order: above by what is learned, and below since no remainder is negative.
+    pub(super) fn learn_remainder(&mut self, p: &Dim) {
+        let names = self.last_first(p);
+        let remainder = |name: &Symbol| {
+            let Nature::Quotient(number, by) = &self.get(name)?.nature else { return None };
+            names.iter().any(|name| number.mentions(name)).then(|| number - &(by * &var(name)))
+        };
+        let Some(remainder) = names.iter().find_map(remainder) else { return };
+        let counted = |of: &Dim, times: i64| {
+            let found = |name: &Symbol| {
+                let (by, rest) = of.linear_in(name)?;
+                (by.as_constant() == Some(times)).then(|| (name.clone(), rest))
+            };
+            let is_number =
+                |name: &&Symbol| !matches!(self.get(name).map(|v| &v.nature), Some(Nature::Quotient(..)));
+            names.iter().filter(is_number).find_map(found)
+        };
+        let (above, below) = (counted(p, -1), counted(&remainder, 1));
+        if let Some((name, rest)) = above {
+            self.variables[self.position[&name]].upper.push(Bound::new(rest));
+        }
+        if let Some((name, rest)) = below {
+            self.variables[self.position[&name]].lower.push(Bound::new(-&rest));
+        }
+    }
+
     fn learn_one(&mut self, p: &Dim, depth: u32) {
         if depth > CONSEQUENCES {
             return;
@@ -267,8 +294,11 @@ impl Facts {
             (Sign::Minus, Nature::Greatest(of)) => {
                 of.iter().for_each(|d| self.learn_one(&(&than - &(&times * d)), depth + 1));
             }
-            // `p // q` is at least a number if `p` is at least so many times `q`.
+            // `p // q` is at least a number if `p` is at least so many times `q`, and at most one if `p` is below one time more.
             (Sign::Plus, Nature::Quotient(p, q)) if one => self.learn_one(&(&p - &(&q * &than)), depth + 1),
+            (Sign::Minus, Nature::Quotient(p, q)) if one => {
+                self.learn_one(&(&(&(&q * &than) + &(&q - &n(1))) - &p), depth + 1);
+            }
             (Sign::Plus | Sign::Minus, _) => {}
         }
     }

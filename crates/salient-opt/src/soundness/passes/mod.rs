@@ -13,6 +13,7 @@ mod wrong;
 
 use super::agrees;
 use crate::facts::SENTINEL;
+use crate::graph::digest::digests;
 use crate::options::{Fp, Options};
 use crate::passes::{PASSES, Pass};
 use crate::pipeline::alone;
@@ -25,7 +26,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 /// Random graphs on which each pass is tried.
-const GRAPHS: u64 = 480;
+const GRAPHS: u64 = 800;
 
 /// A pass that is tried, or a wrong version of one.
 struct PassTrial<'a> {
@@ -65,7 +66,8 @@ impl PassTrial<'_> {
         for seed in 0..GRAPHS {
             let before = self.graph(seed);
             let after = (self.run)(&before);
-            if text::print(&after) == text::print(&before) {
+            // Views of views are one list of indices in the text, however they are put together.
+            if text::print(&after) == text::print(&before) && digests(&after) == digests(&before) {
                 continue;
             }
             changed += 1;
@@ -225,4 +227,5 @@ passes! {
     joined_attentions_keep_values: "joined-attentions";
     one_axis_of_columns_keeps_values: "value-columns";
     masks_around_weights_keep_values: "masks-outermost";
+    names_around_views_keep_values: "names-outermost";
 }
