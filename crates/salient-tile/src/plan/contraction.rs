@@ -77,10 +77,12 @@ pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<C
 }
 
 /// The axes of a product by a parameter that the parameter alone has. With these at the inner end of the result, the
-/// parameter is the operand that is packed, once for all calls, and all other axes are rows.
+/// parameter is the operand that is packed, once for all calls unless the calls move it, and all other axes are rows.
 pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
     let Some((a, b, _)) = sum_of_products(g, node) else { return Vec::new() };
-    let (parameter, other) = match (reads_parameter(g, a), reads_parameter(g, b)) {
+    let is_parameter =
+        |operand| reads_only(g, operand, |id| is_parameter(g, id) || is_moved_parameter(g, id));
+    let (parameter, other) = match (is_parameter(a), is_parameter(b)) {
         (true, false) => (a, b),
         (false, true) => (b, a),
         (true, true) | (false, false) => return Vec::new(),
@@ -207,6 +209,20 @@ pub(crate) fn rows_of(g: &Graph, c: &Contraction) -> Dim {
 
 /// Whether an operand is a parameter, a view of one, or made of parameters element by element or part by part.
 pub(crate) fn reads_parameter(g: &Graph, node: NodeId) -> bool {
+    reads_only(g, node, |id| is_parameter(g, id))
+}
+
+fn is_parameter(g: &Graph, id: NodeId) -> bool {
+    matches!(g.op(id), Op::Param(_))
+}
+
+/// Whether a node is a parameter that each call moves: a state that begins as an initialiser says.
+fn is_moved_parameter(g: &Graph, id: NodeId) -> bool {
+    matches!(g.op(id), Op::Input(_)) && g.port(id).is_some_and(|port| port.init.is_some())
+}
+
+/// Whether an operand is one of some inputs and parameters, a view of one, or made of them element by element or part by part.
+fn reads_only(g: &Graph, node: NodeId, is_source: impl Fn(NodeId) -> bool) -> bool {
     let constant = |a: NodeId| matches!(g.op(a), Op::Const(_) | Op::Extent(_));
     let (mut seen, mut stack) = (BTreeSet::new(), vec![node]);
     while let Some(id) = stack.pop() {
@@ -215,7 +231,7 @@ pub(crate) fn reads_parameter(g: &Graph, node: NodeId) -> bool {
         }
         let args = g.args(id);
         match g.op(id).class() {
-            Class::Port if matches!(g.op(id), Op::Param(_)) => {}
+            Class::Port if is_source(id) => {}
             Class::View => stack.push(args[0]),
             Class::Concat => stack.extend(args),
             Class::Map if args.iter().all(|a| constant(*a)) => return false,
