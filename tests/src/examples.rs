@@ -123,6 +123,11 @@ pub fn small(program: &str) -> Vec<(String, String)> {
     sizes.split(' ').map(pair).collect()
 }
 
+/// Whether an example is a step of training, or what it trains, by its path below `examples`.
+pub fn is_training(file: &str) -> bool {
+    file.starts_with("train/")
+}
+
 /// Whether an example is a published model, by its path below `examples`.
 pub fn is_published(file: &str) -> bool {
     file.starts_with("models/")

@@ -1,7 +1,7 @@
 //! Gradients of every program of the tree, against differences of the interpreter.
 
 use salient::verify::{GradientFinding, Lengths, Trials, verify, verify_gradients};
-use salient::{Error, Options, fuse, lower, schedule};
+use salient::{Engine, Error, Model, Options, fuse, lower, schedule};
 use salient_grad::{backward, of_results};
 use salient_ir::{Bindings, Dim, Name, Op, ReduceOp, text};
 use salient_tests::examples::{Example, models_under};
@@ -76,6 +76,27 @@ fn no_maximum_is_differentiated_in_any_spelling() {
             if graph.ids().any(is_first) { Err("a maximum has a gradient".to_owned()) } else { Ok(()) }
         },
     );
+}
+
+/// An index that reads its parts over and over is looked at once: written out it would have 2⁴⁰ terms.
+#[test]
+fn an_index_that_shares_its_parts_is_no_larger_than_them() {
+    let sums: String =
+        (1..=40).map(|n| format!("let i{n}[t: 4] = i{0}[t] - i{0}[t] + i{0}[t]\n", n - 1)).collect();
+    let source = format!(
+        "model m(x: f32[8], u: f32[4]) -> (y: f32[8]) {{
+             let i0[t: 4] = t
+             {sums}
+             let read[t: 4] = x[i40[t]] * u[t]
+             let heads[a: 2, b: 2] = read[a * 2 + b]
+             return grad(sum[a, b](heads), x)
+         }}"
+    );
+    let model = Model::compile(&source, &Options { engine: Engine::Oracle, ..Options::default() }).unwrap();
+    let graph = model.graph().clone();
+    let found =
+        verify(&graph, &Options::default(), Trials { count: 1, ..Trials::default() }, &mut |_| {}).unwrap();
+    assert!(found.findings.is_empty() && found.compared == 1, "{:?}", found.findings);
 }
 
 /// Compiled gradients of the library and of the variants agree with the interpreter's, in every form of code. Those of whole models take the interpreter minutes.

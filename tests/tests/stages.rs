@@ -1,7 +1,7 @@
 //! What becomes of each example: its graph, its fused graph and its kernels, to be read in review.
 
 use salient::{Isa, IsaChoice, Options, PASSES, Sources, Stage, Timings, lower, print_after, print_stage};
-use salient_tests::examples::{self, Example, is_published, settings};
+use salient_tests::examples::{self, Example, is_published, is_training, settings};
 use salient_tests::snapshot;
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ const LOOPS: [&str; 11] = [
 
 /// The stages that are shown of an example; of a published model or a step of training, which is long, what it comes to.
 fn shown(name: &str) -> Vec<Stage> {
-    let is_long = is_published(name) || name.starts_with("train/");
+    let is_long = is_published(name) || is_training(name);
     let before: &[Stage] = if is_long { &[] } else { &[Stage::Graph, Stage::Fused] };
     let loops = LOOPS.contains(&name).then_some(Stage::Kernels);
     before.iter().copied().chain([Stage::Plan]).chain(loops).collect()
@@ -72,7 +72,7 @@ fn plans_are_short() {
     lengths.sort();
     let median = &lengths[lengths.len() / 2];
     // A step of training has states and kernels for each parameter, and no block of it is equal to another yet.
-    let (trains, others): (Vec<_>, Vec<_>) = lengths.iter().partition(|(_, name)| name.starts_with("train/"));
+    let (trains, others): (Vec<_>, Vec<_>) = lengths.iter().partition(|(_, name)| is_training(name));
     let most = |of: Vec<&(usize, String)>| of.last().map_or(0, |(length, _)| *length);
     assert!(median.0 <= 30, "median {median:?}");
     assert!(most(others) <= 120 && most(trains) <= 600, "{lengths:?}");

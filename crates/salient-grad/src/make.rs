@@ -105,16 +105,10 @@ impl Make for Builder {
     }
 
     fn composed(&mut self, index: NodeId, with: &[(AxisId, NodeId)]) -> NodeId {
-        let op = self.op(index).clone();
-        if let Op::Iota(own) = op {
-            return with.iter().find(|(axis, _)| *axis == own).map_or(index, |(_, by)| *by);
-        }
-        if !matches!(op, Op::Map(_)) || linear(self, index).is_none() {
+        if linear(self, index).is_none() {
             return self.moved(index, with);
         }
-        let args = self.args(index).to_vec();
-        let args: Vec<NodeId> = args.into_iter().map(|arg| self.composed(arg, with)).collect();
-        self.add(op, &args).expect(TYPED)
+        self.index_at_all(index, with).expect(TYPED)
     }
 
     fn wide(&mut self, x: NodeId) -> NodeId {

@@ -84,6 +84,7 @@ struct Equation {
 }
 
 /// An index as a sum of multiples of axes.
+#[derive(Clone)]
 pub(crate) struct Linear {
     pub(crate) axes: BTreeMap<AxisId, Dim>,
     pub(crate) rest: Dim,
@@ -430,6 +431,20 @@ fn length(g: &Graph, id: NodeId) -> Option<Dim> {
 
 /// An index as a sum of multiples of axes, if it is one.
 pub(crate) fn linear(g: &Graph, id: NodeId) -> Option<Linear> {
+    linear_within(g, id, &mut BTreeMap::new())
+}
+
+/// As [`linear`], each part once: an index may read its parts over and over.
+fn linear_within(g: &Graph, id: NodeId, known: &mut BTreeMap<NodeId, Option<Linear>>) -> Option<Linear> {
+    if let Some(found) = known.get(&id) {
+        return found.clone();
+    }
+    let found = as_linear(g, id, known);
+    known.insert(id, found.clone());
+    found
+}
+
+fn as_linear(g: &Graph, id: NodeId, known: &mut BTreeMap<NodeId, Option<Linear>>) -> Option<Linear> {
     if let Some(rest) = length(g, id) {
         return Some(Linear { axes: BTreeMap::new(), rest });
     }
@@ -438,7 +453,7 @@ pub(crate) fn linear(g: &Graph, id: NodeId) -> Option<Linear> {
     }
     let Op::Map(op) = *g.op(id) else { return None };
     let args = g.args(id);
-    let mut of = args.iter().map(|arg| linear(g, *arg));
+    let mut of = args.iter().map(|arg| linear_within(g, *arg, known));
     let first = of.next()??;
     match op {
         MapOp::Neg => Some(scaled(&first, &Dim::constant(-1))),

@@ -411,6 +411,11 @@ impl Graph {
         &self.states
     }
 
+    /// Whether an input is a state that begins as an initialiser says: a parameter that calls move.
+    pub fn is_moved_parameter(&self, input: usize) -> bool {
+        self.inputs[input].init.is_some()
+    }
+
     /// How a state grows, if it does.
     pub fn growth(&self, state: State) -> Option<Growth> {
         let (before, after) = (&self.inputs[state.input].axes, &self.outputs[state.output].axes);

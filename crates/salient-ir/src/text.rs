@@ -154,7 +154,7 @@ impl<'a> Printer<'a> {
             format!("    {word} {name}: {}{}{path}\n", port(p), self.init(p))
         };
         let (begin, zeros): (Vec<_>, Vec<_>) =
-            g.states().iter().zip(&names).partition(|(state, _)| g.inputs()[state.input].init.is_some());
+            g.states().iter().zip(&names).partition(|(state, _)| g.is_moved_parameter(state.input));
         for (state, name) in zeros {
             out.push_str(&declared("state", name, &g.inputs()[state.input]));
         }

@@ -22,11 +22,11 @@ use std::fmt;
 
 mod gradients;
 mod lengths;
-mod masks;
+mod uses;
 
 pub use gradients::{GradientFinding, VerifiedGradients, gradients_of, verify_gradients};
 pub use lengths::{Lengths, ODD};
-use masks::Use;
+use uses::Use;
 
 /// How much to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub fn verify(
         Ok((way, Model::from_graph(graph.clone(), &options)?))
     });
     let models = models.collect::<Result<Vec<_>, Error>>()?;
-    let uses = masks::uses(graph);
+    let uses = uses::uses(graph);
     let same: Ways<'_> = models.chunk_by(|(_, _), (way, _)| way.threads > 1).collect();
     let mut out = Verified::default();
     for (trial, dimensions) in lengths::chosen(graph, trials)?.into_iter().enumerate() {
@@ -288,6 +288,8 @@ impl Drawn<'_> {
         let mut out = Arrays::new();
         for (at, port) in ports.iter().enumerate() {
             let used = if side == Side::Input { self.uses[at] } else { Use::Number };
+            let is_moved = side == Side::Input && self.graph.is_moved_parameter(at);
+            let side = if is_moved { Side::Param } else { side };
             out.insert(&*port.name, self.array(port, side, used).map_err(|e| Error::Run(e.to_string()))?)?;
         }
         Ok(out)
@@ -303,8 +305,6 @@ impl Drawn<'_> {
             .collect();
         let count = salient_ir::array::element_count(&shape, port.dtype)? as u64;
         let longest = shape.iter().copied().max().unwrap_or(1).max(1) as f64;
-        // A state with an initialiser is a parameter that the model moves.
-        let side = if port.init.is_some() { Side::Param } else { side };
         let scale = match side {
             Side::Input | Side::State | Side::Output => (WIDTH / longest).powf(0.25).min(1.0),
             // What is summed along a long axis stays near one, and its exponential in the range of f32.
@@ -375,7 +375,7 @@ mod tests {
         let drawn = |expression: &str| {
             let source = format!("model m(s: f32[T], m: f32[T]) -> (y: f32[T]) {{ return {expression} }}");
             let (g, dimensions) = (graph(&source), Bindings::from([("T".into(), 40)]));
-            let uses = masks::uses(&g);
+            let uses = uses::uses(&g);
             let values = |trial| {
                 let drawn = Drawn { graph: &g, dimensions: &dimensions, uses: &uses, trial, seed: 7 };
                 let arrays = drawn.arrays(g.inputs(), Side::Input).unwrap();

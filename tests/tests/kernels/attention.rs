@@ -106,8 +106,17 @@ fn few_rows_over_many_keys() {
     }
 }
 
-/// A query sees the keys whose number in `a` is its own in `b`, and those before the end.
-fn looked_at() -> Graph {
+/// Which keys a query sees by numbers of both.
+#[derive(Clone, Copy)]
+enum Sees {
+    /// Those of its own number.
+    Same,
+    /// Those whose number is near its own, which is moved inwards from both ends.
+    Near,
+}
+
+/// A query sees the keys by their number in `a` and its own in `b`, and those before the end.
+fn looked_at(sees: Sees) -> Graph {
     let mut m = Model::new();
     let (h, i, j) = (m.axis("h", "H"), m.axis("i", "Q"), m.axis("j", "K"));
     let (e, f) = (m.axis("e", "E"), m.axis("f", "F"));
@@ -115,9 +124,21 @@ fn looked_at() -> Graph {
     let (a, b) = (m.b.input("a", &[j], DType::I64, None), m.b.input("b", &[i], DType::I64, None));
     let end = m.b.input("end", &[h], DType::I64, None);
     let s = m.sum_of_products(e, q, k);
-    let (same, jj) = (m.map(MapOp::Eq, &[a, b]), m.b.iota(j));
+    let seen = match sees {
+        Sees::Same => m.map(MapOp::Eq, &[a, b]),
+        Sees::Near => {
+            let [least, most, reach] = [1, 200, 3].map(|n| m.b.constant(Const::I64(n)));
+            let inward = m.map(MapOp::Max, &[b, least]);
+            let inward = m.map(MapOp::Min, &[inward, most]);
+            let minus = m.map(MapOp::Neg, &[a]);
+            let away = m.map(MapOp::Add, &[inward, minus]);
+            let away = m.map(MapOp::Abs, &[away]);
+            m.map(MapOp::Le, &[away, reach])
+        }
+    };
+    let jj = m.b.iota(j);
     let before = m.map(MapOp::Lt, &[jj, end]);
-    let keep = m.map(MapOp::Or, &[same, before]);
+    let keep = m.map(MapOp::Or, &[seen, before]);
     let low = m.b.constant(Const::f32(f32::NEG_INFINITY));
     let s = m.map(MapOp::Select, &[keep, s, low]);
     let y = m.b.add(Op::Fused(FusedOp::Attend, j), &[s, v]).unwrap();
@@ -126,9 +147,14 @@ fn looked_at() -> Graph {
 
 #[test]
 fn masks_that_are_looked_at_agree_with_the_oracle() {
-    for (rows, keys, block) in [(300, 300, 130), (70, 1030, 500), (4, 1030, 512), (65, 129, 1)] {
+    let sizes = [(300, 300, 130), (70, 1030, 500), (4, 1030, 512), (65, 129, 1)];
+    for (sees, (rows, keys, block)) in [Sees::Same, Sees::Near].iter().flat_map(|s| sizes.map(|of| (*s, of)))
+    {
+        // Masks of both kinds are decided from the ends of a tile, in one look.
+        let looks = |k: &salient_tile::Kernel| k.bodies.iter().any(|body| body.name == "look");
+        assert!(schedule(&looked_at(sees), salient_tile::Options::default()).kernels.iter().any(looks));
         let dims = [("H", 2), ("Q", rows), ("K", keys), ("E", 3), ("F", 5)];
-        let mut case = Case::new(looked_at(), &dims, rows as u64);
+        let mut case = Case::new(looked_at(sees), &dims, rows as u64);
         let numbers =
             |n: i64| Array::from_i64(vec![n as usize], (0..n).map(|k| k / block).collect()).unwrap();
         case.inputs.insert("a".to_owned(), numbers(keys));

@@ -219,8 +219,8 @@ impl Builder {
             .copied()
             .filter(|(a, index)| free.contains(*a) && self.op(*index) != &Op::Iota(*a))
             .collect();
-        // First what mentions no axis that is still to be replaced, as far as there is such an order, and of that what is more than
-        // another name: views that differ in names alone are then names of one view.
+        // First what mentions no axis that is still to be replaced, as far as there is such an order. Renamings are put off, so that
+        // views that differ in names alone share the view under them.
         rest.sort_by_key(|(axis, index)| self.is_renamed(*axis, *index));
         let mut with: Vec<(AxisId, NodeId)> = Vec::with_capacity(rest.len());
         while !rest.is_empty() {
@@ -253,6 +253,43 @@ impl Builder {
             out = self.at(out, axis, index)?;
         }
         Ok(out)
+    }
+
+    /// An index with every `(axis, index)` replaced at once: scalar operators are written out over the new indices, so that a sum of
+    /// indices stays one. What they share is written once.
+    pub fn index_at_all(&mut self, index: NodeId, with: &[(AxisId, NodeId)]) -> Result<NodeId, TypeError> {
+        self.index_within(index, with, &mut FxHashMap::default())
+    }
+
+    fn index_within(
+        &mut self,
+        index: NodeId,
+        with: &[(AxisId, NodeId)],
+        known: &mut FxHashMap<NodeId, NodeId>,
+    ) -> Result<NodeId, TypeError> {
+        if let Some(done) = known.get(&index) {
+            return Ok(*done);
+        }
+        let done = match self.op(index).clone() {
+            Op::Iota(own) => with.iter().find(|(axis, _)| *axis == own).map_or(index, |(_, by)| *by),
+            op @ Op::Map(_) => {
+                let args: Args = self.args(index);
+                let args: Result<Args, TypeError> =
+                    args.into_iter().map(|arg| self.index_within(arg, with, known)).collect();
+                self.add(op, &args?)?
+            }
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Extent(_)
+            | Op::Reduce(..)
+            | Op::At(_)
+            | Op::Concat(..)
+            | Op::CumSum(..)
+            | Op::Fused(..) => self.at_all(index, with)?,
+        };
+        known.insert(index, done);
+        Ok(done)
     }
 
     /// Gives a node the source's name and place, unless it has one already.

@@ -1,9 +1,9 @@
-//! Views that give axes other names, around all other views. What is read under two names of an axis, as queries and keys are that come
-//! out of one product, is then one view under two names; and a graph that was printed, where both are one list of indices, reads back
-//! as itself.
+//! Views that rename axes, moved outside of all other views. Queries and keys that come out of one product are read under two names of
+//! an axis: they then share one view, renamed for the keys. In the text of a graph a view of a view is one list of indices; with one
+//! order of views it reads back as the same graph.
 //!
-//! Under a view whose index would not be checked if it were written into the view that it reads, the names are those of what it reads:
-//! there the text has a line for that.
+//! There is one exception. An index that would not be checked if it were written into the view that it reads has a view of its own, and
+//! the text a line for what it reads. There the renaming goes inside, to what has that line.
 
 use crate::graph::rewrite::{Rewritten, rewrite};
 use salient_ir::graph::demand::stays_checked;
@@ -15,7 +15,7 @@ pub(crate) fn names_outermost(g: &Graph) -> Rewritten {
         let Op::At(axis) = *g.op(id) else { return None };
         let [of, index] = [0, 1].map(|n| new[g.args(id)[n].index()]);
         let (base, mut names) = peeled(b, of);
-        if let Some(name) = name(b, axis, index) {
+        if let Some(name) = given_name(b, axis, index) {
             if names.iter().any(|other| shares_axis(*other, name)) || b.node(base).axes.contains(name.to) {
                 return None;
             }
@@ -53,7 +53,7 @@ fn inside(b: &mut Builder, view: NodeId, names: &[Name]) -> Option<NodeId> {
     if !is_open(b, of, axis) || names.iter().any(is_taken) {
         return None;
     }
-    let with: Vec<(AxisId, NodeId)> = names.iter().map(|name| (name.from, b.iota(name.to))).collect();
+    let with = indices(b, names);
     let index = b.at_all(index, &with).ok()?;
     let (base, mut before) = peeled(b, of);
     let (again, rest): (Vec<Name>, Vec<Name>) =
@@ -81,7 +81,7 @@ fn shares_axis(a: Name, b: Name) -> bool {
 }
 
 /// The name that an index gives to an axis, if it does no more.
-fn name(b: &Builder, from: AxisId, index: NodeId) -> Option<Name> {
+fn given_name(b: &Builder, from: AxisId, index: NodeId) -> Option<Name> {
     let Op::Iota(to) = *b.op(index) else { return None };
     b.is_renamed(from, index).then_some(Name { from, to })
 }
@@ -91,7 +91,7 @@ fn peeled(b: &Builder, of: NodeId) -> (NodeId, Vec<Name>) {
     let (mut base, mut names) = (of, Vec::new());
     while let Op::At(from) = *b.op(base) {
         let [inner, index] = [0, 1].map(|n| b.args(base)[n]);
-        let Some(name) = name(b, from, index) else { break };
+        let Some(name) = given_name(b, from, index) else { break };
         if b.node(inner).axes.contains(name.to) || names.iter().any(|other| shares_axis(*other, name)) {
             break;
         }
@@ -115,39 +115,16 @@ fn named(b: &mut Builder, base: NodeId, mut names: Vec<Name>) -> Option<NodeId> 
         };
         let (inner, outer): (Vec<Name>, Vec<Name>) = names.iter().partition(|name| is_brought(name));
         if !inner.is_empty() {
-            let index = of_other_names(b, index, &inner)?;
+            let inner = indices(b, &inner);
+            let index = b.index_at_all(index, &inner).ok()?;
             (base, names) = (b.at(of, axis, index).ok()?, outer);
         }
     }
-    let with: Vec<(AxisId, NodeId)> = names.iter().map(|name| (name.from, b.iota(name.to))).collect();
+    let with = indices(b, &names);
     b.at_all(base, &with).ok()
 }
 
-/// An index with other names for its axes.
-fn of_other_names(b: &mut Builder, index: NodeId, names: &[Name]) -> Option<NodeId> {
-    let name = |axis: AxisId| names.iter().find(|name| name.from == axis);
-    if !b.node(index).axes.iter().any(|axis| name(axis).is_some()) {
-        return Some(index);
-    }
-    match b.op(index).clone() {
-        Op::Iota(axis) => name(axis).map(|name| b.iota(name.to)),
-        Op::Map(op) => {
-            let args = b.args(index).to_vec();
-            let args: Option<Vec<NodeId>> =
-                args.into_iter().map(|arg| of_other_names(b, arg, names)).collect();
-            b.map(op, &args?).ok()
-        }
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Extent(_)
-        | Op::At(_)
-        | Op::Concat(..)
-        | Op::Reduce(..)
-        | Op::CumSum(..)
-        | Op::Fused(..) => {
-            let with: Vec<(AxisId, NodeId)> = names.iter().map(|name| (name.from, b.iota(name.to))).collect();
-            b.at_all(index, &with).ok()
-        }
-    }
+/// The names as indices of the axes that have them.
+fn indices(b: &mut Builder, names: &[Name]) -> Vec<(AxisId, NodeId)> {
+    names.iter().map(|name| (name.from, b.iota(name.to))).collect()
 }

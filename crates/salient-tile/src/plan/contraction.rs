@@ -80,8 +80,8 @@ pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<C
 /// parameter is the operand that is packed, once for all calls unless the calls move it, and all other axes are rows.
 pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
     let Some((a, b, _)) = sum_of_products(g, node) else { return Vec::new() };
-    let is_parameter =
-        |operand| reads_only(g, operand, |id| is_parameter(g, id) || is_moved_parameter(g, id));
+    let is_moved = |id| matches!(*g.op(id), Op::Input(at) if g.is_moved_parameter(at));
+    let is_parameter = |operand| reads_only(g, operand, |id| is_parameter(g, id) || is_moved(id));
     let (parameter, other) = match (is_parameter(a), is_parameter(b)) {
         (true, false) => (a, b),
         (false, true) => (b, a),
@@ -214,11 +214,6 @@ pub(crate) fn reads_parameter(g: &Graph, node: NodeId) -> bool {
 
 fn is_parameter(g: &Graph, id: NodeId) -> bool {
     matches!(g.op(id), Op::Param(_))
-}
-
-/// Whether a node is a parameter that each call moves: a state that begins as an initialiser says.
-fn is_moved_parameter(g: &Graph, id: NodeId) -> bool {
-    matches!(g.op(id), Op::Input(_)) && g.port(id).is_some_and(|port| port.init.is_some())
 }
 
 /// Whether an operand is one of some inputs and parameters, a view of one, or made of them element by element or part by part.

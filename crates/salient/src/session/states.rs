@@ -17,7 +17,8 @@ use std::borrow::Cow;
 
 /// The ports of states with an initialiser.
 pub(crate) fn begun(graph: &Graph) -> impl Iterator<Item = &Port> {
-    graph.states().iter().map(|s| &graph.inputs()[s.input]).filter(|port| port.init.is_some())
+    let inputs = graph.states().iter().map(|s| s.input);
+    inputs.filter(|at| graph.is_moved_parameter(*at)).map(|at| &graph.inputs()[at])
 }
 
 /// Whether weights of that path are for a state.

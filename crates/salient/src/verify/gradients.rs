@@ -1,7 +1,7 @@
 //! Gradients against central differences of the interpreter, which computes in f64: `f(x + d) - f(x - d)` beside the sum of the
 //! gradient's elements times `2 d`, along a random direction of each input and each parameter.
 
-use super::{Drawn, Trials, masks, seed_of};
+use super::{Drawn, Trials, seed_of, uses};
 use crate::report::error::Error;
 use crate::report::fault::{Fault, Side};
 use crate::session::init::{path_key, uniform};
@@ -69,7 +69,7 @@ pub fn verify_gradients(
         return Err(Error::Call(vec![Fault::NothingTried]));
     }
     let derived = gradients_of(graph)?;
-    let uses = masks::uses(graph);
+    let uses = uses::uses(graph);
     let mut out = VerifiedGradients::default();
     for (trial, dimensions) in super::lengths::chosen(graph, trials)?.into_iter().enumerate() {
         if super::lengths::work(graph, &dimensions) > trials.most_work {

@@ -3,7 +3,6 @@
 use crate::compile::options::Options;
 use crate::report::error::Error;
 use crate::session::model::Model;
-use crate::session::states;
 use crate::session::weights::Weights;
 use salient_io::Arrays;
 use salient_ir::array::Array;
@@ -82,7 +81,7 @@ fn alone(graph: &Graph, result: &str) -> Result<Graph, Error> {
     for id in graph.ids().filter(|id| read[id.index()]) {
         let node = graph.node(id);
         let added = match &node.op {
-            Op::Input(at) if states::is_begun(graph, &graph.inputs()[*at].name) => {
+            Op::Input(at) if graph.is_moved_parameter(*at) => {
                 let port = &graph.inputs()[*at];
                 b.param(&port.name, &port.axes, port.dtype, None, port.origin)
             }
