@@ -134,6 +134,19 @@ fn what_flows_into_parts_is_what_flows_into_the_whole() {
     let inputs = [("x", "[1, 2, 3, 4, 5, 6]"), ("u", "[1, 10]"), ("w", "[1, 10, 100, 1000]")];
     gives(&program(4, "w"), &inputs, "[1, 10, 7, 18, 110, 1012]");
     gives(&program(2, "u"), &inputs, "[1, 10, 7, 18, 10, 12]");
+    // A part that is read in heads, another one that is read at some of its positions, and one that nobody reads.
+    gives(
+        "model m(x: f32[10], u: f32[2, 2], w: f32[2]) -> (y: f32[10]) {
+             let a[n: 4] = x[n]
+             let b[n: 4] = x[n + 4]
+             let c[n: 2] = x[n + 8]
+             let heads[h: 2, e: 2] = a[h * 2 + e]
+             let some[n: 2] = b[n + 1]
+             return grad(sum[h, e](heads[h, e] * u[h, e]) + sum(some * w) + 0 * sum(c), x)
+         }",
+        &[("x", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"), ("u", "[[1, 2], [3, 4]]"), ("w", "[10, 20]")],
+        "[1, 2, 3, 4, 0, 10, 20, 0, 0, 0]",
+    );
 }
 
 /// An index that is outside where nothing is read: of a part of each head, and as data.

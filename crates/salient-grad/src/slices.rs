@@ -6,8 +6,8 @@
 use crate::adjoint::{Adjoints, Cotangent};
 use crate::make::Make;
 use crate::views::{self, Read, linear};
-use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op};
-use std::collections::BTreeMap;
+use salient_ir::{AxisId, AxisSet, Dim, Graph, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A view of so many positions of one axis, in their order, and what flows into it.
 pub(crate) struct Slice {
@@ -38,12 +38,44 @@ fn place(a: &Adjoints<'_>, read: &Read) -> Option<(AxisId, Dim, AxisId)> {
     let is_moved = |(axis, index): &&(AxisId, NodeId)| *a.b.op(*index) != Op::Iota(*axis);
     let moved: Vec<&(AxisId, NodeId)> = read.indices.iter().filter(is_moved).collect();
     let [(axis, index)] = moved[..] else { return None };
-    let index = linear(a.b, *index)?;
+    let (from, along) = place_along(a.b, (read.base, *axis), *index, &read.domain)?;
+    Some((*axis, from, along))
+}
+
+/// From where on a view of a node that is moved along one axis alone has a part of that, and along which axis of its own.
+fn place_along(
+    g: &Graph,
+    (base, axis): (NodeId, AxisId),
+    index: NodeId,
+    domain: &AxisSet,
+) -> Option<(Dim, AxisId)> {
+    let index = linear(g, index)?;
     let (along, factor) = index.axes.iter().next().filter(|_| index.axes.len() == 1)?;
-    let others: AxisSet = a.b.node(read.base).axes.iter().filter(|other| other != axis).collect();
+    let others: AxisSet = g.node(base).axes.iter().filter(|other| *other != axis).collect();
     let own: AxisSet = [*along].into_iter().collect();
-    let fits = *factor == Dim::constant(1) && !others.contains(*along) && others.union(&own) == read.domain;
-    fits.then(|| (*axis, index.rest.clone(), *along))
+    let fits = *factor == Dim::constant(1) && !others.contains(*along) && others.union(&own) == *domain;
+    fits.then(|| (index.rest.clone(), *along))
+}
+
+/// Whether a node is one of the slices that part an axis of what they read.
+pub(crate) fn is_part(g: &Graph, id: NodeId) -> bool {
+    let Op::At(axis) = *g.op(id) else { return false };
+    let base = g.args(id)[0];
+    // Each slice from its first position up to the one behind its last.
+    let slice = |view: NodeId| {
+        let args = g.args(view);
+        let reads = *g.op(view) == Op::At(axis) && args[0] == base;
+        let place = place_along(g, (base, axis), *args.get(1)?, &g.node(view).axes).filter(|_| reads);
+        place.map(|(from, along)| (from.clone(), &from + g.extent(along)))
+    };
+    let Some((from, to)) = slice(id) else { return false };
+    let slices: BTreeSet<(Dim, Dim)> = g.users(base).into_iter().filter_map(slice).collect();
+    let (mut at, mut is_met) = (Dim::constant(0), false);
+    while let Some((here, next)) = slices.iter().find(|(from, to)| *from == at && from != to) {
+        is_met |= (here, next) == (&from, &to);
+        at = next.clone();
+    }
+    is_met && at == *g.extent(axis) && from != to
 }
 
 /// Adds what flows into slices of a node to what flows into it.

@@ -6,7 +6,7 @@
 
 use crate::adjoint::{Adjoints, Cotangent};
 use crate::make::Make;
-use crate::slices::Slice;
+use crate::slices::{self, Slice};
 use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,11 +55,14 @@ pub(crate) fn invert(a: &mut Adjoints<'_>, read: Read) {
     a.add(base, &own.union(&over), Cotangent { mask, value });
 }
 
-/// What a view of views reads, and at which index of each axis that is not read at its own.
+/// What a view of views reads, and at which index of each axis that is not read at its own. A slice that parts an axis with others
+/// is read as a value of its own: what flows into it is a part of what flows into the whole.
 fn composed(b: &mut Builder, id: NodeId) -> (NodeId, Vec<(AxisId, NodeId)>) {
     let mut at: BTreeMap<AxisId, NodeId> = BTreeMap::new();
     let mut base = id;
-    while let Op::At(axis) = *b.op(base) {
+    while let Op::At(axis) = *b.op(base)
+        && (base == id || !slices::is_part(b, base))
+    {
         let args = b.args(base);
         let outer: Vec<(AxisId, NodeId)> = at.iter().map(|(axis, index)| (*axis, *index)).collect();
         let index = b.composed(args[1], &outer);

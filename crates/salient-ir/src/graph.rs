@@ -355,11 +355,11 @@ impl Graph {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Whether each node depends on an input of the model, and not on parameters alone.
+    /// Whether each node depends on an input of the model, and not on parameters alone, be they such as calls move.
     pub fn of_inputs(&self) -> Vec<bool> {
         let mut out: Vec<bool> = Vec::with_capacity(self.len());
         for id in self.ids() {
-            let is_input = matches!(self.op(id), Op::Input(_));
+            let is_input = matches!(*self.op(id), Op::Input(at) if !self.is_moved_parameter(at));
             out.push(is_input || self.args(id).iter().any(|a| out[a.index()]));
         }
         out

@@ -7,7 +7,8 @@ use crate::graph::index::{AffineIndex, Bounds};
 use salient_ir::{AxisId, AxisSet, Graph, NodeId, Op, demand};
 use std::collections::BTreeMap;
 
-/// A read whose every element each output needs that needs any of it.
+/// A read whose every element a call needs. Each output that needs any of it needs all of it, wherever the output has elements;
+/// or one does wherever the read has elements, whatever the other ones need: then the call is refused in any case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DemandedRead {
     /// The axis of the tensor.
@@ -18,6 +19,15 @@ pub(crate) struct DemandedRead {
     pub(crate) axes: AxisSet,
 }
 
+/// What the outputs need of a read, the ones looked at so far.
+#[derive(Clone, Copy)]
+struct Needed {
+    /// Each that needs any of it needs all of it.
+    by_each: bool,
+    /// One needs all of it, whatever the dimensions are.
+    by_one: bool,
+}
+
 /// The demanded reads of a graph, of those by an index that is more than a sum over places.
 pub(crate) fn demanded_reads(g: &Graph) -> Vec<DemandedRead> {
     let reads: Vec<(NodeId, DemandedRead)> = g.ids().filter_map(|id| Some((id, read(g, id)?))).collect();
@@ -25,24 +35,21 @@ pub(crate) fn demanded_reads(g: &Graph) -> Vec<DemandedRead> {
         return Vec::new();
     }
     let mut covering = BTreeMap::new();
-    let mut is_demanded = vec![true; reads.len()];
+    let mut needed = vec![Needed { by_each: true, by_one: false }; reads.len()];
     for output in g.outputs() {
         let axes: AxisSet = output.axes.iter().copied().collect();
         let covers = |index, axis| *covering.entry((index, axis)).or_insert_with(|| covers(g, index, axis));
         let wholly = demand::demanded(g, [(output.node, axes.clone())].into_iter(), covers);
         let below = below(g, output.node);
         let is_filled = |axis| axes.iter().any(|own| g.extent(own) == g.extent(axis));
-        for ((id, _), is_demanded) in
-            reads.iter().zip(&mut is_demanded).filter(|((id, _), _)| below[id.index()])
-        {
-            *is_demanded &= wholly[id.index()].as_ref().is_some_and(|needs| needs.iter().all(is_filled));
+        for ((id, _), needed) in reads.iter().zip(&mut needed).filter(|((id, _), _)| below[id.index()]) {
+            let needs = wholly[id.index()].as_ref();
+            needed.by_each &= needs.is_some_and(|needs| needs.iter().all(is_filled));
+            needed.by_one |= needs.is_some_and(AxisSet::is_empty);
         }
     }
-    reads
-        .into_iter()
-        .zip(is_demanded)
-        .filter_map(|((_, read), is_demanded)| is_demanded.then_some(read))
-        .collect()
+    let is_demanded = |needed: Needed| needed.by_each || needed.by_one;
+    reads.into_iter().zip(needed).filter_map(|((_, read), n)| is_demanded(n).then_some(read)).collect()
 }
 
 /// The values of a graph inside of which a read may leave its axis that is not demanded.
@@ -114,4 +121,40 @@ pub(crate) fn are_kept(before: &Graph, demanded: &[DemandedRead], after: &Graph)
         })
     };
     demanded.iter().all(is_kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Builder, Const, DType, Dim, MapOp, ReduceOp};
+
+    /// Whether the read of a table by ids is demanded where one result adds up all that is read, times a number along an axis of
+    /// its own if `repeats`, and another result looks at it where a mask holds alone.
+    fn is_demanded(adds_up: bool, repeats: bool) -> bool {
+        let mut b = Builder::new("m");
+        let [t, v, s] = ["T", "V", "S"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
+        let ids = b.input("ids", &[t], DType::I64, None);
+        let keep = b.input("keep", &[t], DType::Bool, None);
+        let scale = b.input("scale", &[s], DType::F32, None);
+        let table = b.input("table", &[v], DType::F32, None);
+        let read = b.at(table, v, ids).unwrap();
+        if adds_up {
+            let sum = b.reduce(ReduceOp::Sum, t, read).unwrap();
+            let scaled = if repeats { b.map(MapOp::Mul, &[sum, scale]).unwrap() } else { sum };
+            let axes: &[AxisId] = if repeats { &[s] } else { &[] };
+            b.output("sum", axes, scaled).unwrap();
+        }
+        let zero = b.constant(Const::f32(0.0));
+        let chosen = b.map(MapOp::Select, &[keep, read, zero]).unwrap();
+        b.output("chosen", &[t], chosen).unwrap();
+        !demanded_reads(&b.finish()).is_empty()
+    }
+
+    #[test]
+    fn one_result_that_needs_all_of_a_read_is_enough_where_it_has_elements_whenever_the_read_has() {
+        assert!(is_demanded(true, false));
+        assert!(!is_demanded(false, false));
+        // Without positions along its axis the sum reads nothing, and the other result may leave an index aside.
+        assert!(!is_demanded(true, true));
+    }
 }

@@ -1,17 +1,20 @@
 //! Kernels that compute a tensor element by element.
 
 use crate::dims::{LANE, ceil_div, n, var};
-use crate::emit::maker::{Maker, let_min};
+use crate::emit::maker::{Maker, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::layouts::parts::parts_of;
 use crate::plan::layouts::{Stored, stored};
-use crate::program::kernel::{Buffer, BufferId, Kernel, Kind};
-use salient_ir::{AxisId, Dim, NodeId};
+use crate::program::kernel::{Buffer, BufferId, Kernel, Kind, Stmt};
+use salient_ir::{AxisId, Dim, NodeId, Op};
 use salient_vector::Builder;
 
 /// Elements of the innermost axis that one item computes.
 const CHUNK: i64 = 4096;
+
+/// The most values one behind the other for each of which a kernel has code of its own.
+const MOST_VALUES: usize = 16;
 
 /// The kernel that stores `node` in `buffer`, row by row of the buffer's layout.
 pub(crate) fn map(scope: &mut Scope<'_>, node: NodeId, id: BufferId, buffer: &Buffer) -> Kernel {
@@ -29,6 +32,17 @@ pub(crate) fn map_to(
     let mut m = Maker::new(scope, name, Kind::Map);
     let mut env = Env::new();
     let graph = m.scope.graph;
+    if let (Op::Concat(axis, values), Some((last, rows))) = (graph.op(node), axes.split_last())
+        && axis == last
+        && values.len() <= MOST_VALUES
+        && !m.scope.layouts.is_stored(node)
+        && !m.scope.defined.may_report(node)
+    {
+        m.outer_axes(rows.iter().copied(), &mut env);
+        let values: Vec<(AxisId, NodeId)> = values.iter().copied().zip(graph.args(node)).collect();
+        let block = side_by_side(&mut m, &values, *last, &target, &env);
+        return m.finish(block, node, id);
+    }
     let (rows, width, parts) = match axes.split_last() {
         Some((last, rows)) => match parts_of(graph, node, *last) {
             Some((parts, width)) => (rows, width, Some((*last, parts))),
@@ -53,6 +67,38 @@ pub(crate) fn map_to(
     m.finish([block, vec![call]].concat(), node, id)
 }
 
+/// What stores values one behind the other along `last`: no element asks which of them it is of.
+fn side_by_side(
+    m: &mut Maker<'_, '_>,
+    values: &[(AxisId, NodeId)],
+    last: AxisId,
+    target: &Stored,
+    env: &Env,
+) -> Vec<Stmt> {
+    let graph = m.scope.graph;
+    let mut out = Vec::new();
+    let mut from = n(0);
+    for (own, value) in values {
+        let along = target.strides.iter().find(|(axis, _)| *axis == last).map(|(_, stride)| stride);
+        let named = |axis: AxisId| if axis == last { *own } else { axis };
+        let place = Stored {
+            offset: &target.offset + &(along.expect("it lies in the buffer") * &from),
+            strides: target.strides.iter().map(|(axis, stride)| (named(*axis), stride.clone())).collect(),
+            ..target.clone()
+        };
+        let extent = graph.extent(*own).clone();
+        let (parts, width) = parts_of(graph, *value, *own).unwrap_or((n(1), extent.clone()));
+        m.scope.ranges.insert(&LANE, &width);
+        let part = m.variable("part", &parts);
+        let mut env = env.clone();
+        env.insert(*own, AxisValue::Poly(&(&var(&part) * &width) + &var(&LANE)));
+        let call = strip_to(m, *value, &place, &env, n(0), &width);
+        out.push(for_loop(&part, n(0), parts, n(1), vec![call]));
+        from = &from + &extent;
+    }
+    out
+}
+
 /// The call that stores `count` elements of `node` along the lanes from `origin` on.
 pub(crate) fn strip(
     m: &mut Maker<'_, '_>,
@@ -62,7 +108,7 @@ pub(crate) fn strip(
     env: &Env,
     origin: Dim,
     count: &Dim,
-) -> crate::program::kernel::Stmt {
+) -> Stmt {
     strip_to(m, node, &stored(id, buffer), env, origin, count)
 }
 
@@ -74,7 +120,7 @@ fn strip_to(
     env: &Env,
     origin: Dim,
     count: &Dim,
-) -> crate::program::kernel::Stmt {
+) -> Stmt {
     let mut b = Builder::new("strip");
     let mut s = Strip::new(m.scope, Visit::Lanes, origin, &[target.base]);
     let trip = s.integer(&mut b, count);

@@ -153,14 +153,18 @@ impl Layouts<'_> {
         along: AxisId,
         by: AxisId,
     ) -> Option<StridedRows> {
-        if self.slope(ranges, node, env, Some(along), Some(by)) != Some(n(1)) {
+        // What lies along `along` is told by the address itself: what `node` is computed from may lie otherwise.
+        let (mut env, mut ranges, row_of) = (env.clone(), ranges.clone(), index_of(by));
+        for (axis, variable) in [(along, &LANE), (by, &row_of)] {
+            ranges.insert(variable, self.graph.extent(axis));
+            env.insert(axis, AxisValue::Poly(var(variable)));
+        }
+        let (base, at) = self.stored_view(&ranges, node, &env)?;
+        let (step, first) = at.linear_in(&LANE)?;
+        if step != n(1) {
             return None;
         }
-        let mut env = env.clone();
-        env.insert(along, AxisValue::Poly(n(0)));
-        env.insert(by, AxisValue::Poly(var(&LANE)));
-        let (base, at) = self.stored_view(ranges, node, &env)?;
-        let (row, start) = at.linear_in(&LANE)?;
+        let (row, start) = first.linear_in(&row_of)?;
         Some(StridedRows { base, start, row })
     }
 

@@ -14,7 +14,7 @@ use crate::plan::Options;
 use crate::plan::attention::{Among, TiledScores, has_scalar_values, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction, sum_of_products};
 use crate::plan::layouts::axis_order::innermost;
-use crate::plan::materialise::keep::{Uses, gathered_values, kept, uses};
+use crate::plan::materialise::keep::{Uses, gathered_values, joined_operands, kept, uses};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
 use crate::plan::materialise::scatter::{Scatter, scatter, scatter_by_data};
 use crate::plan::materialise::shared_scores::with_shared_scores;
@@ -152,6 +152,7 @@ impl<'g> Planner<'g> {
         let mut kept = if fuse { kept(g, defined, &uses, &of_scores) } else { BTreeSet::new() };
         if fuse {
             kept.extend(gathered_values(g, defined));
+            kept.extend(joined_operands(g, defined));
         }
         kept.extend(ends_of_long_chains(g, defined, &kept));
         let (held, rows, choices) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());

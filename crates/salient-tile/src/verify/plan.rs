@@ -97,6 +97,9 @@ fn are_all(a: &(Dim, Dim), b: &(Dim, Dim)) -> bool {
 fn order(plan: &Plan<'_>, faults: &mut Faults) {
     let mut stored: BTreeMap<BufferId, Stores> = BTreeMap::new();
     let is_given = |b: &Buffer| matches!(b.role, Role::Input(_) | Role::Param(_) | Role::Coded(_));
+    // A result in whose place a temporary is stored is there once that is.
+    let aliases = plan.aliases();
+    let place = |id: BufferId| aliases.iter().find(|(_, output)| **output == id).map_or(id, |(of, _)| *of);
     for set in &plan.order {
         let kernels: Vec<&KernelPlan> = set.iter().map(|at| &plan.kernels[*at]).collect();
         for k in &kernels {
@@ -106,7 +109,7 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
             });
             for id in k.reads() {
                 let is_there = is_given(&plan.buffers[id.0])
-                    || stored.get(id).is_some_and(|stores| stores.covers(k.when.as_ref()));
+                    || stored.get(&place(*id)).is_some_and(|stores| stores.covers(k.when.as_ref()));
                 faults.unless(is_there, own, || {
                     format!("it reads `{}`, which is not stored yet", name(plan, *id))
                 });
@@ -131,11 +134,10 @@ fn order(plan: &Plan<'_>, faults: &mut Faults) {
     for (id, stores) in &stored {
         faults.unless(!stores.overlap(), name(plan, *id), || "it is stored twice".to_owned());
     }
-    let aliases = plan.aliases();
     for at in 0..plan.graph.outputs().len() {
         let id = plan.buffers.iter().position(|b| b.role == Role::Output(at)).map(BufferId);
-        let place = id.map(|id| aliases.iter().find(|(_, output)| **output == id).map_or(id, |(of, _)| *of));
-        let is_stored = place.and_then(|id| stored.get(&id)).is_some_and(|stores| stores.covers(None));
+        let is_stored =
+            id.map(place).and_then(|id| stored.get(&id)).is_some_and(|stores| stores.covers(None));
         let output = &plan.graph.outputs()[at].name;
         faults.unless(is_stored, output, || "the output is not stored in every call".to_owned());
     }

@@ -1,7 +1,8 @@
 //! Over which axes inputs and parameters are declared: those of the lowest way in which they are read.
 
 use super::{Renamer, Subst, lookup};
-use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op, Port};
+use salient_ir::{AxisId, AxisSet, Dim, NodeId, Op, Port, State};
+use std::collections::BTreeSet;
 
 /// What the first run finds for the second.
 #[derive(Default)]
@@ -48,7 +49,8 @@ impl Renamer<'_> {
         out
     }
 
-    /// Axes in an order that no spelling can change: as the outputs list them, then the ports, then by name.
+    /// Axes in an order that no spelling can change: as the outputs list them, then the ports, then by name. What calls move,
+    /// and what becomes of it, comes behind the data: its axes are those of parameters.
     pub(super) fn plan(&self) -> Survey {
         let mut order: Vec<AxisId> = Vec::new();
         let mut push = |axis: AxisId| {
@@ -56,9 +58,17 @@ impl Renamer<'_> {
                 order.push(axis);
             }
         };
-        self.b.outputs().iter().flat_map(|o| &o.axes).for_each(|a| push(*a));
-        for read in self.reads.iter().flatten() {
-            read.iter().for_each(|(axis, _)| push(*axis));
+        let moved = |state: &&State| self.g.is_moved_parameter(state.input);
+        let (inputs, outputs): (BTreeSet<usize>, BTreeSet<usize>) =
+            self.g.states().iter().filter(moved).map(|state| (state.input, state.output)).unzip();
+        for is_moved in [false, true] {
+            let results =
+                self.b.outputs().iter().enumerate().filter(|(n, _)| outputs.contains(n) == is_moved);
+            results.flat_map(|(_, output)| &output.axes).for_each(|a| push(*a));
+            let data = self.g.inputs().len();
+            let of_part = |n: usize| (is_moved && n >= data) || (n < data && inputs.contains(&n) == is_moved);
+            let reads = self.reads.iter().enumerate().filter(|(n, _)| of_part(*n));
+            reads.filter_map(|(_, read)| read.as_ref()).flatten().for_each(|(axis, _)| push(*axis));
         }
         let mut rest: Vec<_> = self.b.axes().collect();
         rest.sort_by_key(|(_, a)| *a);

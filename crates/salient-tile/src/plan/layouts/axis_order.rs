@@ -4,6 +4,7 @@
 
 use crate::plan::contraction::{axes_of_parameter, sum_of_products};
 use salient_ir::{AxisId, Class, Graph, MapOp, NodeId, Op, Output};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The axes of its node in the order of an output that holds the node and nothing else: axes that the node lacks have one
@@ -38,6 +39,7 @@ fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
             for sum in g.users(user) {
                 if let Some((a, b, depth)) = sum_of_products(g, sum)
                     && (a == id || b == id)
+                    && g.node(node).axes.contains(own(depth))
                 {
                     return Some(own(depth));
                 }
@@ -80,48 +82,107 @@ fn order_in_output(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
     wholes.into_iter().find(|order| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a)))
 }
 
-/// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered, the columns of
-/// a product by a parameter last; but two axes that a reader merges into one lie side by side at the inner end, so that
-/// the merged axis is contiguous.
-pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<AxisId> {
-    let mut order = order_in_output(g, node).unwrap_or_else(|| {
-        let columns = product.map_or_else(Vec::new, |sum| axes_of_parameter(g, sum));
-        let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
-        others.chain(columns.iter().copied()).collect()
-    });
-    let (mut quotient, mut remainder) = (None, None);
+/// The axes that a reader merges into one, the outermost first, of each such reader: it reads them by quotients and remainders of
+/// one index.
+fn merged_axes(g: &Graph, node: NodeId) -> Vec<Vec<AxisId>> {
+    let mut groups: BTreeMap<NodeId, BTreeSet<(Reverse<usize>, AxisId)>> = BTreeMap::new();
     let mut views = g.users(node);
     while let Some(id) = views.pop() {
         let Op::At(axis) = g.op(id) else { continue };
-        let index = g.op(g.args(id)[1]);
-        if *index == Op::Map(MapOp::IntDiv) {
-            quotient = Some(*axis);
-        } else if *index == Op::Map(MapOp::Mod) {
-            remainder = Some(*axis);
+        let (mut index, mut divisions) = (g.args(id)[1], 0);
+        while let Op::Map(op @ (MapOp::IntDiv | MapOp::Mod)) = g.op(index) {
+            divisions += usize::from(*op == MapOp::IntDiv);
+            index = g.args(index)[0];
+        }
+        if index != g.args(id)[1] && g.node(node).axes.contains(*axis) {
+            groups.entry(index).or_default().insert((Reverse(divisions), *axis));
         }
         views.extend(g.users(id));
     }
-    for axis in quotient.into_iter().chain(remainder) {
-        if let Some(at) = order.iter().position(|a| *a == axis) {
-            let axis = order.remove(at);
-            order.push(axis);
-        }
-    }
-    // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions.
-    if quotient.is_none()
-        && remainder.is_none()
-        && let Some(depth) = summed_over(g, node).or_else(|| reduced_along(g, node))
-        && let Some(at) = order.iter().position(|a| *a == depth)
-    {
+    let axes = |group: BTreeSet<(Reverse<usize>, AxisId)>| group.into_iter().map(|(_, axis)| axis).collect();
+    let mut groups: Vec<Vec<AxisId>> = groups.into_values().map(axes).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// Puts an axis last, if it is there.
+fn put_last(order: &mut Vec<AxisId>, axis: AxisId) {
+    if let Some(at) = order.iter().position(|a| *a == axis) {
         let axis = order.remove(at);
         order.push(axis);
+    }
+}
+
+/// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered, the columns of
+/// a product by a parameter last. Axes that a reader merges into one lie side by side, so that the merged axis is contiguous:
+/// at the inner end, unless they are side by side further out and something else runs along what lies behind them.
+pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<AxisId> {
+    let columns = product.map_or_else(Vec::new, |sum| axes_of_parameter(g, sum));
+    let mut order = order_in_output(g, node).unwrap_or_else(|| {
+        let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
+        others.chain(columns.iter().copied()).collect()
+    });
+    // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions.
+    let along = summed_over(g, node).or_else(|| reduced_along(g, node));
+    let merged = merged_axes(g, node);
+    let last = if merged.is_empty() { along } else { columns.last().copied().or(along) };
+    let is_merged = |axis: &AxisId| merged.iter().any(|group| group.contains(axis));
+    let mut wanted = order.clone();
+    last.iter().filter(|axis| !is_merged(axis)).for_each(|axis| put_last(&mut wanted, *axis));
+    let side_by_side = |group: &Vec<AxisId>| wanted.windows(group.len()).any(|axes| axes == group);
+    let behind = wanted.last().copied();
+    let has_reader = merged.len() > 1 || last.is_some() && last == behind;
+    if merged.is_empty() || has_reader && merged.iter().all(side_by_side) {
+        order = wanted;
+    } else {
+        merged.iter().flatten().for_each(|axis| put_last(&mut order, *axis));
+    }
+    // Values that lie one behind the other are stored one after the other.
+    if let Op::Concat(axis, _) = g.op(node)
+        && along == Some(*axis)
+    {
+        put_last(&mut order, *axis);
     }
     // A row-wise kernel runs along the axis that it binds.
-    if let Some(axis) = g.op(node).bound()
-        && let Some(at) = order.iter().position(|a| *a == axis)
-    {
-        let axis = order.remove(at);
-        order.push(axis);
-    }
+    g.op(node).bound().into_iter().for_each(|axis| put_last(&mut order, axis));
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Builder, DType, Dim, ReduceOp};
+
+    /// The order of a value over batches, positions and features, by the names of its axes, of which a product sums over batches and
+    /// positions in one, and, if `by_features`, another one over features.
+    fn order(by_features: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [f, batch, t, o] = ["F", "B", "T", "O"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
+        let x = b.input("x", &[batch, t, f], DType::F32, None);
+        let y = b.input("y", &[batch, t, o], DType::F32, None);
+        let w = b.input("w", &[f, o], DType::F32, None);
+        let value = b.map(MapOp::Exp, &[x]).unwrap();
+        let rows = b.axis_id("rows", &(b.extent(batch) * b.extent(t)));
+        let (at, length) = (b.iota(rows), b.extent_of(&Dim::symbol("T")));
+        let [quotient, remainder] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[at, length]).unwrap());
+        let of_rows = [(batch, quotient), (t, remainder)];
+        let [left, right] = [value, y].map(|x| b.at_all(x, &of_rows).unwrap());
+        let product = b.map(MapOp::Mul, &[left, right]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, rows, product).unwrap();
+        b.output("dw", &[f, o], sum).unwrap();
+        if by_features {
+            let product = b.map(MapOp::Mul, &[value, w]).unwrap();
+            let sum = b.reduce(ReduceOp::Sum, f, product).unwrap();
+            b.output("dx", &[batch, t, o], sum).unwrap();
+        }
+        let g = b.finish();
+        layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn axes_that_are_merged_stay_further_out_where_something_runs_along_another_one() {
+        assert_eq!(order(false), ["f", "b", "t"]);
+        assert_eq!(order(true), ["b", "t", "f"]);
+    }
 }

@@ -133,6 +133,27 @@ pub(crate) fn gathered_values(g: &Graph, defined: &Defined) -> BTreeSet<NodeId> 
     g.ids().filter_map(value).collect()
 }
 
+/// The operands of products that consist of several values, one behind the other: a product reads each element many times, and would
+/// ask each time which of them it is of.
+pub(crate) fn joined_operands(g: &Graph, defined: &Defined) -> BTreeSet<NodeId> {
+    let is_operand = |id: NodeId| {
+        let (mut seen, mut views) = (BTreeSet::new(), vec![id]);
+        while let Some(at) = views.pop() {
+            for user in g.users(at) {
+                if g.users(user).into_iter().any(|sum| is_matrix_product(g, sum)) {
+                    return true;
+                }
+                if matches!(g.op(user), Op::At(_)) && g.args(user)[0] == at && seen.insert(user) {
+                    views.push(user);
+                }
+            }
+        }
+        false
+    };
+    let is_joined = |id: &NodeId| matches!(g.op(*id), Op::Concat(..)) && g.node(*id).dtype.is_float();
+    g.ids().filter(is_joined).filter(|id| defined.may_be_stored(*id) && is_operand(*id)).collect()
+}
+
 /// Whether a value merges axes of an input or a parameter that are not its last ones into an axis that the scores do not have.
 fn is_gathered(g: &Graph, value: NodeId, of_scores: &AxisSet) -> bool {
     let (mut base, mut merged) = (value, BTreeSet::new());
@@ -337,6 +358,28 @@ mod tests {
         let score = b.reduce(ReduceOp::Sum, e, factors).unwrap();
         b.output("score", &[h, t, s], score).unwrap();
         assert_eq!(kept_of(&b.finish()), BTreeSet::from([sine]));
+    }
+
+    #[test]
+    fn what_a_product_reads_of_several_values_is_stored_once() {
+        let joined = |is_multiplied: bool| {
+            let mut b = Builder::new("m");
+            let t = b.axis_id("t", &Dim::symbol("T"));
+            let [p, q, f] = ["P", "Q", "F"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
+            let both = b.axis_id("both", &(b.extent(p) + b.extent(q)));
+            let [x, y] = [("x", p), ("y", q)].map(|(name, axis)| b.input(name, &[t, axis], DType::F32, None));
+            let w = b.input("w", &[both, f], DType::F32, None);
+            let joined = b.add(Op::Concat(both, [p, q].into_iter().collect()), &[x, y]).unwrap();
+            let op = if is_multiplied { MapOp::Mul } else { MapOp::Add };
+            let terms = b.map(op, &[joined, w]).unwrap();
+            let sum = b.reduce(ReduceOp::Sum, both, terms).unwrap();
+            b.output("sum", &[t, f], sum).unwrap();
+            let g = b.finish();
+            (joined_operands(&g, &defined(&g).1), joined)
+        };
+        let (stored, concat) = joined(true);
+        assert_eq!(stored, BTreeSet::from([concat]));
+        assert_eq!(joined(false).0, BTreeSet::new());
     }
 
     #[test]
