@@ -275,7 +275,9 @@ fn heads_split_and_merge_without_copies() {
     let g = m.done("y", &[t, o], y);
     let program = schedule(&g, salient_tile::Options::default());
     let kinds: Vec<Kind> = program.kernels.iter().map(|k| k.kind).collect();
-    assert_eq!(kinds, [Kind::Pack, Kind::Attention, Kind::Pack, Kind::Gemm]);
+    // Few rows are split over keys, many go over packed keys; whichever it is, values are read where they lie.
+    let attention = [Kind::Attention, Kind::Attention, Kind::Pack, Kind::Attention];
+    assert_eq!(kinds, [attention.as_slice(), &[Kind::Pack, Kind::Gemm]].concat());
     for (heads, model, rows) in [(1, 4, 5), (2, 6, 17), (3, 12, 70), (4, 64, 33)] {
         Case::new(g.clone(), &[("T", rows), ("D", model), ("H", heads), ("O", 5)], 3).check();
     }

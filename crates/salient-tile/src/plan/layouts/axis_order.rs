@@ -159,10 +159,11 @@ mod tests {
     fn order(by_features: bool) -> Vec<String> {
         let mut b = Builder::new("m");
         let [f, batch, t, o] = ["F", "B", "T", "O"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
-        let x = b.input("x", &[batch, t, f], DType::F32, None);
+        let k = b.axis_id("k", &Dim::symbol("K"));
+        let x = b.input("x", &[batch, t, f, k], DType::F32, None);
         let y = b.input("y", &[batch, t, o], DType::F32, None);
         let w = b.input("w", &[f, o], DType::F32, None);
-        let value = b.map(MapOp::Exp, &[x]).unwrap();
+        let value = b.reduce(ReduceOp::Sum, k, x).unwrap();
         let rows = b.axis_id("rows", &(b.extent(batch) * b.extent(t)));
         let (at, length) = (b.iota(rows), b.extent_of(&Dim::symbol("T")));
         let [quotient, remainder] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[at, length]).unwrap());
@@ -177,6 +178,7 @@ mod tests {
             b.output("dx", &[batch, t, o], sum).unwrap();
         }
         let g = b.finish();
+        let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
         layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
     }
 
