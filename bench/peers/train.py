@@ -24,6 +24,15 @@ def weights():
     return {f"{name}.weight": np.ones(s, np.float32) if len(s) == 1 else draw(s) for name, s in SHAPES.items()}
 
 
+def states():
+    """What steps move: the parameters, and what the optimiser holds of each."""
+    held = weights()
+    for name, x in list(held.items()):
+        held |= {f"opt.{name}.mean": np.zeros_like(x), f"opt.{name}.square": np.zeros_like(x)}
+        held[f"opt.{name}.steps"] = np.float32(0)
+    return held
+
+
 def forward(p, ids, labels):
     import torch
     from torch.nn import functional as F
@@ -76,8 +85,8 @@ def run():
 
     def salient():
         program = os.path.join(HERE, "../../examples/train/gpt.attn")
-        inputs = {"ids": ids, "labels": labels, "rate": np.float32(RATE)}
-        return Salient(program, "train", inputs, weights())
+        inputs = {"ids": ids, "labels": labels, "rate": np.float32(RATE), **states()}
+        return Salient(program, "train", inputs, request="steps")
 
     tokens = BATCH * WINDOW
     products = 2 * tokens * WIDTH * (12 * WIDTH * LAYERS + VOCABULARY) + LAYERS * 4 * tokens * WINDOW * WIDTH / 2

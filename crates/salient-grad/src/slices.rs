@@ -71,11 +71,16 @@ pub(crate) fn is_part(g: &Graph, id: NodeId) -> bool {
     let Some((from, to)) = slice(id) else { return false };
     let slices: BTreeSet<(Dim, Dim)> = g.users(base).into_iter().filter_map(slice).collect();
     let (mut at, mut is_met) = (Dim::constant(0), false);
-    while let Some((here, next)) = slices.iter().find(|(from, to)| *from == at && from != to) {
+    // No more of them than there are: differences of dimensions may lead back to where they began.
+    for _ in 0..slices.len() {
+        let Some((here, next)) = slices.iter().find(|(from, to)| *from == at && from != to) else { break };
         is_met |= (here, next) == (&from, &to);
         at = next.clone();
+        if at == *g.extent(axis) {
+            return is_met;
+        }
     }
-    is_met && at == *g.extent(axis) && from != to
+    false
 }
 
 /// Adds what flows into slices of a node to what flows into it.

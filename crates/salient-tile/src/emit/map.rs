@@ -4,17 +4,14 @@ use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::layouts::parts::parts_of;
+use crate::plan::layouts::parts::{parts_of, values_of};
 use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Buffer, BufferId, Kernel, Kind, Stmt};
-use salient_ir::{AxisId, Dim, NodeId, Op};
+use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::Builder;
 
 /// Elements of the innermost axis that one item computes.
 const CHUNK: i64 = 4096;
-
-/// The most values one behind the other for each of which a kernel has code of its own.
-const MOST_VALUES: usize = 16;
 
 /// The kernel that stores `node` in `buffer`, row by row of the buffer's layout.
 pub(crate) fn map(scope: &mut Scope<'_>, node: NodeId, id: BufferId, buffer: &Buffer) -> Kernel {
@@ -32,14 +29,10 @@ pub(crate) fn map_to(
     let mut m = Maker::new(scope, name, Kind::Map);
     let mut env = Env::new();
     let graph = m.scope.graph;
-    if let (Op::Concat(axis, values), Some((last, rows))) = (graph.op(node), axes.split_last())
-        && axis == last
-        && values.len() <= MOST_VALUES
-        && !m.scope.layouts.is_stored(node)
-        && !m.scope.defined.may_report(node)
+    if let Some((last, rows)) = axes.split_last()
+        && let Some(values) = values_of(&m.scope.layouts, node, *last)
     {
         m.outer_axes(rows.iter().copied(), &mut env);
-        let values: Vec<(AxisId, NodeId)> = values.iter().copied().zip(graph.args(node)).collect();
         let block = side_by_side(&mut m, &values, *last, &target, &env);
         return m.finish(block, node, id);
     }

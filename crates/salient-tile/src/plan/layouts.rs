@@ -203,3 +203,58 @@ pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: 
     };
     (near(column, along) && !near(along, column)).then_some(column)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::defined::defined;
+    use crate::program::kernel::Role;
+    use salient_ir::{Builder, DType, MapOp};
+
+    /// The elements between rows of values, one for each position, of a head: `d[h E + e, t]`, where `d` is computed from a tensor
+    /// over positions, heads and features, and is stored with its rows or its columns in front.
+    fn row_of_values(is_by_rows: bool) -> Option<Dim> {
+        let mut b = Builder::new("m");
+        let [t, h, e, c] = [("t", Dim::symbol("T")), ("h", n(2)), ("e", n(8)), ("c", n(16))]
+            .map(|(name, extent)| b.axis_id(name, &extent));
+        let u = b.input("u", &[t, h, e], DType::F32, None);
+        let (at, wide) = (b.iota(c), b.extent_of(&n(8)));
+        let [head, place] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[at, wide]).unwrap());
+        let merged = b.at_all(u, &[(h, head), (e, place)]).unwrap();
+        let d = b.map(MapOp::Add, &[merged, merged]).unwrap();
+        let (heads, features) = (b.iota(h), b.iota(e));
+        let first = b.map(MapOp::Mul, &[heads, wide]).unwrap();
+        let column = b.map(MapOp::Add, &[first, features]).unwrap();
+        let values = b.at(d, c, column).unwrap();
+        b.output("d", &[t, c], d).unwrap();
+        b.output("values", &[t, h, e], values).unwrap();
+        let g = b.finish();
+        let [d, values] = [0, 1].map(|at| g.outputs()[at].node);
+        let (g, defined) = defined(&g);
+        let names = vec![None; g.len()];
+        let axes = if is_by_rows { [t, c] } else { [c, t] };
+        let place = |at: usize, node: NodeId, axes: &[AxisId]| {
+            let (role, shape, axes) = (Role::Temporary, g.shape(axes), axes.to_vec());
+            stored(BufferId(at), &Buffer { name: String::new(), role, dtype: DType::F32, axes, shape, node })
+        };
+        let input = g.ids().find(|id| g.op(*id).is_source()).expect("it is there");
+        let known = BTreeMap::from([(input, place(0, input, &[t, h, e])), (d, place(1, d, &axes))]);
+        let layouts = Layouts {
+            graph: &g,
+            defined: &defined,
+            names: &names,
+            options: Options::default(),
+            stored: known,
+        };
+        let (mut env, mut ranges) = (Env::new(), Ranges::default());
+        ranges.insert(&index_of(h), &n(2));
+        env.insert(h, AxisValue::Poly(var(&index_of(h))));
+        layouts.strided_rows(&ranges, values, &env, e, t).map(|rows| rows.row)
+    }
+
+    #[test]
+    fn how_rows_lie_is_told_by_where_they_are_stored_and_not_by_what_they_are_computed_from() {
+        assert_eq!(row_of_values(true), Some(n(16)));
+        assert_eq!(row_of_values(false), None);
+    }
+}

@@ -1,10 +1,26 @@
 //! Axes of which what is computed reads parts: lanes run along one part at a time.
 
+use crate::plan::Layouts;
 use salient_ir::{AxisId, Class, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Operators of an expression that are looked at, at most.
 const LARGEST: usize = 64;
+
+/// The most values of which an axis consists for each of which a kernel has code of its own.
+const MOST_VALUES: usize = 16;
+
+/// The values of which a node consists along the axis that lanes run along, with the axis of each: a kernel stores one behind the
+/// other, and asks of no element which of them it is of. `None` where it has to be asked, or where the node is read and not computed.
+pub(crate) fn values_of(layouts: &Layouts<'_>, node: NodeId, lane: AxisId) -> Option<Vec<(AxisId, NodeId)>> {
+    let g = layouts.graph;
+    let Op::Concat(axis, parts) = g.op(node) else { return None };
+    let fits = *axis == lane
+        && parts.len() <= MOST_VALUES
+        && !layouts.is_stored(node)
+        && !layouts.defined.may_report(node);
+    fits.then(|| parts.iter().copied().zip(g.args(node)).collect())
+}
 
 /// How many parts an axis has of which what is computed reads the number and the position inside, as of heads and features in one,
 /// and how wide each is: lanes that run along a part read what lies there one after the other.
