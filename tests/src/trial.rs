@@ -5,7 +5,7 @@ use crate::generate::{self, Data};
 use crate::judge::range::Fault;
 use crate::judge::{self, Freedom, Judged, Verdict};
 use crate::ways::Call;
-use salient::{Arrays, Bindings, Engine, Error, Fp, Graph, Isa, IsaChoice, Model, Options};
+use salient::{Arrays, Bindings, Engine, Error, Form, Fp, Graph, Isa, IsaChoice, Model, Options};
 use salient_ir::{Op, text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ pub struct Way {
     pub isa: IsaChoice,
     /// With how many threads; more than one are also compared with one.
     pub threads: usize,
+    /// The form of its plan, if not that which costs the least.
+    pub form: Option<Form>,
 }
 
 /// What kind of failure there is.
@@ -108,7 +110,7 @@ fn widths() -> Vec<Isa> {
 
 /// All ways on this machine.
 pub fn all_ways() -> Vec<Way> {
-    let way = |engine, fp, isa, threads| Way { engine, fp, isa, threads };
+    let way = |engine, fp, isa, threads| Way { engine, fp, isa, threads, form: None };
     let mut out = vec![way(Engine::Unfused, Fp::Default, IsaChoice::Auto, 1)];
     for isa in widths() {
         out.push(way(Engine::Jit, Fp::Default, IsaChoice::Only(isa), 1));
@@ -117,7 +119,15 @@ pub fn all_ways() -> Vec<Way> {
     out.push(way(Engine::Jit, Fp::Strict, IsaChoice::Auto, 1));
     out.push(way(Engine::Jit, Fp::Default, IsaChoice::Auto, 2));
     out.push(way(Engine::Jit, Fp::Default, IsaChoice::Auto, 3));
+    out.extend(ways_of_forms());
     out
+}
+
+/// Every form of plan at the least width of vectors, of which only the cheapest is compiled else.
+pub fn ways_of_forms() -> Vec<Way> {
+    let isa = IsaChoice::Only(Isa::Baseline);
+    let of = |form| Way { engine: Engine::Jit, fp: Fp::Default, isa, threads: 1, form: Some(form) };
+    Form::ALL.map(of).to_vec()
 }
 
 /// A few of the ways, others for each number: code as written, fused code, and one more.
@@ -272,8 +282,8 @@ fn has_large_integers(graph: &Graph, sizes: &Bindings) -> bool {
 }
 
 fn compiled(graph: &Graph, way: Way) -> Result<Model, Failure> {
-    let Way { engine, fp, isa, threads } = way;
-    let options = Options { engine, fp, isa, threads: Some(threads), ..Options::default() };
+    let Way { engine, fp, isa, threads, form } = way;
+    let options = Options { engine, fp, isa, threads: Some(threads), form, ..Options::default() };
     let started = Instant::now();
     let model = Model::from_graph(graph.clone(), &options).map_err(|e| Failure {
         kind: Kind::Compile,
@@ -423,7 +433,8 @@ pub fn smallest(trial: &Trial, failure: &Failure, tries: usize) -> (Trial, Failu
 /// A trial and its failure as a text that says how to see it again.
 pub fn describe(trial: &Trial, failure: &Failure) -> String {
     let way = failure.way.map_or_else(String::new, |w| {
-        format!(" ({} {:?} on {:?} with {} threads)", w.engine, w.fp, w.isa, w.threads)
+        let form = w.form.map_or("", Form::name);
+        format!(" ({} {:?} on {:?} with {} threads {form})", w.engine, w.fp, w.isa, w.threads)
     });
     let mut out = format!("{:?}{way}: {}\n{}", failure.kind, failure.text, text::print(&trial.graph));
     for call in trial.calls() {

@@ -4,11 +4,13 @@
 //! of single kernels are the business of `kernels`.
 
 use salient::verify::{Lengths, Trials, verify};
-use salient::{Options, lower};
+use salient::{Form, Isa, IsaChoice, Options, lower};
 use salient_tests::examples::{self, Example, small};
 
 /// Trials of one model.
 const TRIALS: usize = 6;
+/// Trials of a form of its plan.
+const TRIALS_OF_FORM: usize = 3;
 
 /// Longer ones are left to `salient verify --each-length`: the interpreter does some millions of operations a second.
 const MOST_WORK: i64 = 4_000_000;
@@ -28,16 +30,31 @@ fn set(example: &Example) -> Vec<(String, String)> {
     sizes.collect()
 }
 
-#[test]
-fn every_example_agrees_at_odd_lengths() {
+/// Verifies every example in so many trials, with options that may depend on its number.
+fn each_agrees(count: usize, options: impl Fn(u64, Options) -> Options + Sync) {
     let names: Vec<String> = examples::examples().into_iter().map(|example| example.name).collect();
     examples::each(|example| {
         let seed = names.iter().position(|name| *name == example.name).expect("one of them") as u64;
-        let options = Options { set: set(example), ..example.options() };
+        let options = options(seed, Options { set: set(example), ..example.options() });
         let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
-        let trials = Trials { count: TRIALS, seed, lengths: Lengths::Each, most_work: MOST_WORK };
+        let trials = Trials { count, seed, lengths: Lengths::Each, most_work: MOST_WORK };
         let verified = verify(&graph, &options, trials, &mut |_| {}).map_err(|e| e.to_string())?;
         let finding = verified.findings.first();
         finding.map_or(Ok(()), |finding| Err(format!("{finding:?}")))
+    });
+}
+
+#[test]
+fn every_example_agrees_at_odd_lengths() {
+    each_agrees(TRIALS, |_, options| options);
+}
+
+/// The forms of plans that are compiled for few programs, since another one costs less: one for each example, another for the next.
+#[test]
+fn every_example_agrees_in_a_form_that_is_not_the_cheapest() {
+    let forms = [Form::Joined, Form::Apart, Form::OneSum];
+    each_agrees(TRIALS_OF_FORM, |seed, options| {
+        let form = Some(forms[seed as usize % forms.len()]);
+        Options { form, isa: IsaChoice::Only(Isa::Baseline), ..options }
     });
 }

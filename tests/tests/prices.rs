@@ -77,13 +77,13 @@ fn the_fused_plan_is_taken_where_it_is_the_cheapest() {
     }
 }
 
-/// What is made of parameters once, and what states hold, belongs to one plan.
+/// Each plan has its own copy of what it makes of parameters.
 #[test]
-fn only_what_has_no_parameters_has_two_plans() {
-    let difference = "softmax(q @ k.T) - 0.5 * softmax(p @ k.T)";
-    let model = |inside: &str, v: &str| {
+fn what_has_few_parameters_and_no_states_has_two_plans() {
+    let difference = "softmax(q @ k.T) - 0.5 * softmax(p @ c.T)";
+    let model = |inside: &str, v: &str, width: usize| {
         format!(
-            "model m(q: f32[T, E], p: f32[T, E], k: f32[S, E]{v}) -> (y: f32[T, F]) {{ {inside} return ({difference}) @ v }}"
+            "model m(q: f32[T, E], p: f32[T, E], k: f32[S, E], c: f32[S, E]{v}) -> (y: f32[T, {width}]) {{ {inside} return ({difference}) @ v }}"
         )
     };
     let of = |text: &str| {
@@ -91,9 +91,12 @@ fn only_what_has_no_parameters_has_two_plans() {
         sources.add("source", text);
         verdict(&lower(&sources, &Options::default()).unwrap().graph, &Options::default())
     };
-    let free = of(&model("", ", v: f32[S, F]"));
-    assert_eq!(free.taken, Form::OneSum);
-    assert_eq!(free.alternative.expect("another one for few rows").form, Form::Fused);
-    let bound = of(&model("param v: f32[S, F] = zeros ", ""));
-    assert_eq!((bound.taken, bound.alternative), (Form::Fused, None));
+    for small in [model("", ", v: f32[S, 64]", 64), model("param v: f32[S, 64] = zeros ", "", 64)] {
+        let small = of(&small);
+        assert_eq!(small.taken, Form::OneSum);
+        assert_eq!(small.alternative.expect("another one for few rows").form, Form::Fused);
+    }
+    let large = of(&model("param v: f32[S, 4096] = zeros ", "", 4096));
+    assert_ne!(large.taken, Form::OneSum, "which only models have that may have two");
+    assert_eq!(large.alternative, None);
 }

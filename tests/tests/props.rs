@@ -5,7 +5,7 @@ use salient::{Engine, Fp, IsaChoice, Options};
 use salient_ir::Op;
 use salient_tests::fuzz::{TARGETS, mutate::mutant};
 use salient_tests::generate::{self, Data};
-use salient_tests::trial::{Report, Trial, Way, all_ways, some_ways};
+use salient_tests::trial::{Report, Trial, Way, all_ways, describe, some_ways, ways_of_forms};
 use salient_tests::{soak, sweep};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -61,6 +61,18 @@ fn random_programs_agree_in_all_ways() {
     });
 }
 
+/// Every form of the plan of an attention, of which the cheapest alone is compiled elsewhere.
+#[test]
+fn random_attentions_agree_in_every_form_of_plan() {
+    sweep::each(&seeds(count() / 4), |name| {
+        let seed = number(name);
+        let graph = generate::attention(seed);
+        let sizes = [seed as usize, seed as usize + 5].map(|n| generate::sizes(&graph, n)).to_vec();
+        let trial = Trial { graph, seed, sizes, data: Data::Tame };
+        trial.check(&ways_of_forms()).map(|_| ()).map_err(|failure| describe(&trial, &failure))
+    });
+}
+
 /// Programs are worth running only if they hold what there is to get wrong.
 #[test]
 fn random_programs_reach_every_operator() {
@@ -92,7 +104,7 @@ fn random_programs_reach_every_operator() {
 /// The judge tells wrong results from right ones: of a program with one operator changed it says so for most.
 #[test]
 fn the_judge_tells_wrong_programs_from_right_ones() {
-    let way = Way { engine: Engine::Unfused, fp: Fp::Default, isa: IsaChoice::Auto, threads: 1 };
+    let way = Way { engine: Engine::Unfused, fp: Fp::Default, isa: IsaChoice::Auto, threads: 1, form: None };
     let (mut wrong, mut told) = (0, 0);
     for seed in 0..30 {
         let graph = generate::program(seed, 6);

@@ -14,6 +14,7 @@ pub mod quantised;
 pub use elements::{Elements, Memory};
 pub use memory::{collected, filled};
 
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 use thiserror::Error;
 
@@ -310,8 +311,8 @@ impl Array {
     pub fn to_f32_vec(&self) -> Option<Vec<f32>> {
         match &self.data {
             Data::F32(v) => Some(v.to_vec()),
-            Data::F16(v) => Some(v.iter().map(|&b| f16::from_bits(b).to_f32()).collect()),
-            Data::BF16(v) => Some(v.iter().map(|&b| bf16::from_bits(b).to_f32()).collect()),
+            Data::F16(v) => Some(v.reinterpret_cast::<f16>().to_f32_vec()),
+            Data::BF16(v) => Some(v.reinterpret_cast::<bf16>().to_f32_vec()),
             Data::I32(_) | Data::I64(_) | Data::Bool(_) => None,
         }
     }
@@ -321,12 +322,14 @@ impl Array {
     /// # Errors
     /// There is no memory for it.
     pub fn widen(self) -> Result<Array, ArrayError> {
-        fn wide(bits: &[u16], of: impl Fn(u16) -> f32) -> Option<Vec<f32>> {
-            collected(bits.len(), bits.iter().map(|&bits| of(bits)))
-        }
+        let wide = |halves: &dyn Fn(&mut [f32])| {
+            let mut values = collected(self.len(), std::iter::repeat_n(0.0, self.len()))?;
+            halves(&mut values);
+            Some(values)
+        };
         let values = match &self.data {
-            Data::F16(v) => wide(v, |bits| f16::from_bits(bits).to_f32()),
-            Data::BF16(v) => wide(v, |bits| bf16::from_bits(bits).to_f32()),
+            Data::F16(v) => wide(&|to| v.reinterpret_cast::<f16>().convert_to_f32_slice(to)),
+            Data::BF16(v) => wide(&|to| v.reinterpret_cast::<bf16>().convert_to_f32_slice(to)),
             Data::F32(_) | Data::I32(_) | Data::I64(_) | Data::Bool(_) => return Ok(self),
         };
         let values = values.ok_or_else(|| ArrayError::no_memory(DType::F32, &self.shape))?;
@@ -337,9 +340,15 @@ impl Array {
     /// infinity, as in IEEE 754. For every other pair of types the array as it is.
     pub fn rounded_to(self, dtype: DType) -> Array {
         let data = match (&self.data, dtype) {
-            (Data::F32(v), DType::F16) => Data::F16(v.iter().map(|x| f16::from_f32(*x).to_bits()).collect()),
+            (Data::F32(v), DType::F16) => {
+                let mut bits = vec![0; v.len()];
+                bits.reinterpret_cast_mut::<f16>().convert_from_f32_slice(v);
+                Data::F16(bits.into())
+            }
             (Data::F32(v), DType::BF16) => {
-                Data::BF16(v.iter().map(|x| bf16::from_f32(*x).to_bits()).collect())
+                let mut bits = vec![0; v.len()];
+                bits.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(v);
+                Data::BF16(bits.into())
             }
             _ => return self,
         };

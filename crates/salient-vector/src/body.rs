@@ -128,6 +128,22 @@ pub struct Place {
     pub mask: Option<Value>,
 }
 
+/// A matrix of words in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Matrix {
+    /// Its first word.
+    pub addr: Addr,
+    /// Words between its rows, an Int.
+    pub row: Value,
+}
+
+impl Matrix {
+    /// The values it reads.
+    pub fn uses(&self) -> impl Iterator<Item = Value> + use<> {
+        self.addr.uses().chain([self.row])
+    }
+}
+
 /// One instruction.
 ///
 /// In the last strip of a [`LoopKind::Lanes`] loop every place is masked by the lanes still active, on top of its own
@@ -186,6 +202,18 @@ pub enum Inst {
         /// The vector written.
         value: Value,
     },
+    /// Copies a matrix of words with its rows and columns exchanged: element `c` of row `r` of what is read becomes element `r` of row
+    /// `c` of what is written, which lies elsewhere. Not inside of loops.
+    Transpose {
+        /// What is read.
+        from: Matrix,
+        /// What is written; the base is a [`Ty::PtrMut`].
+        to: Matrix,
+        /// Rows of what is read, an Int; at most `L`.
+        rows: Value,
+        /// Columns of what is read, an Int.
+        columns: Value,
+    },
     /// Says that memory will be read soon. Means nothing and never fails, wherever the address is; a target may ignore it.
     Prefetch {
         /// The unit of the address.
@@ -223,7 +251,7 @@ impl Inst {
             | Inst::Address { out, .. }
             | Inst::Load { out, .. }
             | Inst::LoadInt { out, .. } => Some(*out),
-            Inst::Store { .. } | Inst::Prefetch { .. } => None,
+            Inst::Store { .. } | Inst::Transpose { .. } | Inst::Prefetch { .. } => None,
         }
     }
 
@@ -237,6 +265,9 @@ impl Inst {
             }
             Inst::Load { place, .. } => place.uses().collect(),
             Inst::Store { place, value, .. } => place.uses().chain([*value]).collect(),
+            Inst::Transpose { from, to, rows, columns } => {
+                from.uses().chain(to.uses()).chain([*rows, *columns]).collect()
+            }
         }
     }
 }

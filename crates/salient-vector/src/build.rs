@@ -36,7 +36,7 @@
 //! The builder panics on misuse (a loop in a loop, a store through an input, a value used outside its loop): a wrong
 //! body is a bug of its author. It decides nothing about machines: that is the emitters' part.
 
-use crate::body::{Body, Carried, Const, Elem, Inst, Loop, LoopKind, Param, Place, Section, Value};
+use crate::body::{Body, Carried, Const, Elem, Inst, Loop, LoopKind, Matrix, Param, Place, Section, Value};
 use crate::handle::{Bits, Carry, F32, Handle, I32, Int, Mask, Number, Ptr, Vector, VectorNumber};
 use crate::op::Op;
 use crate::ty::Ty;
@@ -156,6 +156,19 @@ impl Builder {
     /// Writes a vector to memory; its type is [`Elem::ty`].
     pub fn store_elem(&mut self, elem: Elem, place: impl Into<Place>, value: Value) {
         self.insts.push(Inst::Store { elem, place: place.into(), value });
+    }
+
+    /// Copies a matrix of 32-bit words with its rows and columns exchanged: see [`Inst::Transpose`]. Each side is the place of its first
+    /// word and the words between its rows; then rows and columns of what is read.
+    pub fn transpose(
+        &mut self,
+        (from, from_row): (impl Into<Place>, Int),
+        (to, to_row): (impl Into<Place>, Int),
+        (rows, columns): (Int, Int),
+    ) {
+        let from = Matrix { addr: from.into().addr, row: from_row.value() };
+        let to = Matrix { addr: to.into().addr, row: to_row.value() };
+        self.insts.push(Inst::Transpose { from, to, rows: rows.value(), columns: columns.value() });
     }
 
     /// Says that memory will be read soon.

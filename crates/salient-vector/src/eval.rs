@@ -4,7 +4,7 @@
 //! bytes that the body reads through an input. It is not fast.
 
 use crate::apply::{Val, apply, fill};
-use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Place, Section, Value};
+use crate::body::{Access, Addr, Body, Elem, Inst, Loop, LoopKind, Matrix, Place, Section, Value};
 use crate::text;
 use crate::ty::Ty;
 use half::f16;
@@ -253,6 +253,9 @@ impl Run<'_> {
                 })
             }
             Inst::Store { elem, place, value } => return self.store(*elem, place, *value, inst),
+            Inst::Transpose { from, to, rows, columns } => {
+                return self.transpose(inst, (from, to), (*rows, *columns));
+            }
             Inst::Prefetch { .. } => return Ok(()),
         };
         let out = inst.out().expect("all others define a value");
@@ -297,13 +300,37 @@ impl Run<'_> {
         let last = if place.access == Access::One { 1 } else { self.machine.lanes };
         for l in (0..last).filter(|&l| active[l]) {
             let (buffer, at) = at[l];
-            let at = self.bounds(inst, buffer, at, elem)?;
-            let size = elem.size() as usize;
-            self.mark(inst, buffer, at, size, Mark::Written)?;
-            self.memory.buffers[buffer][at..at + size].copy_from_slice(&bits[l].to_le_bytes()[..size]);
-            if let Some(written) = &mut self.memory.written {
-                written.push((buffer, at..at + size));
-            }
+            self.write(inst, buffer, at, elem, bits[l])?;
+        }
+        Ok(())
+    }
+
+    /// Writes an element.
+    fn write(&mut self, inst: &Inst, buffer: usize, at: i64, elem: Elem, bits: u32) -> Result<(), EvalError> {
+        let at = self.bounds(inst, buffer, at, elem)?;
+        let size = elem.size() as usize;
+        self.mark(inst, buffer, at, size, Mark::Written)?;
+        self.memory.buffers[buffer][at..at + size].copy_from_slice(&bits.to_le_bytes()[..size]);
+        if let Some(written) = &mut self.memory.written {
+            written.push((buffer, at..at + size));
+        }
+        Ok(())
+    }
+
+    fn transpose(
+        &mut self,
+        inst: &Inst,
+        (from, to): (&Matrix, &Matrix),
+        (rows, columns): (Value, Value),
+    ) -> Result<(), EvalError> {
+        let size = Elem::F32.size();
+        let [(source, first), (target, start)] = [from, to].map(|of| self.address(&of.addr, Elem::F32));
+        let [from_row, to_row] = [from, to].map(|of| self.get(of.row).int() * size);
+        let [rows, columns] = [rows, columns].map(|count| self.get(count).int());
+        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            let at = first + row * from_row + column * size;
+            let bits = self.read(inst, from.addr.base, source, at, Elem::F32)?;
+            self.write(inst, target, start + column * to_row + row * size, Elem::F32, bits)?;
         }
         Ok(())
     }

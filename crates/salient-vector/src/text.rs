@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::body::{Access, Addr, Body, Const, Inst, Loop, LoopKind, Place, Section, Value};
+use crate::body::{Access, Addr, Body, Const, Inst, Loop, LoopKind, Matrix, Place, Section, Value};
 
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,6 +42,10 @@ pub fn line(body: &Body, inst: &Inst) -> String {
         }
         Inst::Store { elem, place, value } => {
             format!("store {} {}, {}", elem.name(), spread(body, place), name(*value))
+        }
+        Inst::Transpose { from, to, rows, columns } => {
+            let side = |of: &Matrix| format!("{} by {}", address(body, &of.addr), name(of.row));
+            format!("transpose {}, {} of {}, {}", side(from), side(to), name(*rows), name(*columns))
         }
         Inst::Prefetch { elem, addr } => format!("prefetch {} {}", elem.name(), address(body, addr)),
     }

@@ -24,7 +24,7 @@ pub fn verify(body: &Body) -> Result<(), VerifyError> {
     check.params()?;
     for section in &body.sections {
         match section {
-            Section::Straight(insts) => check.insts(insts, false)?,
+            Section::Straight(insts) => check.insts(insts, None)?,
             Section::Loop(code) => check.repeat(code)?,
         }
     }
@@ -73,7 +73,7 @@ impl Check<'_> {
         for carried in &code.carried {
             self.define(carried.param)?;
         }
-        self.insts(&code.insts, code.kind == LoopKind::Lanes)?;
+        self.insts(&code.insts, Some(code.kind))?;
         for carried in &code.carried {
             self.used(carried.next)?;
             let ty = self.body.ty(carried.init);
@@ -98,16 +98,16 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn insts(&mut self, insts: &[Inst], over_lanes: bool) -> Result<(), VerifyError> {
+    fn insts(&mut self, insts: &[Inst], within: Option<LoopKind>) -> Result<(), VerifyError> {
         for inst in insts {
             // The text of an instruction is made only where it is shown.
             let body = self.body;
-            self.inst(inst, over_lanes).map_err(|e| VerifyError { place: text::line(body, inst), ..e })?;
+            self.inst(inst, within).map_err(|e| VerifyError { place: text::line(body, inst), ..e })?;
         }
         Ok(())
     }
 
-    fn inst(&mut self, inst: &Inst, over_lanes: bool) -> Result<(), VerifyError> {
+    fn inst(&mut self, inst: &Inst, within: Option<LoopKind>) -> Result<(), VerifyError> {
         for value in inst.uses() {
             self.used(value)?;
         }
@@ -119,7 +119,7 @@ impl Check<'_> {
                     let names: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
                     return Err(self.error(format!("no such operator on ({})", names.join(", "))));
                 };
-                if over_lanes && op.is_horizontal() {
+                if within == Some(LoopKind::Lanes) && op.is_horizontal() {
                     return Err(self.error("lanes cannot be mixed where some may be inactive"));
                 }
                 Some(ty)
@@ -146,6 +146,20 @@ impl Check<'_> {
                 }
                 self.expect(place.addr.base, Ty::PtrMut, "pointer stored through")?;
                 self.expect(*value, elem.ty(), "value stored")?;
+                None
+            }
+            Inst::Transpose { from, to, rows, columns } => {
+                if within.is_some() {
+                    return Err(self.error("a matrix is not transposed inside of a loop"));
+                }
+                self.addr(&from.addr)?;
+                self.addr(&to.addr)?;
+                self.expect(to.addr.base, Ty::PtrMut, "pointer stored through")?;
+                for (value, what) in [(from.row, "distance of rows"), (to.row, "distance of rows")] {
+                    self.expect(value, Ty::Int, what)?;
+                }
+                self.expect(*rows, Ty::Int, "number of rows")?;
+                self.expect(*columns, Ty::Int, "number of columns")?;
                 None
             }
             Inst::Prefetch { addr, .. } => {

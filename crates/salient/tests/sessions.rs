@@ -93,6 +93,30 @@ fn each_call_runs_the_plan_for_its_sizes() {
     assert_eq!(kernels[0], kernels[4]);
 }
 
+/// Each plan holds the parameters in its own manner: of many there is one plan at all sizes.
+#[test]
+fn large_parameters_are_held_by_one_plan() {
+    let source =
+        DIFFERENCE.replace(", v: f32[S, F])", ")").replace("{\n", "{\n    param v: f32[S, F] = zeros\n");
+    let (fused, oracle) = (model(&source, Engine::Jit), model(&source, Engine::Oracle));
+    let kernels = |s: usize, f: usize, t: usize| {
+        let of = |rows: usize, phase| wave(&[rows, 3], phase);
+        let inputs = arrays(&[("q", of(t, 0.0)), ("p", of(t, 1.0)), ("k", of(s, 2.0)), ("c", of(s, 3.0))]);
+        let params = arrays(&[("v", wave(&[s, f], 4.0))]);
+        let session = fused.session(&inputs, Weights::from(&params)).unwrap();
+        if s < 100 {
+            let found = fused.run(&inputs, Weights::from(&params)).unwrap();
+            let expected = oracle.run(&inputs, Weights::from(&params)).unwrap();
+            let (found, expected) = (found.get("context").unwrap(), expected.get("context").unwrap());
+            let deviation = salient::compare::compare(found, expected, Default::default()).unwrap();
+            assert!(deviation.agrees(), "{t}: {deviation:?}");
+        }
+        session.kernels().len()
+    };
+    assert_ne!(kernels(33, 5, 1), kernels(33, 5, 200));
+    assert_eq!(kernels(2048, 1024, 1), kernels(2048, 1024, 200));
+}
+
 fn one_source(text: &str) -> salient::Sources {
     let mut sources = salient::Sources::new();
     sources.add("source", text);

@@ -10,6 +10,7 @@
 //! --worst 40          rows of the table
 //! --write             puts the tables into docs/benchmarks.md
 //! --show              prints the programs instead
+//! --kernels           prints the prices of plans and the least time of each kernel instead, both contestants
 //! ```
 //!
 //! Contestants take turns within a row: fused code, unfused code and, for spellings, the attention of the same shape and mask that
@@ -19,7 +20,7 @@ mod measure;
 mod programs;
 mod table;
 
-use measure::{Peak, rows_of};
+use measure::{Peak, kernels_of, rows_of};
 use programs::{Canonical, programs};
 use salient_ir::text;
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ struct Settings {
     worst: usize,
     write: bool,
     show: bool,
+    kernels: bool,
 }
 
 /// What was asked for, as it was written.
@@ -54,6 +56,7 @@ impl Settings {
             worst: 40,
             write: false,
             show: false,
+            kernels: false,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("`{arg}` takes a value"));
@@ -66,6 +69,7 @@ impl Settings {
                 "--worst" => out.worst = number(&value()?)?,
                 "--write" => out.write = true,
                 "--show" => out.show = true,
+                "--kernels" => out.kernels = true,
                 // Cargo adds it.
                 "--bench" => {}
                 other => return Err(format!("no option `{other}`")),
@@ -94,6 +98,12 @@ fn run() -> Result<(), String> {
         programs(settings.random)?.into_iter().filter(|program| settings.wants(&program.name)).collect();
     if settings.show {
         wanted.iter().for_each(|program| println!("// {}\n{}", program.name, text::print(&program.graph)));
+        return Ok(());
+    }
+    if settings.kernels {
+        for (threads, program) in settings.threads.iter().flat_map(|n| wanted.iter().map(move |p| (n, p))) {
+            print!("{}", kernels_of(program, &settings.lengths, *threads, settings.seconds)?);
+        }
         return Ok(());
     }
     let (mut rows, mut skipped, mut peak) = (Vec::new(), Vec::new(), Peak::new());

@@ -1,10 +1,11 @@
 //! Times of contestants that take turns.
 
 use super::programs::{Canonical, Program, options, sizes_of};
-use salient::{Array, Engine, Isa, Model, Session, Weights, peak};
+use salient::{Array, Engine, Isa, Model, Session, Weights, peak, verdict};
 use salient_tests::generate::{self, Data};
 use salient_tests::ways::Call;
-use std::time::Instant;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 /// Turns of each contestant in a row.
 const TURNS: usize = 3;
@@ -137,4 +138,44 @@ pub(crate) fn rows_of(
         });
     }
     Ok(rows)
+}
+
+/// The prices of the forms of a program's plan at usual sizes, and the least time of each kernel of fused and of unfused code, in
+/// microseconds.
+pub(crate) fn kernels_of(
+    program: &Program,
+    lengths: &[i64],
+    threads: usize,
+    seconds: f64,
+) -> Result<String, String> {
+    let mut out = format!("{} on {threads} thread(s)\n", program.name);
+    let found = verdict(&program.graph, &options(Engine::Jit, threads));
+    for (form, price) in &found.prices {
+        let _ = writeln!(out, "    priced {:9.1}: {}", price * 1e6, form.name());
+    }
+    let other = found.alternative.map_or(String::new(), |other| format!("; {other}"));
+    let _ = writeln!(out, "    taken: {}{other}", found.taken.name());
+    for engine in [Engine::Jit, Engine::Unfused] {
+        let model = Model::from_graph(program.graph.clone(), &options(engine, threads));
+        let model = model.map_err(|e| e.to_string())?;
+        for length in lengths {
+            let sizes = sizes_of(&program.graph, *length);
+            let call = generate::call(&program.graph, 1, &sizes, Data::Tame);
+            let mut contestant = Contestant::new(&model, &call)?;
+            contestant.turn(seconds)?;
+            let kernels = contestant.session.kernels();
+            let mut least = vec![Duration::MAX; kernels.len()];
+            for _ in 0..contestant.calls.len().max(3) {
+                let mut note = |at: usize, time: Duration| least[at] = least[at].min(time);
+                let run = contestant.session.run_watched(&call.inputs, &mut contestant.outputs, &mut note);
+                run.map_err(|e| e.to_string())?;
+            }
+            let _ = writeln!(out, "  {engine} at {length}: {:.1}", contestant.times().least * 1e3);
+            for (kernel, time) in kernels.iter().zip(least).filter(|(_, time)| *time < Duration::MAX) {
+                let time = time.as_secs_f64() * 1e6;
+                let _ = writeln!(out, "    {time:9.1} {} {}", kernel.kind, kernel.name);
+            }
+        }
+    }
+    Ok(out)
 }

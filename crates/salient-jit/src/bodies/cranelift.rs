@@ -192,6 +192,26 @@ impl Backend for Emit<'_> {
         self.store_place(elem, place, value);
     }
 
+    fn after_words(&mut self, address: ir::Value, words: ir::Value) -> ir::Value {
+        let bytes = self.scaled(words, Elem::F32);
+        self.b.ins().iadd(address, bytes)
+    }
+
+    fn if_whole(&mut self, rows: ir::Value, count: ir::Value) -> ir::Value {
+        let whole = self.b.ins().sshr_imm_u(rows, i64::from(LANES.trailing_zeros()));
+        self.b.ins().imul(whole, count)
+    }
+
+    fn square(&mut self, from: (ir::Value, ir::Value), to: (ir::Value, ir::Value)) -> ir::Value {
+        self.transpose_square(from, to)
+    }
+
+    fn word(&mut self, from: ir::Value, to: ir::Value) {
+        let flags = MemFlagsData::new().with_notrap();
+        let word = self.b.ins().load(types::I32, flags, from, 0);
+        self.b.ins().store(flags, word, to, 0);
+    }
+
     /// Cranelift has no such instruction.
     fn prefetch(&mut self, _elem: Elem, _addr: &Addr) {}
 

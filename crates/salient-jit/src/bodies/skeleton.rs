@@ -4,7 +4,7 @@
 //! as a last strip of which not all lanes are active. An emitter gives the instructions and two shapes of control
 //! ([`Backend`]); what the lanes of that strip do under its mask is its business.
 
-use salient_vector::body::{Addr, Const, Inst, Loop, LoopKind, Section};
+use salient_vector::body::{Addr, Const, Inst, Loop, LoopKind, Matrix, Section};
 use salient_vector::{Body, Elem, Op, Place, Value};
 
 /// What an emitter gives.
@@ -32,6 +32,15 @@ pub(super) trait Backend {
     fn load(&mut self, elem: Elem, place: &Place) -> Self::Value;
     fn load_int(&mut self, elem: Elem, addr: &Addr) -> Self::Value;
     fn store(&mut self, elem: Elem, place: &Place, value: Value);
+    /// The address so many words after another one.
+    fn after_words(&mut self, address: Self::Value, words: Self::Value) -> Self::Value;
+    /// `count` if there are as many rows as lanes, zero if there are fewer.
+    fn if_whole(&mut self, rows: Self::Value, count: Self::Value) -> Self::Value;
+    /// Copies a square of as many words as lanes each way, its rows and columns exchanged; each side is an address and the words between
+    /// its rows. Gives where the row behind what was written begins.
+    fn square(&mut self, from: (Self::Value, Self::Value), to: (Self::Value, Self::Value)) -> Self::Value;
+    /// Copies a word.
+    fn word(&mut self, from: Self::Value, to: Self::Value);
     fn prefetch(&mut self, elem: Elem, addr: &Addr);
 
     // Control.
@@ -117,12 +126,43 @@ pub(super) fn instruction<B: Backend>(backend: &mut B, inst: &Inst) {
         Inst::Const { out, value } => return backend.define(*out, *value),
         Inst::Op { out, op, args } => return backend.operator(*out, *op, args),
         Inst::Store { elem, place, value } => return backend.store(*elem, place, *value),
+        Inst::Transpose { from, to, rows, columns } => {
+            return transpose(backend, (from, to), (*rows, *columns));
+        }
         Inst::Prefetch { elem, addr } => return backend.prefetch(*elem, addr),
         Inst::Address { out, elem, addr } => (out, backend.address(*elem, addr)),
         Inst::Load { out, elem, place } => (out, backend.load(*elem, place)),
         Inst::LoadInt { out, elem, addr } => (out, backend.load_int(*elem, addr)),
     };
     backend.set(*out, value);
+}
+
+/// Squares as long as there are any, if there are as many rows as lanes; then word by word.
+fn transpose<B: Backend>(backend: &mut B, (from, to): (&Matrix, &Matrix), (rows, columns): (Value, Value)) {
+    let [source, target] = [from, to].map(|of| backend.address(Elem::F32, &of.addr));
+    let [from_row, to_row] = [from, to].map(|of| backend.get(of.row));
+    let [rows, columns] = [rows, columns].map(|count| backend.get(count));
+    let (none, lanes) = (backend.integer(0), backend.lanes() as i64);
+    let start = State { index: none, carried: vec![source, target] };
+    let whole = Trip { trip: backend.if_whole(rows, columns), stride: lanes };
+    let left = backend.while_whole(whole, start, |backend, at| {
+        let (source, target) = (at.carried[0], at.carried[1]);
+        let below = backend.square((source, from_row), (target, to_row));
+        let beside = backend.plus(source, 4 * lanes);
+        State { index: backend.plus(at.index, lanes), carried: vec![beside, below] }
+    });
+    backend.while_whole(Trip { trip: columns, stride: 1 }, left, |backend, at| {
+        let start = State { index: none, carried: at.carried.clone() };
+        backend.while_whole(Trip { trip: rows, stride: 1 }, start, |backend, at| {
+            backend.word(at.carried[0], at.carried[1]);
+            let below = backend.after_words(at.carried[0], from_row);
+            let beside = backend.plus(at.carried[1], 4);
+            State { index: backend.plus(at.index, 1), carried: vec![below, beside] }
+        });
+        let beside = backend.plus(at.carried[0], 4);
+        let below = backend.after_words(at.carried[1], to_row);
+        State { index: backend.plus(at.index, 1), carried: vec![beside, below] }
+    });
 }
 
 /// Of each of so many values whether it may differ between the iterations of a loop.

@@ -116,6 +116,37 @@ fn every_access_touches_what_it_may_and_nothing_else() {
     }
 }
 
+/// The rows of either side lie further apart than they are wide; memory ends at the last word.
+#[test]
+fn matrices_are_transposed() {
+    let mut b = Builder::new("transpose");
+    let (x, y) = (b.input("x"), b.output("y"));
+    let [rows, columns, from_row, to_row] =
+        ["rows", "columns", "from_row", "to_row"].map(|name| b.int_param(name));
+    b.transpose((x, from_row), (y, to_row), (rows, columns));
+    let body = b.finish();
+    for target in targets() {
+        let compiled = Compiled::new(&body, &target);
+        let lanes = compiled.lanes();
+        let counts = [0, 1, 3, lanes - 1, lanes, lanes + 1, 3 * lanes + 2];
+        for (rows, columns) in counts[..5].iter().flat_map(|rows| counts.map(|columns| (*rows, columns))) {
+            for (beside_from, beside_to) in [(0, 0), (5, 3)] {
+                let (from_row, to_row) = (columns + beside_from, rows + beside_to);
+                let size = |rows: usize, row: usize, width: usize| {
+                    if rows * width == 0 { 0 } else { (rows - 1) * row + width }
+                };
+                let mut memory = Memory::default();
+                let words: Vec<i32> =
+                    (0..size(rows, from_row, columns) as i32).map(|at| at * 7 + 1).collect();
+                let x = memory.add_i32(&words);
+                let y = memory.add_i32(&vec![-1; size(columns, to_row, rows)]);
+                let ints = [rows, columns, from_row, to_row].map(|int| Arg::Int(int as i64));
+                compiled.agrees(&[vec![x, y], ints.to_vec()].concat(), &memory);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_half_is_widened_exactly() {
     let mut b = Builder::new("widen");

@@ -1,17 +1,21 @@
 //! Kernels that compute a tensor element by element.
 
-use crate::dims::{LANE, ceil_div, n, var};
+use crate::dims::{LANE, ceil_div, index_of, n, var};
 use crate::emit::maker::{Maker, for_loop, let_min};
+use crate::emit::pack::{Packed, Span, pack};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{AxisValue, Env};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::layouts::parts::{parts_of, values_of};
-use crate::plan::layouts::{Stored, stored};
+use crate::plan::layouts::{Layouts, Stored, stored};
 use crate::program::kernel::{Buffer, BufferId, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
-use salient_vector::Builder;
+use salient_vector::{Builder, Elem};
 
 /// Elements of the innermost axis that one item computes.
 const CHUNK: i64 = 4096;
+
+/// Columns of a transposed view that one item stores.
+const COLUMNS: i64 = 64;
 
 /// The kernel that stores `node` in `buffer`, row by row of the buffer's layout.
 pub(crate) fn map(scope: &mut Scope<'_>, node: NodeId, id: BufferId, buffer: &Buffer) -> Kernel {
@@ -36,6 +40,12 @@ pub(crate) fn map_to(
         let block = side_by_side(&mut m, &values, *last, &target, &env);
         return m.finish(block, node, id);
     }
+    if let Some((last, rows)) = axes.split_last()
+        && let Some(column) = rows.iter().find(|axis| is_transposed(&m.scope.layouts, node, **axis, *last))
+    {
+        let block = by_columns(&mut m, node, (rows, *column, *last), &target, &mut env);
+        return m.finish(block, node, id);
+    }
     let (rows, width, parts) = match axes.split_last() {
         Some((last, rows)) => match parts_of(graph, node, *last) {
             Some((parts, width)) => (rows, width, Some((*last, parts))),
@@ -58,6 +68,47 @@ pub(crate) fn map_to(
     let block = vec![let_min(&count, vec![n(CHUNK), &width - &origin])];
     let call = strip_to(&mut m, node, &target, &env, origin, &var(&count));
     m.finish([block, vec![call]].concat(), node, id)
+}
+
+/// Whether a node is a view of a tensor of floats that lies contiguous along `along` and not along `last`.
+fn is_transposed(layouts: &Layouts<'_>, node: NodeId, along: AxisId, last: AxisId) -> bool {
+    let is_float = |of: NodeId| layouts.stored.get(&of).is_some_and(|stored| stored.elem == Elem::F32);
+    let (mut env, mut ranges) = (Env::new(), Ranges::default());
+    for axis in layouts.graph.node(node).axes.iter() {
+        let index = index_of(axis);
+        ranges.insert(&index, layouts.graph.extent(axis));
+        env.insert(axis, AxisValue::Poly(var(&index)));
+    }
+    let lies = |along, by| layouts.strided_rows(&ranges, node, &env, along, by).is_some();
+    layouts.viewed(node).is_some_and(is_float) && lies(along, last) && !lies(last, along)
+}
+
+/// What stores a view that lies contiguous along `column`, some of its columns in an item.
+fn by_columns(
+    m: &mut Maker<'_, '_>,
+    node: NodeId,
+    (rows, column, last): (&[AxisId], AxisId, AxisId),
+    target: &Stored,
+    env: &mut Env,
+) -> Vec<Stmt> {
+    m.outer_axes(rows.iter().copied().filter(|axis| *axis != column), env);
+    let [columns, width] = [column, last].map(|axis| m.scope.graph.extent(axis).clone());
+    let chunk = m.outer("chunk", &ceil_div(&columns, &n(COLUMNS)));
+    let count = m.variable("count", &n(COLUMNS + 1));
+    let from = &chunk * &n(COLUMNS);
+    let limit = let_min(&count, vec![n(COLUMNS), &columns - &from]);
+    let mut begin = env.clone();
+    begin.extend([(column, from.clone()), (last, n(0))].map(|(axis, at)| (axis, AxisValue::Poly(at))));
+    let (base, offset) = target.at(&begin).expect("every axis stands for a polynomial");
+    let stride =
+        |of: AxisId| target.strides.iter().find(|(axis, _)| *axis == of).map(|(_, stride)| stride.clone());
+    let [outer, inner] = [column, last].map(|axis| stride(axis).expect("it lies in the buffer"));
+    let over_columns = Span { axis: Some(column), from, count: var(&count) };
+    let over_width = Span { axis: Some(last), from: n(0), count: width };
+    vec![
+        limit,
+        pack(m, "copy", node, env, &over_columns, &over_width, &Packed { base, offset, outer, inner }),
+    ]
 }
 
 /// What stores values one behind the other along `last`: no element asks which of them it is of.

@@ -2,7 +2,7 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::dims::{LANE, n, var};
+use crate::dims::{LANE, LANES, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
@@ -11,7 +11,10 @@ use crate::plan::attention::Scale;
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
 use salient_vector::handle::Handle;
-use salient_vector::{Builder, F32};
+use salient_vector::{Builder, Elem, F32};
+
+/// Rows below which no vector is filled by a column of them.
+const FEWEST_ROWS: i64 = 8;
 
 /// A range of one axis.
 #[derive(Clone)]
@@ -62,6 +65,29 @@ pub(crate) fn pack_scaled(
             && m.scope.slope(node, env, outer.axis, inner.axis) == Some(n(1));
     let (fixed, run, fixed_stride, run_stride) =
         if along_outer { (inner, outer, &to.inner, &to.outer) } else { (outer, inner, &to.outer, &to.inner) };
+    let strides = (fixed_stride, run_stride);
+    if let Some(transposed) = transposed(m, (node, scale), env, (fixed, run), strides, to) {
+        return transposed;
+    }
+    strips(m, label, (node, scale), env, (fixed, run), strides, to)
+}
+
+/// A value times, or over, what it is scaled by.
+fn scaled(b: &mut Builder, s: &mut Strip<'_, '_>, value: F32, scale: Scale, env: &Env) -> F32 {
+    let by = s.f32(b, scale.by, env);
+    if scale.op == MapOp::Div { b.div(value, by) } else { b.mul(value, by) }
+}
+
+/// Packs strip by strip along `run`.
+fn strips(
+    m: &mut Maker<'_, '_>,
+    label: &str,
+    (node, scale): (NodeId, Option<Scale>),
+    env: &Env,
+    (fixed, run): (&Span, &Span),
+    (fixed_stride, run_stride): (&Dim, &Dim),
+    to: &Packed,
+) -> Stmt {
     let g = m.scope.graph;
     let mut env = env.clone();
     let each = match fixed.axis {
@@ -87,13 +113,7 @@ pub(crate) fn pack_scaled(
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let v = F32::from_value(s.root(b, node, &env));
-        let v = match scale {
-            None => v,
-            Some(scale) => {
-                let by = s.f32(b, scale.by, &env);
-                if scale.op == MapOp::Div { b.div(v, by) } else { b.mul(v, by) }
-            }
-        };
+        let v = scale.map_or(v, |scale| scaled(b, &mut s, v, scale, &env));
         if unit {
             b.store::<F32>(target.at(index), v);
         } else {
@@ -104,6 +124,56 @@ pub(crate) fn pack_scaled(
     let args = s.finish();
     let call = m.call(b.finish(), args);
     for_loop(&each, fixed.from.clone(), &fixed.from + &fixed.count, n(1), vec![call])
+}
+
+/// Packs what lies in memory with its rows along `run` and goes to memory with its rows along `fixed`: rows and columns of as many of
+/// them as there are lanes are exchanged at once. `None` where the operand is computed, or lies otherwise.
+fn transposed(
+    m: &mut Maker<'_, '_>,
+    (node, scale): (NodeId, Option<Scale>),
+    env: &Env,
+    (fixed, run): (&Span, &Span),
+    strides: (&Dim, &Dim),
+    to: &Packed,
+) -> Option<Stmt> {
+    let (fixed_axis, run_axis) = (fixed.axis?, run.axis?);
+    if strides.0.as_constant() != Some(1) || strides.1.as_constant() == Some(1) {
+        return None;
+    }
+    let lies = m.scope.viewed(node)?;
+    if m.scope.stored[&lies].elem != Elem::F32 || m.scope.factors.contains_key(&lies) {
+        return None;
+    }
+    let rows = m.scope.strided_rows(&m.scope.ranges, node, env, run_axis, fixed_axis)?;
+    let extent = m.scope.graph.extent(fixed_axis).clone();
+    if extent.as_constant().is_some_and(|rows| rows < FEWEST_ROWS) {
+        return None;
+    }
+    let (block, upto) = (m.variable("block", &extent), m.variable("upto", &(&extent + &n(1))));
+    let (first, end) = (var(&block), &fixed.from + &fixed.count);
+    let count = &var(&upto) - &first;
+    let mut b = Builder::new("transpose");
+    let mut s = Strip::new(m.scope, Visit::Single, n(0), &[to.base]);
+    let from = &(&rows.start + &run.from) + &(&first * &rows.row);
+    let target = &to.offset + &(&first - &fixed.from);
+    let (from, target) = (s.pointer(&mut b, rows.base, &from), s.pointer(&mut b, to.base, &target));
+    let (from_row, to_row) = (s.integer(&mut b, &rows.row), s.integer(&mut b, strides.1));
+    let (of_block, columns) = (s.integer(&mut b, &count), s.integer(&mut b, &run.count));
+    b.transpose((from, from_row), (target, to_row), (of_block, columns));
+    if let Some(scale) = scale {
+        b.count(columns, (), |b, column, ()| {
+            s.enter(column);
+            let mask = b.first(of_block);
+            let place = target.at(b.mul(column, to_row)).masked(mask);
+            let value = b.load::<F32>(place);
+            let scaled = scaled(b, &mut s, value, scale, env);
+            b.store::<F32>(place, scaled);
+        });
+    }
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    let limit = let_min(&upto, vec![&first + &var(&LANES), end.clone()]);
+    Some(for_loop(&block, fixed.from.clone(), end, var(&LANES), vec![limit, call]))
 }
 
 /// The kernel that packs an operand.

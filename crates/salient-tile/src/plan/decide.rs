@@ -16,7 +16,7 @@ use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
 use crate::plan::layouts::alias::alias_of;
-use crate::plan::layouts::axis_order::{layout, order_of_output};
+use crate::plan::layouts::axis_order::{is_wide, layout, order_of_output, weights_by_columns};
 use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel_keys};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::scatter::scatter;
@@ -195,7 +195,8 @@ impl<'g> Decider<'g> {
                 let name = self.layouts.names[node.index()].clone();
                 let name = name.unwrap_or_else(|| format!("value.{}", node.index()));
                 let chosen = self.choices.and_then(|choices| choices.axes.get(&node).cloned());
-                let axes = chosen.unwrap_or_else(|| layout(g, node, choice.product()));
+                let by_columns = || weights_by_columns(&self.layouts, node);
+                let axes = chosen.or_else(by_columns).unwrap_or_else(|| layout(g, node, choice.product()));
                 self.push(name, Role::Temporary, node, axes)
             }
         };
@@ -415,9 +416,9 @@ impl<'g> Decider<'g> {
             }
             Op::Fused(_, along) => {
                 let found = column(&self.layouts, target.order, along, g.args(target.node)[0]);
-                // Few columns fill no vector, which exponentials would be made for all the same.
-                let is_wide = |column: &AxisId| g.extent(*column).as_constant().is_none_or(|n| n >= 16);
-                found.filter(is_wide).map_or(Anchor::Reduction, |column| Anchor::Columns { column })
+                found
+                    .filter(|column| is_wide(g, *column))
+                    .map_or(Anchor::Reduction, |column| Anchor::Columns { column })
             }
             Op::CumSum(..) => Anchor::Reduction,
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {

@@ -168,6 +168,15 @@ impl Layouts<'_> {
         Some(StridedRows { base, start, row })
     }
 
+    /// The stored node that a node is, or is a view of.
+    pub(crate) fn viewed(&self, node: NodeId) -> Option<NodeId> {
+        if self.is_stored(node) {
+            return Some(node);
+        }
+        let Op::At(_) = self.graph.op(node) else { return None };
+        self.viewed(self.graph.args(node)[0])
+    }
+
     /// Where a node lies that is stored, or a view of what is stored; `ranges` are those of the variables in `env`.
     pub(crate) fn stored_view(&self, ranges: &Ranges, node: NodeId, env: &Env) -> Option<(Base, Dim)> {
         let g = self.graph;

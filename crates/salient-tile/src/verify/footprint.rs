@@ -12,7 +12,7 @@ mod touch;
 use crate::dims::{BODY_LANE, COMPUTED, LANES, PARAMETER, n, var};
 use salient_ir::{Dim, Symbol};
 use salient_vector::body::{
-    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Place, Section, Value,
+    Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Matrix, Place, Section, Value,
 };
 use salient_vector::{Op, Ty};
 use std::collections::{BTreeSet, HashMap};
@@ -211,6 +211,10 @@ impl Run<'_> {
                     self.touch(inst, *elem, place, true);
                     continue;
                 }
+                Inst::Transpose { from, to, rows, columns } => {
+                    self.transposed(inst, (from, to), (*rows, *columns));
+                    continue;
+                }
                 Inst::Prefetch { .. } => continue,
             };
             if let Some(out) = inst.out() {
@@ -290,17 +294,36 @@ impl Run<'_> {
     }
 
     fn touch(&mut self, inst: &Inst, elem: Elem, place: &Place, writes: bool) {
-        if self.is_trial {
-            return;
-        }
-        let (pointer, at) = self.address(&place.addr, elem).unwrap_or((usize::MAX, n(0)));
         let spread = match place.access {
             Access::Unit => lane(),
             Access::One => n(0),
             Access::Strided(stride) => &lane() * &self.number(stride),
             Access::Indexed { index, stride } => &self.number(index) * &self.number(stride),
         };
-        let start = &at + &(&spread * &n(elem.size()));
+        self.touch_spread(inst, elem, (place, &spread), writes);
+    }
+
+    /// The words of a matrix, one by one.
+    fn transposed(&mut self, inst: &Inst, (from, to): (&Matrix, &Matrix), (rows, columns): (Value, Value)) {
+        let [row, column] = [rows, columns].map(|count| {
+            let count = self.number(count);
+            self.define(Def::LoopIndex(count))
+        });
+        let [from_row, to_row] = [from, to].map(|of| self.number(of.row));
+        let sides = [(from, &(&row * &from_row) + &column, false), (to, &(&column * &to_row) + &row, true)];
+        for (of, spread, writes) in sides {
+            let place = Place { addr: of.addr, access: Access::One, mask: None };
+            self.touch_spread(inst, Elem::F32, (&place, &spread), writes);
+        }
+    }
+
+    /// Notes an access, the elements of a place lying so far after its first.
+    fn touch_spread(&mut self, inst: &Inst, elem: Elem, (place, spread): (&Place, &Dim), writes: bool) {
+        if self.is_trial {
+            return;
+        }
+        let (pointer, at) = self.address(&place.addr, elem).unwrap_or((usize::MAX, n(0)));
+        let start = &at + &(spread * &n(elem.size()));
         let end = &start + &n(elem.size());
         let mut facts = match place.mask.map(|mask| self.get(mask)) {
             Some(Known::Mask(facts)) => facts.clone(),

@@ -5,12 +5,13 @@
 //! least, no other is made, and it is taken where it costs no more than that of the program as written. Else the cheapest of all
 //! is taken; where fusion is required, the fused plan is at any price. Plans that differ by less than [`TIE`] cost the same, and of these the most fused is taken.
 //!
-//! Where another form costs much less at few rows, it is compiled beside that, and each call runs the one for its sizes.
+//! Where another form costs much less at few rows, it is compiled beside that, and each call runs the one for its sizes. What each of
+//! the two makes of parameters is held for as long as they are bound, so only models of few parameters have two.
 
 use crate::compile::options::Options;
 use crate::compile::pipeline::{is_fused, tiling};
 use salient_ir::quantised::Coding;
-use salient_ir::{Bindings, Graph, Name, NodeId, Port};
+use salient_ir::{Bindings, Dim, Graph, Name, NodeId, Port};
 use salient_opt::{Fp, Optimised, in_one_sum};
 use salient_tile::plan::price::{Machine, ROWS, floor_as_written, nominal_sizes};
 use salient_tile::{Plan, plan};
@@ -25,6 +26,9 @@ const WORTH_BOTH: f64 = 1.3;
 
 /// The core of plans that are made for none in particular.
 static USUAL: LazyLock<Machine> = LazyLock::new(Machine::default);
+
+/// The most bytes that the parameters of a model with two plans may have: each of the plans holds them as it reads them.
+const HELD_TWICE: f64 = (4u64 << 20) as f64;
 
 /// Few rows, at which plans are compared again.
 const FEW: [i64; 3] = [1, 16, 64];
@@ -91,6 +95,9 @@ pub struct Alternative {
     pub below: (Name, i64),
     /// What runs there.
     pub form: Form,
+    /// The elements of the model's parameters, of which each plan holds its own copy: where they are many, the plan for most sizes runs
+    /// at all.
+    pub parameters: Dim,
 }
 
 impl std::fmt::Display for Alternative {
@@ -104,7 +111,12 @@ impl Alternative {
     /// Whether it runs at these sizes.
     pub(crate) fn holds(&self, sizes: &Bindings) -> bool {
         let (name, below) = &self.below;
-        sizes.get(name).is_some_and(|size| size < below)
+        self.may_be_held(sizes) && sizes.get(name).is_some_and(|size| size < below)
+    }
+
+    /// Whether the parameters are few enough at these sizes for both plans to hold them.
+    pub(crate) fn may_be_held(&self, sizes: &Bindings) -> bool {
+        self.parameters.eval(sizes).is_ok_and(|elements| elements as f64 * 4.0 <= HELD_TWICE)
     }
 }
 
@@ -172,8 +184,9 @@ fn cheapest(tried: &[Tried<'_>]) -> usize {
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(source: &'a Graph, optimised: &'a Optimised, options: &'a Options) -> Candidates<'a> {
-        let one_sum =
-            may_have_two(source, options).then(|| in_one_sum(&optimised.graph, options.fp)).flatten();
+        let is_asked_for = options.form == Some(Form::OneSum);
+        let has_one_sum = is_asked_for || may_have_two(source, options);
+        let one_sum = has_one_sum.then(|| in_one_sum(&optimised.graph, options.fp)).flatten();
         Candidates { source, optimised, one_sum, coded: coded(&optimised.graph, options), options }
     }
 
@@ -219,9 +232,16 @@ impl<'a> Candidates<'a> {
     pub(crate) fn choose(&self, all: bool) -> (Plan<'_>, Verdict) {
         let sizes = nominal_sizes(self.source, &Bindings::new());
         let floor = floor_as_written(self.source, &sizes, self.machine());
-        let is_required = self.options.require_fused;
-        let mut verdict =
-            Verdict { sizes, taken: Form::Fused, alternative: None, is_required, floor, prices: Vec::new() };
+        let is_required = self.options.require_fused || self.options.form.is_some();
+        let taken = self.options.form.unwrap_or(Form::Fused);
+        let mut verdict = Verdict { sizes, taken, alternative: None, is_required, floor, prices: Vec::new() };
+        if let Some(form) = self.options.form {
+            let plan = self.plan(form);
+            verdict.prices = plan
+                .price(&verdict.sizes, self.machine())
+                .map_or(Vec::new(), |price| vec![(form, price.seconds())]);
+            return (plan, verdict);
+        }
         let fused = self.one_sum.is_some().then_some(Form::OneSum).into_iter().chain([Form::Fused]);
         let mut tried: Vec<Tried<'_>> = fused.filter_map(|form| self.tried(form, &verdict.sizes)).collect();
         if tried.is_empty() {
@@ -279,13 +299,16 @@ impl<'a> Candidates<'a> {
             let (own, other) = (price(taken, &sizes), price(&plan, &sizes));
             own.zip(other).is_some_and(|(own, other)| other * TIE < own)
         };
-        // The least number of rows at which it is not cheaper any more, between few and many.
-        let (mut cheaper, mut below) = (FEW.into_iter().rev().find(|few| is_cheaper(*few))?, ROWS);
+        // The least number of rows at which it is not cheaper any more, between few and many. What the program as written stores may
+        // grow with their square.
+        let many = if form.is_fused() { ROWS } else { FEW[FEW.len() - 1] + 1 };
+        let (mut cheaper, mut below) = (FEW.into_iter().rev().find(|few| is_cheaper(*few))?, many);
         while below - cheaper > 1 {
             let middle = cheaper + (below - cheaper) / 2;
             if is_cheaper(middle) { cheaper = middle } else { below = middle }
         }
-        Some(Alternative { below: (name, below), form })
+        let parameters = elements_of_parameters(self.source);
+        Some(Alternative { below: (name, below), form, parameters })
     }
 
     /// The forms that may cost less at these sizes than one that takes so many seconds.
@@ -301,9 +324,18 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Whether a model may have two plans: what is made of parameters once, and what states hold, belong to one.
+/// Whether a model may have two plans: what states hold belongs to one, and each has its own copy of what it makes of parameters.
 fn may_have_two(graph: &Graph, options: &Options) -> bool {
-    !options.one_plan && graph.params().is_empty() && graph.states().is_empty()
+    let is_free = !options.one_plan && options.form.is_none() && options.coded.is_empty();
+    let parameters = elements_of_parameters(graph).eval(&nominal_sizes(graph, &Bindings::new()));
+    is_free && graph.states().is_empty() && parameters.is_ok_and(|n| n as f64 * 4.0 <= HELD_TWICE)
+}
+
+/// Elements of a model's parameters.
+fn elements_of_parameters(graph: &Graph) -> Dim {
+    let elements =
+        |port: &Port| port.axes.iter().fold(Dim::constant(1), |product, axis| &product * graph.extent(*axis));
+    graph.params().iter().fold(Dim::constant(0), |sum, port| &sum + &elements(port))
 }
 
 /// Sizes with another one of a dimension.

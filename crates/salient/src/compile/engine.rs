@@ -11,7 +11,7 @@ use crate::report::timings::Timings;
 use crate::session::model::Model;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, eval};
-use salient_ir::integers::{Integers, Values};
+use salient_ir::integers::Values;
 use salient_ir::{Bindings, Graph};
 use salient_jit::{CompileError, Compiled, Cost, Inputs, Loaded, Plan, RunError, Watch};
 use salient_tile::coded::Codes;
@@ -45,9 +45,19 @@ impl Native {
         self.plans.iter().position(holds).unwrap_or(0)
     }
 
-    /// The plan that runs at most sizes: the only one of a model with parameters or states.
+    /// The plan that runs at most sizes: the only one of a model with states.
     fn most(&self) -> &Compiled {
         &self.plans[0].compiled
+    }
+
+    /// Whether something holds of one of its plans.
+    fn any(&self, holds: impl Fn(&Compiled) -> bool) -> bool {
+        self.plans.iter().any(|plan| holds(&plan.compiled))
+    }
+
+    /// Whether the range of a parameter, by position, decides whether integers fit.
+    fn bounds_param(&self, at: usize) -> bool {
+        self.plans.iter().filter_map(|plan| plan.integers.as_ref()).any(|integers| integers.reads_param(at))
     }
 }
 
@@ -63,7 +73,7 @@ pub(crate) enum BoundParameters<'a> {
 /// Parameters that compiled code has seen.
 #[derive(Debug)]
 pub(crate) struct Parameters<'a> {
-    /// What the code of each plan made of them once.
+    /// What the code of each plan that may run made of them once: that for most sizes first.
     loaded: Vec<Loaded>,
     /// Those that calls still read; others are empty where they were ours.
     arrays: Vec<Cow<'a, Array>>,
@@ -113,7 +123,7 @@ impl Code {
     /// Whether a parameter, by position among the graph's, is read as an array.
     pub(crate) fn needs_param(&self, at: usize) -> bool {
         match self {
-            Code::Native(native) => native.most().needs_param(at),
+            Code::Native(native) => native.any(|plan| plan.needs_param(at)),
             Code::Oracle => true,
         }
     }
@@ -130,17 +140,19 @@ impl<'a> BoundParameters<'a> {
     ) -> Result<BoundParameters<'a>, Error> {
         match code {
             Code::Native(native) => {
-                let integers = native.plans[0].integers.as_ref();
-                let held = held(integers, &params, codes);
-                if let Some(integers) = integers {
+                let held = held(native, &params, codes);
+                if let Some(integers) = &native.plans[0].integers {
                     integers.check(dimensions, |_| None, |at| held[at])?;
                 }
                 let all: Vec<&Array> = params.iter().map(|a| &**a).collect();
                 let load = |plan: &Compilation| plan.compiled.load(dimensions, &all, codes);
-                let loaded = native.plans.iter().map(load).collect::<Result<_, _>>()?;
+                // A plan that no call runs holds nothing.
+                let runs =
+                    |plan: &&Compilation| plan.when.as_ref().is_none_or(|when| when.may_be_held(dimensions));
+                let loaded = native.plans.iter().filter(runs).map(load).collect::<Result<_, _>>()?;
                 for (at, array) in params.iter_mut().enumerate() {
                     if let Cow::Owned(own) = array
-                        && !native.most().reads_param(at)
+                        && !native.any(|plan| plan.reads_param(at))
                         && let Ok(empty) = Array::zeros(own.dtype(), vec![0])
                     {
                         *own = empty;
@@ -175,8 +187,8 @@ impl<'a> BoundParameters<'a> {
 }
 
 /// What the parameters hold of which that has to be known.
-fn held(integers: Option<&Integers>, params: &[Cow<'_, Array>], codes: &Codes<'_>) -> Vec<Option<Values>> {
-    let of = |(at, array): (usize, &Cow<'_, Array>)| match integers.is_some_and(|i| i.reads_param(at)) {
+fn held(native: &Native, params: &[Cow<'_, Array>], codes: &Codes<'_>) -> Vec<Option<Values>> {
+    let of = |(at, array): (usize, &Cow<'_, Array>)| match native.bounds_param(at) {
         false => None,
         true if codes.contains_key(&at) => Some(Values::Numbers(f64::NEG_INFINITY, f64::INFINITY)),
         true => Some(values_of(array)),

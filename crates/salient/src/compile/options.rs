@@ -1,5 +1,6 @@
 //! What a caller may decide about a compilation.
 
+use crate::compile::choose::Form;
 use crate::compile::stage::Engine;
 use crate::compile::tuning::Tuning;
 use salient_io::Coded;
@@ -25,9 +26,12 @@ pub struct Options {
     pub fp: Fp,
     /// Whether a sum of weighted values that does not become one pass over the keys is an error.
     pub require_fused: bool,
-    /// Whether one plan serves calls of all sizes. Else a model without parameters and states may have another one for few rows,
-    /// where that costs much less, and the same row may differ in its last bits from call to call of other sizes.
+    /// Whether one plan serves calls of all sizes. Else a model without states and with few parameters may have another one for few
+    /// rows, where that costs much less, and the same row may differ in its last bits from call to call of other sizes.
     pub one_plan: bool,
+    /// The form of plan that is compiled, at any price and for calls of all sizes; that which costs the least where none is named.
+    /// Forms other than the fused ones do not read parameters in blocks.
+    pub form: Option<Form>,
     /// Whether what is only warned of is an error.
     pub deny_warnings: bool,
     /// Whether the graph after each pass, the plan and the kernels are verified in a release build too, and in any build that

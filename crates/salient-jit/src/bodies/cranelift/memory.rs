@@ -44,6 +44,28 @@ impl Emit<'_> {
         }
     }
 
+    /// Word by word: all are read before the first is written.
+    pub(super) fn transpose_square(
+        &mut self,
+        (mut from, from_row): (ir::Value, ir::Value),
+        (mut to, to_row): (ir::Value, ir::Value),
+    ) -> ir::Value {
+        let flags = MemFlagsData::new().with_notrap();
+        let mut words = Vec::with_capacity(LANES);
+        for _ in 0..LANES {
+            let row = [0, 4, 8, 12].map(|at| self.b.ins().load(types::F32, flags, from, at));
+            words.push(row);
+            from = self.after_words(from, from_row);
+        }
+        for column in 0..LANES {
+            for (row, of_row) in words.iter().enumerate() {
+                self.b.ins().store(flags, of_row[column], to, 4 * row as i32);
+            }
+            to = self.after_words(to, to_row);
+        }
+        to
+    }
+
     pub(super) fn load_place(&mut self, elem: Elem, place: &Place) -> ir::Value {
         let bits = match (place.access, place.mask, self.last_strip) {
             (Access::One, _, _) => self.load_one(elem, place),
@@ -295,7 +317,7 @@ impl Emit<'_> {
         self.cast(ty, kept)
     }
 
-    fn scaled(&mut self, elems: ir::Value, elem: Elem) -> ir::Value {
+    pub(super) fn scaled(&mut self, elems: ir::Value, elem: Elem) -> ir::Value {
         match elem.size() {
             1 => elems,
             size => self.b.ins().ishl_imm_u(elems, i64::from(size.trailing_zeros())),

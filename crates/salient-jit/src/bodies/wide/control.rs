@@ -7,7 +7,7 @@ use regalloc2::VReg;
 use salient_vector::body::{Addr, Const, Inst, Loop};
 use salient_vector::{Elem, Op, Place, Value};
 
-use super::code::{Arg, Cond, INT, Test, View};
+use super::code::{Arg, Base, Cond, INT, Mem, Test, View};
 use super::lower::{Constant, LastStrip, Lower};
 use super::uses;
 use crate::bodies::skeleton::{Backend, State, Trip};
@@ -73,6 +73,29 @@ impl Backend for Lower<'_> {
         self.store_place(elem, place, value);
     }
 
+    fn after_words(&mut self, address: VReg, words: VReg) -> VReg {
+        self.next_row(address, words)
+    }
+
+    fn if_whole(&mut self, rows: VReg, count: VReg) -> VReg {
+        let whole = self.code.register(INT);
+        let by = Arg::Imm8(self.isa.lanes().trailing_zeros() as u8);
+        self.push(Opcode::Sar_rm64_imm8, &[Arg::Tied(whole, rows, View::R64), by]);
+        let of = self.code.register(INT);
+        self.push(Opcode::Imul_r64_rm64, &[Arg::Tied(of, whole, View::R64), Arg::Use(count, View::R64)]);
+        of
+    }
+
+    fn square(&mut self, from: (VReg, VReg), to: (VReg, VReg)) -> VReg {
+        self.transpose_square(from, to)
+    }
+
+    fn word(&mut self, from: VReg, to: VReg) {
+        let [from, to] = [from, to].map(|at| Arg::Mem(Mem::new(Base::Register(at))));
+        let word = self.general(Opcode::Mov_r32_rm32, View::R32, &[from]);
+        self.push(Opcode::Mov_rm32_r32, &[to, Arg::Use(word, View::R32)]);
+    }
+
     fn prefetch(&mut self, elem: Elem, addr: &Addr) {
         let from = Arg::Mem(self.mem(addr, elem));
         self.push(Opcode::Prefetcht1_m8, &[from]);
@@ -84,8 +107,8 @@ impl Backend for Lower<'_> {
         start: State<VReg>,
         step: impl FnOnce(&mut Self, State<VReg>) -> State<VReg>,
     ) -> State<VReg> {
-        let enter = self.code.add_blocks(6);
-        let [inside, again, leave, skip, after] = [1, 2, 3, 4, 5].map(|n| enter + n);
+        let skip = self.code.add_blocks(3);
+        let [enter, inside] = [1, 2].map(|n| skip + n);
         let last = self.add_int(whole.trip, -whole.stride);
         self.code.branch(self.block, Test { cond: Cond::LessOrEqual, a: start.index, b: last }, enter, skip);
         let start = start.all();
@@ -94,6 +117,9 @@ impl Backend for Lower<'_> {
         let params = self.parameters(inside, &start);
         self.block = inside;
         let next = step(self, State::of(&params));
+        // Registers are assigned block by block: those of a loop inside stand before what follows them.
+        let again = self.code.add_blocks(3);
+        let [leave, after] = [1, 2].map(|n| again + n);
         self.code.branch(self.block, Test { cond: Cond::LessOrEqual, a: next.index, b: last }, again, leave);
         let next = next.all();
         self.code.jump(again, inside, next.clone());

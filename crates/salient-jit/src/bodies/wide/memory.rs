@@ -277,6 +277,56 @@ impl Lower<'_> {
         }
     }
 
+    /// Four columns at a time: each of four vectors takes the same four words of every fourth row, so that what is left to exchange
+    /// lies within 128 bits.
+    pub(super) fn transpose_square(
+        &mut self,
+        (from, from_row): (VReg, VReg),
+        (to, to_row): (VReg, VReg),
+    ) -> VReg {
+        let lanes = self.isa.lanes();
+        let mut parts: Vec<[Option<VReg>; 4]> = vec![[None; 4]; lanes / 4];
+        let mut start = from;
+        for row in 0..lanes {
+            if row > 0 {
+                start = self.next_row(start, from_row);
+            }
+            for (column, part) in parts.iter_mut().enumerate() {
+                let words = Mem { distance: 16 * column as i32, ..at(start) };
+                let place = &mut part[row % 4];
+                *place = Some(match *place {
+                    None => self.apply(table::LOAD_BROADCAST_128, &[words.into()]),
+                    Some(before) => {
+                        let part = In::Byte((row / 4) as u8);
+                        self.apply(table::INSERT_128, &[before.into(), words.into(), part])
+                    }
+                });
+            }
+        }
+        let mut columns = Vec::with_capacity(lanes);
+        for part in parts {
+            let [a, b, c, d] = part.map(|vector| vector.expect("there are four rows at least"));
+            let mut both = |row, x: VReg, y: VReg| self.of_registers(row, &[x, y]);
+            let (low, high) = ((table::LOW_WORDS, table::HIGH_WORDS), (table::LOW_PAIRS, table::HIGH_PAIRS));
+            let (ab, cd) = (both(low.0, a, b), both(low.0, c, d));
+            let (ab_high, cd_high) = (both(low.1, a, b), both(low.1, c, d));
+            columns.extend([both(high.0, ab, cd), both(high.1, ab, cd)]);
+            columns.extend([both(high.0, ab_high, cd_high), both(high.1, ab_high, cd_high)]);
+        }
+        let mut start = to;
+        for column in columns {
+            self.write(table::STORE, at(start), &[column.into()]);
+            start = self.next_row(start, to_row);
+        }
+        start
+    }
+
+    /// The address that lies so many words after another one.
+    pub(super) fn next_row(&mut self, start: VReg, between: VReg) -> VReg {
+        let next = Mem { base: Base::Register(start), index: Some((between, 4)), distance: 0 };
+        self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(next)])
+    }
+
     /// The mask of a place within the last strip; `None` if all lanes are active.
     fn active(&mut self, mask: Option<Value>) -> Option<VReg> {
         let mask = mask.map(|mask| self.get(mask));

@@ -165,6 +165,14 @@ rows! {
         OR: VEX_Vpor_ymm_ymm_ymmm256, EVEX_Vpord_ymm_k1z_ymm_ymmm256b32, EVEX_Vpord_zmm_k1z_zmm_zmmm512b32;
         XOR: VEX_Vpxor_ymm_ymm_ymmm256,
             EVEX_Vpxord_ymm_k1z_ymm_ymmm256b32, EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+        LOW_WORDS: VEX_Vunpcklps_ymm_ymm_ymmm256,
+            EVEX_Vunpcklps_ymm_k1z_ymm_ymmm256b32, EVEX_Vunpcklps_zmm_k1z_zmm_zmmm512b32;
+        HIGH_WORDS: VEX_Vunpckhps_ymm_ymm_ymmm256,
+            EVEX_Vunpckhps_ymm_k1z_ymm_ymmm256b32, EVEX_Vunpckhps_zmm_k1z_zmm_zmmm512b32;
+        LOW_PAIRS: VEX_Vunpcklpd_ymm_ymm_ymmm256,
+            EVEX_Vunpcklpd_ymm_k1z_ymm_ymmm256b64, EVEX_Vunpcklpd_zmm_k1z_zmm_zmmm512b64;
+        HIGH_PAIRS: VEX_Vunpckhpd_ymm_ymm_ymmm256,
+            EVEX_Vunpckhpd_ymm_k1z_ymm_ymmm256b64, EVEX_Vunpckhpd_zmm_k1z_zmm_zmmm512b64;
     }
     [Accumulator(Whole), Source(Whole), SourceOrMemory(Whole)] {
         FMA_231: VEX_Vfmadd231ps_ymm_ymm_ymmm256(Fma),
@@ -226,6 +234,11 @@ rows! {
             EVEX_Vinserti32x4_ymm_k1z_ymm_xmmm128_imm8, EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
     }
 
+    [Destination(Whole), Source(Whole), SourceOrMemory(Xmm), Immediate] {
+        INSERT_128: VEX_Vinsertf128_ymm_ymm_xmmm128_imm8,
+            EVEX_Vinsertf32x4_ymm_k1z_ymm_xmmm128_imm8, EVEX_Vinsertf32x4_zmm_k1z_zmm_xmmm128_imm8;
+    }
+
     // Masks, of whichever kind.
     [Destination(Mask), Source(Whole), SourceOrMemory(Whole), Immediate] {
         COMPARE_F32: VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
@@ -281,6 +294,8 @@ rows! {
     [Destination(Whole), Memory] {
         LOAD_BROADCAST: VEX_Vbroadcastss_ymm_m32,
             EVEX_Vbroadcastss_ymm_k1z_xmmm32, EVEX_Vbroadcastss_zmm_k1z_xmmm32;
+        LOAD_BROADCAST_128: VEX_Vbroadcastf128_ymm_m128,
+            EVEX_Vbroadcastf32x4_ymm_k1z_m128, EVEX_Vbroadcastf32x4_zmm_k1z_m128;
     }
     [Destination(Whole), Source(Xmm)] {
         BROADCAST: VEX_Vbroadcastss_ymm_xmm,

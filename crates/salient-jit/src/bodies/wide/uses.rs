@@ -76,6 +76,7 @@ pub(super) fn splats(insts: &[Inst], used: impl Fn(Value) -> bool) -> usize {
             | Inst::Load { .. }
             | Inst::LoadInt { .. }
             | Inst::Store { .. }
+            | Inst::Transpose { .. }
             | Inst::Prefetch { .. } => None,
         })
         .collect();

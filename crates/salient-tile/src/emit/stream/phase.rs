@@ -344,7 +344,31 @@ pub(crate) fn store_row(
     state: RowState,
     (context, context_width): (Base, &Dim),
 ) -> Vec<Stmt> {
-    let g = m.scope.graph;
+    let finish = finish_row(m, a, place, &state, (context, context_width));
+    let mut env = env.clone();
+    env.remove(&a.key);
+    let mut count = n(1);
+    if let Some(width) = a.width {
+        env.insert(width, AxisValue::Poly(var(&LANE)));
+        count = m.scope.graph.extent(width).clone();
+        m.scope.ranges.insert(&LANE, &count);
+    }
+    let made = of_rows(a, place.first, state, (context, context_width));
+    let before = m.scope.stored.insert(a.node, made);
+    let store = crate::emit::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
+    m.scope.forget(a.node, before);
+    m.scope.inlined.insert(a.node);
+    finish.into_iter().chain([store]).collect()
+}
+
+/// What is left to do for a row in scratch memory: the weighted sum is divided by the sum of the weights, or a log-sum-exp made.
+pub(crate) fn finish_row(
+    m: &mut Maker<'_, '_>,
+    a: &Attention,
+    place: ScoreTile<'_>,
+    state: &RowState,
+    (context, context_width): (Base, &Dim),
+) -> Option<Stmt> {
     let local = place.local();
     let row = address(context, &local * context_width);
     let state_at = &local + &state.at;
@@ -352,7 +376,7 @@ pub(crate) fn store_row(
         let args = vec![row.clone(), Arg::Int(context_width.clone()), address(state.sum, state_at.clone())];
         m.call(divide_row(zeros), args)
     };
-    let finish = match (a.value, a.normaliser) {
+    match (a.value, a.normaliser) {
         (Some(_), Normaliser::Softmax { zeros }) => Some(divide(zeros)),
         (Some(_), Normaliser::Sum) => Some(divide(false)),
         (None, Normaliser::Softmax { .. }) => {
@@ -361,8 +385,17 @@ pub(crate) fn store_row(
         }
         (_, Normaliser::One | Normaliser::Greatest | Normaliser::Running(_) | Normaliser::Mixture) => None,
         (None, Normaliser::Sum) => None,
-    };
-    // What the state of a row holds is read there.
+    }
+}
+
+/// The rows of a tile that begins with the row `first`, as what is stored for the attention: what the state of a row holds is read
+/// there.
+pub(crate) fn of_rows(
+    a: &Attention,
+    first: &Dim,
+    state: RowState,
+    (context, context_width): (Base, &Dim),
+) -> Stored {
     let one = n(1);
     let (held, held_row, mut offset) = match (a.value, a.normaliser) {
         (None, Normaliser::Sum) => (state.sum, &one, state.at),
@@ -370,25 +403,12 @@ pub(crate) fn store_row(
         (_, Normaliser::Softmax { .. } | Normaliser::Sum | Normaliser::One) => (context, context_width, n(0)),
         (_, Normaliser::Running(_) | Normaliser::Mixture) => unreachable!("these are held"),
     };
-    let mut env = env.clone();
-    env.remove(&a.key);
-    let mut strides = Vec::new();
-    let mut count = n(1);
-    if let Some(width) = a.width {
-        env.insert(width, AxisValue::Poly(var(&LANE)));
-        strides.push((width, n(1)));
-        count = g.extent(width).clone();
-        m.scope.ranges.insert(&LANE, &count);
-    }
+    let mut strides: Vec<(AxisId, Dim)> = a.width.into_iter().map(|width| (width, n(1))).collect();
     if let Some(query) = a.query {
         strides.push((query, held_row.clone()));
-        offset = &offset - &(place.first * held_row);
+        offset = &offset - &(first * held_row);
     }
-    let before = m.scope.stored.insert(a.node, Maker::scratch_value(held, offset, strides));
-    let store = crate::emit::map::strip(m, target.node, target.id, target.buffer, &env, n(0), &count);
-    m.scope.forget(a.node, before);
-    m.scope.inlined.insert(a.node);
-    finish.into_iter().chain([store]).collect()
+    Maker::scratch_value(held, offset, strides)
 }
 
 /// The tile `from..upto` without its mask where the bounds say that all of it is kept, else with it.

@@ -9,8 +9,9 @@
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, set_by_width, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
+use crate::emit::pack::{Packed, Span, pack};
 use crate::emit::stream::beside::RowPart;
-use crate::emit::stream::phase::{Making, store_row, stream};
+use crate::emit::stream::phase::{Making, finish_row, of_rows, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{RowState, ScoreTile};
 use crate::emit::strip::Scope;
@@ -18,9 +19,11 @@ use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::KeyLoop;
 use crate::plan::attention::{Attention, Scores};
 use crate::plan::layouts::panels::{Edge, peel_keys};
+use crate::plan::layouts::stored;
 use crate::plan::{PackedScores, Tiled};
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, AxisSet, Dim, Symbol};
+use salient_vector::body::Elem;
 use salient_vector::tile::Zeros;
 use std::collections::BTreeSet;
 
@@ -88,11 +91,42 @@ impl RowBlock {
         a: &Attention,
         state: RowState,
         context: (Base, &Dim),
-    ) -> Stmt {
+    ) -> Vec<Stmt> {
         let zero = n(0);
         let place = ScoreTile { row: &self.row, first: &self.first, key: &zero, count: &zero };
-        let finish = store_row(m, target, a, &self.env, place, state, context);
-        for_loop(&self.row, self.first.clone(), self.last.clone(), n(1), finish)
+        let each_row = |block| for_loop(&self.row, self.first.clone(), self.last.clone(), n(1), block);
+        let Some((query, width)) = self.lies_by_columns(target, a) else {
+            return vec![each_row(store_row(m, target, a, &self.env, place, state, context))];
+        };
+        let finish = finish_row(m, a, place, &state, context).map(|finish| each_row(vec![finish]));
+        let before = m.scope.stored.insert(a.node, of_rows(a, &self.first, state, context));
+        let to = stored(target.id, target.buffer);
+        let begin =
+            [(query, self.first.clone()), (width, n(0))].map(|(axis, at)| (axis, AxisValue::Poly(at)));
+        let mut env = self.env.clone();
+        env.remove(&a.key);
+        env.extend(begin);
+        let (base, offset) = to.at(&env).expect("rows and columns stand for polynomials");
+        let column = to.strides.iter().find(|(axis, _)| *axis == width).map(|(_, stride)| stride.clone());
+        let packed = Packed { base, offset, outer: column.expect("it has columns"), inner: n(1) };
+        env.retain(|axis, _| *axis != query && *axis != width);
+        let count = m.scope.graph.extent(width).clone();
+        let over_width = Span { axis: Some(width), from: n(0), count };
+        let over_rows = Span { axis: Some(query), from: self.first.clone(), count: &self.last - &self.first };
+        let copy = pack(m, "store", a.node, &env, &over_width, &over_rows, &packed);
+        m.scope.forget(a.node, before);
+        m.scope.inlined.insert(a.node);
+        finish.into_iter().chain([copy]).collect()
+    }
+
+    /// The axes of the rows and of the columns of a result of which nothing else is made, where the rows of a column lie one after the
+    /// other: then tiles are written by squares.
+    fn lies_by_columns(&self, target: Target<'_>, a: &Attention) -> Option<(AxisId, AxisId)> {
+        let (query, width) = (a.query?, a.width?);
+        let is_row = matches!(self.env.get(&query), Some(AxisValue::Poly(at)) if *at == var(&self.row));
+        let is_last = target.buffer.axes.last() == Some(&query);
+        (target.node == a.node && is_row && is_last && target.buffer.elem() == Elem::F32)
+            .then_some((query, width))
     }
 }
 
@@ -184,7 +218,7 @@ pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> 
     let streamed = stream(&mut m, &tile, &mut make);
     let mut stmts = streamed.stmts;
     let context = (streamed.context, &streamed.context_row);
-    stmts.push(block.store(&mut m, target, a, streamed.softmax.state(), context));
+    stmts.extend(block.store(&mut m, target, a, streamed.softmax.state(), context));
     let stmts = block.tiles(&mut m, [Vec::new(), Vec::new()], stmts);
     m.finish(stmts, target.node, target.id)
 }

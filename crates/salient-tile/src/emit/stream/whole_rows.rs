@@ -58,7 +58,7 @@ pub(crate) fn whole_rows(
     // What is copied has been divided by its sum.
     let divided = Attention { normaliser: Normaliser::One, ..a.clone() };
     let of = if matches!(plan.weights, WeightsFrom::Copied(_)) { &divided } else { a };
-    of_head.push(block.store(&mut m, target, of, state, context));
+    of_head.extend(block.store(&mut m, target, of, state, context));
     stmts.extend(whole.each_head(&m, a.score, of_head));
     let stmts = block.tiles(&mut m, around, stmts);
     for (node, before) in whole.before.into_iter().rev() {

@@ -3,6 +3,7 @@
 //! Decided by who makes and who reads it; which values are stored is not decided here.
 
 use crate::plan::contraction::{axes_of_parameter, sum_of_products};
+use crate::plan::layouts::{Layouts, column};
 use salient_ir::{AxisId, Class, Graph, MapOp, NodeId, Op, Output};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +148,27 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     // A row-wise kernel runs along the axis that it binds.
     g.op(node).bound().into_iter().for_each(|axis| put_last(&mut order, axis));
     order
+}
+
+/// Whether an axis has columns for a vector: of few ones exponentials would be made for all the same.
+pub(crate) fn is_wide(g: &Graph, column: AxisId) -> bool {
+    g.extent(column).as_constant().is_none_or(|n| n >= 16)
+}
+
+/// The order of the axes of weights whose scores are stored with another axis than the keys last: as the scores lie, so that the
+/// kernel runs along columns of both. `None` where the scores lie otherwise, or where a product sums over the keys.
+pub(crate) fn weights_by_columns(layouts: &Layouts<'_>, node: NodeId) -> Option<Vec<AxisId>> {
+    let g = layouts.graph;
+    let Op::Fused(op, key) = *g.op(node) else { return None };
+    if op.info().reduces || summed_over(g, node) == Some(key) {
+        return None;
+    }
+    let others = g.node(node).axes.iter().filter(|axis| *axis != key && is_wide(g, *axis));
+    others.into_iter().find_map(|last| {
+        let mut order = layout(g, node, None);
+        put_last(&mut order, last);
+        (column(layouts, &order, key, g.args(node)[0]) == Some(last)).then_some(order)
+    })
 }
 
 #[cfg(test)]

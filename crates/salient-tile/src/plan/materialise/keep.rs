@@ -24,12 +24,13 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
         let node = g.node(id);
-        let repeats = repeats_along_axes(g, uses, id);
+        let in_weights = repeats_in_weights(g, id);
+        let repeats = in_weights || repeats_along_axes(g, uses, id);
         let candidate = matches!(node.op, Op::Map(_))
             && node.dtype.is_float()
             && !node.axes.is_empty()
             && (uses[id.index()].in_several_kernels() || repeats)
-            && !uses[id.index()].is_score
+            && (in_weights || !uses[id.index()].is_score)
             && !of_scores[id.index()]
             && defined.may_be_stored(id);
         if candidate {
@@ -92,6 +93,45 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
                 }
                 (Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::At(_) | Op::Concat(..), _) => {}
                 (Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_), _) => {}
+            }
+        }
+    }
+    false
+}
+
+/// Whether a costly operator of the keys of a fused operator is computed again in every row of it: in the scores, or in values that
+/// are read as scores are. What has an axis of rows itself is stored only where the weights are, which are larger.
+fn repeats_in_weights(g: &Graph, id: NodeId) -> bool {
+    let node = g.node(id);
+    let Op::Map(op) = node.op else { return false };
+    if op.info().additions < WORTH_READING || !node.dtype.is_float() {
+        return false;
+    }
+    let (mut seen, mut stack) = (BTreeSet::from([id]), vec![id]);
+    while let Some(at) = stack.pop() {
+        for user in g.users(at) {
+            match *g.op(user) {
+                Op::Map(_) if seen.insert(user) => stack.push(user),
+                Op::Fused(op, key) if node.axes.contains(key) => {
+                    let args = g.args(user);
+                    let of_scores = &g.node(args[0]).axes;
+                    let value = args.get(1).filter(|_| op.info().has_values());
+                    let has_width = value.is_some_and(|value| !g.node(*value).axes.is_subset(of_scores));
+                    let is_element = at == args[0] || value == Some(&at) && !has_width;
+                    // Heads are what scores and values that have a width share beside the keys.
+                    let is_shared = |axis: AxisId| {
+                        axis == key
+                            || has_width && value.is_some_and(|value| g.node(*value).axes.contains(axis))
+                    };
+                    let is_small = !op.info().reduces || node.axes.iter().all(is_shared);
+                    let repeats = node.axes.is_subset(of_scores) && node.axes.len() < of_scores.len();
+                    if is_element && is_small && repeats {
+                        return true;
+                    }
+                }
+                Op::Map(_) | Op::Fused(..) | Op::Reduce(..) | Op::CumSum(..) | Op::At(_) => {}
+                Op::Concat(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
+                }
             }
         }
     }

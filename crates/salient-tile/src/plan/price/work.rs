@@ -14,7 +14,7 @@ use crate::plan::layouts::parts::parts_of;
 use crate::plan::materialise::scatter::Scatter;
 use crate::plan::{Anchor, Gemm, KernelPlan, OWNED_POSITIONS, Pack, PackedScores, STRIP_OF_COLUMNS, Tiled};
 use salient_ir::op::RowWeights;
-use salient_ir::{AxisId, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
 
 /// What a kernel does.
@@ -64,8 +64,10 @@ const CHUNK: f64 = 4096.0;
 const ONLINE: f64 = 17.0;
 /// Operations for each score of a running sum: five passes of two loads, a sum and a store.
 const SCAN: f64 = 20.0;
-/// Operations for each element of an operand that is packed across its rows.
+/// Operations for each element of an operand that is computed along its rows and packed across them.
 const TRANSPOSED: f64 = 24.0;
+/// Operations for each element of a stored tensor that is copied across its rows, by squares of vectors.
+const SQUARES: f64 = 4.0;
 /// Operations after a row of lanes is reduced to one number, for each lane of a vector.
 const ACROSS: f64 = 6.0;
 
@@ -109,6 +111,13 @@ impl Priced<'_> {
         self.extents(self.plan.buffers[kernel.buffer.0].axes.iter().copied())
     }
 
+    /// Whether a node is stored before its kernel runs, or a view of what is.
+    fn is_view(&self, kernel: &KernelPlan, node: NodeId) -> bool {
+        let g = &*self.plan.graph;
+        let is_before = self.homes.get(&node).is_some_and(|home| *home != kernel.buffer);
+        is_before || g.op(node).class() == Class::View && self.is_view(kernel, g.args(node)[0])
+    }
+
     fn map(&self, kernel: &KernelPlan, node: NodeId, axes: &[AxisId]) -> Option<Work> {
         let (lane, count) = (axes.last().copied(), self.extents(axes.iter().copied())?);
         let part = lane.and_then(|axis| Some(parts_of(&self.plan.graph, node, axis)?.1));
@@ -117,6 +126,10 @@ impl Priced<'_> {
             None => lane.map_or(Some(1.0), |axis| self.extent(axis))?,
         };
         let mut each = self.each_of(kernel, &[node], (lane, width as i64), []);
+        let is_line = |axis: &AxisId| self.each(kernel, &[node], Some(*axis), []).gathered == 0.0;
+        if self.is_view(kernel, node) && each.gathered > 0.0 && axes.iter().any(is_line) {
+            each = Each { operations: SQUARES, gathered: 0.0 };
+        }
         each.operations += 1.0;
         let mut work = Work { calls: count / width.clamp(1.0, CHUNK), ..Work::default() };
         work.strips(count, width, each, self.lanes());
@@ -289,7 +302,11 @@ impl Priced<'_> {
         } else {
             (by_depth, self.extent(pack.depth)?)
         };
-        each.operations += if straight { 2.0 } else { TRANSPOSED };
+        each.operations += match (straight, self.is_view(kernel, kernel.node)) {
+            (true, _) => 2.0,
+            (false, true) => SQUARES,
+            (false, false) => TRANSPOSED,
+        };
         let mut work = Work { calls: count / width.clamp(1.0, 64.0), ..Work::default() };
         work.strips(count, width, each, self.lanes());
         Some(work)
