@@ -174,7 +174,8 @@ pub(crate) fn weights_by_columns(layouts: &Layouts<'_>, node: NodeId) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::{Builder, DType, Dim, ReduceOp};
+    use crate::plan::{Options, plan};
+    use salient_ir::{Builder, DType, Dim, FusedOp, ReduceOp};
 
     /// The order of a value over batches, positions and features, by the names of its axes, of which a product sums over batches and
     /// positions in one, and, if `by_features`, another one over features.
@@ -202,6 +203,32 @@ mod tests {
         let g = b.finish();
         let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
         layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    /// The order of softmax weights along the rows of `x[s, d]`, of which each, or what is greater, is added up along that axis, or which are
+    /// multiplied with `y[s, e]`.
+    fn order_of_weights(is_multiplied: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [s, d, e] = ["S", "D", "E"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let [x, z] = ["x", "z"].map(|name| b.input(name, &[s, d], DType::F32, None));
+        let y = b.input("y", &[s, e], DType::F32, None);
+        let weights = b.add(Op::Fused(FusedOp::Softmax, s), &[x]).unwrap();
+        let (op, other) = if is_multiplied { (MapOp::Mul, y) } else { (MapOp::Max, z) };
+        let terms = b.map(op, &[weights, other]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, s, terms).unwrap();
+        let axes = if is_multiplied { vec![d, e] } else { vec![d] };
+        b.output("sum", &axes, sum).unwrap();
+        let g = b.finish();
+        let plan = plan(&g, Options::default());
+        let is_weights = |node: NodeId| matches!(plan.graph.op(node), Op::Fused(FusedOp::Softmax, _));
+        let stored = plan.buffers.iter().find(|buffer| is_weights(buffer.node)).expect("it is stored");
+        stored.axes.iter().map(|axis| plan.graph.axis(*axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn weights_lie_as_their_scores_unless_a_product_sums_over_them() {
+        assert_eq!(order_of_weights(false), ["s", "d"]);
+        assert_eq!(order_of_weights(true), ["d", "s"]);
     }
 
     #[test]

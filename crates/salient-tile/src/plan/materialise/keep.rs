@@ -422,6 +422,33 @@ mod tests {
         assert_eq!(joined(false).0, BTreeSet::new());
     }
 
+    /// Whether the hyperbolic tangent of a tensor over those axes is stored, where it is a score of an attention over heads, rows and keys
+    /// whose values lie over heads, keys and features.
+    fn is_kept_in_scores(axes: &[&str]) -> bool {
+        let mut b = Builder::new("m");
+        let all: Vec<(&str, AxisId)> = ["h", "t", "s", "e"]
+            .map(|name| (name, b.axis_id(name, &Dim::symbol(&*name.to_uppercase()))))
+            .to_vec();
+        let of = |names: &[&str]| -> Vec<AxisId> {
+            all.iter().filter(|(name, _)| names.contains(name)).map(|(_, axis)| *axis).collect()
+        };
+        let bias = b.input("bias", &of(axes), DType::F32, None);
+        let score = b.input("score", &of(&["h", "t", "s"]), DType::F32, None);
+        let v = b.input("v", &of(&["h", "s", "e"]), DType::F32, None);
+        let bent = b.map(MapOp::Tanh, &[bias]).unwrap();
+        let sum = b.map(MapOp::Add, &[score, bent]).unwrap();
+        let context = b.add(Op::Fused(FusedOp::Attend, of(&["s"])[0]), &[sum, v]).unwrap();
+        b.output("context", &of(&["h", "t", "e"]), context).unwrap();
+        kept_of(&b.finish()).contains(&bent)
+    }
+
+    #[test]
+    fn what_depends_on_keys_alone_is_not_computed_in_every_row() {
+        assert!(is_kept_in_scores(&["s"]) && is_kept_in_scores(&["h", "s"]));
+        // An array of all pairs is not stored, nor what a row computes once.
+        assert!(!is_kept_in_scores(&["t", "s"]) && !is_kept_in_scores(&["h", "t"]));
+    }
+
     #[test]
     fn scores_are_not_kept_for_several_attentions() {
         let mut b = Builder::new("m");
