@@ -123,7 +123,7 @@ pub fn all_ways() -> Vec<Way> {
     out
 }
 
-/// Every form of plan at the least width of vectors, of which only the cheapest is compiled else.
+/// Every form of plan, for the narrowest vectors; the other ways compile the cheapest form alone.
 pub fn ways_of_forms() -> Vec<Way> {
     let isa = IsaChoice::Only(Isa::Baseline);
     let of = |form| Way { engine: Engine::Jit, fp: Fp::Default, isa, threads: 1, form: Some(form) };

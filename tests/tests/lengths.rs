@@ -49,7 +49,7 @@ fn every_example_agrees_at_odd_lengths() {
     each_agrees(TRIALS, |_, options| options);
 }
 
-/// The forms of plans that are compiled for few programs, since another one costs less: one for each example, another for the next.
+/// Users get the form of plan that costs the least; every other form must be right too. The examples take turns with three of them.
 #[test]
 fn every_example_agrees_in_a_form_that_is_not_the_cheapest() {
     let forms = [Form::Joined, Form::Apart, Form::OneSum];

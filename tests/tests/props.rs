@@ -61,7 +61,7 @@ fn random_programs_agree_in_all_ways() {
     });
 }
 
-/// Every form of the plan of an attention, of which the cheapest alone is compiled elsewhere.
+/// Every form of plan is right, not only the cheapest, which users get.
 #[test]
 fn random_attentions_agree_in_every_form_of_plan() {
     sweep::each(&seeds(count() / 4), |name| {

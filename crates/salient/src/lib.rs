@@ -36,7 +36,7 @@ pub mod snapshot;
 pub mod tune;
 pub mod verify;
 
-pub use compile::choose::{Alternative, Form, TIE, Verdict};
+pub use compile::choose::{Alternative, Form, Reason, TIE, Verdict};
 pub use compile::drawing::drawing;
 pub use compile::explain::{explain, require_fused};
 pub use compile::options::Options;

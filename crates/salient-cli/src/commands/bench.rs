@@ -14,8 +14,8 @@ use crate::output::failure::Outcome;
 use crate::output::profile::{Peaks, Profile};
 use crate::output::terminal;
 use salient::{
-    Array, Arrays, Bindings, Engine, Form, Growth, IsaChoice, Model, Options, Port, Session, Sources, TIE,
-    Verdict, Weights, nominal_sizes,
+    Array, Arrays, Bindings, Engine, Form, Growth, IsaChoice, Model, Options, Port, Reason, Session, Sources,
+    TIE, Verdict, Weights, nominal_sizes,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -189,7 +189,11 @@ fn warnings(verdict: &Verdict, taken: Duration, written: Duration) -> String {
         let _ = writeln!(out, "warning: {warning}");
     }
     if taken.as_secs_f64() > TIE * written.as_secs_f64() {
-        let why = if verdict.is_required { "is required to be fused" } else { "was chosen by its price" };
+        let why = match verdict.reason {
+            Reason::LeastPrice => "was chosen by its price",
+            Reason::FusionRequired => "is required to be fused",
+            Reason::FormRequired => "was asked for",
+        };
         let _ = writeln!(out, "warning: the plan that {why} is slower than that of the program as written");
     }
     out
@@ -316,13 +320,13 @@ fn report(contestants: &[Contestant<'_>], threads: usize, peaks: &Peaks) -> Stri
 mod tests {
     use super::*;
 
-    fn verdict(fused: f64, written: f64, is_required: bool) -> Verdict {
+    fn verdict(fused: f64, written: f64, reason: Reason) -> Verdict {
         let prices = vec![(Form::Fused, fused), (Form::AsWritten, written)];
         Verdict {
             sizes: salient::Bindings::new(),
             taken: Form::Fused,
             alternative: None,
-            is_required,
+            reason,
             floor: None,
             prices,
         }
@@ -331,19 +335,19 @@ mod tests {
     #[test]
     fn a_plan_that_is_priced_or_measured_above_the_program_as_written_is_warned_of() {
         let [one, two] = [1, 2].map(Duration::from_millis);
-        assert_eq!(warnings(&verdict(1e-3, 2e-3, false), one, two), "");
-        assert_eq!(warnings(&verdict(1e-3, 1e-3, false), one, one), "");
-        let measured = warnings(&verdict(1e-3, 2e-3, false), two, one);
+        assert_eq!(warnings(&verdict(1e-3, 2e-3, Reason::LeastPrice), one, two), "");
+        assert_eq!(warnings(&verdict(1e-3, 1e-3, Reason::LeastPrice), one, one), "");
+        let measured = warnings(&verdict(1e-3, 2e-3, Reason::LeastPrice), two, one);
         assert!(
             measured.starts_with("warning: the plan that was chosen by its price is slower"),
             "{measured}"
         );
-        let priced = warnings(&verdict(2e-3, 1e-3, true), one, two);
+        let priced = warnings(&verdict(2e-3, 1e-3, Reason::FusionRequired), one, two);
         assert!(
             priced.starts_with("warning: the plan that is compiled (fused) is priced at 2.000 ms"),
             "{priced}"
         );
-        let both = warnings(&verdict(2e-3, 1e-3, true), two, one);
+        let both = warnings(&verdict(2e-3, 1e-3, Reason::FusionRequired), two, one);
         assert_eq!(both.lines().count(), 2, "{both}");
         assert!(both.contains("the plan that is required to be fused is slower"), "{both}");
     }

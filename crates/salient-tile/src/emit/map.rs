@@ -1,15 +1,15 @@
 //! Kernels that compute a tensor element by element.
 
-use crate::dims::{LANE, ceil_div, index_of, n, var};
+use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, for_loop, let_min};
-use crate::emit::pack::{Packed, Span, pack};
+use crate::emit::pack::{Span, copy_across};
 use crate::emit::strip::{Scope, Strip, Visit};
-use crate::index::{AxisValue, Env, Ranges};
+use crate::index::{AxisValue, Env};
 use crate::plan::layouts::parts::{parts_of, values_of};
-use crate::plan::layouts::{Layouts, Stored, stored};
+use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Buffer, BufferId, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
-use salient_vector::{Builder, Elem};
+use salient_vector::Builder;
 
 /// Elements of the innermost axis that one item computes.
 const CHUNK: i64 = 4096;
@@ -41,7 +41,7 @@ pub(crate) fn map_to(
         return m.finish(block, node, id);
     }
     if let Some((last, rows)) = axes.split_last()
-        && let Some(column) = rows.iter().find(|axis| is_transposed(&m.scope.layouts, node, **axis, *last))
+        && let Some(column) = rows.iter().find(|axis| m.scope.lies_across(node, **axis, *last))
     {
         let block = by_columns(&mut m, node, (rows, *column, *last), &target, &mut env);
         return m.finish(block, node, id);
@@ -70,20 +70,8 @@ pub(crate) fn map_to(
     m.finish([block, vec![call]].concat(), node, id)
 }
 
-/// Whether a node is a view of a tensor of floats that lies contiguous along `along` and not along `last`.
-fn is_transposed(layouts: &Layouts<'_>, node: NodeId, along: AxisId, last: AxisId) -> bool {
-    let is_float = |of: NodeId| layouts.stored.get(&of).is_some_and(|stored| stored.elem == Elem::F32);
-    let (mut env, mut ranges) = (Env::new(), Ranges::default());
-    for axis in layouts.graph.node(node).axes.iter() {
-        let index = index_of(axis);
-        ranges.insert(&index, layouts.graph.extent(axis));
-        env.insert(axis, AxisValue::Poly(var(&index)));
-    }
-    let lies = |along, by| layouts.strided_rows(&ranges, node, &env, along, by).is_some();
-    layouts.viewed(node).is_some_and(is_float) && lies(along, last) && !lies(last, along)
-}
-
-/// What stores a view that lies contiguous along `column`, some of its columns in an item.
+/// What stores a view that lies contiguous along `column` and goes to memory that is contiguous along `last`: some of its columns in an
+/// item.
 fn by_columns(
     m: &mut Maker<'_, '_>,
     node: NodeId,
@@ -97,18 +85,9 @@ fn by_columns(
     let count = m.variable("count", &n(COLUMNS + 1));
     let from = &chunk * &n(COLUMNS);
     let limit = let_min(&count, vec![n(COLUMNS), &columns - &from]);
-    let mut begin = env.clone();
-    begin.extend([(column, from.clone()), (last, n(0))].map(|(axis, at)| (axis, AxisValue::Poly(at))));
-    let (base, offset) = target.at(&begin).expect("every axis stands for a polynomial");
-    let stride =
-        |of: AxisId| target.strides.iter().find(|(axis, _)| *axis == of).map(|(_, stride)| stride.clone());
-    let [outer, inner] = [column, last].map(|axis| stride(axis).expect("it lies in the buffer"));
     let over_columns = Span { axis: Some(column), from, count: var(&count) };
     let over_width = Span { axis: Some(last), from: n(0), count: width };
-    vec![
-        limit,
-        pack(m, "copy", node, env, &over_columns, &over_width, &Packed { base, offset, outer, inner }),
-    ]
+    vec![limit, copy_across(m, node, env, &over_columns, &over_width, target)]
 }
 
 /// What stores values one behind the other along `last`: no element asks which of them it is of.

@@ -8,6 +8,7 @@ use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::Pack;
 use crate::plan::attention::Scale;
+use crate::plan::layouts::Stored;
 use crate::program::kernel::{Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
 use salient_vector::handle::Handle;
@@ -34,6 +35,34 @@ pub(crate) struct Packed {
     /// Elements between neighbours along the outer and along the inner span.
     pub(crate) outer: Dim,
     pub(crate) inner: Dim,
+}
+
+impl Packed {
+    /// The part of a stored value that begins where both spans do; the other axes are where `env` says.
+    fn within(target: &Stored, env: &Env, outer: &Span, inner: &Span) -> Packed {
+        let mut begin = env.clone();
+        for span in [outer, inner] {
+            begin.extend(span.axis.map(|axis| (axis, AxisValue::Poly(span.from.clone()))));
+        }
+        let (base, offset) = target.at(&begin).expect("every axis stands for a polynomial");
+        let stride = |span: &Span| {
+            let of_span = target.strides.iter().find(|(axis, _)| Some(*axis) == span.axis);
+            of_span.map_or(n(0), |(_, stride)| stride.clone())
+        };
+        Packed { base, offset, outer: stride(outer), inner: stride(inner) }
+    }
+}
+
+/// Copies `node` into a stored value over `outer` and `inner`, as [`pack`] does; the other axes are where `env` says.
+pub(crate) fn copy_across(
+    m: &mut Maker<'_, '_>,
+    node: NodeId,
+    env: &Env,
+    outer: &Span,
+    inner: &Span,
+    target: &Stored,
+) -> Stmt {
+    pack(m, "copy", node, env, outer, inner, &Packed::within(target, env, outer, inner))
 }
 
 /// Packs `node` over `outer` and `inner`; the strip runs along whichever of the two its memory is contiguous in,

@@ -168,6 +168,25 @@ impl Layouts<'_> {
         Some(StridedRows { base, start, row })
     }
 
+    /// Each axis of a node as the variable of its index.
+    fn indices(&self, node: NodeId) -> (Env, Ranges) {
+        let (mut env, mut ranges) = (Env::new(), Ranges::default());
+        for axis in self.graph.node(node).axes.iter() {
+            let index = index_of(axis);
+            ranges.insert(&index, self.graph.extent(axis));
+            env.insert(axis, AxisValue::Poly(var(&index)));
+        }
+        (env, ranges)
+    }
+
+    /// Whether a node is a view of a tensor of 32-bit floats that is contiguous along `along` and not along `last`.
+    pub(crate) fn lies_across(&self, node: NodeId, along: AxisId, last: AxisId) -> bool {
+        let is_float = |of: NodeId| self.stored[&of].elem == Elem::F32;
+        let (env, ranges) = self.indices(node);
+        let lies = |along, by| self.strided_rows(&ranges, node, &env, along, by).is_some();
+        self.viewed(node).is_some_and(is_float) && lies(along, last) && !lies(last, along)
+    }
+
     /// The stored node that a node is, or is a view of.
     pub(crate) fn viewed(&self, node: NodeId) -> Option<NodeId> {
         if self.is_stored(node) {
@@ -199,12 +218,7 @@ impl Layouts<'_> {
 /// The axis along which the operand of a reduction is contiguous, if that is not the bound one and the result's innermost.
 pub(crate) fn column(layouts: &Layouts<'_>, order: &[AxisId], along: AxisId, x: NodeId) -> Option<AxisId> {
     let column = *order.last()?;
-    let (mut env, mut ranges) = (Env::new(), Ranges::default());
-    for axis in layouts.graph.node(x).axes.iter() {
-        let name = index_of(axis);
-        ranges.insert(&name, layouts.graph.extent(axis));
-        env.insert(axis, AxisValue::Poly(var(&name)));
-    }
+    let (env, ranges) = layouts.indices(x);
     let near = |axis: AxisId, other: AxisId| {
         let mut ranges = ranges.clone();
         ranges.insert(&LANE, layouts.graph.extent(axis));

@@ -28,7 +28,7 @@ const WORTH_BOTH: f64 = 1.3;
 static USUAL: LazyLock<Machine> = LazyLock::new(Machine::default);
 
 /// The most bytes that the parameters of a model with two plans may have: each of the plans holds them as it reads them.
-const HELD_TWICE: f64 = (4u64 << 20) as f64;
+const HELD_TWICE: i64 = 4 << 20;
 
 /// Few rows, at which plans are compared again.
 const FEW: [i64; 3] = [1, 16, 64];
@@ -36,7 +36,7 @@ const FEW: [i64; 3] = [1, 16, 64];
 /// A form of the plan of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As [`Form::Fused`], with attentions over the same values in one sum, whatever their rows.
+    /// As [`Form::Fused`], with attentions over the same values in one sum, whatever their rows; where there are none it is that.
     OneSum,
     /// The optimiser's graph, operators joined in kernels.
     Fused,
@@ -95,15 +95,19 @@ pub struct Alternative {
     pub below: (Name, i64),
     /// What runs there.
     pub form: Form,
-    /// The elements of the model's parameters, of which each plan holds its own copy: where they are many, the plan for most sizes runs
-    /// at all.
+    /// The elements of the model's parameters, of which each plan holds its own copy: where they are many, the plan that is taken runs
+    /// at all sizes.
     pub parameters: Dim,
 }
 
 impl std::fmt::Display for Alternative {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (name, below) = &self.below;
-        write!(f, "where {name} < {below}: the plan {}, which costs less there", self.form.name())
+        write!(f, "where {name} < {below}")?;
+        if self.parameters.as_constant() != Some(0) {
+            write!(f, " and parameters have at most {} MiB", HELD_TWICE >> 20)?;
+        }
+        write!(f, ": the plan {}, which costs less there", self.form.name())
     }
 }
 
@@ -116,8 +120,24 @@ impl Alternative {
 
     /// Whether the parameters are few enough at these sizes for both plans to hold them.
     pub(crate) fn may_be_held(&self, sizes: &Bindings) -> bool {
-        self.parameters.eval(sizes).is_ok_and(|elements| elements as f64 * 4.0 <= HELD_TWICE)
+        are_few(&self.parameters, sizes)
     }
+}
+
+/// Whether so many elements of parameters may be held twice.
+fn are_few(parameters: &Dim, sizes: &Bindings) -> bool {
+    parameters.eval(sizes).is_ok_and(|elements| elements.saturating_mul(4) <= HELD_TWICE)
+}
+
+/// Why a plan is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It costs the least, but for a tie.
+    LeastPrice,
+    /// Fusion is required, at any price.
+    FusionRequired,
+    /// Its form is asked for, at any price.
+    FormRequired,
 }
 
 /// The prices by which a plan was chosen.
@@ -129,8 +149,8 @@ pub struct Verdict {
     pub taken: Form,
     /// What is compiled beside it, for other sizes.
     pub alternative: Option<Alternative>,
-    /// Whether it is taken at any price.
-    pub is_required: bool,
+    /// Why it is that.
+    pub reason: Reason,
     /// Seconds that no plan of the program as written goes below.
     pub floor: Option<f64>,
     /// Seconds of each form that was priced.
@@ -232,15 +252,12 @@ impl<'a> Candidates<'a> {
     pub(crate) fn choose(&self, all: bool) -> (Plan<'_>, Verdict) {
         let sizes = nominal_sizes(self.source, &Bindings::new());
         let floor = floor_as_written(self.source, &sizes, self.machine());
-        let is_required = self.options.require_fused || self.options.form.is_some();
-        let taken = self.options.form.unwrap_or(Form::Fused);
-        let mut verdict = Verdict { sizes, taken, alternative: None, is_required, floor, prices: Vec::new() };
+        let is_required = self.options.require_fused;
+        let reason = if is_required { Reason::FusionRequired } else { Reason::LeastPrice };
+        let (taken, alternative, prices) = (Form::Fused, None, Vec::new());
+        let mut verdict = Verdict { sizes, taken, alternative, reason, floor, prices };
         if let Some(form) = self.options.form {
-            let plan = self.plan(form);
-            verdict.prices = plan
-                .price(&verdict.sizes, self.machine())
-                .map_or(Vec::new(), |price| vec![(form, price.seconds())]);
-            return (plan, verdict);
+            return self.asked_for(form, verdict);
         }
         let fused = self.one_sum.is_some().then_some(Form::OneSum).into_iter().chain([Form::Fused]);
         let mut tried: Vec<Tried<'_>> = fused.filter_map(|form| self.tried(form, &verdict.sizes)).collect();
@@ -271,6 +288,15 @@ impl<'a> Candidates<'a> {
         );
         verdict.alternative = self.alternative(&verdict, &taken.plan);
         (taken.plan, verdict)
+    }
+
+    /// The plan of a form, whatever it costs.
+    fn asked_for(&self, form: Form, verdict: Verdict) -> (Plan<'_>, Verdict) {
+        let taken = if form == Form::OneSum && self.one_sum.is_none() { Form::Fused } else { form };
+        let plan = self.plan(taken);
+        let price = plan.price(&verdict.sizes, self.machine());
+        let prices = price.map(|price| (taken, price.seconds())).into_iter().collect();
+        (plan, Verdict { taken, reason: Reason::FormRequired, prices, ..verdict })
     }
 
     /// The form that costs much less at few rows than the plan that is taken, if there is one, and for how many rows.
@@ -318,7 +344,7 @@ impl<'a> Candidates<'a> {
         let may_be = |form: &Form| match form {
             Form::OneSum => self.one_sum.is_some(),
             Form::Fused => true,
-            Form::Joined | Form::Apart | Form::AsWritten => !is_least && !verdict.is_required,
+            Form::Joined | Form::Apart | Form::AsWritten => !is_least && verdict.reason == Reason::LeastPrice,
         };
         Form::ALL.into_iter().filter(|form| *form != verdict.taken).filter(may_be).collect()
     }
@@ -327,8 +353,8 @@ impl<'a> Candidates<'a> {
 /// Whether a model may have two plans: what states hold belongs to one, and each has its own copy of what it makes of parameters.
 fn may_have_two(graph: &Graph, options: &Options) -> bool {
     let is_free = !options.one_plan && options.form.is_none() && options.coded.is_empty();
-    let parameters = elements_of_parameters(graph).eval(&nominal_sizes(graph, &Bindings::new()));
-    is_free && graph.states().is_empty() && parameters.is_ok_and(|n| n as f64 * 4.0 <= HELD_TWICE)
+    let sizes = || nominal_sizes(graph, &Bindings::new());
+    is_free && graph.states().is_empty() && are_few(&elements_of_parameters(graph), &sizes())
 }
 
 /// Elements of a model's parameters.

@@ -2,7 +2,7 @@
 //!
 //! Only puts into words what the optimiser reports and the plan says; nothing is decided here.
 
-use crate::compile::choose::{Candidates, Form, Verdict};
+use crate::compile::choose::{Candidates, Form, Reason, Verdict};
 use crate::compile::options::Options;
 use crate::compile::pairs::Findings;
 use crate::compile::pipeline::{lanes, lower, optimise, verified};
@@ -140,12 +140,15 @@ fn prices(verdict: &Verdict) -> String {
     for (form, seconds) in &verdict.prices {
         line(&mut out, &format!("price{at}: {}, {}", duration(*seconds), form.name()));
     }
-    let why = match (verdict.taken, verdict.prices.as_slice()) {
-        (_, []) => "it has no price at these sizes",
-        (_, [_]) => "no other is looked at where parameters are in codes",
-        _ if verdict.is_required => "fusion is required, at any price",
-        (Form::OneSum | Form::Fused, _) => "the program as written is not cheaper by more than a twentieth",
-        (Form::Joined | Form::Apart | Form::AsWritten, _) => {
+    let why = match (verdict.reason, verdict.taken, verdict.prices.as_slice()) {
+        (Reason::FormRequired, ..) => "it is asked for, at any price",
+        (_, _, []) => "it has no price at these sizes",
+        (_, _, [_]) => "no other is looked at where parameters are in codes",
+        (Reason::FusionRequired, ..) => "fusion is required, at any price",
+        (Reason::LeastPrice, Form::OneSum | Form::Fused, _) => {
+            "the program as written is not cheaper by more than a twentieth"
+        }
+        (Reason::LeastPrice, Form::Joined | Form::Apart | Form::AsWritten, _) => {
             "fused costs over a twentieth more than as written, and no plan is cheaper but for a tie"
         }
     };

@@ -9,7 +9,7 @@ mod memory;
 mod panes;
 mod walks;
 
-use crate::compile::choose::{Candidates, Form, Verdict};
+use crate::compile::choose::{Candidates, Form, Reason, Verdict};
 use crate::compile::options::Options;
 use crate::compile::pipeline::{emit, lower, of_optimiser, threads};
 use crate::compile::stage::Engine;
@@ -219,8 +219,11 @@ fn taken(form: Form, verdict: &Verdict) -> String {
         .collect();
     let at: Vec<String> = verdict.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
-    let why =
-        if verdict.is_required { "Fusion was required." } else { "The plan of the least price is compiled." };
+    let why = match verdict.reason {
+        Reason::LeastPrice => "The plan of the least price is compiled.",
+        Reason::FusionRequired => "Fusion was required.",
+        Reason::FormRequired => "This form was asked for.",
+    };
     format!("Compiled: {}. {why} Prices of a call{at}: {}.", form.name(), prices.join("; "))
 }
 

@@ -74,7 +74,8 @@ impl Backend for Lower<'_> {
     }
 
     fn after_words(&mut self, address: VReg, words: VReg) -> VReg {
-        self.next_row(address, words)
+        let after = Mem { base: Base::Register(address), index: Some((words, 4)), distance: 0 };
+        self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(after)])
     }
 
     fn if_whole(&mut self, rows: VReg, count: VReg) -> VReg {

@@ -289,7 +289,7 @@ impl Lower<'_> {
         let mut start = from;
         for row in 0..lanes {
             if row > 0 {
-                start = self.next_row(start, from_row);
+                start = self.after_words(start, from_row);
             }
             for (column, part) in parts.iter_mut().enumerate() {
                 let words = Mem { distance: 16 * column as i32, ..at(start) };
@@ -307,24 +307,17 @@ impl Lower<'_> {
         for part in parts {
             let [a, b, c, d] = part.map(|vector| vector.expect("there are four rows at least"));
             let mut both = |row, x: VReg, y: VReg| self.of_registers(row, &[x, y]);
-            let (low, high) = ((table::LOW_WORDS, table::HIGH_WORDS), (table::LOW_PAIRS, table::HIGH_PAIRS));
-            let (ab, cd) = (both(low.0, a, b), both(low.0, c, d));
-            let (ab_high, cd_high) = (both(low.1, a, b), both(low.1, c, d));
-            columns.extend([both(high.0, ab, cd), both(high.1, ab, cd)]);
-            columns.extend([both(high.0, ab_high, cd_high), both(high.1, ab_high, cd_high)]);
+            let (ab, cd) = (both(table::LOW_WORDS, a, b), both(table::LOW_WORDS, c, d));
+            columns.extend([both(table::LOW_PAIRS, ab, cd), both(table::HIGH_PAIRS, ab, cd)]);
+            let (ab, cd) = (both(table::HIGH_WORDS, a, b), both(table::HIGH_WORDS, c, d));
+            columns.extend([both(table::LOW_PAIRS, ab, cd), both(table::HIGH_PAIRS, ab, cd)]);
         }
         let mut start = to;
         for column in columns {
             self.write(table::STORE, at(start), &[column.into()]);
-            start = self.next_row(start, to_row);
+            start = self.after_words(start, to_row);
         }
         start
-    }
-
-    /// The address that lies so many words after another one.
-    pub(super) fn next_row(&mut self, start: VReg, between: VReg) -> VReg {
-        let next = Mem { base: Base::Register(start), index: Some((between, 4)), distance: 0 };
-        self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(next)])
     }
 
     /// The mask of a place within the last strip; `None` if all lanes are active.

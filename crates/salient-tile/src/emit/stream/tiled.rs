@@ -9,7 +9,7 @@
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, set_by_width, tiles};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
-use crate::emit::pack::{Packed, Span, pack};
+use crate::emit::pack::{Span, copy_across};
 use crate::emit::stream::beside::RowPart;
 use crate::emit::stream::phase::{Making, finish_row, of_rows, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
@@ -100,20 +100,13 @@ impl RowBlock {
         };
         let finish = finish_row(m, a, place, &state, context).map(|finish| each_row(vec![finish]));
         let before = m.scope.stored.insert(a.node, of_rows(a, &self.first, state, context));
-        let to = stored(target.id, target.buffer);
-        let begin =
-            [(query, self.first.clone()), (width, n(0))].map(|(axis, at)| (axis, AxisValue::Poly(at)));
         let mut env = self.env.clone();
-        env.remove(&a.key);
-        env.extend(begin);
-        let (base, offset) = to.at(&env).expect("rows and columns stand for polynomials");
-        let column = to.strides.iter().find(|(axis, _)| *axis == width).map(|(_, stride)| stride.clone());
-        let packed = Packed { base, offset, outer: column.expect("it has columns"), inner: n(1) };
-        env.retain(|axis, _| *axis != query && *axis != width);
+        env.retain(|axis, _| ![a.key, query, width].contains(axis));
         let count = m.scope.graph.extent(width).clone();
         let over_width = Span { axis: Some(width), from: n(0), count };
         let over_rows = Span { axis: Some(query), from: self.first.clone(), count: &self.last - &self.first };
-        let copy = pack(m, "store", a.node, &env, &over_width, &over_rows, &packed);
+        let to = stored(target.id, target.buffer);
+        let copy = copy_across(m, a.node, &env, &over_width, &over_rows, &to);
         m.scope.forget(a.node, before);
         m.scope.inlined.insert(a.node);
         finish.into_iter().chain([copy]).collect()

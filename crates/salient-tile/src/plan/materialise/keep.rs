@@ -99,8 +99,7 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
     false
 }
 
-/// Whether a costly operator of the keys of a fused operator is computed again in every row of it: in the scores, or in values that
-/// are read as scores are. What has an axis of rows itself is stored only where the weights are, which are larger.
+/// Whether a costly operator of the keys of a fused operator would be computed again in every row of it.
 fn repeats_in_weights(g: &Graph, id: NodeId) -> bool {
     let node = g.node(id);
     let Op::Map(op) = node.op else { return false };
@@ -110,32 +109,33 @@ fn repeats_in_weights(g: &Graph, id: NodeId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::from([id]), vec![id]);
     while let Some(at) = stack.pop() {
         for user in g.users(at) {
-            match *g.op(user) {
-                Op::Map(_) if seen.insert(user) => stack.push(user),
-                Op::Fused(op, key) if node.axes.contains(key) => {
-                    let args = g.args(user);
-                    let of_scores = &g.node(args[0]).axes;
-                    let value = args.get(1).filter(|_| op.info().has_values());
-                    let has_width = value.is_some_and(|value| !g.node(*value).axes.is_subset(of_scores));
-                    let is_element = at == args[0] || value == Some(&at) && !has_width;
-                    // Heads are what scores and values that have a width share beside the keys.
-                    let is_shared = |axis: AxisId| {
-                        axis == key
-                            || has_width && value.is_some_and(|value| g.node(*value).axes.contains(axis))
-                    };
-                    let is_small = !op.info().reduces || node.axes.iter().all(is_shared);
-                    let repeats = node.axes.is_subset(of_scores) && node.axes.len() < of_scores.len();
-                    if is_element && is_small && repeats {
-                        return true;
-                    }
-                }
-                Op::Map(_) | Op::Fused(..) | Op::Reduce(..) | Op::CumSum(..) | Op::At(_) => {}
-                Op::Concat(..) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
-                }
+            if repeats_in_rows(g, id, (at, user)) {
+                return true;
+            }
+            if g.op(user).class() == Class::Map && seen.insert(user) {
+                stack.push(user);
             }
         }
     }
     false
+}
+
+/// Whether `user` is a fused operator that reads `at`, an expression of `id`, once for each row and key, `id` being the same in several
+/// rows: in the scores, or in values that are one number for each of them. What an attention would store for each row is left out, since
+/// an array of all pairs is what it avoids; where the weights are stored themselves, they are larger.
+fn repeats_in_rows(g: &Graph, id: NodeId, (at, user): (NodeId, NodeId)) -> bool {
+    let (axes, args) = (&g.node(id).axes, g.args(user));
+    let Op::Fused(op, key) = *g.op(user) else { return false };
+    let of_scores = &g.node(args[0]).axes;
+    let value = args.get(1).copied().filter(|_| op.info().has_values());
+    let wide = value.filter(|value| !g.node(*value).axes.is_subset(of_scores));
+    // Beside the keys, scores share heads alone with values that have a width.
+    let has_rows =
+        axes.iter().any(|axis| axis != key && wide.is_none_or(|value| !g.node(value).axes.contains(axis)));
+    let is_element = at == args[0] || value == Some(at) && wide.is_none();
+    let is_small = !op.info().reduces || !has_rows;
+    let is_shared = axes.is_subset(of_scores) && axes.len() < of_scores.len();
+    axes.contains(key) && is_element && is_small && is_shared
 }
 
 /// The axis that lanes run along where an expression is reduced: that of the reduction, but for what lies in columns.
