@@ -75,7 +75,7 @@ impl Tiling {
             // So few that their scores stay in the second cache for thousands of keys.
             whole_rows: 24,
             // Their keys and values are those of all heads, which the second cache does not hold.
-            mixed_rows: 48,
+            mixed_rows: 32,
             // So many that each thread has some, and that adding them up is nothing beside the rows.
             row_parts: 16,
             few_rows: 8,

@@ -23,31 +23,47 @@ pub(crate) fn innermost(g: &Graph, node: NodeId) -> Option<AxisId> {
     output.unwrap_or_else(|| layout(g, node, None)).last().copied()
 }
 
-/// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.
-fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
-    // Views of the node, each with what its renamed axes are in the node.
-    let mut views: Vec<(NodeId, BTreeMap<AxisId, AxisId>)> = vec![(node, BTreeMap::new())];
-    while let Some((id, names)) = views.pop() {
-        let own = |axis: AxisId| names.get(&axis).copied().unwrap_or(axis);
+/// A node, and its views in which axes have other names, each with what those are in the node.
+fn renamings(g: &Graph, node: NodeId) -> Vec<(NodeId, BTreeMap<AxisId, AxisId>)> {
+    let mut views = vec![(node, BTreeMap::new())];
+    let mut at = 0;
+    while let Some((id, names)) = views.get(at).cloned() {
         for user in g.users(id) {
             if let (Op::At(axis), Some(index)) = (g.op(user), g.args(user).get(1))
                 && let Op::Iota(new) = g.op(*index)
             {
                 let mut names = names.clone();
-                names.insert(*new, own(*axis));
+                names.insert(*new, names.get(axis).copied().unwrap_or(*axis));
                 views.push((user, names));
             }
-            for sum in g.users(user) {
-                if let Some((a, b, depth)) = sum_of_products(g, sum)
-                    && (a == id || b == id)
-                    && g.node(node).axes.contains(own(depth))
-                {
-                    return Some(own(depth));
-                }
-            }
         }
+        at += 1;
     }
-    None
+    views
+}
+
+/// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.
+fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
+    renamings(g, node).into_iter().find_map(|(id, names)| {
+        let sums = g.users(id).into_iter().flat_map(|user| g.users(user));
+        let depths = sums.filter_map(|sum| sum_of_products(g, sum)).filter(|(a, b, _)| *a == id || *b == id);
+        let mut depths = depths.map(|(_, _, depth)| names.get(&depth).copied().unwrap_or(depth));
+        depths.find(|depth| g.node(node).axes.contains(*depth))
+    })
+}
+
+/// The longest axis that a node, or a renaming of it, has as the values of an attention and the scores lack: the columns of the
+/// product with the weights.
+fn columns_of_values(g: &Graph, node: NodeId) -> Option<AxisId> {
+    renamings(g, node).into_iter().find_map(|(id, names)| {
+        let scores = g.users(id).into_iter().find_map(|user| match (g.op(user), &g.args(user)[..]) {
+            (Op::Fused(op, _), [scores, values, ..]) if op.info().has_values() && *values == id => Some(*scores),
+            _ => None,
+        })?;
+        let length = |axis: &AxisId| g.extent(*axis).as_constant().unwrap_or(i64::MAX);
+        let own = g.node(id).axes.iter().filter(|axis| !g.node(scores).axes.contains(*axis));
+        own.max_by_key(length).map(|axis| names.get(&axis).copied().unwrap_or(axis))
+    })
 }
 
 /// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
@@ -124,8 +140,9 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
         let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
         others.chain(columns.iter().copied()).collect()
     });
-    // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions.
-    let along = summed_over(g, node).or_else(|| reduced_along(g, node));
+    // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions. An attention
+    // reads values in panels of columns.
+    let along = summed_over(g, node).or_else(|| reduced_along(g, node)).or_else(|| columns_of_values(g, node));
     let merged = merged_axes(g, node);
     let last = if merged.is_empty() { along } else { columns.last().copied().or(along) };
     let is_merged = |axis: &AxisId| merged.iter().any(|group| group.contains(axis));
