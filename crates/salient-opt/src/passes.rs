@@ -1,12 +1,12 @@
 //! The passes as a table, in the order in which they run.
 
+use crate::after::columns::{parameter_columns, value_columns};
 use crate::after::joined::joined_attentions;
 use crate::after::log_sum_exp::by_log_sum_exp;
 use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
 use crate::after::names_outermost::names_outermost;
 use crate::after::order_factors::order_factors;
-use crate::after::value_columns::value_columns;
 use crate::after::weighted_sums::weighted_sums;
 use crate::before::{axes, batch, behind, ends, guards, heads, nested_sums, parts, relative, running, share};
 use crate::graph::border::Border;
@@ -235,6 +235,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: false,
         step: Step::After(value_columns),
+    },
+    Pass {
+        name: "parameter-columns",
+        purpose: "a parameter with few columns for each position of another axis, as those of each head, gets one axis of columns, so \
+                  that its product fills register tiles",
+        before: "sum[d](x[t, d] * w[d, h, e]), read by products and attentions alone",
+        after: "sum[d](x[t, d] * w[d, n / E, n % E]) read at n = h * E + e",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::After(parameter_columns),
     },
     Pass {
         name: "masks-outermost",

@@ -1,5 +1,6 @@
 //! The passes after the e-graph. They ask who else reads a value, which is known only of the graph that was extracted.
 
+pub(crate) mod columns;
 pub(crate) mod joined;
 pub(crate) mod log_sum_exp;
 pub(crate) mod masks;
@@ -7,5 +8,4 @@ pub(crate) mod merge_sums;
 pub(crate) mod names_outermost;
 pub(crate) mod order_factors;
 mod scores;
-pub(crate) mod value_columns;
 pub(crate) mod weighted_sums;

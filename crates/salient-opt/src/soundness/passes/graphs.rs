@@ -41,6 +41,8 @@ struct Draw {
     /// Heads, or groups of them, and the heads of a group.
     h: AxisId,
     r: AxisId,
+    /// How many features a head has.
+    features: Dim,
     x: V,
     y: V,
 }
@@ -48,12 +50,17 @@ struct Draw {
 /// As many heads, or groups, there are, and as many heads in a group.
 const HEADS: i64 = 2;
 
+/// As many features a head has where that is known: the square root of it, by which scores are divided, has no digits to round.
+const FEATURES: i64 = 4;
+
 impl Draw {
     fn new(seed: u64) -> Draw {
         let m = Model::new();
         let mut rng = fastrand::Rng::with_seed(seed);
         let [i, t] = ["i", "t"].map(|name| m.axis(name, "T"));
-        let (d, e, f) = (m.axis("d", "D"), m.axis("e", "E"), m.axis("f", "E"));
+        let features = if seed % 8 == 3 { Dim::constant(FEATURES) } else { Dim::symbol("E") };
+        let d = m.axis("d", "D");
+        let [e, f] = ["e", "f"].map(|name| m.axis_of(name, &features));
         let [h, r] = ["h", "r"].map(|name| m.axis_of(name, &Dim::constant(HEADS)));
         let heads = [Heads::One, Heads::Own, Heads::Own, Heads::Groups][rng.usize(0..4)];
         let x = m.input("x", &[t, d]);
@@ -64,7 +71,7 @@ impl Draw {
             let s = m.axis("s", "S");
             (m.axis("j", "S"), s, m.input("y", &[s, d]))
         };
-        Draw { m, rng, heads, i, j, t, s, d, e, f, h, r, x, y }
+        Draw { m, rng, heads, i, j, t, s, d, e, f, h, r, features, x, y }
     }
 
     fn one_of(&mut self, count: u8) -> u8 {
@@ -160,12 +167,12 @@ impl Draw {
     /// The value of an index inside of an axis that holds the heads one after the other.
     fn merged(&self, outer: AxisId, inner: AxisId) -> V {
         let m = &self.m;
-        &(&m.iota(outer) * &m.extent(&Dim::symbol("E"))) + &m.iota(inner)
+        &(&m.iota(outer) * &m.extent(&self.features)) + &m.iota(inner)
     }
 
     /// The axis of heads one after the other, `2 E` long.
     fn all_heads(&self) -> AxisId {
-        self.m.axis_of("c", &(&Dim::constant(HEADS) * &Dim::symbol("E")))
+        self.m.axis_of("c", &(&Dim::constant(HEADS) * &self.features))
     }
 
     /// The sequence at `along`, projected to heads and `feature`, in one of the ways that sources spell it.
@@ -384,7 +391,7 @@ impl Draw {
             6 | 7 if self.heads == Heads::Own => {
                 // The heads of the values are one axis with their features.
                 let c = self.all_heads();
-                let head = &m.map(MapOp::IntDiv, &[&m.iota(c), &m.extent(&Dim::symbol("E"))]);
+                let head = &m.map(MapOp::IntDiv, &[&m.iota(c), &m.extent(&self.features)]);
                 let v = m.input("v", &[j, c]);
                 (&w.at_index(self.h, head) * &v).sum(j)
             }
@@ -410,7 +417,7 @@ impl Draw {
     /// Values summed beside a column of ones, which holds the sum of the weights, and divided by that.
     fn with_a_column_of_ones(&mut self, w: &V) -> V {
         let (m, f, v) = (self.m.clone(), self.f, self.values());
-        let (width, one) = (Dim::symbol("E"), m.num(1.0));
+        let (width, one) = (self.features.clone(), m.num(1.0));
         let (c, u) = (m.axis_of("wide", &(&width + &Dim::constant(1))), m.axis("u", "1"));
         let (at, end, next) = (m.iota(c), m.extent(&width), m.int(1));
         let (wide, of_values, of_ones) = match self.one_of(3) {
@@ -460,7 +467,7 @@ impl Draw {
     /// The context with its heads and features in one axis, and numbers of each head, each feature or both after that.
     fn with_one_axis_of_heads(&mut self, context: &V) -> V {
         let (m, c) = (self.m.clone(), self.all_heads());
-        let part = |op| m.map(op, &[&m.iota(c), &m.extent(&Dim::symbol("E"))]);
+        let part = |op| m.map(op, &[&m.iota(c), &m.extent(&self.features)]);
         let of_head = |x: &V| x.at_index(self.h, &part(MapOp::IntDiv));
         let of_feature = |x: &V| x.at_index(self.f, &part(MapOp::Mod));
         let merged = of_head(&of_feature(context));

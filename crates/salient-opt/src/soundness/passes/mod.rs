@@ -226,6 +226,7 @@ passes! {
     weighted_sums_in_one_pass_keep_values: "weighted-sums";
     joined_attentions_keep_values: "joined-attentions";
     one_axis_of_columns_keeps_values: "value-columns";
+    one_axis_of_columns_of_parameters_keeps_values: "parameter-columns";
     masks_around_weights_keep_values: "masks-outermost";
     names_around_views_keep_values: "names-outermost";
 }

@@ -75,6 +75,7 @@ wrong! {
     a_mean_without_its_normaliser_is_caught: "weighted-sums", means_are_sums;
     a_sum_that_is_normalised_is_caught: "weighted-sums", sums_are_means;
     columns_that_all_have_the_first_values_are_caught: "value-columns", remainders_are_zero;
+    columns_of_parameters_in_the_wrong_order_are_caught: "parameter-columns", quotients_and_remainders_are_swapped;
     weights_that_lose_their_mask_are_caught: "weighted-sums", masks_of_weights_are_dropped;
     weights_that_lose_a_factor_are_caught: "weighted-sums", factors_of_weights_are_dropped;
     a_difference_of_attentions_that_became_a_sum_is_caught: "joined-attentions", differences_are_sums;

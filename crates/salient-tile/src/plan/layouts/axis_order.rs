@@ -57,7 +57,9 @@ fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
 fn columns_of_values(g: &Graph, node: NodeId) -> Option<AxisId> {
     renamings(g, node).into_iter().find_map(|(id, names)| {
         let scores = g.users(id).into_iter().find_map(|user| match (g.op(user), &g.args(user)[..]) {
-            (Op::Fused(op, _), [scores, values, ..]) if op.info().has_values() && *values == id => Some(*scores),
+            (Op::Fused(op, _), [scores, values, ..]) if op.info().has_values() && *values == id => {
+                Some(*scores)
+            }
             _ => None,
         })?;
         let length = |axis: &AxisId| g.extent(*axis).as_constant().unwrap_or(i64::MAX);
@@ -142,7 +144,8 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     });
     // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions. An attention
     // reads values in panels of columns.
-    let along = summed_over(g, node).or_else(|| reduced_along(g, node)).or_else(|| columns_of_values(g, node));
+    let along =
+        summed_over(g, node).or_else(|| reduced_along(g, node)).or_else(|| columns_of_values(g, node));
     let merged = merged_axes(g, node);
     let last = if merged.is_empty() { along } else { columns.last().copied().or(along) };
     let is_merged = |axis: &AxisId| merged.iter().any(|group| group.contains(axis));
