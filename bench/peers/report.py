@@ -9,7 +9,7 @@ peak of fused multiply-add that was measured in the same run. The last line of a
 import json
 import sys
 
-TITLES = {"P": "Products with the parameters of linear layers", "A": "Attention alone", "B": "Variants at (1, 12, 1024, 64)", "C": "Layers", "D": "Published models", "E": "A token at a time", "F": "Families of spellings at (1, 4, 512, 64)", "G": "The functions of attention-gym at (1, 8, 1024, 64)"}
+TITLES = {"P": "Products with the parameters of linear layers", "A": "Attention alone", "B": "Variants at (1, 12, 1024, 64)", "C": "Layers", "D": "Published models", "E": "A token at a time", "F": "Families of spellings at (1, 4, 512, 64)", "G": "The functions of attention-gym at (1, 8, 1024, 64)", "T": "A step of training", "W": "Gradients of attention"}
 OURS = "salient"
 
 

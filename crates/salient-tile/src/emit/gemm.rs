@@ -27,8 +27,10 @@ const REMAINDERS: [usize; 3] = [4, 2, 1];
 
 /// The operands of a product in scratch memory, each with its address and the elements between its rows.
 pub(crate) struct Operands<'d> {
-    /// Where the first row of the left operand is, contiguous along the depth, and the elements between its rows.
+    /// Where the first row of the left operand is, and the elements between its rows.
     pub(crate) left: (Base, &'d Dim, &'d Dim),
+    /// The elements between those of a row, along the depth; one where nothing is said.
+    pub(crate) left_step: Option<&'d Dim>,
     /// A panel of the right operand.
     pub(crate) panel: (Base, &'d Dim),
     /// Elements between the rows of the panel, where it is not packed.
@@ -105,7 +107,7 @@ fn tiles_from(
         address(o.dest.0, &(&local * o.dest.2) + o.dest.1),
         Arg::Int(o.depth.clone()),
         Arg::Int(o.left.2.clone()),
-        Arg::Int(n(1)),
+        Arg::Int(o.left_step.cloned().unwrap_or_else(|| n(1))),
     ];
     args.extend(o.panel_row.map(|d| Arg::Int(d.clone())));
     args.push(Arg::Int(o.dest.2.clone()));
@@ -352,6 +354,7 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
     let dest = &at - &from;
     let whole = Operands {
         left: (left.base, &start, &left.row),
+        left_step: None,
         panel: (panels.base(), &panel),
         panel_row: None,
         depth: &depth,

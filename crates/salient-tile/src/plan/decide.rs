@@ -8,10 +8,10 @@ use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
-use crate::plan::attention::beside::{BesideKernel, Store, SumParts, key_sum};
+use crate::plan::attention::beside::{BesideKernel, Store, SumOverRows, SumParts, key_sum};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
-use crate::plan::attention::whole_rows::{Wanted, in_order, row_reduction, whole_rows};
+use crate::plan::attention::whole_rows::{Wanted, in_order, parts_of_rows, row_reduction, whole_rows};
 use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
@@ -351,13 +351,16 @@ impl<'g> Decider<'g> {
         let g = self.layouts.graph;
         let rows = around(target, a);
         let outer: Vec<AxisId> = rows.iter().copied().filter(|axis| Some(*axis) != a.query).collect();
-        let count = a.query.map_or(1, |query| self.layouts.options.tiling.parts_of(g.extent(query)));
-        let by_key: Vec<AxisId> = outer.iter().copied().chain([a.key]).collect();
+        let sums = others.iter().filter_map(|further| further.sum.as_ref());
+        let count = parts_of_rows(g, self.layouts.options.tiling, a, sums).unwrap_or(1);
+        let axes_of = |sum: &SumOverRows| -> Vec<AxisId> {
+            outer.iter().copied().chain([a.key]).chain(sum.width()).collect()
+        };
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
-            let is_one_part = |sum: &Attention| {
+            let is_one_part = |sum: &SumOverRows| {
                 let order = &self.done.buffers[home.0].axes;
-                count == 1 && sum.node == further.root && *order == by_key
+                count == 1 && sum.node() == further.root && *order == axes_of(sum)
             };
             let buffer = match &further.sum {
                 None => *home,
@@ -365,9 +368,10 @@ impl<'g> Decider<'g> {
                 // A sum over rows for each part of them.
                 Some(sum) => {
                     let name = format!("{}.parts", self.done.buffers[home.0].name);
-                    let mut shape = g.shape(&by_key);
+                    let axes = axes_of(sum);
+                    let mut shape = g.shape(&axes);
                     shape.insert(outer.len(), n(count));
-                    self.temporary(name, sum.node, by_key.clone(), shape)
+                    self.temporary(name, sum.node(), axes, shape)
                 }
             };
             stores.push(Store { node: further.root, buffer, sum: further.sum.clone() });
@@ -378,12 +382,14 @@ impl<'g> Decider<'g> {
         });
         let mut before: Vec<(NodeId, BufferId)> = Vec::new();
         for (Store { node, buffer, sum }, home) in stores.into_iter().zip(homes) {
-            let sum = sum.map(|sum| sum.node);
+            let width = sum.as_ref().and_then(SumOverRows::width);
+            let sum = sum.map(|sum| sum.node());
             let kernel = BesideKernel { host: target.id, sum, scores: scores.clone() };
             self.step_of(node, *home, |d| {
                 d.kernel(node, buffer, Anchor::Beside(kernel), None);
                 if let Some(sum) = sum.filter(|_| buffer != *home) {
-                    let parts = SumParts { sum, parts: buffer, count, outer: outer.clone(), key: a.key };
+                    let parts =
+                        SumParts { sum, parts: buffer, count, outer: outer.clone(), key: a.key, width };
                     // What is added to the sum may be what was stored beside it.
                     let stored_before =
                         |(node, id): &(NodeId, BufferId)| (*node, stored(*id, &d.done.buffers[id.0]));
@@ -612,7 +618,7 @@ impl<'g> Decider<'g> {
     ) -> Vec<PackedScores> {
         let g = self.layouts.graph;
         let query = a.query.expect("it has rows");
-        let sums = beside.iter().filter_map(|store| Some(store.sum.as_ref()?.score));
+        let sums = beside.iter().filter_map(|store| Some(store.sum.as_ref()?.attention.score));
         let expressions: Vec<NodeId> =
             held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
         let found = self.layouts.products_of_heads((query, a.key), &expressions, held);

@@ -3,6 +3,7 @@
 use super::{Anchor, Layouts, Tiled};
 use crate::dims::{n, product};
 use crate::plan::attention::Attention;
+use crate::plan::attention::beside::BesideKernel;
 use crate::plan::attention::whole_rows::WholeRows;
 use crate::program::kernel::{Buffer, BufferId};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op, Symbol};
@@ -168,6 +169,11 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             of_attention(g, rows, &split.attention, split.products.iter().copied())
         }
         Anchor::Merge(split) => &elements * &(&split.parts.count * &n(2)),
+        // Of what each row has a product, else an addition or an expression.
+        Anchor::Beside(BesideKernel { sum: Some(sum), .. }) if matches!(g.op(*sum), Op::Fused(..)) => {
+            let rows = g.op(*sum).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
+            &(&elements * &rows) * &n(2)
+        }
         Anchor::Beside(_) | Anchor::SumParts(_) => elements,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
+use crate::plan::attention::beside::KeySum;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
 use crate::plan::attention::whole_rows::{Leaves, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
@@ -37,6 +38,9 @@ pub(crate) enum Slot {
     Held,
     /// Sums over the rows of a part, for each key.
     KeySums,
+    /// The weights of such sums for the rows of a tile, and the values of these rows.
+    RowWeights,
+    RowValues,
     /// The coefficients of a mixture of heads.
     Coefficients,
     /// What is mixed, of one row.
@@ -79,6 +83,8 @@ impl Slot {
             Slot::Weights => "weights",
             Slot::Held => "held",
             Slot::KeySums => "key_sums",
+            Slot::RowWeights => "row_weights",
+            Slot::RowValues => "row_values",
             Slot::Coefficients => "coefficients",
             Slot::Mixed => "mixed",
             Slot::Max => "max",
@@ -131,7 +137,7 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &An
             out.extend(state(&n(1)));
             out
         }
-        Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.key).clone())],
+        Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.width.unwrap_or(of.key)).clone())],
         Anchor::Scatter(_) => vec![slot(Slot::Indices, n(STRIP_OF_INDICES))],
         Anchor::Beside(_) => Vec::new(),
         Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
@@ -200,8 +206,7 @@ impl TileWidths {
     pub(crate) fn new(g: &Graph, options: Options<'_>, a: &Attention, keys: i64) -> TileWidths {
         let values = a.width.map_or(n(1), |axis| g.extent(axis).clone());
         let panel = options.tiling.panel_width();
-        let padded = |columns: &Dim| &ceil_div(columns, &panel) * &panel;
-        let (scores, context) = (padded(&n(keys)), padded(&values));
+        let (scores, context) = (padded(options, &n(keys)), padded(options, &values));
         TileWidths { panels: ceil_div(&values, &panel), values, panel, scores, context }
     }
 }
@@ -246,7 +251,9 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     if whole.weights_in_place_of(g).is_none() {
         out.push(slot(Slot::Weights, &scores * &heads));
     }
-    out.extend(whole.key_sums().map(|_| slot(Slot::KeySums, g.extent(a.key).clone())));
+    for sum in whole.key_sums() {
+        out.extend(of_key_sum(g, options, (&rows, &of_row), whole, sum));
+    }
     out.extend([Slot::Max, Slot::Sum].map(|at| slot(at, &rows * &heads)));
     out.push(slot(Slot::Context, &rows * &w.context));
     if a.value.is_some() {
@@ -256,6 +263,32 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
         }
     }
     out
+}
+
+/// The sums over rows for each key; of those with values the weights of the rows of a tile, unless they are those of the attention, the
+/// values, and whether one of these is not finite.
+fn of_key_sum(
+    g: &Graph,
+    options: Options<'_>,
+    (rows, row): (&Dim, &Dim),
+    whole: &WholeRows,
+    sum: &KeySum,
+) -> Vec<Scratch> {
+    let keys = g.extent(whole.attention.key);
+    let Some(width) = sum.of.width() else { return vec![slot(Slot::KeySums, keys.clone())] };
+    let columns = padded(options, g.extent(width));
+    let mut out = vec![slot(Slot::KeySums, keys * &columns)];
+    if !whole.sums_weights(sum) {
+        out.push(slot(Slot::RowWeights, rows * row));
+    }
+    out.extend([slot(Slot::RowValues, rows * &columns), slot(Slot::NotFinite, n(1))]);
+    out
+}
+
+/// So many columns in whole panels.
+pub(crate) fn padded(options: Options<'_>, columns: &Dim) -> Dim {
+    let panel = options.tiling.panel_width();
+    &ceil_div(columns, &panel) * &panel
 }
 
 /// What is held of each row; the coefficients of a mixture and what it mixes; what is left behind for the keys of a row.

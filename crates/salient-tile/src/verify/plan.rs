@@ -326,7 +326,7 @@ fn beside(plan: &Plan<'_>, k: &KernelPlan, lies: &AxisSet, faults: &mut Faults) 
         });
     }
     if let Anchor::SumParts(parts) = &k.anchor {
-        let around: AxisSet = parts.outer.iter().copied().chain([parts.key]).collect();
+        let around: AxisSet = parts.axes().collect();
         faults.unless(*of(parts.sum) == around && around == *lies, own, || {
             "its parts are of other axes".to_owned()
         });
@@ -338,13 +338,13 @@ fn beside(plan: &Plan<'_>, k: &KernelPlan, lies: &AxisSet, faults: &mut Faults) 
 /// these visits; what is left behind for others are the exponentials that they read.
 fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
-    let sums: BTreeSet<NodeId> = whole.key_sums().map(|sum| sum.attention.node).collect();
+    let sums: BTreeSet<NodeId> = whole.key_sums().map(|sum| sum.of.node()).collect();
     for (a, of) in whole.members() {
         // What is held may keep a value for each key, as running sums and mixtures do.
         if !matches!(a.normaliser, Normaliser::Running(_) | Normaliser::Mixture) {
             if sums.contains(&a.node) {
                 let is_sum = key_sum(g, a.node, (a.key, whole.key_loop.rows.unwrap_or(a.key)));
-                faults.unless(is_sum.is_some_and(|sum| sum.score == a.score), own, || {
+                faults.unless(is_sum.is_some_and(|sum| sum.attention.score == a.score), own, || {
                     "what it adds up for each key is no sum over its rows".to_owned()
                 });
             } else {

@@ -2,19 +2,25 @@
 //! key. Rows go in parts; each part has sums of its own, so that threads do not meet, and a kernel adds them up.
 
 use crate::dims::{LANE, ceil_div, n, var};
+use crate::emit::gemm::{Operands, tiles_into};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
+use crate::emit::pack::{Packed, Span, pack};
+use crate::emit::stream::look::flag;
+use crate::emit::stream::phase::visited;
 use crate::emit::stream::softmax::{UNROLL, fill};
 use crate::emit::stream::tiled::RowBlock;
-use crate::emit::stream::whole_rows::{Visited, Whole, index};
+use crate::emit::stream::values::find_not_finite;
+use crate::emit::stream::whole_rows::{Place, Visited, Whole, index};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::beside::{BesideOf, KeySum, SumParts};
+use crate::plan::attention::beside::{BesideOf, KeySum, RowValue, SumParts};
 use crate::plan::attention::whole_rows::WholeRows;
-use crate::plan::scratch::Slot;
+use crate::plan::scratch::{Slot, padded};
 use crate::program::kernel::{Arg, Base, Buffer, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, Symbol};
 use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;
+use salient_vector::tile::{Into, Zeros};
 use salient_vector::{Body, Builder, F32};
 
 /// A part of the rows of an attention, of which the sums for each key lie together.
@@ -51,7 +57,7 @@ impl RowPart {
     }
 }
 
-/// Where a sum of the buffer of parts lies, for a part of so many and what `env` says of the axes around.
+/// Where the sums of the first key lie in the buffer of parts, for a part of so many and what `env` says of the axes around.
 fn place(m: &Maker<'_, '_>, (outer, key): (&[AxisId], AxisId), env: &Env, (part, parts): (&Dim, i64)) -> Dim {
     let g = m.scope.graph;
     let parts = n(parts);
@@ -59,9 +65,51 @@ fn place(m: &Maker<'_, '_>, (outer, key): (&[AxisId], AxisId), env: &Env, (part,
     &(&(&around * &parts) + part) * g.extent(key)
 }
 
-/// Where the sums of a part are while its rows are added up, for each of the sums over rows.
-pub(crate) fn sums_of_part(m: &mut Maker<'_, '_>, plan: &WholeRows) -> Vec<Base> {
-    plan.key_sums().map(|_| m.scratch(Slot::KeySums)).collect()
+/// Where the sums of a part are while its rows are added up.
+pub(crate) struct PartSums {
+    sums: Base,
+    /// How they are made of what each row has, if they are of that.
+    product: Option<RowProduct>,
+}
+
+/// A product of the scores of the rows of a tile with what each row has.
+struct RowProduct {
+    /// The weights of each row: those of the attention, or others.
+    weights: Place,
+    is_own: bool,
+    /// The values of the rows of a tile in panels, and whether one of them is not finite.
+    values: Base,
+    not_finite: Base,
+    value: RowValue,
+    /// The columns, and those of all panels.
+    wide: Dim,
+    padded: Dim,
+}
+
+/// Where the sums over rows are, in order; `row` are the elements between rows of scores.
+pub(crate) fn sums_of_part(
+    m: &mut Maker<'_, '_>,
+    plan: &WholeRows,
+    row: &Dim,
+    weights: &Place,
+) -> Vec<PartSums> {
+    let of_sum = |sum: &KeySum| {
+        let sums = m.scratch(Slot::KeySums);
+        let product = sum.of.value.map(|value| {
+            let is_own = !plan.sums_weights(sum);
+            let weights = if is_own {
+                Place { base: m.scratch(Slot::RowWeights), heads: Vec::new(), row: Some(row.clone()) }
+            } else {
+                weights.clone()
+            };
+            let wide = m.scope.graph.extent(value.width).clone();
+            let padded = padded(m.scope.options, &wide);
+            let (values, not_finite) = (m.scratch(Slot::RowValues), m.scratch(Slot::NotFinite));
+            RowProduct { weights, is_own, values, not_finite, value, wide, padded }
+        });
+        PartSums { sums, product }
+    };
+    plan.key_sums().map(of_sum).collect()
 }
 
 impl Whole<'_> {
@@ -73,10 +121,19 @@ impl Whole<'_> {
         let at = place(m, (&block.outer, key), self.tile.env, (&part.number, part.parts));
         let buffers = self.plan.beside.iter().filter(|beside| beside.key_sum().is_some());
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        for (beside, sums) in buffers.zip(&self.slots.key_sums) {
-            before.push(fill(m, *sums, &keys, 0.0));
-            let to = address(Base::Buffer(beside.buffer), at.clone());
-            after.push(m.call(store_sums(), vec![to, address(*sums, n(0)), Arg::Int(keys.clone())]));
+        for (beside, PartSums { sums, product }) in buffers.zip(&self.slots.key_sums) {
+            let Some(RowProduct { wide, padded, .. }) = product else {
+                before.push(fill(m, *sums, &keys, 0.0));
+                let to = address(Base::Buffer(beside.buffer), at.clone());
+                after.push(m.call(store_sums(), vec![to, address(*sums, n(0)), Arg::Int(keys.clone())]));
+                continue;
+            };
+            before.push(fill(m, *sums, &(&keys * padded), 0.0));
+            let name = m.variable("key", &keys);
+            let to = address(Base::Buffer(beside.buffer), &(&at + &var(&name)) * wide);
+            let from = address(*sums, &var(&name) * padded);
+            let store = m.call(store_sums(), vec![to, from, Arg::Int(wide.clone())]);
+            after.push(for_loop(&name, n(0), keys.clone(), n(1), vec![store]));
         }
         [before, after]
     }
@@ -97,21 +154,105 @@ impl Whole<'_> {
                 BesideOf::Key(sum) => {
                     self.visit_in(m, &sum.key_loop.range);
                     let keys = self.visited(m, &sum.key_loop.range, stmts);
-                    let sums = key_sums.next().expect("each sum over rows has a slot");
-                    stmts.push(self.add_row(m, sum, &keys, *sums));
+                    let to = key_sums.next().expect("each sum over rows has a slot");
+                    match &to.product {
+                        None => stmts.push(self.add_row(m, sum, &keys, to.sums)),
+                        Some(product) if product.is_own => {
+                            let a = &sum.of.attention;
+                            let of = (sum.key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+                            stmts.push(self.copy(m, of, &keys, &product.weights));
+                        }
+                        // They are the weights of the attention.
+                        Some(_) => {}
+                    }
                 }
             }
         }
+    }
+
+    /// Adds what the rows of the tile have, under their weights, to the sums of each key. A weight of zero adds nothing, even where the
+    /// value is NaN or infinite.
+    pub(crate) fn add_rows(&self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
+        for (at, PartSums { sums, product }) in self.slots.key_sums.iter().enumerate() {
+            let Some(product) = product else { continue };
+            let sum = self.plan.key_sums().nth(at).expect("each has its own");
+            let rows = self.tile.count();
+            stmts.extend(self.pack_rows(m, product, &rows));
+            let (begin, end) = if sum.key_loop.range == self.plan.visits {
+                self.keys.clone()
+            } else {
+                let (_, begin, end) = visited(m, self.tile, &sum.key_loop.range, &self.sizes.panel, stmts);
+                (begin, end)
+            };
+            let (read, is_found) = flag(m, product.not_finite, 0);
+            let [otherwise, then] = [Zeros::Multiply, Zeros::Skip]
+                .map(|zeros| self.multiply_rows(m, (*sums, product), zeros, &rows, (&begin, &end)));
+            stmts.extend([
+                read,
+                Stmt::If { left: n(0), right: is_found, then: vec![then], otherwise: vec![otherwise] },
+            ]);
+        }
+    }
+
+    /// The values of the rows of the tile in panels, and whether one of them is not finite.
+    fn pack_rows(&self, m: &mut Maker<'_, '_>, product: &RowProduct, rows: &Dim) -> Vec<Stmt> {
+        let RowProduct { values, not_finite, value, wide, padded, .. } = product;
+        let width = &self.sizes.panel;
+        let query = self.plan.attention.query;
+        let column = m.variable("column", padded);
+        let edge = m.variable("edge", &(wide + &n(1)));
+        let from = var(&column);
+        let offset = &from * rows;
+        let over_rows = Span { axis: query, from: self.tile.first.clone(), count: rows.clone() };
+        let over_width = Span { axis: Some(value.width), from: from.clone(), count: &var(&edge) - &from };
+        let to = Packed { base: *values, offset, outer: width.clone(), inner: n(1) };
+        let mut env = self.tile.env.clone();
+        env.retain(|axis, _| ![Some(self.plan.attention.key), query].contains(&Some(*axis)));
+        let limit = let_min(&edge, vec![wide.clone(), &from + width]);
+        let body = pack(m, "pack_rows", value.node, &env, &over_rows, &over_width, &to);
+        let each_panel = for_loop(&column, n(0), padded.clone(), width.clone(), vec![limit, body]);
+        // Columns that fill up the last panel are zeros, which are finite.
+        let clear = fill(m, *values, &(rows * padded), 0.0);
+        let look = find_not_finite(m, (*values, n(0)), &(rows * padded), *not_finite);
+        vec![clear, each_panel, fill(m, *not_finite, &n(1), 0.0), look]
+    }
+
+    /// The product of the weights, a row for each key, with the values of the rows.
+    fn multiply_rows(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (sums, product): (Base, &RowProduct),
+        zeros: Zeros,
+        rows: &Dim,
+        (begin, end): (&Dim, &Dim),
+    ) -> Stmt {
+        let column = m.variable("column", &product.padded);
+        let at = var(&column);
+        let step = product.weights.row.as_ref().expect("they are of all rows of the tile");
+        let first = begin - &self.keys.0;
+        let operands = Operands {
+            left: (product.weights.base, &first, &n(1)),
+            left_step: Some(step),
+            panel: (product.values, &(&at * rows)),
+            panel_row: None,
+            depth: rows,
+            dest: (sums, &(&(begin * &product.padded) + &at), &product.padded),
+            factors: None,
+            ahead: None,
+        };
+        let block = tiles_into(m, self.tile.shape, (zeros, Into::Add), (begin, end), &operands);
+        for_loop(&column, n(0), product.padded.clone(), self.sizes.panel.clone(), block)
     }
 
     /// Adds a row of scores to what earlier rows of the part came to.
     fn add_row(
         &self,
         m: &mut Maker<'_, '_>,
-        KeySum { attention: a, key_loop }: &KeySum,
+        KeySum { of, key_loop }: &KeySum,
         keys: &Visited,
         sums: Base,
     ) -> Stmt {
+        let a = &of.attention;
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let mut b = Builder::new("add_row");
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[sums]);
@@ -135,19 +276,22 @@ pub(crate) fn sum_parts(scope: &mut Scope<'_>, target: Target<'_>, of: &SumParts
     let g = scope.graph;
     let mut m = Maker::planned(scope, target, Kind::Rows);
     let mut env = Env::new();
-    m.outer_axes(target.buffer.axes.iter().copied().filter(|axis| *axis != of.key), &mut env);
-    let keys = g.extent(of.key).clone();
+    let along = of.width.unwrap_or(of.key);
+    m.outer_axes(target.buffer.axes.iter().copied().filter(|axis| *axis != along), &mut env);
+    let count = g.extent(along).clone();
     let sum = m.scratch(Slot::Sum);
     let parts = n(of.count);
     let part = m.variable("part", &parts);
-    let from = address(Base::Buffer(of.parts), place(&m, (&of.outer, of.key), &env, (&var(&part), of.count)));
-    let add = m.call(add_to(), vec![address(sum, n(0)), from, Arg::Int(keys.clone())]);
-    let mut stmts = vec![fill(&mut m, sum, &keys, 0.0), for_loop(&part, n(0), parts, n(1), vec![add])];
-    env.insert(of.key, AxisValue::Poly(var(&LANE)));
-    m.scope.ranges.insert(&LANE, &keys);
-    let value = Maker::scratch_value(sum, n(0), vec![(of.key, n(1))]);
+    let first = place(&m, (&of.outer, of.key), &env, (&var(&part), of.count));
+    let first = if of.width.is_some() { &(&first + &index(&env, of.key)) * &count } else { first };
+    let from = address(Base::Buffer(of.parts), first);
+    let add = m.call(add_to(), vec![address(sum, n(0)), from, Arg::Int(count.clone())]);
+    let mut stmts = vec![fill(&mut m, sum, &count, 0.0), for_loop(&part, n(0), parts, n(1), vec![add])];
+    env.insert(along, AxisValue::Poly(var(&LANE)));
+    m.scope.ranges.insert(&LANE, &count);
+    let value = Maker::scratch_value(sum, n(0), vec![(along, n(1))]);
     let before = m.scope.stored.insert(of.sum, value);
-    stmts.push(crate::emit::map::strip(&mut m, target.node, target.id, target.buffer, &env, n(0), &keys));
+    stmts.push(crate::emit::map::strip(&mut m, target.node, target.id, target.buffer, &env, n(0), &count));
     m.scope.forget(of.sum, before);
     m.scope.inlined.insert(of.sum);
     m.finish(stmts, target.node, target.id)

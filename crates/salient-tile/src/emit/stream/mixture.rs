@@ -86,6 +86,7 @@ impl Coefficients {
         let (left, panel) = (place_of_head(env, &self.shared), &source.1 + &at);
         let operands = Operands {
             left: (self.base, &left, &depth),
+            left_step: None,
             panel: (source.0, &panel),
             panel_row: Some(&between),
             depth: &depth,

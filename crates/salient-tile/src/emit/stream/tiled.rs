@@ -175,6 +175,7 @@ pub(crate) fn packed_product(
     let place = panels.at(m.scope.graph, &keys_env, &panel, t.panel);
     let operands = Operands {
         left: (t.queries, &n(0), t.depth),
+        left_step: None,
         panel: (panels.base(), &place),
         panel_row: None,
         depth: t.depth,

@@ -146,6 +146,7 @@ impl Values {
         let block = |m: &mut Maker<'_, '_>, panel: &Symbol, source: (Base, Dim), row: Option<&Dim>| {
             let operands = Operands {
                 left: to.weights,
+                left_step: None,
                 panel: (source.0, &source.1),
                 panel_row: row,
                 depth: &self.keys.count,

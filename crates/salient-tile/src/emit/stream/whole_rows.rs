@@ -6,7 +6,7 @@
 
 use crate::dims::{LANE, n, row_major, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
-use crate::emit::stream::beside::sums_of_part;
+use crate::emit::stream::beside::{PartSums, sums_of_part};
 use crate::emit::stream::look::flag;
 use crate::emit::stream::mixture::Coefficients;
 use crate::emit::stream::phase::{Before, Making, pack_query, scores_of, visited};
@@ -39,8 +39,7 @@ pub(crate) fn whole_rows(
     let a = &plan.attention;
     let rows = plan.tile_rows(scope.options.tiling);
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let parts = a.query.filter(|_| plan.key_sums().next().is_some());
-    let parts = parts.map(|query| m.scope.options.tiling.parts_of(m.scope.graph.extent(query)));
+    let parts = plan.parts(m.scope.graph, m.scope.options.tiling);
     let block = row_block(&mut m, target, a, (&rows, parts), &plan.heads);
     let mut stmts = Vec::new();
     let expressions: Vec<NodeId> = plan.members().map(|(a, _)| a.score).collect();
@@ -52,6 +51,7 @@ pub(crate) fn whole_rows(
     let mut whole = Whole::new(&mut m, &tile, plan, &mut stmts);
     let around = whole.around_part(&mut m, &block);
     whole.weigh_rows(&mut m, buffers, &mut stmts);
+    whole.add_rows(&mut m, &mut stmts);
     let mut of_head = Vec::new();
     whole.product(&mut m, &mut of_head);
     let (state, context) = (whole.state(&m), (whole.slots.context, &whole.sizes.context_row));
@@ -96,7 +96,7 @@ pub(crate) struct Slots {
     held: Vec<Held>,
     weights: Place,
     /// The sums over the rows of a part, for each key.
-    pub(crate) key_sums: Vec<Base>,
+    pub(crate) key_sums: Vec<PartSums>,
     /// The greatest score and the sum of the weights of each row.
     max: Base,
     sum: Base,
@@ -249,7 +249,7 @@ impl Slots {
         if let WeightsFrom::Held(at) = plan.weights {
             held[at].left = Some(weights.clone());
         }
-        let key_sums = sums_of_part(m, plan);
+        let key_sums = sums_of_part(m, plan, row, &weights);
         let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
         Slots { held, weights, key_sums, max, sum, context: m.scratch(Slot::Context) }
     }

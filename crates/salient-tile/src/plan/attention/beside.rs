@@ -1,19 +1,20 @@
 //! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, as the log-sum-exp and the
-//! entropy, and sums over the rows for each key, as the weight that a key receives. The scores are made once for all of them.
+//! entropy, and sums over the rows for each key, as the weight that a key receives, or the gradients of keys and values, for which each
+//! row has a vector. The scores are made once for all of them.
 
 use super::key_loop::KeyLoop;
 use super::whole_rows::without_values;
 use super::{Attention, Normaliser};
 use crate::plan::PackedScores;
 use crate::program::kernel::BufferId;
-use salient_ir::{AxisId, DType, Graph, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, DType, FusedOp, Graph, NodeId, Op, ReduceOp};
 
 /// A further result that a kernel is to store, before that is planned: of a sum over rows that.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) node: NodeId,
     pub(crate) buffer: BufferId,
-    pub(crate) sum: Option<Attention>,
+    pub(crate) sum: Option<SumOverRows>,
 }
 
 /// A further result of the rows of an attention.
@@ -37,9 +38,36 @@ pub(crate) enum BesideOf {
 /// A sum over the rows of an attention, for each key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeySum {
-    /// The sum, as an attention without values whose rows and keys are those of the attention beside it.
-    pub(crate) attention: Attention,
+    pub(crate) of: SumOverRows,
     pub(crate) key_loop: KeyLoop,
+}
+
+/// What is added up over rows.
+#[derive(Clone, Debug)]
+pub(crate) struct SumOverRows {
+    /// The scores, as those of an attention without values whose rows and keys are those of the attention beside it.
+    pub(crate) attention: Attention,
+    /// What each row has that is weighted by its scores; without it these are added up themselves.
+    pub(crate) value: Option<RowValue>,
+}
+
+impl SumOverRows {
+    /// The node that is the sum.
+    pub(crate) fn node(&self) -> NodeId {
+        self.attention.node
+    }
+
+    /// The axis of the columns of what each row has.
+    pub(crate) fn width(&self) -> Option<AxisId> {
+        self.value.map(|value| value.width)
+    }
+}
+
+/// A vector for each row: the node, and the axis of its columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowValue {
+    pub(crate) node: NodeId,
+    pub(crate) width: AxisId,
 }
 
 impl Beside {
@@ -51,10 +79,15 @@ impl Beside {
     ) -> Beside {
         let of = match &self.of {
             BesideOf::Row => BesideOf::Row,
-            BesideOf::Key(sum) => BesideOf::Key(KeySum {
-                attention: sum.attention.moved(node),
-                key_loop: sum.key_loop.moved(node),
-            }),
+            BesideOf::Key(KeySum { of: SumOverRows { attention, value }, key_loop }) => {
+                BesideOf::Key(KeySum {
+                    of: SumOverRows {
+                        attention: attention.moved(node),
+                        value: value.map(|value| RowValue { node: node(value.node), ..value }),
+                    },
+                    key_loop: key_loop.moved(node),
+                })
+            }
         };
         Beside { node: node(self.node), buffer: buffer(self.buffer), of }
     }
@@ -68,14 +101,36 @@ impl Beside {
     }
 }
 
-/// A node as a sum of scores over the rows of an attention, if it is one: see [`KeySum`].
-pub(crate) fn key_sum(g: &Graph, node: NodeId, (key, query): (AxisId, AxisId)) -> Option<Attention> {
-    let Op::Reduce(ReduceOp::Sum, over) = *g.op(node) else { return None };
-    let score = g.args(node)[0];
-    let axes = &g.node(score).axes;
-    let is_number = g.node(node).dtype == DType::F32;
-    let is_one = over == query && axes.contains(query) && axes.contains(key) && is_number;
-    is_one.then(|| without_values(node, Normaliser::Sum, key, score, Some(query)))
+/// A node as a sum over the rows of an attention, if it is one: see [`KeySum`].
+pub(crate) fn key_sum(g: &Graph, node: NodeId, (key, query): (AxisId, AxisId)) -> Option<SumOverRows> {
+    let args = g.args(node);
+    let (over, value) = match *g.op(node) {
+        Op::Reduce(ReduceOp::Sum, over) if g.node(node).dtype == DType::F32 => (over, None),
+        Op::Fused(FusedOp::WeightedSum, over) => (over, Some(row_value(g, &args, (key, query))?)),
+        Op::Input(_)
+        | Op::Param(_)
+        | Op::Const(_)
+        | Op::Iota(_)
+        | Op::Extent(_)
+        | Op::Map(_)
+        | Op::Reduce(..) => {
+            return None;
+        }
+        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => return None,
+    };
+    let axes = &g.node(args[0]).axes;
+    let is_one = over == query && axes.contains(query) && axes.contains(key);
+    let attention = without_values(node, Normaliser::Sum, key, args[0], Some(query));
+    is_one.then_some(SumOverRows { attention, value })
+}
+
+/// The values of a sum over rows, if each row has its own and they have one axis of columns.
+fn row_value(g: &Graph, args: &[NodeId], (key, query): (AxisId, AxisId)) -> Option<RowValue> {
+    let (of_scores, axes) = (&g.node(args[0]).axes, &g.node(args[1]).axes);
+    let mut columns = axes.iter().filter(|axis| !of_scores.contains(*axis));
+    let width = columns.next()?;
+    let is_one = columns.next().is_none() && axes.contains(query) && !axes.contains(key);
+    is_one.then_some(RowValue { node: args[1], width })
 }
 
 /// The kernel that stores a further result, as it is seen from that result: the attention that it runs with, and what of the
@@ -95,10 +150,19 @@ pub(crate) struct BesideKernel {
 pub(crate) struct SumParts {
     /// The sum.
     pub(crate) sum: NodeId,
-    /// Where its parts are: for each position of the axes around, each part, each key.
+    /// Where its parts are: for each position of the axes around, each part, each key, each column.
     pub(crate) parts: BufferId,
     /// How many parts there are.
     pub(crate) count: i64,
     pub(crate) outer: Vec<AxisId>,
     pub(crate) key: AxisId,
+    /// The axis of the columns that the sum has for each key, if it has several.
+    pub(crate) width: Option<AxisId>,
+}
+
+impl SumParts {
+    /// The axes of the sum, the outermost first.
+    pub(crate) fn axes(&self) -> impl Iterator<Item = AxisId> + '_ {
+        self.outer.iter().copied().chain([self.key]).chain(self.width)
+    }
 }

@@ -6,7 +6,7 @@
 //! each row is reduced as often as its weights ask for, and the product with the values comes last. No score is computed
 //! twice, and no sum is rescaled.
 
-use super::beside::{Beside, BesideOf, KeySum, Store};
+use super::beside::{Beside, BesideOf, KeySum, Store, SumOverRows};
 use super::key_loop::{KeyLoop, Mask, key_loop};
 use super::key_range::KeyRange;
 use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
@@ -155,7 +155,7 @@ impl WholeRows {
     /// What is computed of each row, in order: what is held, what is added up for each key, then the weights.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&Attention, &KeyLoop)> {
         let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
-        let sums = self.key_sums().map(|sum| (&sum.attention, &sum.key_loop));
+        let sums = self.key_sums().map(|sum| (&sum.of.attention, &sum.key_loop));
         held.chain(sums).chain([(&self.attention, &self.key_loop)])
     }
 
@@ -169,6 +169,21 @@ impl WholeRows {
         self.beside.iter().filter_map(Beside::key_sum)
     }
 
+    /// The parts into which the rows go, if there are sums over them.
+    pub(crate) fn parts(&self, g: &Graph, tiling: Tiling) -> Option<i64> {
+        self.key_sums().next()?;
+        parts_of_rows(g, tiling, &self.attention, self.key_sums().map(|sum| &sum.of))
+    }
+
+    /// Whether the scores of a sum over rows are the weights of the attention, which are kept for all rows of a tile.
+    pub(crate) fn sums_weights(&self, sum: &KeySum) -> bool {
+        let a = &self.attention;
+        a.score == sum.of.attention.score
+            && (a.normaliser, self.weights) == (Normaliser::One, WeightsFrom::Scores)
+            && a.value.is_some()
+            && self.key_loop.range == sum.key_loop.range
+    }
+
     /// Whether the weights are a softmax of the scores of which what is held at a position is the log-sum-exp.
     pub(crate) fn is_softmax_of(&self, at: usize) -> bool {
         let RowReduction { attention: own, key_loop, .. } = &self.held[at];
@@ -180,6 +195,21 @@ impl WholeRows {
             && key_loop.range == self.key_loop.range
             && self.heads.is_empty()
     }
+}
+
+/// The parts into which the rows of an attention go that have such sums over them; without rows there are none.
+pub(crate) fn parts_of_rows<'s>(
+    g: &Graph,
+    tiling: Tiling,
+    a: &Attention,
+    mut sums: impl Iterator<Item = &'s SumOverRows>,
+) -> Option<i64> {
+    let query = a.query?;
+    let around = g.node(a.score).axes.iter().filter(|axis| ![a.key, query].contains(axis));
+    let around: Vec<Dim> = around.map(|axis| g.extent(axis).clone()).collect();
+    let has_columns = sums.any(|sum| sum.value.is_some());
+    let rows = g.extent(query);
+    Some(if has_columns { tiling.parts_with_columns(rows, &around) } else { tiling.parts_of(rows) })
 }
 
 impl KeyLoop {
@@ -383,9 +413,8 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let mut key_loop = of_rows(a);
     let mut beside: Vec<Beside> = (beside.iter())
         .map(|Store { node, buffer, sum }| {
-            let of_sum = |attention: &Attention| {
-                BesideOf::Key(KeySum { attention: attention.clone(), key_loop: of_rows(attention) })
-            };
+            let of_sum =
+                |of: &SumOverRows| BesideOf::Key(KeySum { of: of.clone(), key_loop: of_rows(&of.attention) });
             Beside { node: *node, buffer: *buffer, of: sum.as_ref().map_or(BesideOf::Row, of_sum) }
         })
         .collect();

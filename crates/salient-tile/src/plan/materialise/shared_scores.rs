@@ -2,12 +2,13 @@
 //! their entropy or maximum, the weight that each key receives. The products of queries and keys are then made once.
 
 use super::{KernelChoice, Planner};
-use crate::plan::attention::beside::key_sum;
+use crate::plan::attention::beside::{SumOverRows, key_sum};
 use crate::plan::attention::mixture::mixed_heads;
 use crate::plan::attention::split::Few;
 use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
 use crate::plan::attention::{Among, Attention, attention};
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is stored, each value with its kernel, in an order in which each comes after those that it reads and what is stored
@@ -49,23 +50,34 @@ struct Candidate {
 fn groups(planner: &Planner<'_>) -> Vec<Vec<NodeId>> {
     let candidates = candidates(planner);
     let (mut out, mut taken) = (Vec::new(), BTreeSet::new());
-    // Those with values first: their kernel goes over the most.
-    let with_values = candidates.iter().filter(|c| c.has_values);
-    for host in with_values.chain(candidates.iter().filter(|c| !c.has_values)) {
+    // Those with values first, of these those with the most products: others may be of some of them.
+    let mut hosts: Vec<&Candidate> = candidates.iter().collect();
+    hosts.sort_by_key(|host| Reverse((host.has_values, host.products.len())));
+    for host in hosts {
         if taken.contains(&host.root) {
             continue;
         }
         let mut group = vec![host];
         let same = |other: &&Candidate| {
             other.root != host.root
-                && !other.has_values
+                && (!other.has_values || is_key_product(planner, host, other))
                 && !taken.contains(&other.root)
                 && other.products.is_subset(&host.products)
         };
-        for other in candidates.iter().filter(same) {
-            group.push(other);
-            if !may_share(planner, &group) {
-                group.pop();
+        // What waits for one that comes later joins when that has.
+        loop {
+            let before = group.len();
+            for other in candidates.iter().filter(same) {
+                if group.iter().any(|member| member.root == other.root) {
+                    continue;
+                }
+                group.push(other);
+                if !may_share(planner, &group) || waits(planner, &group) {
+                    group.pop();
+                }
+            }
+            if group.len() == before {
+                break;
             }
         }
         if group.len() > 1 {
@@ -75,6 +87,27 @@ fn groups(planner: &Planner<'_>) -> Vec<Vec<NodeId>> {
         }
     }
     out
+}
+
+/// Whether some of a group reads, through what is stored by other kernels, what some of it is: no kernel can store all of it.
+fn waits(planner: &Planner<'_>, group: &[&Candidate]) -> bool {
+    let roots: BTreeSet<NodeId> = group.iter().map(|c| c.root).collect();
+    let outside = |id: NodeId| reads(planner, id).into_iter().filter(|read| !roots.contains(read));
+    let mut stack: Vec<NodeId> = roots.iter().flat_map(|root| outside(*root)).collect();
+    let first = roots.first().copied();
+    let mut seen: BTreeSet<NodeId> = stack.iter().copied().collect();
+    while let Some(id) = stack.pop() {
+        // What comes before all of them reads none.
+        if first.is_some_and(|first| id < first) {
+            continue;
+        }
+        let read = reads(planner, id);
+        if !read.is_disjoint(&roots) {
+            return true;
+        }
+        stack.extend(read.into_iter().filter(|id| seen.insert(*id)));
+    }
+    false
 }
 
 fn candidates(planner: &Planner<'_>) -> Vec<Candidate> {
@@ -91,6 +124,13 @@ fn candidates(planner: &Planner<'_>) -> Vec<Candidate> {
         out.push(Candidate { root: *root, of: *of, key, query: *query, products, has_values });
     }
     out
+}
+
+/// Whether a result is a sum over the rows of another one under weights, with what is stored for each row: then the kernel of that one
+/// can add it up for each key.
+fn is_key_product(planner: &Planner<'_>, host: &Candidate, other: &Candidate) -> bool {
+    let sum = key_sum(planner.g, other.of, (host.key, host.query));
+    host.has_values && sum.is_some_and(|sum| sum.value.is_some())
 }
 
 /// The products inside scores that their kernel makes.
@@ -129,7 +169,7 @@ pub(in crate::plan) struct Further {
     /// The expression that is stored.
     pub(in crate::plan) root: NodeId,
     /// The sum over rows that it is of, if it is of one; else it is of each row.
-    pub(in crate::plan) sum: Option<Attention>,
+    pub(in crate::plan) sum: Option<SumOverRows>,
 }
 
 fn further(g: &Graph, host: &Candidate, other: &Candidate) -> Option<Further> {
@@ -154,7 +194,10 @@ pub(in crate::plan) fn shared(
         let axes = &g.node(further.root).axes;
         match &further.sum {
             None => *axes == rows,
-            Some(_) => axes.iter().map(|x| if x == a.key { query } else { x }).collect::<AxisSet>() == rows,
+            Some(sum) => {
+                let others = axes.iter().filter(|axis| Some(*axis) != sum.width());
+                others.map(|x| if x == a.key { query } else { x }).collect::<AxisSet>() == rows
+            }
         }
     };
     if rows != of_scores || !others.iter().all(fits) {
@@ -163,13 +206,19 @@ pub(in crate::plan) fn shared(
     let inside = |root: NodeId| reductions_inside(g, root, (a.key, Some(query)), of.is_stored);
     let mut held = inside(a.score);
     for further in others {
-        held.extend(inside(further.sum.as_ref().map_or(further.root, |sum| sum.score)));
+        held.extend(inside(further.sum.as_ref().map_or(further.root, |sum| sum.attention.score)));
     }
     // A sum over rows is there when the last row has been made, and no row can wait for it.
-    let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.sum.as_ref()?.node)).collect();
-    let of_members = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.score));
+    let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.sum.as_ref()?.node())).collect();
+    let of_members = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
     let mut scores = of_members.chain([a.score]);
     if scores.any(|score| reads_one(of, score, &of_keys)) {
+        return None;
+    }
+    // Nor is the result of the attention there when values of its rows are read.
+    let results: BTreeSet<NodeId> = of_keys.iter().copied().chain([a.node]).collect();
+    let mut values = others.iter().filter_map(|f| Some(f.sum.as_ref()?.value?.node));
+    if values.any(|value| reads_one(of, value, &results)) {
         return None;
     }
     let is_of_row = |id: &NodeId| {
@@ -179,7 +228,7 @@ pub(in crate::plan) fn shared(
     if !held.iter().all(is_of_row) || !mixed_heads(g, &held, a.key, query).is_empty() {
         return None;
     }
-    let sums = others.iter().filter_map(|further| Some(further.sum.as_ref()?.score));
+    let sums = others.iter().filter_map(|further| Some(further.sum.as_ref()?.attention.score));
     let expressions: Vec<NodeId> =
         held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
     let (products, _) = products_inside(of, axes, &expressions)?;

@@ -475,13 +475,20 @@ impl Priced<'_> {
             // What a pass leaves behind it computes.
             let own = whole.held.get(at).and_then(|held| Some(held.leaves.as_ref()?.node));
             let held: Vec<NodeId> = held.iter().copied().filter(|id| Some(*id) != own).collect();
-            let is_left = whole.weights != WeightsFrom::Scores && member.node == a.node;
+            let is_left = whole.weights != WeightsFrom::Scores && member.node == a.node
+                || whole.key_sums().any(|sum| sum.of.node() == member.node && whole.sums_weights(sum));
             if member.normaliser != Normaliser::Mixture && !is_left {
                 let mut each = self.score(kernel, member, key_loop, &held);
                 each.operations += of_weights(member);
                 let scores = rows * keys * share(&key_loop.range)? * heads(member.score)?;
                 work.strips(scores, keys, each, self.lanes());
             }
+        }
+        for sum in whole.key_sums() {
+            let Some(width) = sum.of.width() else { continue };
+            let (scores, width) = (rows * keys * share(&sum.key_loop.range)?, self.extent(width)?);
+            let depth = (tile as f64).min(rows).max(1.0);
+            work.fma += self.tiles(scores / depth * width, width, depth, Edge::Whole);
         }
         let scores = rows * keys * share(&whole.key_loop.range)?;
         let values = self.values(kernel, a, &whole.key_loop, scores, tile as f64)?;
@@ -497,13 +504,14 @@ impl Priced<'_> {
         Some(Work { calls: count, operations: count * self.lanes(), ..Work::default() })
     }
 
-    /// The parts of each key, added up.
+    /// The parts of each key, or of each of its columns, added up.
     fn sum_parts(&self, kernel: &KernelPlan, of: &SumParts) -> Option<Work> {
-        let (count, keys) = (self.elements(kernel)?, self.extent(of.key)?);
+        let along = of.width.unwrap_or(of.key);
+        let (count, length) = (self.elements(kernel)?, self.extent(along)?);
         let parts = of.count as f64;
-        let each = self.each(kernel, &[kernel.node], Some(of.key), [of.sum]);
-        let mut work = Work { calls: count / keys.max(1.0) * (parts + 2.0), ..Work::default() };
-        work.strips(count, keys, Each { operations: each.operations + 3.0 * parts, ..each }, self.lanes());
+        let each = self.each(kernel, &[kernel.node], Some(along), [of.sum]);
+        let mut work = Work { calls: count / length.max(1.0) * (parts + 2.0), ..Work::default() };
+        work.strips(count, length, Each { operations: each.operations + 3.0 * parts, ..each }, self.lanes());
         Some(work)
     }
 

@@ -60,6 +60,70 @@ fn one_kernel_makes_the_scores_of_all_results() {
     }
 }
 
+/// The gradients of an attention by its queries, keys and values, given that by its result and the log-sum-exp of its rows; with `loops`
+/// the gradient by the result is made of that by the queries.
+fn gradients(loops: bool) -> Graph {
+    let mut b = Builder::new("gradients");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
+    let [q, k, v] =
+        [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
+    let given = b.input("dy", &[i, f], DType::F32, None);
+    let [lse, delta] = ["lse", "delta"].map(|name| b.input(name, &[i], DType::F32, None));
+    let score = dot(&mut b, q, k, e);
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let by = map(MapOp::Sub, &[score, lse]);
+    let p = map(MapOp::Exp, &[by]);
+    let of_values = dot(&mut b, given, v, f);
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let less = map(MapOp::Sub, &[of_values, delta]);
+    let ds = map(MapOp::Mul, &[p, less]);
+    let mut sum =
+        |key, weights, values| b.add(Op::Fused(FusedOp::WeightedSum, key), &[weights, values]).unwrap();
+    let (dq, dk) = (sum(j, ds, k), sum(i, ds, q));
+    let of_rows = if loops {
+        let whole = b.reduce(ReduceOp::Sum, e, dq).unwrap();
+        b.map(MapOp::Mul, &[given, whole]).unwrap()
+    } else {
+        given
+    };
+    let dv = b.add(Op::Fused(FusedOp::WeightedSum, i), &[p, of_rows]).unwrap();
+    b.output("dq", &[i, e], dq).unwrap();
+    b.output("dk", &[j, e], dk).unwrap();
+    b.output("dv", &[j, f], dv).unwrap();
+    b.finish()
+}
+
+/// The sums over rows, by whether they are of values, of each kernel over whole rows.
+fn sums_over_rows(g: &Graph) -> Vec<Vec<bool>> {
+    let plan = plan(g, Options::default());
+    let whole = plan.kernels.iter().filter_map(|k| {
+        let Anchor::WholeRows(whole) = &k.anchor else { return None };
+        Some(whole.key_sums().map(|sum| sum.of.value.is_some()).collect())
+    });
+    whole.collect()
+}
+
+#[test]
+fn gradients_of_keys_and_values_come_of_the_kernel_of_those_of_queries() {
+    assert_eq!(sums_over_rows(&gradients(false)), [vec![true, true]]);
+}
+
+#[test]
+fn no_kernel_stores_what_it_waits_for() {
+    assert_eq!(sums_over_rows(&gradients(true)), [vec![true]]);
+}
+
+#[test]
+fn columns_of_a_sum_over_rows_are_of_its_axes() {
+    wrong(&gradients(false), "its parts are of other axes", |plan| {
+        let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
+        let parts =
+            anchors.find_map(|anchor| if let Anchor::SumParts(of) = anchor { Some(of) } else { None });
+        parts.expect("a sum is added up").width = None;
+    });
+}
+
 #[test]
 fn what_stands_beside_an_attention_is_stored_by_its_kernel() {
     let expected = "its kernel stores other values than stand beside it";
@@ -81,7 +145,7 @@ fn a_sum_for_each_key_is_one_over_the_rows() {
             BesideOf::Key(sum) => Some(sum),
             BesideOf::Row => None,
         });
-        sums.next().expect("it has one").attention.score = other;
+        sums.next().expect("it has one").of.attention.score = other;
     });
 }
 
