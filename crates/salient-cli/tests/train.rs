@@ -56,6 +56,13 @@ fn a_run_leaves_weights_a_log_and_a_picture() {
         .collect();
     assert_eq!(lines.iter().filter(|line| line["results"]["loss"].is_number()).count(), 40);
     assert_eq!(lines.iter().filter(|line| line["validation"].is_number()).count(), 2);
+    let is_above_zero = |line: &Value, name: &str| line[name].as_f64().is_some_and(|n| n > 0.0);
+    for name in ["per_second", "of_peak"] {
+        assert_eq!(lines.iter().filter(|line| is_above_zero(line, name)).count(), 40, "{name} of each step");
+        assert!(is_above_zero(&report, name), "{report}");
+    }
+    // A step of so small a model does less than the machine can.
+    assert!(report["of_peak"].as_f64().unwrap() < 1.0, "{report}");
     assert!(std::fs::read_to_string(&plot).unwrap().contains("validation"));
     let generated = salient(&[
         "generate",
@@ -83,6 +90,7 @@ fn a_run_that_goes_on_is_the_run_that_was_not_interrupted() {
     let run = |flags: &str| {
         let ended = words(&format!("{common} {flags}"));
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout.ends_with(" of peak\n"), "{}", ended.stdout);
     };
     run(&format!("--steps 30 --checkpoint {whole} --threads 2"));
     run(&format!("--steps 11 --checkpoint {part} --threads 2"));

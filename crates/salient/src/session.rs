@@ -457,6 +457,11 @@ impl<'a> Session<'a> {
         self.prepared.working_bytes()
     }
 
+    /// How many threads run a call at most; one for the interpreter.
+    pub fn threads(&self) -> usize {
+        self.prepared.threads()
+    }
+
     /// Bytes of what was made of the weights once, beside the weights themselves: packed and folded copies, shared by the
     /// sessions that [`Session::reshaped`] gives. `None` for the interpreter.
     pub fn loaded_bytes(&self) -> Option<usize> {

@@ -232,6 +232,14 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// How many threads run a call at most.
+    pub(crate) fn threads(&self) -> usize {
+        match self {
+            Prepared::Native(native, ..) => native.threads,
+            Prepared::Oracle => 1,
+        }
+    }
+
     /// Whether an input, by position, is a state that may lie in the output which appends to it.
     pub(crate) fn appends(&self, input: usize) -> bool {
         match self {

@@ -6,11 +6,12 @@ mod data;
 mod log;
 
 use self::data::{Examples, Sizes, Units};
-use self::log::Log;
+use self::log::{Log, Size};
 use crate::input::numbers::{not_negative, probability};
 use crate::input::options::{Compile, pair};
 use crate::input::program::read_sources;
 use crate::output::failure::{Failure, Outcome};
+use crate::output::profile::{Profile, fma_peak};
 use crate::output::terminal;
 use salient::{
     Array, Arrays, Course, Decay, Evaluation, IsaChoice, Model, Options, Schedule, Trainer, Weights,
@@ -19,6 +20,7 @@ use salient::{
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Arguments of `salient train`.
 #[derive(clap::Args)]
@@ -176,8 +178,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     });
     handler.map_err(|e| Failure::call(format!("Ctrl-C cannot be heard: {e}")))?;
-    let mut log =
-        Log::new(args.log.as_deref(), args.resume.is_some(), args.steps, (examples.in_batch, examples.unit))?;
+    let size = Size {
+        in_batch: examples.in_batch,
+        unit: examples.unit,
+        flops: Profile::new(trainer.session().kernels()).flops(),
+        peak: fma_peak(args.isa) * 1e9 * trainer.session().threads() as f64,
+    };
+    let mut log = Log::new(args.log.as_deref(), args.resume.is_some(), args.steps, size)?;
     let mut check = |trainer: &Trainer<'_>, log: &mut Log| -> Outcome {
         let Some((evaluation, batches)) = &evaluation else { return Ok(()) };
         log.validation(trainer.made(), evaluation.mean(&trainer.parameters()?, batches, &others)?)
@@ -203,8 +210,9 @@ fn go(
         if STOP.load(Ordering::SeqCst) {
             return Ok(End::Stopped);
         }
+        let before = Instant::now();
         let progress = trainer.step()?;
-        log.step(&progress)?;
+        log.step(&progress, before.elapsed())?;
         let made = trainer.made();
         let is_last = made == args.steps;
         if made.is_multiple_of(args.eval_every as u64) || is_last {
@@ -240,13 +248,18 @@ fn finish(args: &Args, trainer: &Trainer<'_>, log: &Log, end: End) -> Outcome {
             "loss": loss,
             "validation": kept,
             "per_second": log.speed(),
+            "of_peak": log.share(),
         });
         terminal::print(&format!("{report:#}\n"))?;
     } else {
         let number = |name: &str, value: Option<f64>| value.map(|value| format!(", {name} {value:.4}"));
         let said = [number("loss", loss), number("validation loss", kept)];
         let said: String = said.into_iter().flatten().collect();
-        terminal::print(&format!("{} steps{said}, {:.0} per second\n", trainer.made(), log.speed()))?;
+        let (speed, share) = (log.speed(), log.share());
+        terminal::print(&format!(
+            "{} steps{said}, {speed:.0} per second, {share:.2} of peak\n",
+            trainer.made()
+        ))?;
     }
     if end == End::Stopped {
         let said = match &args.checkpoint {

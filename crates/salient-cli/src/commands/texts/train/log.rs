@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lines where no terminal reads, at most one in so many seconds.
 const SECONDS: u64 = 10;
@@ -18,24 +18,44 @@ const SECONDS: u64 = 10;
 pub(crate) struct Log {
     file: Option<(String, File)>,
     bar: ProgressBar,
-    began: Instant,
     said: Instant,
     /// Steps that this call has made.
     made: u64,
-    in_batch: usize,
-    unit: &'static str,
+    /// How long they took, without validations and checkpoints.
+    spent: Duration,
+    size: Size,
     pub(crate) losses: Vec<(f64, f64)>,
     pub(crate) kept: Vec<(f64, f64)>,
 }
 
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Tokens, or examples.
+    pub(crate) in_batch: usize,
+    /// `tokens` or `examples`.
+    pub(crate) unit: &'static str,
+    /// Floating-point operations of the plan; what masks skip is not subtracted.
+    pub(crate) flops: u64,
+    /// What the threads of the run do at most, in operations a second.
+    pub(crate) peak: f64,
+}
+
+impl Size {
+    /// Tokens or examples a second.
+    fn speed(&self, steps: u64, time: Duration) -> f64 {
+        steps as f64 * self.in_batch as f64 / time.as_secs_f64().max(1e-9)
+    }
+
+    /// The operations of steps as a share of the peak.
+    fn share(&self, steps: u64, time: Duration) -> f64 {
+        steps as f64 * self.flops as f64 / time.as_secs_f64().max(1e-9) / self.peak
+    }
+}
+
 impl Log {
     /// Of a run of so many steps; a run that goes on adds to the file of the one before.
-    pub(crate) fn new(
-        path: Option<&Path>,
-        goes_on: bool,
-        steps: u64,
-        (in_batch, unit): (usize, &'static str),
-    ) -> Outcome<Log> {
+    pub(crate) fn new(path: Option<&Path>, goes_on: bool, steps: u64, size: Size) -> Outcome<Log> {
         let open = |path: &Path| {
             let mut options = File::options();
             options.create(true).write(true).append(goes_on).truncate(!goes_on);
@@ -46,36 +66,40 @@ impl Log {
         };
         let file = path.map(open).transpose()?;
         let bar = terminal::progress(steps as usize, "{bar:30} {pos}/{len} {msg} {eta} left");
-        let now = Instant::now();
-        Ok(Log {
-            file,
-            bar,
-            began: now,
-            said: now,
-            made: 0,
-            in_batch,
-            unit,
-            losses: Vec::new(),
-            kept: Vec::new(),
-        })
+        let (made, spent, losses, kept) = (0, Duration::ZERO, Vec::new(), Vec::new());
+        Ok(Log { file, bar, said: Instant::now(), made, spent, size, losses, kept })
     }
 
-    /// Tokens or examples a second, so far.
+    /// Tokens or examples a second, over all steps so far.
     pub(crate) fn speed(&self) -> f64 {
-        self.made as f64 * self.in_batch as f64 / self.began.elapsed().as_secs_f64().max(1e-9)
+        self.size.speed(self.made, self.spent)
     }
 
-    pub(crate) fn step(&mut self, progress: &Progress) -> Outcome {
+    /// The share of the peak, over all steps so far.
+    pub(crate) fn share(&self) -> f64 {
+        self.size.share(self.made, self.spent)
+    }
+
+    /// A step that took so long.
+    pub(crate) fn step(&mut self, progress: &Progress, time: Duration) -> Outcome {
         self.made += 1;
+        self.spent += time;
         if let Some(loss) = progress.number("loss") {
             self.losses.push((progress.step as f64, f64::from(loss)));
         }
         let numbers: serde_json::Map<String, Value> =
             progress.numbers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        self.write(&json!({ "step": progress.step, "rate": progress.rate, "results": numbers }))?;
+        self.write(&json!({
+            "step": progress.step,
+            "rate": progress.rate,
+            "results": numbers,
+            "per_second": self.size.speed(1, time),
+            "of_peak": self.size.share(1, time),
+        }))?;
         let shown: Vec<String> =
             progress.numbers.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
-        let line = format!("{}, {:.0} {}/s", shown.join(", "), self.speed(), self.unit);
+        let (speed, share) = (self.speed(), self.share());
+        let line = format!("{}, {speed:.0} {}/s, {share:.2} of peak", shown.join(", "), self.size.unit);
         self.bar.set_position(progress.step + 1);
         self.bar.set_message(line.clone());
         if self.bar.is_hidden() && self.said.elapsed().as_secs() >= SECONDS {
