@@ -2,7 +2,9 @@
 //!
 //! Expected values are written out, not computed by any of the ways.
 
-use salient_tests::ruling::{gives, outputs};
+use salient::{Options, lower};
+use salient_tests::ruling::{call, gives, outputs, sources};
+use salient_tests::ways::Ways;
 
 /// Scores of three keys, a row of which keeps two and one none, and values.
 const MASKED: &[(&str, &str)] = &[
@@ -180,4 +182,30 @@ fn a_gradient_is_a_value_that_has_a_gradient() {
 #[test]
 fn a_product_has_the_product_of_the_others_as_its_gradient() {
     gradient_is("prod(x) + 0 * x", "[2, 0, 3]", "[0, 18, 0]");
+}
+
+/// What each step keeps: by Philox with the seed 42 as its key, and the element and the step as its counter.
+#[test]
+fn every_step_draws_anew_and_backward_what_forward_drew() {
+    let program = "model m(x: f32[N]) -> (y: f32[N]) {
+         param w: f32[N] = ones
+         let y = dropout(w * x, 0.5)
+         for p, d in grad(total(y), parameters) {
+             p = p - d
+         }
+         return y
+     }";
+    let options = Options { train: Some(42), ..Options::default() };
+    let graph = lower(&sources(program), &options).unwrap_or_else(|e| panic!("{e}")).graph;
+    let ways = Ways::new(&graph).unwrap_or_else(|e| panic!("{e}"));
+    let kept = [[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0, 1]];
+    for (step, kept) in kept.into_iter().enumerate() {
+        let inputs = [("x", "[1, 1, 1, 1, 1, 1, 1, 1]"), ("draw.step", &*step.to_string())];
+        for (way, outputs) in ways.outputs(&call(&ways, &inputs)).unwrap_or_else(|e| panic!("{e}")) {
+            let found = |name| outputs.get(name).expect("an output").to_f64_vec();
+            assert_eq!(found("y"), kept.map(|kept| 2.0 * f64::from(kept)), "{way}, step {step}");
+            assert_eq!(found("w"), kept.map(|kept| 1.0 - 2.0 * f64::from(kept)), "{way}, step {step}");
+            assert_eq!(found("draw.step"), [step as f64 + 1.0], "{way}, step {step}");
+        }
+    }
 }

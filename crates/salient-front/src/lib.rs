@@ -14,7 +14,7 @@ mod value;
 
 pub use diag::{Diagnostic, Severity, render};
 pub use library::library_place;
-pub use lower::{Inner, Lowered, Settings, Shape, Shapes};
+pub use lower::{DRAW_STEP, Inner, Lowered, Settings, Shape, Shapes};
 pub use resolve::{Definition, DefinitionKind, Definitions, Import, Meaning, Use};
 pub use source::{SourceFile, SourceId, Sources, Span};
 pub use syntax::format::format;

@@ -24,6 +24,7 @@ use crate::program::Program;
 use crate::source::{Sources, Span};
 use crate::syntax::ast::{Function, Results, Type};
 use crate::value::{Slot, Tensor, Value};
+pub use call::step::DRAW_STEP;
 use lost::{Outside, Role};
 pub use model::inner::Inner;
 pub use model::shapes::{Shape, Shapes};

@@ -8,7 +8,7 @@ use crate::array::{Array, ArrayError, element_count};
 use crate::axis::AxisId;
 use crate::dim::{Bindings, DimError, Name};
 use crate::graph::{Graph, Init, NodeId, Origin, Output, Port};
-use crate::op::{FusedOp, MapOp, Op, ReduceOp, RowWeights};
+use crate::op::{FusedOp, MOST_ARGUMENTS, MapOp, Op, ReduceOp, RowWeights};
 use crate::stack::with_room;
 use crate::ty::DType;
 use std::cell::RefCell;
@@ -302,7 +302,7 @@ impl<'a> Oracle<'a> {
                 self.value(arm, at)
             }
             Op::Map(map) => {
-                let mut values = [0.0; 3];
+                let mut values = [0.0; MOST_ARGUMENTS];
                 for (v, arg) in values.iter_mut().zip(&args) {
                     *v = self.value(*arg, at)?;
                 }

@@ -17,7 +17,7 @@ pub mod reduce;
 
 pub use curve::Curve;
 pub use fused::{FUSED, FusedInfo, FusedOp, RowWeights, Shares};
-pub use map::{MAPS, MapInfo, MapOp};
+pub use map::{MAPS, MOST_ARGUMENTS, MapInfo, MapOp};
 pub use notation::{Binding, Notation};
 pub use reduce::{REDUCES, ReduceInfo, ReduceOp};
 

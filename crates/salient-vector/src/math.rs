@@ -522,11 +522,12 @@ fn rounds_down(b: &mut Builder, x: I32, y: I32) -> Mask {
     b.and(inexact, differ)
 }
 
-/// The first word of Philox4x32-10 for a counter of one word and a key of two, as a number in [0, 1): exact in every bit.
-pub fn philox(b: &mut Builder, counter: I32, key: [I32; 2]) -> F32 {
+/// The first word of Philox4x32-10 for the first two words of a counter, of which the others are zero, and a key of two, as a number
+/// in [0, 1): exact in every bit.
+pub fn philox(b: &mut Builder, counter: [I32; 2], key: [I32; 2]) -> F32 {
     let zero = b.i32(0);
     let [mut k, mut l] = key;
-    let [mut x0, mut x1, mut x2, mut x3] = [counter, zero, zero, zero];
+    let [mut x0, mut x1, mut x2, mut x3] = [counter[0], counter[1], zero, zero];
     for round in 0..10 {
         if round > 0 {
             let (first, second) = (b.i32(0x9E37_79B9_u32 as i32), b.i32(0xBB67_AE85_u32 as i32));

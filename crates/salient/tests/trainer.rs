@@ -91,6 +91,42 @@ fn an_interrupted_run_is_the_run_that_is_not() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// With dropout in the attention and behind it.
+fn dropping(threads: usize) -> Model {
+    let drops = "x + dropout(multi_head[2](x, x, x, causal[T, T, offset = 0]()) as attn, 0.2)";
+    let source = LANGUAGE.replace("x + multi_head[2](x, x, x, causal[T, T, offset = 0]()) as attn", drops);
+    assert_ne!(source, LANGUAGE);
+    Model::compile(&source, &Options { threads: Some(threads), train: Some(5), ..Options::default() })
+        .unwrap()
+}
+
+#[test]
+fn an_interrupted_run_with_dropout_is_the_run_that_is_not() {
+    let (batches, path) = (batches(), file("resume-dropout"));
+    let (one, two) = (dropping(1), dropping(2));
+    let new = |model| Trainer::new(model, Weights::none(), &batches, course()).unwrap();
+    let mut whole = new(&one);
+    let losses = steps(&mut whole, 12);
+    let mut first = new(&two);
+    steps(&mut first, 5);
+    first.save(&path).unwrap();
+    let mut second = new(&two);
+    second.resume(&path).unwrap();
+    assert_eq!(steps(&mut second, 7), losses[5..]);
+    assert!(second.parameters().unwrap().same_bits(&whole.parameters().unwrap()));
+    // With another step than the checkpoint holds it draws other elements.
+    let mut states = Arrays::new();
+    for (name, array) in read_arrays(&path).unwrap() {
+        let first = Array::from_i64(vec![], vec![0]).unwrap();
+        states.insert(&*name, if name == "draw.step" { first } else { array }).unwrap();
+    }
+    salient::write_safetensors(&path, &states).unwrap();
+    let mut other = new(&two);
+    other.resume(&path).unwrap();
+    assert_ne!(steps(&mut other, 7), losses[5..]);
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn what_does_not_belong_to_a_run_is_refused() {
     let (batches, model, path) = (batches(), model(LANGUAGE, 1), file("refused"));
@@ -179,6 +215,16 @@ fn the_loss_alone_is_that_of_the_step() {
     let batch = salient::Batches::draw(&batches, 3).unwrap();
     let alone = evaluation.mean(&parameters, &[batch], &Arrays::new()).unwrap();
     let found = f64::from(trainer.step().unwrap().number("loss").unwrap());
+    assert!((alone - found).abs() < 1e-5 * found, "{alone} for {found}");
+    // Of a model with dropout it is what the first step would give.
+    let dropping = dropping(1);
+    let first = Trainer::new(&dropping, Weights::none(), &batches, course()).unwrap().step().unwrap();
+    let parameters =
+        Trainer::new(&dropping, Weights::none(), &batches, course()).unwrap().parameters().unwrap();
+    let evaluation = Evaluation::new(&dropping, "loss", &Options::default()).unwrap();
+    let batch = salient::Batches::draw(&batches, 0).unwrap();
+    let alone = evaluation.mean(&parameters, &[batch], &Arrays::new()).unwrap();
+    let found = f64::from(first.number("loss").unwrap());
     assert!((alone - found).abs() < 1e-5 * found, "{alone} for {found}");
 }
 

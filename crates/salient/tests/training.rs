@@ -1,4 +1,4 @@
-//! Training: what dropout draws depends on the seed, the place and the call of `dropout`, and on nothing else; steps move
+//! Training: what dropout draws depends on the seed, the place, the call of `dropout` and the step, and on nothing else; steps move
 //! parameters.
 
 use salient::{Array, Arrays, Engine, Fp, Isa, IsaChoice, Model, Options, Weights};
@@ -36,7 +36,7 @@ fn dropped(train: Option<u32>, shape: &[usize], output: &str) -> Vec<f32> {
     outputs.get(output).unwrap().as_f32().unwrap().to_vec()
 }
 
-/// The key is the seed and the position of the draw in the model, the counter the element's place; the generator itself is
+/// The key is the seed and the position of the draw in the model, the counter the element's place without a step; the generator itself is
 /// held to its published answers in `salient-ir`.
 #[test]
 fn what_is_drawn_is_the_published_generator() {
@@ -191,4 +191,122 @@ fn states_begin_as_weights_seeds_or_initialisers_say() {
     let wrong = session.hold(&arrays(&[("d", scalar(7.0)), ("a", ones(&[2]))])).unwrap_err().to_string();
     assert!(wrong.contains("`d`") && wrong.contains("`a`"), "{wrong}");
     assert_eq!(numbers(&session), [("a".to_owned(), 7.0), ("b".to_owned(), 0.0)], "they stay");
+}
+
+const DROPPED: &str = "
+model dropped(x: f32[N], rate: f32) -> (loss: f32, kept: f32[N]) {
+    param w: f32[N] = ones
+    let kept = dropout(stop(x), 0.5)
+    let loss = total(w * kept)
+    for p, d in grad(loss, parameters) {
+        p = sgd(p, d, rate) as opt.{p}
+    }
+    return loss, kept
+}
+
+model attended[E = 4, H = 2](x: f32[B, T, H * E], rate: f32) -> (loss: f32) {
+    let q = split_heads[H](linear[H * E, bias = false](x) as query)
+    let k = split_heads[H](linear[H * E, bias = false](x) as key)
+    let v = split_heads[H](linear[H * E, bias = false](x) as value)
+    let y = dropout(attention_weights(q, k, causal[T, T, offset = 0]()), 0.3) @ v
+    let loss = mean_squared_error(merge_heads(y), x)
+    for p, d in grad(loss, parameters) {
+        p = sgd(p, d, rate) as opt.{p}
+    }
+    return loss
+}";
+
+fn stepping(model: &str, options: Options) -> Model {
+    Model::compile(DROPPED, &Options { model: Some(model.to_owned()), train: Some(42), ..options }).unwrap()
+}
+
+/// What is kept at a step of `dropped`: ones go in.
+fn kept(session: &mut salient::Session<'_>, inputs: &Arrays) -> Vec<f32> {
+    session.step(inputs).unwrap().get("kept").unwrap().as_f32().unwrap().to_vec()
+}
+
+#[test]
+fn every_step_draws_anew() {
+    use salient_ir::math::{philox, unit};
+    let inputs = arrays(&[("x", ones(&[40])), ("rate", scalar(1.0))]);
+    let drawn = |step: u32| -> Vec<f32> {
+        let is_kept = |n| unit(philox([n, step, 0, 0], [42, 0])[0]) >= 0.5;
+        (0..40).map(|n| if is_kept(n) { 2.0 } else { 0.0 }).collect()
+    };
+    for engine in [Engine::Jit, Engine::Unfused, Engine::Oracle] {
+        let model = stepping("dropped", Options { engine, ..Options::default() });
+        let mut session = model.session(&inputs, Weights::none()).unwrap();
+        let mut w = vec![1.0f32; 40];
+        for step in 0..5 {
+            let kept = kept(&mut session, &inputs);
+            assert_eq!(kept, drawn(step), "{engine}, step {step}");
+            // The gradient by the weights is what was kept: backward drew the same elements.
+            w.iter_mut().zip(&kept).for_each(|(w, kept)| *w -= kept);
+            let (_, moved) = session.states().find(|(path, _)| *path == "w").unwrap();
+            assert_eq!(moved.as_f32().unwrap(), w, "{engine}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_is_taken_back_draws_the_same_again() {
+    let inputs = arrays(&[("x", ones(&[40])), ("rate", scalar(1.0))]);
+    let model = stepping("dropped", Options::default());
+    let mut session = model.session(&inputs, Weights::none()).unwrap();
+    let steps: Vec<_> = (0..4).map(|_| kept(&mut session, &inputs)).collect();
+    session.take_back().unwrap();
+    assert_eq!(kept(&mut session, &inputs), steps[3]);
+    let mut held = Arrays::new();
+    session.states().for_each(|(path, array)| held.insert(path, array.clone()).unwrap());
+    let next = kept(&mut session, &inputs);
+    session.reset();
+    assert_eq!(kept(&mut session, &inputs), steps[0], "steps count from the start again");
+    session.hold(&held).unwrap();
+    assert_eq!(kept(&mut session, &inputs), next, "what is held says which step it is");
+    // A call that keeps nothing draws as the step that comes next.
+    session.hold(&held).unwrap();
+    assert_eq!(session.call(&inputs).unwrap().get("kept").unwrap().as_f32().unwrap(), next);
+}
+
+/// What is drawn in an attention is drawn in the pass over its keys, forward and backward.
+#[test]
+fn steps_with_dropout_in_an_attention_are_fused_and_the_oracles() {
+    let values = (0..2 * 19 * 8).map(|n| (n as f32 * 0.37).sin()).collect();
+    let inputs = arrays(&[("x", Array::from_f32(vec![2, 19, 8], values).unwrap()), ("rate", scalar(0.5))]);
+    let run = |options: Options| -> (Vec<f32>, Vec<Vec<f32>>) {
+        let model = stepping("attended", options);
+        let mut session = model.session(&inputs, Weights::seeded(3)).unwrap();
+        let loss = |results: salient::Results<'_>| results.get("loss").unwrap().as_f32().unwrap()[0];
+        let losses = (0..4).map(|_| loss(session.step(&inputs).unwrap())).collect();
+        let states = session.states().filter_map(|(_, array)| Some(array.as_f32()?.to_vec())).collect();
+        (losses, states)
+    };
+    let (losses, states) = run(Options { engine: Engine::Oracle, ..Options::default() });
+    let close = |a: f32, b: f32| (a - b).abs() <= 1e-5 * (1.0 + b.abs());
+    let mut bits = Vec::new();
+    for isa in Isa::ALL.into_iter().filter(|isa| *isa <= Isa::detect()).map(IsaChoice::Only) {
+        for threads in [1, 3] {
+            let options = Options { isa, threads: Some(threads), require_fused: true, ..Options::default() };
+            let (found, moved) = run(options);
+            assert!(found.iter().zip(&losses).all(|(a, b)| close(*a, *b)), "{found:?} for {losses:?}");
+            let mut all = moved.iter().flatten().zip(states.iter().flatten());
+            assert!(all.all(|(a, b)| close(*a, *b)), "{isa:?} {threads}");
+            bits.push((isa, found, moved));
+        }
+    }
+    for pair in bits.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        assert!(pair[0] == pair[1], "{:?}: the same bits for any number of threads", pair[0].0);
+    }
+}
+
+#[test]
+fn the_path_of_the_step_is_no_other_state() {
+    let taken = DROPPED.replace("param w: f32[N] = ones", "param w: f32[N] = ones as draw.step");
+    let options = Options { model: Some("dropped".to_owned()), train: Some(1), ..Options::default() };
+    let why = Model::compile(&taken, &options).unwrap_err().to_string();
+    assert!(why.contains("`draw.step` counts the steps"), "{why}");
+    assert!(
+        Model::compile(&taken, &Options { train: None, ..options }).is_ok(),
+        "at inference nothing is drawn"
+    );
 }

@@ -308,8 +308,8 @@ impl<'a> Lowerer<'a, '_> {
         self.map(op, args, span)
     }
 
-    /// `draw(x)`: for each element of `x` a number in [0, 1) that depends on its place in `x`, on the seed, and on which
-    /// of the model's draws this is.
+    /// `draw(x)`: for each element of `x` a number in [0, 1) that depends on its place in `x`, on the seed, on which of the
+    /// model's draws this is, and on the number of the step if the model makes steps.
     fn draw(&mut self, statics: &[StaticArg<'a>], args: &'a [Argument], span: Span) -> Eval<Value<'a>> {
         let Some(seed) = self.settings.train else {
             return Err(Diagnostic::error(span, "at inference nothing is drawn")
@@ -338,8 +338,9 @@ impl<'a> Lowerer<'a, '_> {
             });
         }
         let at = at.unwrap_or_else(|| self.b.constant(Const::I64(0)));
-        let key = [i64::from(seed), site].map(|word| self.b.constant(Const::I64(word)));
-        let node = self.map_node(MapOp::Philox, &[at, key[0], key[1]], span)?;
+        // In a model that moves parameters the second word of the counter becomes the number of the step: see `step::moved`.
+        let [step, seed, site] = [0, i64::from(seed), site].map(|word| self.b.constant(Const::I64(word)));
+        let node = self.map_node(MapOp::Philox, &[at, step, seed, site], span)?;
         Ok(Value::Tensor(Tensor { node, pos: x.pos, named: x.named, index: false, floored: false }))
     }
 

@@ -124,6 +124,9 @@ const ARITHMETIC: (usize, Typing) = (2, Typing::Arithmetic);
 const COMPARE: (usize, Typing) = (2, Typing::Compare);
 const LOGIC: (usize, Typing) = (2, Typing::Logic);
 
+/// The most arguments that an operator has.
+pub const MOST_ARGUMENTS: usize = 4;
+
 /// The table of scalar operators, in the order of [`MapOp`].
 pub const MAPS: &[MapInfo] = {
     use Binding as B;
@@ -184,9 +187,9 @@ pub const MAPS: &[MapInfo] = {
         row!(Select, "select", (3, Typing::Select), |a| if a[0] != 0.0 { a[1] } else { a[2] },
             "The second argument where the first holds, else the third; the arm not taken is not evaluated.";
             notation: Choice, exact: true, range: Some(|r| r[1].union(r[2]))),
-        row!(Philox, "philox", (3, Typing::Draw),
-            |a| math::unit(math::philox([low(a[0]), 0, 0, 0], [low(a[1]), low(a[2])])[0]),
-            "A number in [0, 1) drawn by Philox4x32-10 from a counter and the two words of a key; the low 32 bits of each.";
+        row!(Philox, "philox", (4, Typing::Draw),
+            |a| math::unit(math::philox([low(a[0]), low(a[1]), 0, 0], [low(a[2]), low(a[3])])[0]),
+            "A number in [0, 1) drawn by Philox4x32-10 from two words of a counter and two of a key; the low 32 bits of each.";
             additions: 300),
     ]
 };
@@ -264,6 +267,7 @@ mod tests {
         for (at, row) in MAPS.iter().enumerate() {
             assert_eq!(row.op as usize, at, "{}", row.name);
             assert_eq!(MapOp::from_name(row.name), Some(row.op));
+            assert!(row.arity <= super::MOST_ARGUMENTS, "{}", row.name);
         }
     }
 

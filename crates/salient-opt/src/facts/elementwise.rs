@@ -6,6 +6,7 @@ use super::witness::{Position, Witnesses};
 use super::{Classes, Facts, Proof, Properties, Property, integers, literal};
 use crate::options::Fp;
 use egg::Id;
+use salient_ir::op::MOST_ARGUMENTS;
 use salient_ir::{AxisSet, Const, DType, Dim, MapOp};
 
 /// The facts about the result of an operator on the values of these classes.
@@ -70,7 +71,7 @@ fn rounds(op: MapOp, args: &[&Facts]) -> bool {
 
 /// The value of an operator on literals.
 fn fold(op: MapOp, dtype: DType, args: &[&Facts]) -> Option<Const> {
-    let mut values = [0.0; 3];
+    let mut values = [0.0; MOST_ARGUMENTS];
     for (v, arg) in values.iter_mut().zip(args) {
         *v = arg.constant?.value();
     }

@@ -52,7 +52,7 @@ pub(crate) fn scalar(b: &mut Builder, op: MapOp, dtype: DType, args: &[Value]) -
         MapOp::Le => b.op(V::Le, args),
         MapOp::And => b.op(V::And, args),
         MapOp::Or => b.op(V::Or, args),
-        MapOp::Philox => math::philox(b, i(0), [i(1), i(2)]).value(),
+        MapOp::Philox => math::philox(b, [i(0), i(1)], [i(2), i(3)]).value(),
         MapOp::Select => unreachable!("select decides which of its arms is read"),
     }
 }

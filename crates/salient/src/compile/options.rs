@@ -16,7 +16,7 @@ pub struct Options {
     pub model: Option<String>,
     /// Values of dimensions and of parameters in brackets, by name, as text: `T` and `128`.
     pub set: Vec<(String, String)>,
-    /// Compiles for training, with what is drawn from this seed: `dropout` drops. At inference, `None`, it is the identity.
+    /// Compiles for training, with what is drawn from this seed: `dropout` drops, at each step other elements. At inference, `None`, it is the identity.
     pub train: Option<u32>,
     /// Values inside of the model that are to be results too, by name: see [`Model::inner`](crate::Model::inner).
     pub inner: Vec<String>,

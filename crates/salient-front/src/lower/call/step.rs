@@ -1,7 +1,8 @@
 //! Steps of training: parameters by pattern, loops over gradients, and parameters that get new values.
 //!
 //! A parameter to whose name a loop over gradients assigns is a state that begins as its initialiser says: what was assigned is
-//! what the next call begins with. It stays a parameter while the program is lowered; [`moved`] makes a state of it.
+//! what the next call begins with. It stays a parameter while the program is lowered; [`moved`] makes a state of it, and one more that
+//! counts the steps where numbers are drawn.
 
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::habits;
@@ -10,8 +11,11 @@ use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
 use crate::syntax::ast::{BinaryOp, Each, Expr, ExprKind, Function, Path, Stmt};
 use crate::value::{Builtin, StaticArg, Tensor, Value};
-use salient_ir::{AxisId, Builder, DType, Dim, Graph, MapOp, NodeId, Op, State};
+use salient_ir::{AxisId, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op, State};
 use std::collections::BTreeMap;
+
+/// The path of the state that counts steps, if the model draws numbers: every step draws others.
+pub const DRAW_STEP: &str = "draw.step";
 
 /// The round of a loop over gradients.
 pub(in crate::lower) struct Round {
@@ -288,6 +292,16 @@ impl<'a> Lowerer<'a, '_> {
 
     /// The new values of parameters as results, once all else is one.
     pub(in crate::lower) fn keep_moves(&mut self, f: &'a Function) -> Eval<()> {
+        if let Some(first) = self.moves.first().filter(|_| self.draws > 0) {
+            let names = self.b.inputs().iter().chain(self.b.params()).map(|port| &port.name);
+            let mut names = names.chain(self.b.outputs().iter().map(|output| &output.name));
+            if names.any(|name| **name == *DRAW_STEP) {
+                let message = format!(
+                    "`{DRAW_STEP}` counts the steps of a model that draws, and is a path of its own too"
+                );
+                return Err(Diagnostic::error(first.span, message).help("give that another path").into());
+            }
+        }
         for Move { path, tensor, span } in std::mem::take(&mut self.moves) {
             let input = f.params.iter().find(|p| p.name.name == path).map(|p| (p.name.span, "an input"));
             let output = self.b.outputs().iter().any(|o| *o.name == *path);
@@ -342,7 +356,8 @@ fn globs(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The same graph in which parameters that are moved are states.
+/// The same graph in which parameters that are moved are states. What is drawn is drawn anew by each step: the second word of its
+/// counter is a state of one integer, to which each call adds one.
 pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
     if moves.is_empty() {
         return graph;
@@ -359,6 +374,8 @@ pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
         let port = &graph.params()[known.param];
         b.input(&port.name, &port.axes, port.dtype, port.origin);
     }
+    let draws = graph.ids().any(|id| *graph.op(id) == Op::Map(MapOp::Philox));
+    let step = draws.then(|| b.input(DRAW_STEP, &[], DType::I64, None));
     let mut params: Vec<Option<usize>> = vec![None; graph.params().len()];
     for (at, port) in graph.params().iter().enumerate().filter(|(at, _)| is_moved(*at).is_none()) {
         let init = port.init.map(|init| init.map(|node| b.copy(&graph, node)));
@@ -376,7 +393,10 @@ pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
         } else {
             node.op.clone()
         };
-        let args: Vec<NodeId> = graph.args(id).iter().map(|arg| new[arg.index()]).collect();
+        let mut args: Vec<NodeId> = graph.args(id).iter().map(|arg| new[arg.index()]).collect();
+        if let (Op::Map(MapOp::Philox), Some(step)) = (&op, step) {
+            args[1] = step;
+        }
         let added = b.add(op, &args).expect("a node of a verified graph");
         b.describe(added, node.name.as_ref(), node.origin);
         new.push(added);
@@ -393,6 +413,12 @@ pub(in crate::lower) fn moved(graph: Graph, moves: &[Moved]) -> Graph {
     for output in graph.outputs() {
         b.store(&output.name, output.dtype);
         b.output(&output.name, &output.axes, new[output.node.index()]).expect("a result of a verified graph");
+    }
+    if let Some(step) = step {
+        let one = b.constant(Const::I64(1));
+        let next = b.map(MapOp::Add, &[step, one]).expect("integers have a sum");
+        b.output(DRAW_STEP, &[], next).expect("one number");
+        b.keeps(State { input: graph.inputs().len() + moves.len(), output: graph.outputs().len() });
     }
     b.finish()
 }

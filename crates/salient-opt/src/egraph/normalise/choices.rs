@@ -5,6 +5,7 @@ use crate::facts::literal;
 use crate::lang::Tag;
 use crate::options::Fp;
 use egg::Id;
+use salient_ir::op::MOST_ARGUMENTS;
 use salient_ir::{Const, DType, MapOp, Typing};
 
 impl Normaliser<'_> {
@@ -33,7 +34,7 @@ impl Normaliser<'_> {
             return None;
         }
         let mut condition = None;
-        let mut values = [[0.0; 3]; 2];
+        let mut values = [[0.0; MOST_ARGUMENTS]; 2];
         for (n, arg) in args.iter().enumerate() {
             let (by, arms) = match self.constant(*arg) {
                 Some(c) => (condition, [c, c]),
@@ -49,7 +50,7 @@ impl Normaliser<'_> {
             values.iter_mut().zip(arms).for_each(|(values, arm)| values[n] = arm.value());
         }
         let dtype = literal::dtype(op, |n| self.classes[args[n]].data.dtype);
-        let value = |values: &[f64; 3]| {
+        let value = |values: &[f64; MOST_ARGUMENTS]| {
             let value = literal::value(op, dtype, &values[..args.len()])?;
             match value {
                 // Adding zero makes -0 into 0: the arms of a mask are compared with literals.

@@ -4,6 +4,7 @@ use crate::compile::options::Options;
 use crate::report::error::Error;
 use crate::session::model::Model;
 use crate::session::weights::Weights;
+use salient_front::DRAW_STEP;
 use salient_io::Arrays;
 use salient_ir::array::Array;
 use salient_ir::{Builder, DType, Graph, NodeId, Op};
@@ -32,6 +33,8 @@ impl Evaluation {
     pub fn mean(&self, parameters: &Arrays, batches: &[Arrays], others: &Arrays) -> Result<f64, Error> {
         let graph = self.model.graph();
         let has = |name: &str| graph.inputs().iter().any(|port| *port.name == *name);
+        // Of no step.
+        let of_steps = |name: &str| ["rate", "step", DRAW_STEP].contains(&name);
         let mut weights = Arrays::new();
         for port in graph.params() {
             if let Some(array) = parameters.get(&port.name) {
@@ -45,7 +48,7 @@ impl Evaluation {
             for (name, array) in batch.iter().chain(others.iter()).filter(|(name, _)| has(name)) {
                 inputs.insert(name, array.clone())?;
             }
-            for port in graph.inputs().iter().filter(|port| ["rate", "step"].contains(&&*port.name)) {
+            for port in graph.inputs().iter().filter(|port| of_steps(&port.name)) {
                 let zero = Array::from_f64(port.dtype.compute(), vec![], &[0.0]);
                 inputs.insert(&*port.name, zero.map_err(|e| Error::Run(e.to_string()))?)?;
             }
