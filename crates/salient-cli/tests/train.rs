@@ -99,6 +99,24 @@ fn a_run_that_goes_on_is_the_run_that_was_not_interrupted() {
 }
 
 #[test]
+fn weights_of_a_checkpoint_are_begun_with_and_others_named() {
+    let (model, data) = (file("begin.attn", MODEL), file("begin.txt", text()));
+    let (first, second) = (path("begin-first.safetensors"), path("begin-second.safetensors"));
+    let run = |flags: &str| {
+        let common = format!("train {model} --model train --data {data} --length 8 --batch 4 --seed 3");
+        let ended = words(&format!("{common} {flags}"));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr
+    };
+    // A checkpoint has states of the optimiser too, which are no parameters.
+    run(&format!("--steps 5 --rate 0.05 --checkpoint {first}"));
+    let said = run(&format!("--steps 1 --rate 0 --weights {first} --out {second}"));
+    assert!(said.contains("the model does not use") && said.contains("`train.steps`"), "{said}");
+    let [first, second] = [first, second].map(|path| salient::read_arrays(path).unwrap());
+    assert!(second.iter().all(|(path, array)| first.get(path) == Some(array)) && second.len() == 3);
+}
+
+#[test]
 fn a_wrong_call_is_told_what_is_wrong() {
     let (model, data) = (file("wrong.attn", MODEL), file("wrong.txt", text()));
     let odd = file("wrong.bin", [1, 2, 3]);

@@ -83,8 +83,8 @@ impl CallArgs {
 /// The seed of what is drawn where none is given.
 const SEED: u64 = 1;
 
-/// The parameters of a checkpoint that the model has; how many others there are is said in a note.
-fn without_others(weights: Arrays) -> Outcome<Arrays> {
+/// The parameters of a checkpoint that the model has; the others are named in a note.
+pub(crate) fn without_others(weights: Arrays) -> Outcome<Arrays> {
     let (entries, others) = weights.into_parts();
     if !others.is_empty() {
         let names = listed(others.iter().map(String::as_str));

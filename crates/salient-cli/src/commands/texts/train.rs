@@ -7,6 +7,7 @@ mod log;
 
 use self::data::{Examples, Sizes, Units};
 use self::log::{Log, Size};
+use crate::input::call::without_others;
 use crate::input::numbers::{not_negative, probability};
 use crate::input::options::{Compile, pair};
 use crate::input::program::read_sources;
@@ -14,8 +15,8 @@ use crate::output::failure::{Failure, Outcome};
 use crate::output::profile::{Profile, fma_peak};
 use crate::output::terminal;
 use salient::{
-    Array, Arrays, Course, Decay, Evaluation, IsaChoice, Model, Options, Schedule, Trainer, Weights,
-    read_arrays, replace_text, write_safetensors,
+    Array, Arrays, Course, Decay, Evaluation, IsaChoice, Model, Options, Port, Schedule, Trainer, Weights,
+    read_wanted, replace_text, write_safetensors,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub(crate) struct Args {
     /// An input that is the same number at every step; may be given several times
     #[arg(long, value_name = "NAME=NUMBER", value_parser = pair)]
     input: Vec<(String, String)>,
-    /// Parameters to begin with, by path; those that the file lacks are drawn
+    /// Parameters to begin with, by path; those that the file lacks are drawn, and what the model does not have is named
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The share of the data, at its end, that is kept for validation
@@ -164,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let others = course.inputs.clone();
-    let weights = args.weights.as_ref().map(read_arrays).transpose()?;
+    let weights = weights(args, &model)?;
     let weights = weights.as_ref().map_or(Weights::none(), Weights::from);
     let mut trainer = Trainer::new(&model, weights, &*examples.train, course)?;
     if let Some(path) = &args.resume {
@@ -197,6 +198,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         terminal::note(&format!("the state before that step is in {}\n", path.display()));
     }
     finish(args, &trainer, &log, end?)
+}
+
+/// The parameters to begin with, if a file is named.
+fn weights(args: &Args, model: &Model) -> Outcome<Option<Arrays>> {
+    let graph = model.graph();
+    let moved = (0..graph.inputs().len()).filter(|at| graph.is_moved_parameter(*at));
+    let known: Vec<&Port> = graph.params().iter().chain(moved.map(|at| &graph.inputs()[at])).collect();
+    let is_known = |name: &str| known.iter().any(|port| *port.name == *name);
+    let Some(path) = &args.weights else { return Ok(None) };
+    Ok(Some(without_others(read_wanted(path, &is_known)?)?))
 }
 
 /// The steps of a run, with what comes between them.
