@@ -5,11 +5,13 @@ use salient::{
     lower, print_stage, read_data, read_plan,
 };
 use salient_ir::text;
-use salient_tests::examples::{self, settings};
+use salient_tests::examples::{self, Example, settings};
 use salient_tests::files::sources;
 use salient_tests::generate::{self, Data};
 use salient_tests::ways::Call;
 use salient_tests::{snapshot, sweep};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 /// Reads a text back; gives why it does not, or what it reads as.
 fn reads_back(text: &str, options: &Options) -> Result<(), String> {
@@ -18,9 +20,16 @@ fn reads_back(text: &str, options: &Options) -> Result<(), String> {
     if again != text { Err(format!("reads back as another plan:\n{text}\nas\n{again}")) } else { Ok(()) }
 }
 
+/// Steps of training whose plans do not read back yet, and what is said of them. A line that is not needed any more fails.
+const DO_NOT_READ: [(&str, &str); 1] = [
+    // A sum of products of which one factor is a parameter goes along columns; read back it goes along rows.
+    ("train/classifier/train", "the plan comes to `rows"),
+];
+
 #[test]
 fn plans_of_examples_read_back() {
-    examples::each(|example| {
+    let unread = Mutex::new(BTreeSet::new());
+    let check = |example: &Example| -> Result<(), String> {
         let sources = example.sources()?;
         let isas = [IsaChoice::Only(Isa::Baseline), IsaChoice::default()];
         for (engine, isa) in [(Engine::Jit, isas[0]), (Engine::Jit, isas[1]), (Engine::Unfused, isas[0])] {
@@ -32,7 +41,18 @@ fn plans_of_examples_read_back() {
             }
         }
         Ok(())
+    };
+    examples::each(|example| {
+        let Err(why) = check(example) else { return Ok(()) };
+        let known = DO_NOT_READ.iter().find(|(name, said)| *name == example.name && why.contains(said));
+        let Some((name, _)) = known else { return Err(why) };
+        unread.lock().expect("no check holds it").insert(*name);
+        Ok(())
     });
+    if std::env::var_os("ONLY").is_none() {
+        let unread = unread.into_inner().expect("no check holds it");
+        assert_eq!(unread, DO_NOT_READ.iter().map(|(name, _)| *name).collect(), "they read back now");
+    }
 }
 
 /// What two models make of a call: the same bits, or a refusal by both.
