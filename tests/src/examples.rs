@@ -101,7 +101,7 @@ pub fn each_program(check: impl Fn(&Example, &Program, &[Requirement]) -> Result
 /// the same again. `file` is a path in the project, or below `examples`.
 pub fn settings(file: &str) -> Vec<(String, String)> {
     let file = file.strip_prefix("examples/").unwrap_or(file);
-    let has_layers = is_published(file) || file.starts_with("train/gpt");
+    let has_layers = is_published(file) || ["train/gpt.attn", "train/adapters.attn"].contains(&file);
     if has_layers { vec![("L".to_owned(), "1".to_owned())] } else { Vec::new() }
 }
 

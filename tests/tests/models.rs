@@ -58,6 +58,38 @@ programs! {
     vit: "vit",
 }
 
+/// Adapters of MiniLM begin with a factor of zeros: the vectors are the checkpoint's, to the bit. A step moves adapters alone.
+#[test]
+fn adapters_that_begin_as_zeros_change_nothing() {
+    let (graph, data) = prepared("minilm", "minilm");
+    let adapters = sources("examples/train/adapters.attn").unwrap_or_else(|e| panic!("{e}"));
+    let compiled = |model: &str, engine| {
+        let options =
+            Options { model: Some(model.to_owned()), set: small("minilm"), engine, ..Options::default() };
+        Model::from_sources(&adapters, &options).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for engine in [Engine::Oracle, Engine::Unfused, Engine::Jit] {
+        let plain = Model::from_graph(graph.clone(), &Options { engine, ..Options::default() }).unwrap();
+        let expected = plain.run(&data.inputs, Weights::from(&data.params)).unwrap();
+        let adapted = compiled("adapted", engine);
+        let run = |params: &Arrays| adapted.run(&data.inputs, Weights::from(params).or_seeded(1)).unwrap();
+        assert!(run(&data.params).same_bits(&expected), "{engine}");
+        let path = "encoder.layer.1.attention.self.value.lora.up";
+        let port = adapted.graph().params().iter().find(|port| *port.name == *path).expect("an adapter");
+        assert_eq!(port.axes.len(), 2);
+        let mut moved = data.params.clone();
+        moved.insert(path, Array::from_f32(vec![24, 8], vec![0.1; 24 * 8]).unwrap()).unwrap();
+        assert!(!run(&moved).same_bits(&expected), "{engine}: an adapter is read");
+    }
+    let train = compiled("train", Engine::Oracle);
+    let graph = train.graph();
+    let moved = (0..graph.inputs().len()).filter(|at| graph.is_moved_parameter(*at));
+    let moved: Vec<&str> = moved.map(|at| &*graph.inputs()[at].name).collect();
+    assert_eq!(moved.len(), 2 * 2 * 2, "two factors of queries and values in two layers: {moved:?}");
+    assert!(moved.iter().all(|path| path.contains(".lora.")), "{moved:?}");
+    assert!(graph.params().iter().all(|port| !port.name.contains(".lora.")));
+}
+
 /// The ids in pieces, each call going on from the cache: after each, the logits of what follows its last id.
 fn check_pieces(program: &str) {
     let (graph, data) = prepared(program, program);
