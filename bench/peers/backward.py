@@ -72,7 +72,7 @@ def run(name, heads, length, width, causal):
 
     makers = [torch_both, torch_backward, salient, salient_forward]
     makers += [torch_compiled] if length <= 1024 else []
-    compare("W", name, {make.__name__: make for make in makers}, flops, beside=["salient_forward"])
+    compare("W", name, {make.__name__: make for make in makers}, flops, beside=["torch_backward", "salient_forward"])
 
 
 for case, shape in CASES.items():

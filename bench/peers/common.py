@@ -122,7 +122,7 @@ def compare(group, case, makers, flops, tolerance=2e-3, beside=()):
     """Lets contestants, {name: function that makes one}, take turns; the first one's output is the reference.
 
     `flops` counts what the result needs: what a mask hides is credited to nobody. Contestants named in `beside` compute something
-    else, for a ratio of times: their outputs are not compared.
+    else, for a ratio of times: their outputs are not compared, and they are no peers in reports.
     """
     if not listed(case):
         return
@@ -142,6 +142,8 @@ def compare(group, case, makers, flops, tolerance=2e-3, beside=()):
             continue
         ready[name] = contestant
         about[name] = {"first_s": round(first, 3), "max_error": float(f"{error:.2g}")}
+        if name in beside:
+            about[name] = {"first_s": round(first, 3), "beside": True}
         if error > tolerance or not np.isfinite(error):
             about[name]["wrong"] = True
     race(group, case, ready, flops, about)

@@ -29,7 +29,7 @@ def cell(row, ours):
 def contest(here, case):
     """Our row of a case, and the fastest right one of the others; None where there is none."""
     ours = here.get((case, OURS), {})
-    good = [r for (c, p), r in here.items() if c == case and p != OURS and "median_ms" in r and not r.get("wrong")]
+    good = [r for (c, p), r in here.items() if c == case and p != OURS and "median_ms" in r and not r.get("wrong") and not r.get("beside")]
     return ours if "median_ms" in ours else None, min(good, key=lambda r: r["median_ms"], default=None)
 
 

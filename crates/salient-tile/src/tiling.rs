@@ -44,12 +44,14 @@ pub struct Tiling {
     pub few_part: i64,
 }
 
-/// Items that keep some threads busy, and the most parts of rows for that, of which each has sums of all columns of its own.
+/// Items of a kernel that keep some threads busy.
 const BUSY: i64 = 8;
+
+/// The most parts of rows whose sums have several columns for each key.
 const MOST_WITH_COLUMNS: i64 = 4;
 
-/// Positions that an axis of heads or of a batch has at least, in all likelihood.
-const LEAST_HEADS: i64 = 2;
+/// The extent that is assumed of an axis of heads, or of a batch, that has none when compiling.
+const ASSUMED_HEADS: i64 = 2;
 
 /// Tiles of rows that are one part.
 const TILES_OF_A_PART: i64 = 4;
@@ -61,10 +63,10 @@ impl Tiling {
         if is_few { 1 } else { self.row_parts }
     }
 
-    /// The same where each key has several columns of sums, which take longer to be added up than the rows of a head are worth: as
-    /// few as keep some threads busy together with the axes around, which have these extents.
+    /// The same where each key has several columns of sums. Every part costs the memory traffic of all of them: there are only as many
+    /// as keep some threads busy, given the extents of the axes around the rows.
     pub(crate) fn parts_with_columns(&self, rows: &Dim, around: &[Dim]) -> i64 {
-        let heads = around.iter().map(|extent| extent.as_constant().unwrap_or(LEAST_HEADS));
+        let heads = around.iter().map(|extent| extent.as_constant().unwrap_or(ASSUMED_HEADS));
         let items = heads.fold(1, i64::saturating_mul).max(1);
         self.parts_of(rows).min(1 + (BUSY - 1) / items).min(MOST_WITH_COLUMNS)
     }

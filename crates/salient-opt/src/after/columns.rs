@@ -127,7 +127,8 @@ fn order(g: &Graph, id: NodeId) -> Vec<AxisId> {
 struct Columns(Vec<AxisId>);
 
 impl Columns {
-    /// The axes of values that their weights do not have. None if there is one at most, or no row that the values do not have: what has no rows reads each value once.
+    /// The axes of values that their weights do not have. None if there is one at most, or no row that the values do not have: what has
+    /// no rows reads each value once.
     fn of_values(g: &Graph, id: NodeId) -> Option<Columns> {
         let Op::Fused(op, key) = *g.op(id) else { return None };
         let args = g.args(id);

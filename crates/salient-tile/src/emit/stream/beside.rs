@@ -1,12 +1,11 @@
 //! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, and sums over rows for each
-//! key. Rows go in parts; each part has sums of its own, so that threads do not meet, and a kernel adds them up.
+//! key, of scores or of values of the rows under scores. Rows go in parts; each part has sums of its own, so that threads do not meet, and a kernel adds them up.
 
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles_into};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::pack::{Packed, Span, pack};
 use crate::emit::stream::look::flag;
-use crate::emit::stream::phase::visited;
 use crate::emit::stream::softmax::{UNROLL, fill};
 use crate::emit::stream::tiled::RowBlock;
 use crate::emit::stream::values::find_not_finite;
@@ -68,15 +67,14 @@ fn place(m: &Maker<'_, '_>, (outer, key): (&[AxisId], AxisId), env: &Env, (part,
 /// Where the sums of a part are while its rows are added up.
 pub(crate) struct PartSums {
     sums: Base,
-    /// How they are made of what each row has, if they are of that.
+    /// The product that is added to them, if they are of values.
     product: Option<RowProduct>,
 }
 
-/// A product of the scores of the rows of a tile with what each row has.
+/// A product of the scores of the rows of a tile with the values of these rows.
 struct RowProduct {
     /// The weights of each row: those of the attention, or others.
     weights: Place,
-    is_own: bool,
     /// The values of the rows of a tile in panels, and whether one of them is not finite.
     values: Base,
     not_finite: Base,
@@ -96,16 +94,15 @@ pub(crate) fn sums_of_part(
     let of_sum = |sum: &KeySum| {
         let sums = m.scratch(Slot::KeySums);
         let product = sum.of.value.map(|value| {
-            let is_own = !plan.sums_weights(sum);
-            let weights = if is_own {
-                Place { base: m.scratch(Slot::RowWeights), heads: Vec::new(), row: Some(row.clone()) }
-            } else {
+            let weights = if plan.sums_weights(sum) {
                 weights.clone()
+            } else {
+                Place { base: m.scratch(Slot::RowWeights), heads: Vec::new(), row: Some(row.clone()) }
             };
             let wide = m.scope.graph.extent(value.width).clone();
             let padded = padded(m.scope.options, &wide);
             let (values, not_finite) = (m.scratch(Slot::RowValues), m.scratch(Slot::NotFinite));
-            RowProduct { weights, is_own, values, not_finite, value, wide, padded }
+            RowProduct { weights, values, not_finite, value, wide, padded }
         });
         PartSums { sums, product }
     };
@@ -157,20 +154,20 @@ impl Whole<'_> {
                     let to = key_sums.next().expect("each sum over rows has a slot");
                     match &to.product {
                         None => stmts.push(self.add_row(m, sum, &keys, to.sums)),
-                        Some(product) if product.is_own => {
+                        // They are the weights of the attention.
+                        Some(_) if self.plan.sums_weights(sum) => {}
+                        Some(product) => {
                             let a = &sum.of.attention;
                             let of = (sum.key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
                             stmts.push(self.copy(m, of, &keys, &product.weights));
                         }
-                        // They are the weights of the attention.
-                        Some(_) => {}
                     }
                 }
             }
         }
     }
 
-    /// Adds what the rows of the tile have, under their weights, to the sums of each key. A weight of zero adds nothing, even where the
+    /// Adds the values of the rows of the tile, under their weights, to the sums of each key. A weight of zero adds nothing, even where the
     /// value is NaN or infinite.
     pub(crate) fn add_rows(&self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
         for (at, PartSums { sums, product }) in self.slots.key_sums.iter().enumerate() {
@@ -178,12 +175,7 @@ impl Whole<'_> {
             let sum = self.plan.key_sums().nth(at).expect("each has its own");
             let rows = self.tile.count();
             stmts.extend(self.pack_rows(m, product, &rows));
-            let (begin, end) = if sum.key_loop.range == self.plan.visits {
-                self.keys.clone()
-            } else {
-                let (_, begin, end) = visited(m, self.tile, &sum.key_loop.range, &self.sizes.panel, stmts);
-                (begin, end)
-            };
+            let (begin, end) = self.keys_in(m, &sum.key_loop.range, stmts);
             let (read, is_found) = flag(m, product.not_finite, 0);
             let [otherwise, then] = [Zeros::Multiply, Zeros::Skip]
                 .map(|zeros| self.multiply_rows(m, (*sums, product), zeros, &rows, (&begin, &end)));

@@ -344,6 +344,20 @@ impl Whole<'_> {
         Visited { from, upto }
     }
 
+    /// The keys of a range that some row of the tile visits, in whole panels: the first, and one past the last.
+    pub(crate) fn keys_in(
+        &self,
+        m: &mut Maker<'_, '_>,
+        range: &KeyRange,
+        stmts: &mut Vec<Stmt>,
+    ) -> (Dim, Dim) {
+        if *range == self.plan.visits {
+            return self.keys.clone();
+        }
+        let (_, begin, end) = visited(m, self.tile, range, &self.sizes.panel, stmts);
+        (begin, end)
+    }
+
     /// Computes what is held of the row, with what it leaves behind.
     fn hold(&mut self, m: &mut Maker<'_, '_>, at: usize, stmts: &mut Vec<Stmt>) {
         let held = &self.plan.held[at];
@@ -447,12 +461,7 @@ impl Whole<'_> {
         let clear = fill(m, self.slots.context, wide, 0.0);
         stmts.push(clear.clone());
         let Some(value) = t.attention.value else { return };
-        let (begin, end) = if plan.key_loop.range == plan.visits {
-            self.keys.clone()
-        } else {
-            let (_, begin, end) = visited(m, t, &plan.key_loop.range, &self.sizes.panel, stmts);
-            (begin, end)
-        };
+        let (begin, end) = self.keys_in(m, &plan.key_loop.range, stmts);
         let keys = m.scope.graph.extent(t.attention.key).clone();
         let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &n(1))));
         let here = &var(&stop) - &var(&key);

@@ -1,6 +1,6 @@
 //! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, as the log-sum-exp and the
-//! entropy, and sums over the rows for each key, as the weight that a key receives, or the gradients of keys and values, for which each
-//! row has a vector. The scores are made once for all of them.
+//! entropy, and sums over the rows for each key: of scores, as the weight that a key receives, or of values of the rows under scores, as
+//! the gradients by keys and values. The scores are made once for all of them.
 
 use super::key_loop::KeyLoop;
 use super::whole_rows::without_values;
@@ -47,7 +47,7 @@ pub(crate) struct KeySum {
 pub(crate) struct SumOverRows {
     /// The scores, as those of an attention without values whose rows and keys are those of the attention beside it.
     pub(crate) attention: Attention,
-    /// What each row has that is weighted by its scores; without it these are added up themselves.
+    /// The value of each row, of which the scores are the weights; without it the scores themselves are added up.
     pub(crate) value: Option<RowValue>,
 }
 
@@ -104,22 +104,16 @@ impl Beside {
 /// A node as a sum over the rows of an attention, if it is one: see [`KeySum`].
 pub(crate) fn key_sum(g: &Graph, node: NodeId, (key, query): (AxisId, AxisId)) -> Option<SumOverRows> {
     let args = g.args(node);
-    let (over, value) = match *g.op(node) {
-        Op::Reduce(ReduceOp::Sum, over) if g.node(node).dtype == DType::F32 => (over, None),
-        Op::Fused(FusedOp::WeightedSum, over) => (over, Some(row_value(g, &args, (key, query))?)),
-        Op::Input(_)
-        | Op::Param(_)
-        | Op::Const(_)
-        | Op::Iota(_)
-        | Op::Extent(_)
-        | Op::Map(_)
-        | Op::Reduce(..) => {
-            return None;
-        }
-        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => return None,
+    let (over, value) = if let Op::Reduce(ReduceOp::Sum, over) = *g.op(node) {
+        (over, None)
+    } else if let Op::Fused(FusedOp::WeightedSum, over) = *g.op(node) {
+        (over, Some(row_value(g, &args, (key, query))?))
+    } else {
+        return None;
     };
     let axes = &g.node(args[0]).axes;
-    let is_one = over == query && axes.contains(query) && axes.contains(key);
+    let is_number = g.node(node).dtype == DType::F32;
+    let is_one = over == query && axes.contains(query) && axes.contains(key) && is_number;
     let attention = without_values(node, Normaliser::Sum, key, args[0], Some(query));
     is_one.then_some(SumOverRows { attention, value })
 }

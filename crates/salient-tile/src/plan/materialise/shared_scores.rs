@@ -126,8 +126,7 @@ fn candidates(planner: &Planner<'_>) -> Vec<Candidate> {
     out
 }
 
-/// Whether a result is a sum over the rows of another one under weights, with what is stored for each row: then the kernel of that one
-/// can add it up for each key.
+/// Whether one result is a sum of values over the rows of another one, which the kernel of that can add up for each key.
 fn is_key_product(planner: &Planner<'_>, host: &Candidate, other: &Candidate) -> bool {
     let sum = key_sum(planner.g, other.of, (host.key, host.query));
     host.has_values && sum.is_some_and(|sum| sum.value.is_some())

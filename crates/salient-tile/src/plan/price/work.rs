@@ -475,9 +475,9 @@ impl Priced<'_> {
             // What a pass leaves behind it computes.
             let own = whole.held.get(at).and_then(|held| Some(held.leaves.as_ref()?.node));
             let held: Vec<NodeId> = held.iter().copied().filter(|id| Some(*id) != own).collect();
-            let is_left = whole.weights != WeightsFrom::Scores && member.node == a.node
+            let has_no_pass = whole.weights != WeightsFrom::Scores && member.node == a.node
                 || whole.key_sums().any(|sum| sum.of.node() == member.node && whole.sums_weights(sum));
-            if member.normaliser != Normaliser::Mixture && !is_left {
+            if member.normaliser != Normaliser::Mixture && !has_no_pass {
                 let mut each = self.score(kernel, member, key_loop, &held);
                 each.operations += of_weights(member);
                 let scores = rows * keys * share(&key_loop.range)? * heads(member.score)?;
