@@ -2,6 +2,7 @@
 
 use crate::after::columns::{parameter_columns, value_columns};
 use crate::after::joined::joined_attentions;
+use crate::after::keys_first::keys_first;
 use crate::after::log_sum_exp::by_log_sum_exp;
 use crate::after::masks::masks_outermost;
 use crate::after::merge_sums::merge_sums;
@@ -178,6 +179,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Refining,
         strict: true,
         step: Step::Search,
+    },
+    Pass {
+        name: "keys-first",
+        purpose: "what is made of a sum of scores over a batch and summed over keys is summed over the keys first, so that no sum is \
+                  stored for every query and key",
+        before: "sum[j](f[i, j] * sum[b](x[b, i, j]))",
+        after: "sum[b](sum[j](f[i, j] * x[b, i, j]))",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(keys_first),
     },
     Pass {
         name: "merge-sums",

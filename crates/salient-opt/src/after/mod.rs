@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod joined;
+pub(crate) mod keys_first;
 pub(crate) mod log_sum_exp;
 pub(crate) mod masks;
 pub(crate) mod merge_sums;

@@ -102,7 +102,27 @@ impl Draw {
             let by_keys = self.summed_by_keys(&weights);
             self.m.output("by_keys", &by_keys.axes(), &by_keys);
         }
+        if self.heads == Heads::Own && self.one_of(4) == 0 {
+            let by_distance = self.summed_by_distance(&weights);
+            self.m.output("by_distance", &by_distance.axes(), &by_distance);
+        }
         self.m.finish()
+    }
+
+    /// The weights of all heads, times what depends on the distance alone, summed over the keys or over all pairs.
+    fn summed_by_distance(&mut self, weights: &V) -> V {
+        let (m, i, j) = (self.m.clone(), self.i, self.j);
+        let (distance, all) = ((&m.iota(i) - &m.iota(j)).f32(), weights.sum(self.h));
+        let product = match self.one_of(5) {
+            0 => &(&all * &distance) / &m.sqrt_of(self.e),
+            1 => m.select(&m.iota(j).le(&m.iota(i)), &(&distance * &all), &m.num(0.0)),
+            2 => &all * &m.input("shared_bias", &[i, j]),
+            // What has more axes, or none that has a number without keys, stays outside.
+            3 => &all * &m.input("wide_bias", &[i, j, self.f]),
+            _ => &all * &weights.reduce(ReduceOp::Max, j).sum(self.h),
+        };
+        let by_query = product.sum(j);
+        if self.one_of(2) == 0 { by_query.sum(i) } else { by_query }
     }
 
     /// Values summed over the queries for each key, which has the name of a query; with a factor of its own now and then.

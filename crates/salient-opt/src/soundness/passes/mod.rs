@@ -220,6 +220,7 @@ passes! {
     nested_sums_keep_values: "nested-sums";
     sums_of_what_is_behind_keep_values: "what-is-behind";
     the_e_graph_keeps_values: "saturate";
+    summing_keys_first_keeps_values: "keys-first";
     merging_sums_keeps_values: "merge-sums";
     ordering_factors_keeps_values: "order-factors";
     weights_from_their_log_sum_exp_keep_values: "log-sum-exp";

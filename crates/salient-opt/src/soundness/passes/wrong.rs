@@ -65,6 +65,8 @@ wrong! {
     a_difference_that_became_a_sum_is_caught: "saturate", differences_are_sums;
     a_mask_with_swapped_arms_is_caught: "saturate", arms_are_swapped;
     an_attention_along_its_queries_is_caught: "saturate", fused_operators_run_along_another_axis;
+    sums_over_keys_that_lose_a_factor_are_caught: "keys-first", products_are_their_second_factor;
+    sums_over_keys_that_are_maxima_are_caught: "keys-first", sums_are_maxima;
     merged_axes_read_in_the_wrong_order_are_caught: "merge-sums", quotients_and_remainders_are_swapped;
     a_merged_sum_over_one_of_its_axes_is_caught: "merge-sums", remainders_are_zero;
     a_dropped_factor_is_caught: "order-factors", last_factors_are_dropped;

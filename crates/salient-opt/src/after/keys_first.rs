@@ -1,0 +1,224 @@
+//! Sums of scores over other axes than that of the keys, as over a batch, come after the sum over keys: `sum[j](f[i, j] *
+//! sum[b](x[b, i, j]))` is `sum[b](sum[j](f[i, j] * x[b, i, j]))`.
+//!
+//! So is the gradient of what all rows of a batch share, as the slope of a bias by distance. The rules let factors leave a sum, by
+//! which there are fewer products; where the sum is one of scores they are stored for every query and key, only to be summed
+//! again. With the keys first each of them is made and summed at once.
+
+use crate::after::scores::{find_scores, readers, reduces_scores};
+use crate::graph::demanded::open_values;
+use crate::graph::rewrite::{Rewritten, rewrite_in_order};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Const, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A sum over keys of what is made of a sum of scores.
+struct KeysLast {
+    key: AxisId,
+    /// What is made of the sum of scores: each operator, the last one first, and the argument in which that sum stands.
+    made: Vec<(NodeId, usize)>,
+    /// What the scores are summed over, the last one first.
+    first: Vec<AxisId>,
+    /// What is summed.
+    term: NodeId,
+    /// The products of queries and keys inside of it.
+    scores: BTreeSet<NodeId>,
+}
+
+/// The same graph with such sums over keys first.
+pub(crate) fn keys_first(g: &Graph) -> Rewritten {
+    let found = found(g);
+    if found.is_empty() {
+        return Rewritten::unchanged(g);
+    }
+    rewrite_in_order(g, |b, new, id| Some(found.get(&id)?.build(g, b, new)))
+}
+
+fn found(g: &Graph) -> BTreeMap<NodeId, KeysLast> {
+    let data = g.of_inputs();
+    let sums = g.ids().filter_map(|id| Some((id, KeysLast::of(g, &data, id)?)));
+    let mut found: BTreeMap<NodeId, KeysLast> = sums.collect();
+    if !found.is_empty() {
+        let open = open_values(g);
+        // Scores that are stored for one reader are stored for all.
+        found.retain(|_, sum| {
+            sum.scores.iter().all(|score| is_combined(g, *score))
+                && sum.others(g).all(|x| is_number_anywhere(g, x) && !open[x.index()])
+        });
+    }
+    found
+}
+
+/// Whether all that read scores, or weights made of them, combine them along an axis.
+fn is_combined(g: &Graph, id: NodeId) -> bool {
+    let combines = |id: &NodeId| reduces_scores(g, *id) || (makes_weights(g, *id) && is_combined(g, *id));
+    readers(g, id).is_some_and(|readers| readers.iter().all(combines))
+}
+
+/// Whether it makes weights of scores, one for each.
+fn makes_weights(g: &Graph, id: NodeId) -> bool {
+    matches!(g.op(id), Op::Fused(op, _) if !op.info().reduces)
+}
+
+/// Whether a value is made element by element of data and indices: nothing in it has no value where an axis has no positions.
+fn is_number_anywhere(g: &Graph, id: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        match g.op(id).class() {
+            Class::Map | Class::View => stack.extend(g.args(id)),
+            Class::Port | Class::Leaf => {}
+            Class::Concat | Class::Bind => return false,
+        }
+    }
+    true
+}
+
+impl KeysLast {
+    /// The sum `id`, if it is one.
+    fn of(g: &Graph, data: &[bool], id: NodeId) -> Option<KeysLast> {
+        let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
+        let (made, sum) = sum_inside(g, g.args(id)[0])?;
+        let (mut first, mut term) = (Vec::new(), sum);
+        while let Some(axis) = summed_over(g, term)
+            && scores_in(g, data, term, key).is_empty()
+        {
+            first.push(axis);
+            term = g.args(term)[0];
+        }
+        let scores = scores_in(g, data, term, key);
+        let sum = KeysLast { key, made, first, term, scores };
+        sum.is_of_pairs(g).then_some(sum)
+    }
+
+    /// What stands beside the sum of scores in what is made of it.
+    fn others<'a>(&'a self, g: &'a Graph) -> impl Iterator<Item = NodeId> + 'a {
+        self.made.iter().flat_map(|(id, at)| {
+            let args = g.args(*id);
+            args.into_iter().enumerate().filter_map(move |(n, x)| (n != *at).then_some(x))
+        })
+    }
+
+    /// Whether there is a sum for every query and key, but not one of values beside, and no value for more than that is made of it.
+    fn is_of_pairs(&self, g: &Graph) -> bool {
+        let term = &g.node(self.term).axes;
+        let axes: AxisSet = term.iter().filter(|axis| !self.first.contains(axis)).collect();
+        let of_scores = self.scores.iter().fold(AxisSet::new(), |all, score| all.union(&g.node(*score).axes));
+        let is_pair = |score: &NodeId| {
+            let product = g.args(*score)[0];
+            let of_key = |x: &NodeId| g.node(*x).axes.contains(self.key);
+            let with_key = g.args(product).into_iter().find(of_key);
+            let is_query = |axis: AxisId| with_key.is_some_and(|x| !g.node(x).axes.contains(axis));
+            g.node(*score).axes.intersection(&axes).iter().any(is_query)
+        };
+        !self.first.is_empty()
+            && axes.contains(self.key)
+            && axes.is_subset(&of_scores)
+            && self.scores.iter().any(is_pair)
+            && self.others(g).all(|x| g.node(x).axes.is_subset(&axes))
+    }
+
+    fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> NodeId {
+        let made = self.made.iter().rev().fold(new[self.term.index()], |term, (id, at)| {
+            let mut args: Vec<NodeId> = g.args(*id).iter().map(|x| new[x.index()]).collect();
+            args[*at] = term;
+            b.add(g.op(*id).clone(), &args).expect("numbers as before")
+        });
+        let keys = b.reduce(ReduceOp::Sum, self.key, made).expect("numbers");
+        let over = |sum, axis: &AxisId| b.reduce(ReduceOp::Sum, *axis, sum).expect("numbers");
+        self.first.iter().rev().fold(keys, over)
+    }
+}
+
+/// A sum that a value is made of by operators under which it may be taken term by term, and these.
+fn sum_inside(g: &Graph, id: NodeId) -> Option<(Vec<(NodeId, usize)>, NodeId)> {
+    if summed_over(g, id).is_some() {
+        return Some((Vec::new(), id));
+    }
+    let args = g.args(id);
+    let zero = Op::Const(Const::f32(0.0));
+    let places: &[usize] = match *g.op(id) {
+        Op::Map(MapOp::Mul) => &[0, 1],
+        Op::Map(MapOp::Neg | MapOp::Div) => &[0],
+        Op::Map(MapOp::Select) if *g.op(args[2]) == zero => &[1],
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => &[],
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => &[],
+    };
+    if !is_private(g, id) {
+        return None;
+    }
+    places.iter().find_map(|place| {
+        let (mut made, sum) = sum_inside(g, args[*place])?;
+        made.insert(0, (id, *place));
+        Some((made, sum))
+    })
+}
+
+/// What a value that one node alone reads is a sum over.
+fn summed_over(g: &Graph, id: NodeId) -> Option<AxisId> {
+    let Op::Reduce(ReduceOp::Sum, axis) = *g.op(id) else { return None };
+    (g.node(id).dtype.is_float() && is_private(g, id)).then_some(axis)
+}
+
+/// The products of queries and keys inside an expression, and inside of weights that are made of them.
+fn scores_in(g: &Graph, data: &[bool], id: NodeId, key: AxisId) -> BTreeSet<NodeId> {
+    let (mut scores, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        match g.op(id).class() == Class::Map || makes_weights(g, id) {
+            true => stack.extend(g.args(id)),
+            false => find_scores(g, data, id, key, &mut scores),
+        }
+    }
+    scores
+}
+
+/// Whether one node alone reads it.
+fn is_private(g: &Graph, id: NodeId) -> bool {
+    g.users(id).len() == 1 && g.outputs().iter().all(|out| out.node != id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{DType, Dim};
+
+    /// The axes of what is summed over keys in `sum[j](beside * sum[b](x))`, where `x` has scores of `i` and `j` as factors, and
+    /// what stands beside their sum has the given axes.
+    fn summed_over_keys(beside: &[&str], values: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let axis = |b: &mut Builder, name: &str| b.axis_id(name, &Dim::symbol(&*name.to_uppercase()));
+        let [batch, i, j, e, n] = ["b", "i", "j", "e", "n"].map(|name| axis(&mut b, name));
+        let input = |b: &mut Builder, name: &str, axes: &[AxisId]| b.input(name, axes, DType::F32, None);
+        let (q, k) = (input(&mut b, "q", &[batch, i, e]), input(&mut b, "k", &[batch, j, e]));
+        let product = b.map(MapOp::Mul, &[q, k]).unwrap();
+        let score = b.reduce(ReduceOp::Sum, e, product).unwrap();
+        let weight = b.map(MapOp::Exp, &[score]).unwrap();
+        let of_gain = [batch, i, n];
+        let gain = input(&mut b, "gain", if values { &of_gain } else { &of_gain[..2] });
+        let x = b.map(MapOp::Mul, &[weight, gain]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, batch, x).unwrap();
+        let own: Vec<AxisId> = beside.iter().map(|name| axis(&mut b, name)).collect();
+        let f = input(&mut b, "f", &own);
+        let product = b.map(MapOp::Mul, &[f, sum]).unwrap();
+        let keys = b.reduce(ReduceOp::Sum, j, product).unwrap();
+        let axes: Vec<AxisId> = b.node(keys).axes.iter().collect();
+        b.output("y", &axes, keys).unwrap();
+        let g = keys_first(&b.finish()).graph;
+        let is_keys = |id: &NodeId| *g.op(*id) == Op::Reduce(ReduceOp::Sum, j);
+        let keys = g.ids().find(is_keys).unwrap();
+        g.node(keys).axes.iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn keys_are_summed_before_the_batch_of_scores_is() {
+        assert_eq!(summed_over_keys(&["i", "j"], false), ["b", "i"]);
+        // For every value of further axes there would be a pass over the keys.
+        assert_eq!(summed_over_keys(&["j", "n"], false), ["i", "n"]);
+        // With an axis of values it is a product with those, which sums over the batch too.
+        assert_eq!(summed_over_keys(&["i", "j"], true), ["i", "n"]);
+    }
+}
