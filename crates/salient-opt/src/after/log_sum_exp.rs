@@ -24,6 +24,9 @@ struct WeightedRow {
     zeros: bool,
     /// Whether the scores are weights themselves, which are divided by their sum.
     share: bool,
+    /// The operators that read such weights and go on to sums over other axes than the row, if others read them for a mean: these
+    /// alone read them as weights by themselves then.
+    beside_means: BTreeSet<NodeId>,
     /// The products of queries and keys inside the score.
     inside: BTreeSet<NodeId>,
 }
@@ -34,7 +37,17 @@ pub(crate) fn by_log_sum_exp(g: &Graph) -> Rewritten {
     if found.is_empty() {
         return Rewritten::unchanged(g);
     }
-    rewrite_in_order(g, |b, new, id| Some(build(g, b, new, found.get(&id)?)))
+    rewrite_in_order(g, |b, new, id| match found.get(&id) {
+        Some(w) if w.beside_means.is_empty() => Some(build(g, b, new, w)),
+        Some(_) | None => {
+            let args = g.args(id);
+            let beside = |x: &NodeId| found.get(x).filter(|w| w.beside_means.contains(&id));
+            let is_any = args.iter().any(|x| beside(x).is_some());
+            let of = |b: &mut Builder, x: &NodeId| beside(x).map_or(new[x.index()], |w| build(g, b, new, w));
+            let args = is_any.then(|| args.iter().map(|x| of(b, x)).collect::<Vec<NodeId>>())?;
+            b.add(g.op(id).clone(), &args).ok()
+        }
+    })
 }
 
 fn found(g: &Graph) -> BTreeMap<NodeId, WeightedRow> {
@@ -75,14 +88,27 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     };
     // Where values have no axis of their own there is no product with them.
     let has_width = |value: NodeId| !g.node(value).axes.is_subset(&g.node(score).axes);
+    // A sum of values along the row is a mean, which is one pass.
+    let is_mean = |id: &NodeId| share && g.op(*id).bound() == Some(key);
+    let mut beside_means = BTreeSet::new();
     let wanted = match value {
         Some(value) => !shared(value) || !has_width(value),
-        // A sum of values along the row is a mean, which is one pass.
-        None => readers(g, id).is_some_and(|r| {
-            r.iter().all(|id| reduces_scores(g, *id) && !(share && g.op(*id).bound() == Some(key)))
+        None => readers(g, id).is_some_and(|read| {
+            if read.iter().any(is_mean) {
+                beside_means = g.users(id).into_iter().filter(|user| !leads_to(g, *user, is_mean)).collect();
+            }
+            let are_others = beside_means.is_empty() != read.iter().any(is_mean);
+            are_others && read.iter().all(|id| reduces_scores(g, *id))
         }),
     };
-    (wanted && !inside.is_empty()).then_some(WeightedRow { key, score, value, sink, zeros, share, inside })
+    let row = WeightedRow { key, score, value, sink, zeros, share, beside_means, inside };
+    (wanted && !row.inside.is_empty()).then_some(row)
+}
+
+/// Whether an operator that reads weights is such a reader, or one of what it makes of them element by element is.
+fn leads_to(g: &Graph, user: NodeId, is_one: impl Fn(&NodeId) -> bool) -> bool {
+    let is_end = g.op(user).class() != Class::Map;
+    if is_end { is_one(&user) } else { readers(g, user).is_none_or(|read| read.iter().any(is_one)) }
 }
 
 /// Whether scores may be a sentinel, or as large a number: of a row in which all are, the log-sum-exp is that number and nothing
