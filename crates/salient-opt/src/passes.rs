@@ -79,6 +79,16 @@ pub const PASSES: &[Pass] = &[
         step: Step::Before(|g, _| parts::reads::reads_of_parts(g)),
     },
     Pass {
+        name: "columns-apart",
+        purpose: "what is combined over scores and single columns beside them, as a softmax with a sink is, is combined over the scores, \
+                  and with the columns after that",
+        before: "sum[c](exp(concat(s, r)[c]))",
+        after: "sum[j](exp(s[j])) + exp(r)",
+        holds: Holds::Rounding,
+        strict: false,
+        step: Step::Before(|g, _| parts::columns::columns_apart(g)),
+    },
+    Pass {
         name: "merges-last",
         purpose: "what is computed of values whose axes were merged into one is computed before they are merged",
         before: "exp(x[n / E, n % E])",

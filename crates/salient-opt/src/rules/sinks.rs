@@ -47,6 +47,20 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "the same with r = 0: exp(0) = 1",
     },
     RuleRow {
+        name: "sinks/softmax-library",
+        left: "(mul (exp (add ?s (mul (select (ne (max (max @j ?s) ?r) -inf) (max (max @j ?s) ?r) 0) -1))) \
+                (recip (select (eq (add (sum @j (exp (add ?s (mul (select (ne (max (max @j ?s) ?r) -inf) (max (max @j ?s) ?r) 0) -1)))) \
+                (exp (add ?r (mul (select (ne (max (max @j ?s) ?r) -inf) (max (max @j ?s) ?r) 0) -1)))) 0) 1 \
+                (add (sum @j (exp (add ?s (mul (select (ne (max (max @j ?s) ?r) -inf) (max (max @j ?s) ?r) 0) -1)))) \
+                (exp (add ?r (mul (select (ne (max (max @j ?s) ?r) -inf) (max (max @j ?s) ?r) 0) -1)))))))",
+        right: "(fused.sink_softmax @j ?s ?r)",
+        when: SCORES,
+        holds: Holds::Rounding,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
+        why: "the language's own softmax over scores and a sink, relative to the greatest of both",
+    },
+    RuleRow {
         name: "sinks/shift",
         left: "(fused.sink_softmax @j (add ?s ?c) (add ?r ?c))",
         right: "(fused.sink_softmax @j ?s ?r)",

@@ -25,7 +25,7 @@ pub(crate) fn reads_of_parts(g: &Graph) -> Graph {
         let of = g.args(id)[0];
         let cone = cones[&(of, read.axis)].as_ref()?;
         if !read.is_merged {
-            let index = new[read.index.index()];
+            let index = new[g.args(id)[1].index()];
             return Some(Inside { g, new, read, index, cone, made: BTreeMap::new() }.of(b, of));
         }
         // With axes of its own, which nothing inside has.
@@ -39,7 +39,7 @@ pub(crate) fn reads_of_parts(g: &Graph) -> Graph {
         let mut place = read.place.clone();
         place.terms = own.iter().map(|(axis, fresh)| (*fresh, read.place.terms[axis].clone())).collect();
         let index = place.add_to(b, None);
-        let read = Read { axis: read.axis, index: read.index, place, is_merged: true };
+        let read = Read { axis: read.axis, place, is_merged: true };
         let made = Inside { g, new, read: &read, index, cone, made: BTreeMap::new() }.of(b, of);
         own.into_iter().try_fold(made, |made, (axis, fresh)| b.rename(made, fresh, axis)).ok()
     });
@@ -47,20 +47,20 @@ pub(crate) fn reads_of_parts(g: &Graph) -> Graph {
 }
 
 /// Where a view reads.
-struct Read {
-    axis: AxisId,
-    index: NodeId,
-    place: AffineIndex,
+#[derive(Clone)]
+pub(super) struct Read {
+    pub(super) axis: AxisId,
+    pub(super) place: AffineIndex,
     /// Whether the index is that of several axes in one.
-    is_merged: bool,
+    pub(super) is_merged: bool,
 }
 
 /// What is computed for each position of an axis from the place where the parts are joined.
 #[derive(Default)]
-struct Cone {
-    nodes: BTreeSet<NodeId>,
+pub(super) struct Cone {
+    pub(super) nodes: BTreeSet<NodeId>,
     /// Where parts are joined.
-    joints: BTreeSet<NodeId>,
+    pub(super) joints: BTreeSet<NodeId>,
     /// Views by a quotient or a remainder of the axis.
     splits: BTreeSet<NodeId>,
     /// The axes that are bound inside.
@@ -85,7 +85,7 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Read>, Cones) {
         if !is_merged && !is_plain(g, of, &place) {
             continue;
         }
-        let read = Read { axis, index, place, is_merged };
+        let read = Read { axis, place, is_merged };
         let cone = cones.entry((of, axis)).or_insert_with(|| Cone::of(g, of, axis));
         if cone.as_ref().is_some_and(|cone| cone.is_read_in_part(g, &read)) {
             reads.insert(id, read);
@@ -102,7 +102,7 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Read>, Cones) {
 }
 
 /// Whether each position of the view is another one of what it reads, so that nothing is computed more often than it was.
-fn is_plain(g: &Graph, of: NodeId, place: &AffineIndex) -> bool {
+pub(super) fn is_plain(g: &Graph, of: NodeId, place: &AffineIndex) -> bool {
     let unit = |times: &Dim| matches!(times.as_constant(), Some(1 | -1));
     let is_new = |axis: &AxisId| !g.node(of).axes.contains(*axis);
     place.terms.len() < 2 && place.terms.iter().all(|(axis, times)| unit(times) && is_new(axis))
@@ -147,7 +147,7 @@ fn split(g: &Graph, id: NodeId) -> Option<AxisId> {
 }
 
 /// The axis along which a node joins parts.
-fn joins(g: &Graph, id: NodeId) -> Option<AxisId> {
+pub(super) fn joins(g: &Graph, id: NodeId) -> Option<AxisId> {
     match g.op(id) {
         Op::Concat(axis, _) => Some(*axis),
         Op::Map(MapOp::Select) => {
@@ -262,7 +262,7 @@ fn is_moved(g: &Graph, view: NodeId, axis: AxisId) -> bool {
 }
 
 /// The part of a joint that is read: the node, and of a concatenation its own axis and the place along that.
-fn part(g: &Graph, joint: NodeId, read: &Read) -> Option<(NodeId, Option<(AxisId, AffineIndex)>)> {
+pub(super) fn part(g: &Graph, joint: NodeId, read: &Read) -> Option<(NodeId, Option<(AxisId, AffineIndex)>)> {
     let args = g.args(joint);
     let Op::Concat(_, parts) = g.op(joint) else {
         let arm = if truth(g, args[0], read)? { args[1] } else { args[2] };
@@ -319,19 +319,19 @@ fn truth(g: &Graph, condition: NodeId, read: &Read) -> Option<bool> {
 }
 
 /// The inside of what a view reads.
-struct Inside<'g> {
-    g: &'g Graph,
-    new: &'g [NodeId],
-    read: &'g Read,
+pub(super) struct Inside<'g> {
+    pub(super) g: &'g Graph,
+    pub(super) new: &'g [NodeId],
+    pub(super) read: &'g Read,
     /// The index of the view.
-    index: NodeId,
-    cone: &'g Cone,
-    made: BTreeMap<NodeId, NodeId>,
+    pub(super) index: NodeId,
+    pub(super) cone: &'g Cone,
+    pub(super) made: BTreeMap<NodeId, NodeId>,
 }
 
 impl Inside<'_> {
     /// A value where the view reads.
-    fn of(&mut self, b: &mut Builder, id: NodeId) -> NodeId {
+    pub(super) fn of(&mut self, b: &mut Builder, id: NodeId) -> NodeId {
         if let Some(made) = self.made.get(&id) {
             return *made;
         }

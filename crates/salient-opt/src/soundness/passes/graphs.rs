@@ -106,7 +106,40 @@ impl Draw {
             let by_distance = self.summed_by_distance(&weights);
             self.m.output("by_distance", &by_distance.axes(), &by_distance);
         }
+        if self.one_of(6) == 0 {
+            let beside = self.beside_a_column(&weights);
+            self.m.output("beside", &beside.axes(), &beside);
+        }
         self.m.finish()
+    }
+
+    /// A softmax over the weights and a column beside them, of which the parts are read: as values are summed under it, or as its
+    /// gradient is.
+    fn beside_a_column(&mut self, weights: &V) -> V {
+        let (m, j) = (self.m.clone(), self.j);
+        let keys = Dim::symbol(if self.s == self.t { "T" } else { "S" });
+        let (c, u) = (m.axis_of("beside", &(&keys + &Dim::constant(1))), m.axis("u", "1"));
+        let (column, value) = (m.input("column", &[]), m.input("further", &[j]));
+        let comes_first = self.rng.bool();
+        let parts = if comes_first { [(u, &column), (j, weights)] } else { [(j, weights), (u, &column)] };
+        let joined = m.concat(c, &parts);
+        let w = if self.rng.bool() { m.softmax(c, &joined) } else { m.exp_over_sum(c, &joined) };
+        let (of_scores, of_column) = match comes_first {
+            true => (&m.iota(j) + &m.int(1), m.int(0)),
+            false => (m.iota(j), m.extent(&keys)),
+        };
+        let read = w.at_index(c, &of_scores);
+        match self.one_of(4) {
+            0 => (&read * &value).sum(j),
+            1 => &(&read * &value).sum(j) + &w.at_index(c, &of_column),
+            2 if !comes_first => {
+                let at = m.iota(c);
+                let flows = m.select(&at.lt(&m.extent(&keys)), &value.at_index(j, &at), &m.num(0.0));
+                let all = &w * &(&flows - &(&w * &flows).sum(c));
+                &(&all.at_index(c, &of_scores) * &value).sum(j) + &all.at_index(c, &of_column)
+            }
+            _ => &read * &w.reduce(ReduceOp::Max, c),
+        }
     }
 
     /// The weights of all heads, times what depends on the distance alone, summed over the keys or over all pairs.

@@ -209,6 +209,7 @@ passes! {
     batching_heads_keeps_values: "batch-heads";
     one_axis_of_heads_keeps_values: "head-axes";
     reads_of_joined_parts_keep_values: "reads-of-parts";
+    columns_apart_from_scores_keep_values: "columns-apart";
     operators_before_merges_keep_values: "merges-last";
     running_sums_keep_values: "running-sums";
     indices_under_guards_keep_values: "guarded-indices";

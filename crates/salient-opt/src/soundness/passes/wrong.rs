@@ -51,6 +51,7 @@ wrong! {
     features_that_are_all_the_first_of_their_head_are_caught: "head-axes", remainders_are_zero;
     heads_and_features_swapped_are_caught: "head-axes", quotients_and_remainders_are_swapped;
     parts_that_lose_their_weights_are_caught: "reads-of-parts", products_are_their_second_factor;
+    sums_beside_columns_that_are_maxima_are_caught: "columns-apart", sums_are_maxima;
     values_before_a_merge_that_lose_a_factor_are_caught: "merges-last", products_are_their_second_factor;
     ends_that_are_added_are_caught: "running-sums", differences_are_sums;
     an_index_that_is_one_off_under_its_guard_is_caught: "guarded-indices", places_of_two_indices_are_one_further;
