@@ -98,11 +98,21 @@ impl Columns {
                     let along = |x: &NodeId| g.node(*x).axes.contains(self.axis);
                     stack.extend(g.args(id).into_iter().filter(along));
                 }
+                Class::View => stack.push(self.renamed(g, id)?),
                 Class::Leaf | Class::Port => {}
-                Class::View | Class::Concat | Class::Bind => return None,
+                Class::Concat | Class::Bind => return None,
             }
         }
         Some(())
+    }
+
+    /// What a view reads under another name of an axis, if it is not that of the parts.
+    fn renamed(&mut self, g: &Graph, view: NodeId) -> Option<NodeId> {
+        let Op::At(axis) = *g.op(view) else { return None };
+        let [of, index] = [0, 1].map(|n| g.args(view)[n]);
+        let is_one = axis != self.axis && g.is_renamed(axis, index) && g.node(of).axes.contains(self.axis);
+        self.cone.bound.insert(axis);
+        (is_one && !g.node(index).axes.contains(self.axis)).then_some(of)
     }
 
     /// What computes element by element of a value; what combines it along the axis and what reads a part of it is noted. `None` if
@@ -115,6 +125,7 @@ impl Columns {
         for user in g.users(id) {
             match *g.op(user) {
                 Op::Map(_) => out.push(user),
+                Op::At(axis) if axis != self.axis && g.args(user)[0] == id => out.push(user),
                 Op::Reduce(ReduceOp::Sum | ReduceOp::Max, axis) if axis == self.axis => {
                     self.reductions.insert(user);
                 }
@@ -133,10 +144,15 @@ impl Columns {
     fn fits(&self, g: &Graph) -> bool {
         let mut places = self.parts.iter().map(|(_, read)| read).chain(self.reads.values());
         let is_apart = |read: &Read| self.cone.joints.iter().all(|joint| part(g, *joint, read).is_some());
-        // The axis of the scores is bound by what combines them.
+        // The axis of the scores is bound by what combines them, and no axis of an index is bound on the way to what it reads.
         let own = self.parts.iter().filter_map(|(axis, _)| *axis);
+        let read = self.reads.values().flat_map(|read| read.place.terms.keys().copied());
         let is_free = |axis: AxisId| self.cone.nodes.iter().all(|id| !g.node(*id).axes.contains(axis));
-        !self.reductions.is_empty() && places.all(is_apart) && own.into_iter().all(is_free)
+        let is_bound = |axis: AxisId| self.cone.bound.contains(axis);
+        !self.reductions.is_empty()
+            && places.all(is_apart)
+            && own.into_iter().all(|axis| is_free(axis) && !is_bound(axis))
+            && !read.into_iter().any(is_bound)
     }
 
     /// A value where a view reads, or where a part lies.

@@ -64,7 +64,7 @@ pub(super) struct Cone {
     /// Views by a quotient or a remainder of the axis.
     splits: BTreeSet<NodeId>,
     /// The axes that are bound inside.
-    bound: AxisSet,
+    pub(super) bound: AxisSet,
 }
 
 /// What is viewed along an axis.
