@@ -39,8 +39,10 @@ struct Weighted {
 enum Replacement {
     /// One pass over the keys.
     Pass(FusedOp),
-    /// `q (k v) / (q sum[j](k))`, where the weights are `q k` divided by their sum.
+    /// `q (k v)`, where the weights are `q k`.
     Products,
+    /// `q (k v) / (q sum[j](k))`, where the weights are `q k` divided by their sum.
+    Shares,
 }
 
 /// The same graph with each sum of values under weights made of scores in one pass; such a sum becomes the pass.
@@ -245,10 +247,9 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     if values.above.is_empty() {
         return None;
     }
-    // What only scales a weight goes with it, unless that would change what the weights sum to.
-    let scaled = if averaged { &mut values } else { &mut weights };
-    scaled.above.extend(&others.above);
-    scaled.below.extend(&others.below);
+    if averaged {
+        values.take(&others);
+    }
     let of_values = axes(g, &values, &[]);
     let queries: AxisSet = weighed.iter().filter(|a| *a != key && !of_values.contains(*a)).collect();
     let is_data = values.above.iter().chain(&values.below).any(|v| data[v.index()]);
@@ -262,22 +263,29 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     // A product and what belongs to one of its operands is a product still.
     // So is one whose values are divided for each key, but the rules take no quotient to be finite and leave its order.
     let is_quotient = others.below.iter().any(|id| g.node(*id).axes.contains(key));
-    let bends = !masks.is_empty()
-        || divided
-        || is_quotient
-        || made.len() > 1
-        || others.above.iter().chain(&others.below).any(meets);
+    let bends =
+        !masks.is_empty() || divided || made.len() > 1 || others.above.iter().chain(&others.below).any(meets);
     let scores: Vec<NodeId> = scores.into_iter().collect();
     let is_product = !bends && made == scores;
     let features = of_values.iter().filter(|a| !weighed.contains(*a)).collect();
+    let is_cheap = is_product && is_cheaper(extents, key, depth(g, scores[0]), &queries, &features);
+    let is_of_keys = others.above.iter().chain(&others.below).all(|id| {
+        let axes = &g.node(*id).axes;
+        axes.iter().all(|axis| !queries.contains(axis))
+    });
     let form = match (averaged, is_product) {
-        (false, true) => return None,
-        (false, false) => Replacement::Pass(FusedOp::WeightedSum),
-        (true, true) if is_cheaper(extents, key, depth(g, scores[0]), &queries, &features) => {
-            Replacement::Products
-        }
+        (false, true) if is_quotient && is_cheap && is_of_keys => Replacement::Products,
+        (false, true) if !is_quotient => return None,
+        (false, _) => Replacement::Pass(FusedOp::WeightedSum),
+        (true, true) if is_cheap => Replacement::Shares,
         (true, _) => Replacement::Pass(FusedOp::WeightedMean),
     };
+    // What only scales a weight goes with it, unless that would change what the weights sum to, or there are none.
+    match form {
+        Replacement::Pass(_) if !averaged => weights.take(&others),
+        Replacement::Products => values.take(&others),
+        Replacement::Pass(_) | Replacement::Shares => {}
+    }
     Some(Weighted { key, masks, weights, values, scores, scale, form })
 }
 
@@ -327,13 +335,9 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
                 b.map(MapOp::Select, &[mask, weights, zero]).expect("a choice of numbers")
             });
             let pass = b.add(Op::Fused(op, sum.key), &[masked.unwrap_or(weights), values]).expect("numbers");
-            let mut scaled = |op, pass: NodeId, by: &[NodeId]| {
-                by.iter().fold(pass, |pass, by| b.map(op, &[pass, new[by.index()]]).expect("numbers"))
-            };
-            let pass = scaled(MapOp::Mul, pass, &sum.scale.above);
-            scaled(MapOp::Div, pass, &sum.scale.below)
+            scaled(b, new, pass, &sum.scale)
         }
-        Replacement::Products => {
+        Replacement::Products | Replacement::Shares => {
             let scores = sum.scores[0];
             let depth = depth(g, scores).expect("scores are products");
             let [x, y] = [0, 1].map(|n| g.args(g.args(scores)[0])[n]);
@@ -345,12 +349,24 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], sum: &Weig
             };
             let kv = dot(sum.key, keys, values);
             let context = dot(depth, queries, kv);
+            if sum.form == Replacement::Products {
+                return scaled(b, new, context, &sum.scale);
+            }
             let all = b.reduce(ReduceOp::Sum, sum.key, keys).expect("numbers");
             let product = b.map(MapOp::Mul, &[queries, all]).expect("numbers");
             let total = b.reduce(ReduceOp::Sum, depth, product).expect("numbers");
             b.map(MapOp::Div, &[context, total]).expect("numbers")
         }
     }
+}
+
+/// A sum with the literals that are factors of it.
+fn scaled(b: &mut Builder, new: &[NodeId], sum: NodeId, scale: &Factors) -> NodeId {
+    let mut by = |op, sum: NodeId, factors: &[NodeId]| {
+        factors.iter().fold(sum, |sum, by| b.map(op, &[sum, new[by.index()]]).expect("numbers"))
+    };
+    let sum = by(MapOp::Mul, sum, &scale.above);
+    by(MapOp::Div, sum, &scale.below)
 }
 
 /// The product of factors, in one order.

@@ -35,6 +35,12 @@ impl Factors {
         }
         out
     }
+
+    /// Takes others in.
+    pub(crate) fn take(&mut self, others: &Factors) {
+        self.above.extend(&others.above);
+        self.below.extend(&others.below);
+    }
 }
 
 /// The arguments of a value, if this operator makes it.
