@@ -2,7 +2,7 @@
 //!
 //! The indices of a view say where each of its elements is read from. Here they are solved for the axes of the view, so that each
 //! element that is read finds its readers: a slice becomes a guard, a split axis a merged one, repeated heads a sum over the
-//! repetitions. What cannot be solved, as an index that is data, becomes a sum over all readers that compares.
+//! repetitions, a distance one over its ends. What cannot be solved, as an index that is data, becomes a sum over all readers that compares.
 
 use crate::adjoint::{Adjoints, Cotangent};
 use crate::make::Make;
@@ -144,6 +144,7 @@ impl Inverse {
         let left = s.solve(rest);
         let left = s.without_quotients(left);
         let left = s.solve(left);
+        let left = s.solve_for_one(left, &own);
         s.finish(&left, &own)
     }
 }
@@ -217,6 +218,32 @@ impl Solver<'_> {
         true
     }
 
+    /// Solves what is left for one axis each, as `i - j` for `j`: over the others there are readers at all positions.
+    fn solve_for_one(&mut self, equations: Vec<Equation>, own: &AxisSet) -> Vec<Equation> {
+        let mut left = Vec::new();
+        for equation in equations {
+            let linear = linear(self.b, equation.index);
+            let open: Vec<(AxisId, Dim)> = linear
+                .into_iter()
+                .flat_map(|linear| linear.axes)
+                .filter(|(axis, _)| self.unsolved.contains(axis))
+                .collect();
+            let is_unit = |(_, factor): &&(AxisId, Dim)| matches!(factor.as_constant(), Some(1 | -1));
+            let Some(one) = open.iter().rev().find(is_unit).map(|(axis, _)| *axis) else {
+                left.push(equation);
+                continue;
+            };
+            for (axis, _) in open.iter().filter(|(axis, _)| *axis != one) {
+                self.unsolved.remove(axis);
+                self.sum_over(*axis, own);
+            }
+            if !self.solves(&equation) {
+                left.push(equation);
+            }
+        }
+        left
+    }
+
     /// What an equation leaves for the axes that are not solved, and whether it is the target itself.
     fn without_known(&mut self, equation: &Equation, linear: &Linear, is_negative: bool) -> (NodeId, bool) {
         let mut known: Option<NodeId> = None;
@@ -224,8 +251,13 @@ impl Solver<'_> {
             if self.unsolved.contains(axis) {
                 continue;
             }
-            let (iota, factor) = (self.b.iota(*axis), self.b.length(factor));
-            let term = self.b.apply(MapOp::Mul, &[iota, factor]);
+            let iota = self.b.iota(*axis);
+            let term = if *factor == Dim::constant(1) {
+                iota
+            } else {
+                let factor = self.b.length(factor);
+                self.b.apply(MapOp::Mul, &[iota, factor])
+            };
             let term = self.replaced(term);
             known = Some(known.map_or(term, |sum| self.b.plus(sum, term)));
         }
@@ -355,17 +387,22 @@ impl Solver<'_> {
         axis
     }
 
+    /// There are readers at all positions of an axis; under another name, if what is read has an axis of that name.
+    fn sum_over(&mut self, axis: AxisId, own: &AxisSet) {
+        if own.contains(axis) {
+            let extent = self.b.extent(axis).clone();
+            let each = self.new_axis(axis, &extent);
+            let each = self.b.iota(each);
+            self.at.push((axis, each));
+        } else {
+            self.over.push(axis);
+        }
+    }
+
     /// Sums over what is not solved, and compares where an index could not be solved.
     fn finish(mut self, left: &[Equation], own: &AxisSet) -> Inverse {
         for axis in std::mem::take(&mut self.unsolved) {
-            if own.contains(axis) {
-                let extent = self.b.extent(axis).clone();
-                let each = self.new_axis(axis, &extent);
-                let each = self.b.iota(each);
-                self.at.push((axis, each));
-            } else {
-                self.over.push(axis);
-            }
+            self.sum_over(axis, own);
         }
         // An axis of one position is read there alone.
         let mut compared = None;
