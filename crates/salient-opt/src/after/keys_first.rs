@@ -11,17 +11,39 @@ use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{AxisId, AxisSet, Builder, Class, Const, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A sum over keys of what is made of a sum of scores.
+/// A sum over keys of what is made of sums of scores.
 struct KeysLast {
     key: AxisId,
-    /// What is made of the sum of scores: each operator, the last one first, and the argument in which that sum stands.
-    made: Vec<(NodeId, usize)>,
-    /// What the scores are summed over, the last one first.
-    first: Vec<AxisId>,
+    /// What is made of the term, the last step first.
+    steps: Vec<Step>,
     /// What is summed.
     term: NodeId,
     /// The products of queries and keys inside of it.
     scores: BTreeSet<NodeId>,
+}
+
+/// A step from a sum over keys to the scores that it is made of.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A sum over another axis.
+    Sum(NodeId, AxisId),
+    /// An operator that may be taken term by term of a sum in this argument.
+    Linear(NodeId, usize),
+}
+
+impl Step {
+    fn node(self) -> NodeId {
+        match self {
+            Step::Sum(id, _) | Step::Linear(id, _) => id,
+        }
+    }
+
+    fn axis(self) -> Option<AxisId> {
+        match self {
+            Step::Sum(_, axis) => Some(axis),
+            Step::Linear(..) => None,
+        }
+    }
 }
 
 /// The same graph with such sums over keys first.
@@ -35,17 +57,30 @@ pub(crate) fn keys_first(g: &Graph) -> Rewritten {
 
 fn found(g: &Graph) -> BTreeMap<NodeId, KeysLast> {
     let data = g.of_inputs();
-    let sums = g.ids().filter_map(|id| Some((id, KeysLast::of(g, &data, id)?)));
+    let leads = lead_to_sums(g);
+    let sums = g.ids().filter_map(|id| Some((id, KeysLast::of(g, &data, &leads, id)?)));
     let mut found: BTreeMap<NodeId, KeysLast> = sums.collect();
     if !found.is_empty() {
         let open = open_values(g);
         // Scores that are stored for one reader are stored for all.
         found.retain(|_, sum| {
             sum.scores.iter().all(|score| is_combined(g, *score))
-                && sum.others(g).all(|x| is_number_anywhere(g, x) && !open[x.index()])
+                && sum.others(g).all(|(_, x)| is_number_anywhere(g, x) && !open[x.index()])
         });
     }
-    found
+    // So are sums of them.
+    loop {
+        let steps = found.values().flat_map(|sum| sum.steps.iter().map(|step| step.node()));
+        let within: BTreeSet<NodeId> = steps.chain(found.keys().copied()).collect();
+        let is_left = |id: NodeId| {
+            g.users(id).iter().all(|user| within.contains(user)) && g.outputs().iter().all(|o| o.node != id)
+        };
+        let known = found.len();
+        found.retain(|_, sum| sum.steps.iter().all(|step| is_left(step.node())));
+        if found.len() == known {
+            return found;
+        }
+    }
 }
 
 /// Whether all that read scores, or weights made of them, combine them along an axis.
@@ -77,33 +112,45 @@ fn is_number_anywhere(g: &Graph, id: NodeId) -> bool {
 
 impl KeysLast {
     /// The sum `id`, if it is one.
-    fn of(g: &Graph, data: &[bool], id: NodeId) -> Option<KeysLast> {
-        let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
-        let (made, sum) = sum_inside(g, g.args(id)[0])?;
-        let (mut first, mut term) = (Vec::new(), sum);
-        while let Some(axis) = summed_over(g, term)
-            && scores_in(g, data, term, key).is_empty()
+    fn of(g: &Graph, data: &[bool], leads: &[bool], id: NodeId) -> Option<KeysLast> {
+        let key = summed_over(g, id)?;
+        let (mut steps, mut at) = (Vec::new(), g.args(id)[0]);
+        while let Some(step) = step(g, leads, at, key)
+            && (step.axis().is_none() || scores_in(g, data, at, key).is_empty())
         {
-            first.push(axis);
-            term = g.args(term)[0];
+            steps.push(step);
+            at = match step {
+                Step::Sum(sum, _) => g.args(sum)[0],
+                Step::Linear(map, place) => g.args(map)[place],
+            };
         }
+        // What is made of scores before they are summed belongs to the term.
+        let last = steps.iter().rposition(|step| step.axis().is_some())?;
+        steps.truncate(last + 1);
+        let term = g.args(steps[last].node())[0];
         let scores = scores_in(g, data, term, key);
-        let sum = KeysLast { key, made, first, term, scores };
+        let sum = KeysLast { key, steps, term, scores };
         sum.is_of_pairs(g).then_some(sum)
     }
 
-    /// What stands beside the sum of scores in what is made of it.
-    fn others<'a>(&'a self, g: &'a Graph) -> impl Iterator<Item = NodeId> + 'a {
-        self.made.iter().flat_map(|(id, at)| {
-            let args = g.args(*id);
-            args.into_iter().enumerate().filter_map(move |(n, x)| (n != *at).then_some(x))
+    /// What stands beside the sums of scores in what is made of them, each with the number of steps before it.
+    fn others<'a>(&'a self, g: &'a Graph) -> impl Iterator<Item = (usize, NodeId)> + 'a {
+        self.steps.iter().enumerate().flat_map(|(count, step)| {
+            let (args, at) = match step {
+                Step::Sum(..) => (Default::default(), 0),
+                Step::Linear(id, at) => (g.args(*id), *at),
+            };
+            args.into_iter().enumerate().filter_map(move |(n, x)| (n != at).then_some((count, x)))
         })
     }
 
     /// Whether there is a sum for every query and key, but not one of values beside, and no value for more than that is made of it.
     fn is_of_pairs(&self, g: &Graph) -> bool {
         let term = &g.node(self.term).axes;
-        let axes: AxisSet = term.iter().filter(|axis| !self.first.contains(axis)).collect();
+        let without = |steps: &[Step]| -> AxisSet {
+            term.iter().filter(|axis| steps.iter().all(|step| step.axis() != Some(*axis))).collect()
+        };
+        let axes = without(&self.steps);
         let of_scores = self.scores.iter().fold(AxisSet::new(), |all, score| all.union(&g.node(*score).axes));
         let is_pair = |score: &NodeId| {
             let product = g.args(*score)[0];
@@ -112,53 +159,67 @@ impl KeysLast {
             let is_query = |axis: AxisId| with_key.is_some_and(|x| !g.node(x).axes.contains(axis));
             g.node(*score).axes.intersection(&axes).iter().any(is_query)
         };
-        !self.first.is_empty()
-            && axes.contains(self.key)
+        axes.contains(self.key)
             && axes.is_subset(&of_scores)
             && self.scores.iter().any(is_pair)
-            && self.others(g).all(|x| g.node(x).axes.is_subset(&axes))
+            && self.others(g).all(|(count, x)| g.node(x).axes.is_subset(&without(&self.steps[count..])))
     }
 
     fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> NodeId {
-        let made = self.made.iter().rev().fold(new[self.term.index()], |term, (id, at)| {
-            let mut args: Vec<NodeId> = g.args(*id).iter().map(|x| new[x.index()]).collect();
-            args[*at] = term;
-            b.add(g.op(*id).clone(), &args).expect("numbers as before")
+        let made = self.steps.iter().rev().fold(new[self.term.index()], |term, step| match step {
+            Step::Sum(..) => term,
+            Step::Linear(id, at) => {
+                let mut args: Vec<NodeId> = g.args(*id).iter().map(|x| new[x.index()]).collect();
+                args[*at] = term;
+                b.add(g.op(*id).clone(), &args).expect("numbers as before")
+            }
         });
         let keys = b.reduce(ReduceOp::Sum, self.key, made).expect("numbers");
-        let over = |sum, axis: &AxisId| b.reduce(ReduceOp::Sum, *axis, sum).expect("numbers");
-        self.first.iter().rev().fold(keys, over)
+        let sums = self.steps.iter().rev().filter_map(|step| step.axis());
+        sums.fold(keys, |sum, axis| b.reduce(ReduceOp::Sum, axis, sum).expect("numbers"))
     }
 }
 
-/// A sum that a value is made of by operators under which it may be taken term by term, and these.
-fn sum_inside(g: &Graph, id: NodeId) -> Option<(Vec<(NodeId, usize)>, NodeId)> {
-    if summed_over(g, id).is_some() {
-        return Some((Vec::new(), id));
+/// Whether each node is a sum, or made of one by operators that may be taken term by term.
+fn lead_to_sums(g: &Graph) -> Vec<bool> {
+    let mut leads: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
+        let args = g.args(id);
+        let is_made = linear_in(g, id).iter().any(|place| leads[args[*place].index()]);
+        leads.push(is_made || summed_over(g, id).is_some());
+    }
+    leads
+}
+
+/// The step that a value is, if it leads to a sum of what varies along the key.
+fn step(g: &Graph, leads: &[bool], id: NodeId, key: AxisId) -> Option<Step> {
+    if let Some(axis) = summed_over(g, id) {
+        return Some(Step::Sum(id, axis));
     }
     let args = g.args(id);
-    let zero = Op::Const(Const::f32(0.0));
-    let places: &[usize] = match *g.op(id) {
-        Op::Map(MapOp::Mul) => &[0, 1],
-        Op::Map(MapOp::Neg | MapOp::Div) => &[0],
-        Op::Map(MapOp::Select) if *g.op(args[2]) == zero => &[1],
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => &[],
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => &[],
+    let goes_on = |place: &&usize| {
+        let arg = args[**place];
+        leads[arg.index()] && g.node(arg).axes.contains(key)
     };
-    if !is_private(g, id) {
-        return None;
-    }
-    places.iter().find_map(|place| {
-        let (mut made, sum) = sum_inside(g, args[*place])?;
-        made.insert(0, (id, *place));
-        Some((made, sum))
-    })
+    linear_in(g, id).iter().find(goes_on).map(|place| Step::Linear(id, *place))
 }
 
-/// What a value that one node alone reads is a sum over.
+/// The arguments of an operator of which a sum may be taken term by term.
+fn linear_in(g: &Graph, id: NodeId) -> &'static [usize] {
+    let zero = Op::Const(Const::f32(0.0));
+    match *g.op(id) {
+        Op::Map(MapOp::Mul) => &[0, 1],
+        Op::Map(MapOp::Neg | MapOp::Div) => &[0],
+        Op::Map(MapOp::Select) if *g.op(g.args(id)[2]) == zero => &[1],
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => &[],
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => &[],
+    }
+}
+
+/// What a number is a sum over.
 fn summed_over(g: &Graph, id: NodeId) -> Option<AxisId> {
     let Op::Reduce(ReduceOp::Sum, axis) = *g.op(id) else { return None };
-    (g.node(id).dtype.is_float() && is_private(g, id)).then_some(axis)
+    g.node(id).dtype.is_float().then_some(axis)
 }
 
 /// The products of queries and keys inside an expression, and inside of weights that are made of them.
@@ -174,11 +235,6 @@ fn scores_in(g: &Graph, data: &[bool], id: NodeId, key: AxisId) -> BTreeSet<Node
         }
     }
     scores
-}
-
-/// Whether one node alone reads it.
-fn is_private(g: &Graph, id: NodeId) -> bool {
-    g.users(id).len() == 1 && g.outputs().iter().all(|out| out.node != id)
 }
 
 #[cfg(test)]
