@@ -5,12 +5,12 @@
 //! instead of one for each term. The pass takes rows that are as many as keys: few rows would read keys and values where they lie.
 
 use crate::after::log_sum_exp::{has_sentinel, weights_by_log_sum_exp};
-use crate::after::scores::{find_scores, readers, reduces_scores};
+use crate::after::scores::{Scores, readers, reduces_scores};
 use crate::graph::digest::digests;
 use crate::graph::factors::{Factors, product_in_order};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A term of a sum.
 struct Term {
@@ -38,10 +38,10 @@ pub(crate) fn joined_attentions(g: &Graph) -> Rewritten {
 
 /// As [`joined_attentions`], of such rows.
 pub(crate) fn joined_of(g: &Graph, rows: Rows) -> Rewritten {
-    let data = g.of_inputs();
+    let scores = Scores::new(g);
     let sums = g.ids().filter(|id| is_sum(g, *id) && !is_inside(g, *id));
     let found: BTreeMap<NodeId, Vec<Term>> = sums
-        .map(|id| (id, terms(g, (&data, rows), id)))
+        .map(|id| (id, terms(g, (&scores, rows), id)))
         .filter(|(_, terms)| !joined(g, terms).is_empty())
         .collect();
     if found.is_empty() {
@@ -68,7 +68,7 @@ fn is_inside(g: &Graph, id: NodeId) -> bool {
 }
 
 /// The terms of a sum.
-fn terms(g: &Graph, (data, rows): (&[bool], Rows), root: NodeId) -> Vec<Term> {
+fn terms(g: &Graph, (known, rows): (&Scores<'_>, Rows), root: NodeId) -> Vec<Term> {
     let (mut out, mut stack) = (Vec::new(), vec![(root, false)]);
     while let Some((id, is_subtracted)) = stack.pop() {
         if is_sum(g, id) && (id == root || is_private(g, id)) {
@@ -76,7 +76,7 @@ fn terms(g: &Graph, (data, rows): (&[bool], Rows), root: NodeId) -> Vec<Term> {
             let turns = *g.op(id) == Op::Map(MapOp::Sub);
             stack.extend([(args[1], is_subtracted != turns), (args[0], is_subtracted)]);
         } else {
-            out.push(Term { is_subtracted, node: id, attention: attention(g, (data, rows), id) });
+            out.push(Term { is_subtracted, node: id, attention: attention(g, (known, rows), id) });
         }
     }
     out
@@ -84,7 +84,7 @@ fn terms(g: &Graph, (data, rows): (&[bool], Rows), root: NodeId) -> Vec<Term> {
 
 /// The attention that a term is a multiple of, if its scores need not be stored and its factors do not depend on what the values
 /// have alone.
-fn attention(g: &Graph, (data, rows): (&[bool], Rows), term: NodeId) -> Option<(NodeId, Factors)> {
+fn attention(g: &Graph, (known, rows): (&Scores<'_>, Rows), term: NodeId) -> Option<(NodeId, Factors)> {
     let mut factors = Factors::of(g, term, &|id| is_private(g, id));
     let is_one = |id: &NodeId| matches!(g.op(*id), Op::Fused(FusedOp::Attend | FusedOp::WeightedSum, _));
     let at = factors.above.iter().position(is_one)?;
@@ -92,8 +92,7 @@ fn attention(g: &Graph, (data, rows): (&[bool], Rows), term: NodeId) -> Option<(
     let Op::Fused(op, key) = *g.op(attention) else { return None };
     let (score, value) = (g.args(attention)[0], g.args(attention)[1]);
     let (of_score, of_value) = (&g.node(score).axes, &g.node(value).axes);
-    let mut scores = BTreeSet::new();
-    find_scores(g, data, score, key, &mut scores);
+    let scores = known.inside(score, key);
     let need_not_be_stored =
         |id: &NodeId| readers(g, *id).is_some_and(|all| all.iter().all(|r| reduces_scores(g, *r)));
     let is_as_long = |axis: AxisId| rows == Rows::Any || g.extent(axis) == g.extent(key);

@@ -5,7 +5,7 @@
 //! which there are fewer products; where the sum is one of scores they are stored for every query and key, only to be summed
 //! again. With the keys first each of them is made and summed at once.
 
-use crate::after::scores::{find_scores, readers, reduces_scores};
+use crate::after::scores::{Scores, readers, reduces_scores};
 use crate::graph::demanded::open_values;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{AxisId, AxisSet, Builder, Class, Const, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -56,9 +56,9 @@ pub(crate) fn keys_first(g: &Graph) -> Rewritten {
 }
 
 fn found(g: &Graph) -> BTreeMap<NodeId, KeysLast> {
-    let data = g.of_inputs();
+    let known = Scores::new(g);
     let leads = lead_to_sums(g);
-    let sums = g.ids().filter_map(|id| Some((id, KeysLast::of(g, &data, &leads, id)?)));
+    let sums = g.ids().filter_map(|id| Some((id, KeysLast::of(g, &known, &leads, id)?)));
     let mut found: BTreeMap<NodeId, KeysLast> = sums.collect();
     if !found.is_empty() {
         let open = open_values(g);
@@ -75,9 +75,9 @@ fn found(g: &Graph) -> BTreeMap<NodeId, KeysLast> {
         let is_left = |id: NodeId| {
             g.users(id).iter().all(|user| within.contains(user)) && g.outputs().iter().all(|o| o.node != id)
         };
-        let known = found.len();
+        let count = found.len();
         found.retain(|_, sum| sum.steps.iter().all(|step| is_left(step.node())));
-        if found.len() == known {
+        if found.len() == count {
             return found;
         }
     }
@@ -85,8 +85,19 @@ fn found(g: &Graph) -> BTreeMap<NodeId, KeysLast> {
 
 /// Whether all that read scores, or weights made of them, combine them along an axis.
 fn is_combined(g: &Graph, id: NodeId) -> bool {
-    let combines = |id: &NodeId| reduces_scores(g, *id) || (makes_weights(g, *id) && is_combined(g, *id));
-    readers(g, id).is_some_and(|readers| readers.iter().all(combines))
+    let (mut seen, mut stack) = (BTreeSet::from([id]), vec![id]);
+    while let Some(id) = stack.pop() {
+        let Some(readers) = readers(g, id) else { return false };
+        for reader in readers.into_iter().filter(|reader| !reduces_scores(g, *reader)) {
+            if !makes_weights(g, reader) {
+                return false;
+            }
+            if seen.insert(reader) {
+                stack.push(reader);
+            }
+        }
+    }
+    true
 }
 
 /// Whether it makes weights of scores, one for each.
@@ -112,11 +123,11 @@ fn is_number_anywhere(g: &Graph, id: NodeId) -> bool {
 
 impl KeysLast {
     /// The sum `id`, if it is one.
-    fn of(g: &Graph, data: &[bool], leads: &[bool], id: NodeId) -> Option<KeysLast> {
+    fn of(g: &Graph, known: &Scores<'_>, leads: &[bool], id: NodeId) -> Option<KeysLast> {
         let key = summed_over(g, id)?;
         let (mut steps, mut at) = (Vec::new(), g.args(id)[0]);
         while let Some(step) = step(g, leads, at, key)
-            && (step.axis().is_none() || scores_in(g, data, at, key).is_empty())
+            && (step.axis().is_none() || scores_in(g, known, at, key).is_empty())
         {
             steps.push(step);
             at = match step {
@@ -128,7 +139,7 @@ impl KeysLast {
         let last = steps.iter().rposition(|step| step.axis().is_some())?;
         steps.truncate(last + 1);
         let term = g.args(steps[last].node())[0];
-        let scores = scores_in(g, data, term, key);
+        let scores = scores_in(g, known, term, key);
         let sum = KeysLast { key, steps, term, scores };
         sum.is_of_pairs(g).then_some(sum)
     }
@@ -223,7 +234,7 @@ fn summed_over(g: &Graph, id: NodeId) -> Option<AxisId> {
 }
 
 /// The products of queries and keys inside an expression, and inside of weights that are made of them.
-fn scores_in(g: &Graph, data: &[bool], id: NodeId, key: AxisId) -> BTreeSet<NodeId> {
+fn scores_in(g: &Graph, known: &Scores<'_>, id: NodeId, key: AxisId) -> BTreeSet<NodeId> {
     let (mut scores, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
     while let Some(id) = stack.pop() {
         if !seen.insert(id) {
@@ -231,7 +242,7 @@ fn scores_in(g: &Graph, data: &[bool], id: NodeId, key: AxisId) -> BTreeSet<Node
         }
         match g.op(id).class() == Class::Map || makes_weights(g, id) {
             true => stack.extend(g.args(id)),
-            false => find_scores(g, data, id, key, &mut scores),
+            false => scores.extend(known.inside(id, key)),
         }
     }
     scores

@@ -6,7 +6,7 @@
 //! the scores, it follows from the greatest score and a sum instead. Weights that are asked for themselves stay: those are
 //! stored anyway.
 
-use crate::after::scores::{find_scores, readers, reduces_scores};
+use crate::after::scores::{Scores, readers, reduces_scores};
 use crate::facts::is_sentinel;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::op::RowWeights;
@@ -51,9 +51,9 @@ pub(crate) fn by_log_sum_exp(g: &Graph) -> Rewritten {
 }
 
 fn found(g: &Graph) -> BTreeMap<NodeId, WeightedRow> {
-    let data = g.of_inputs();
+    let scores = Scores::new(g);
     let mut found: BTreeMap<NodeId, WeightedRow> =
-        g.ids().filter_map(|id| Some((id, weights(g, &data, id)?))).collect();
+        g.ids().filter_map(|id| Some((id, weights(g, &scores, id)?))).collect();
     // Scores that are stored for one reader are stored for all.
     loop {
         let known: BTreeSet<NodeId> = found.keys().copied().collect();
@@ -65,7 +65,7 @@ fn found(g: &Graph) -> BTreeMap<NodeId, WeightedRow> {
     }
 }
 
-fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
+fn weights(g: &Graph, scores: &Scores<'_>, id: NodeId) -> Option<WeightedRow> {
     let Op::Fused(op, key) = *g.op(id) else { return None };
     let args = g.args(id);
     let info = op.info();
@@ -76,8 +76,7 @@ fn weights(g: &Graph, data: &[bool], id: NodeId) -> Option<WeightedRow> {
     let (value, sink) = (info.has_values().then(|| args[1]), info.sink.then(|| args[args.len() - 1]));
     let zeros = info.weights == RowWeights::Softmax && !info.sink;
     let score = args[0];
-    let mut inside = BTreeSet::new();
-    find_scores(g, data, score, key, &mut inside);
+    let inside = scores.inside(score, key);
     // Along which the rows of a tile could be that share their values.
     let shared = |value: NodeId| {
         let queries = |product: &NodeId| {

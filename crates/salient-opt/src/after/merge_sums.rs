@@ -1,17 +1,17 @@
 //! Sums over several axes become one: `sum[h](sum[e](y[h, e] * w[h, e, d]))` is a product over a single axis.
 //!
-//! After extraction, where it is known which inner sums nobody else reads. The axes are joined in the order of the
-//! graph's axes, whatever the order of the sums.
+//! After extraction, where it is known which inner sums nobody else reads. The axes are joined in the order in which a factor lies
+//! in an output, or else of the graph's axes, whatever the order of the sums.
 
-use crate::after::scores::find_scores;
+use crate::after::scores::Scores;
 use crate::graph::rewrite::{Rewritten, rewrite};
 use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
 
 /// The same graph with each sum of a sum of products over one axis of as many positions.
 pub(crate) fn merge_sums(g: &Graph) -> Rewritten {
-    let data = g.of_inputs();
-    let is_apart = |(axes, product): &(Vec<AxisId>, NodeId)| !is_of_scores(g, &data, axes, *product);
+    let scores = Scores::new(g);
+    let is_apart = |(axes, product): &(Vec<AxisId>, NodeId)| !is_of_scores(g, &scores, axes, *product);
     let chains: Vec<Option<(Vec<AxisId>, NodeId)>> =
         g.ids().map(|id| chain(g, id).filter(is_apart)).collect();
     rewrite(g, |b, new, id| {
@@ -34,6 +34,9 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
         at = g.args(at)[0];
     }
     axes.sort_unstable();
+    if let Some(order) = g.args(at).iter().find_map(|factor| g.order_in_output(*factor)) {
+        axes.sort_by_key(|axis| order.iter().position(|other| other == axis));
+    }
     // What is the same along an axis is no product over it: it would be added anew for every position of the others.
     let is_product =
         matches!(g.op(at), Op::Map(MapOp::Mul)) && axes.iter().all(|a| g.node(at).axes.contains(*a));
@@ -42,7 +45,7 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
 
 /// Whether a factor of the product is an expression of scores along one of the axes: these are made for one head after the other,
 /// and not stored for a product over all of them. A product itself is stored by its kernel.
-fn is_of_scores(g: &Graph, data: &[bool], axes: &[AxisId], product: NodeId) -> bool {
+fn is_of_scores(g: &Graph, scores: &Scores<'_>, axes: &[AxisId], product: NodeId) -> bool {
     let is_expression = |id: &NodeId| matches!(g.op(*id), Op::Map(_) | Op::Fused(..));
     let (mut seen, mut stack) =
         (BTreeSet::new(), g.args(product).iter().copied().filter(is_expression).collect::<Vec<NodeId>>());
@@ -55,9 +58,7 @@ fn is_of_scores(g: &Graph, data: &[bool], axes: &[AxisId], product: NodeId) -> b
             stack.extend(g.args(id));
             continue;
         }
-        let mut scores = BTreeSet::new();
-        axes.iter().for_each(|key| find_scores(g, data, id, *key, &mut scores));
-        if scores.contains(&id) {
+        if axes.iter().any(|key| scores.inside(id, *key).contains(&id)) {
             return true;
         }
     }

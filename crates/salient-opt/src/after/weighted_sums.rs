@@ -8,7 +8,7 @@
 //! by their sum, which the rules do not look through, it is given that order here.
 //! Makes no softmax; that is for the rules.
 
-use crate::after::scores::{depth, find_scores, mixtures, readers, reduces_scores};
+use crate::after::scores::{Scores, depth, readers, reduces_scores};
 use crate::facts::Known;
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
@@ -81,7 +81,7 @@ fn mask_around(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option
 /// The sums whose scores are read by such sums alone, or by what combines them along an axis, which computes the scores
 /// itself; and the mixtures of scores in them.
 fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
-    let data = g.of_inputs();
+    let scores = Scores::new(g);
     let extents = nominal_extents(&Known::of(g));
     let open = LazyCell::new(|| open_values(g));
     // A value that is read outside of the choice it stood under must be there, and so must a mask.
@@ -90,7 +90,7 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
         let nested = sum.masks.len() > 1 && sum.masks.iter().any(|mask| open[mask.index()]);
         sum.masks.is_empty() || !(nested || values.any(|v| open[v.index()]))
     };
-    let found = g.ids().filter_map(|id| Some((id, weighted(g, &data, &extents, id)?)));
+    let found = g.ids().filter_map(|id| Some((id, weighted(g, &scores, &extents, id)?)));
     let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();
     // What one of them needs stored is stored for all.
     loop {
@@ -106,7 +106,7 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
     // What one of them mixes it computes itself, from the scores on.
     let mixed: BTreeSet<NodeId> = found
         .values()
-        .flat_map(|sum| sum.weights.above.iter().flat_map(|w| mixtures(g, &data, *w, sum.key)))
+        .flat_map(|sum| sum.weights.above.iter().flat_map(|w| scores.mixtures(*w, sum.key)))
         .collect();
     found.retain(|id, _| !mixed.contains(id));
     // A pass is no product of queries and keys for another one.
@@ -130,7 +130,7 @@ struct Summed {
 }
 
 /// The sum `id` of a product, if it is one.
-fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
+fn summed(g: &Graph, known: &Scores<'_>, id: NodeId) -> Option<Summed> {
     let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
     let zero = Op::Const(Const::f32(0.0));
     let inside = g.args(id)[0];
@@ -140,11 +140,7 @@ fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
     if g.node(product).dtype != DType::F32 || !matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) {
         return None;
     }
-    let scores_in = |id: NodeId| {
-        let mut scores = BTreeSet::new();
-        find_scores(g, data, id, key, &mut scores);
-        !scores.is_empty()
-    };
+    let scores_in = |id: NodeId| !known.inside(id, key).is_empty();
     let factors = factors_under_masks(g, product, &scores_in, &mut masks);
     let is_norm = |id: &NodeId| *g.op(*id) == Op::Fused(FusedOp::Norm, key);
     let (norms, above): (Vec<NodeId>, Vec<NodeId>) = factors.above.into_iter().partition(is_norm);
@@ -156,9 +152,9 @@ fn summed(g: &Graph, data: &[bool], id: NodeId) -> Option<Summed> {
     };
     let mut scores = BTreeSet::new();
     let mut is_score = |id: &NodeId| {
-        let known = scores.len();
-        find_scores(g, data, *id, key, &mut scores);
-        scores.len() > known
+        let before = scores.len();
+        scores.extend(known.inside(*id, key));
+        scores.len() > before
     };
     if averaged {
         is_score(&weights.above[0]);
@@ -229,8 +225,8 @@ fn mask_of_exponent(g: &Graph, factor: NodeId) -> Option<NodeId> {
 }
 
 /// The sum `id` taken apart, if its weights are made of scores.
-fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Weighted> {
-    let Summed { key, masks, mut weights, rest, scores, averaged } = summed(g, data, id)?;
+fn weighted(g: &Graph, known: &Scores<'_>, extents: &[u64], id: NodeId) -> Option<Weighted> {
+    let Summed { key, masks, mut weights, rest, scores, averaged } = summed(g, known, id)?;
     let weighed = axes(g, &weights, &masks);
     let (made, divided) = (weights.above.clone(), !weights.below.is_empty());
     // What has an axis of its own is a value; without any, whatever else depends on the key.
@@ -252,7 +248,7 @@ fn weighted(g: &Graph, data: &[bool], extents: &[u64], id: NodeId) -> Option<Wei
     }
     let of_values = axes(g, &values, &[]);
     let queries: AxisSet = weighed.iter().filter(|a| *a != key && !of_values.contains(*a)).collect();
-    let is_data = values.above.iter().chain(&values.below).any(|v| data[v.index()]);
+    let is_data = values.above.iter().chain(&values.below).any(|v| known.is_data(*v));
     let meets = |id: &NodeId| {
         let axes = &g.node(*id).axes;
         axes.contains(key) && axes.iter().any(|a| queries.contains(a))
