@@ -190,7 +190,7 @@ fn warnings(verdict: &Verdict, taken: Duration, written: Duration) -> String {
     }
     if taken.as_secs_f64() > TIE * written.as_secs_f64() {
         let why = match verdict.reason {
-            Reason::LeastPrice => "was chosen by its price",
+            Reason::LeastPrice | Reason::MuchLess => "was chosen by its price",
             Reason::FusionRequired => "is required to be fused",
             Reason::FormRequired => "was asked for",
         };

@@ -2,8 +2,10 @@
 //!
 //! A model has several plans: of its graph as written or as the optimiser has made it, and with a kernel for each operator or
 //! with operators joined. The fused plan is nearly always the cheapest: where it costs less than the program as written takes at
-//! least, no other is made, and it is taken where it costs no more than that of the program as written. Else the cheapest of all
-//! is taken; where fusion is required, the fused plan is at any price. Plans that differ by less than [`TIE`] cost the same, and of these the most fused is taken.
+//! least, no other is made, and it is taken where it costs no more than that of the program as written, and where joining the
+//! operators as written does not cost much less ([`WORTH_ANOTHER`]) with no further array of scores stored. Else the cheapest of all
+//! is taken; where fusion is required, the fused plan is at any price. Plans that differ by less than [`TIE`] cost the same, and of
+//! these the most fused is taken.
 //!
 //! Where another form costs much less at few rows, it is compiled beside that, and each call runs the one for its sizes. What each of
 //! the two makes of parameters is held for as long as they are bound, so only models of few parameters have two.
@@ -14,6 +16,7 @@ use salient_ir::quantised::Coding;
 use salient_ir::{Bindings, Dim, Graph, Name, NodeId, Port};
 use salient_opt::{Fp, Optimised, in_one_sum};
 use salient_tile::plan::price::{Machine, ROWS, floor_as_written, nominal_sizes};
+use salient_tile::verify::unfused::unfused;
 use salient_tile::{Plan, plan};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -21,8 +24,9 @@ use std::sync::LazyLock;
 /// Prices cost the same up to this factor.
 pub const TIE: f64 = 1.05;
 
-/// How many times as much the plan must cost as another one at few rows for both to be compiled.
-const WORTH_BOTH: f64 = 1.3;
+/// How many times as much the fused plan must cost as another one for that to be compiled in its place, or beside it where that
+/// holds at few rows.
+const WORTH_ANOTHER: f64 = 1.3;
 
 /// The core of plans that are made for none in particular.
 static USUAL: LazyLock<Machine> = LazyLock::new(Machine::default);
@@ -134,6 +138,8 @@ fn are_few(parameters: &Dim, sizes: &Bindings) -> bool {
 pub enum Reason {
     /// It costs the least, but for a tie.
     LeastPrice,
+    /// It costs much less than the fused plan, and stores no more arrays of scores.
+    MuchLess,
     /// Fusion is required, at any price.
     FusionRequired,
     /// Its form is asked for, at any price.
@@ -194,6 +200,14 @@ struct Tried<'p> {
     form: Form,
     seconds: f64,
     plan: Plan<'p>,
+}
+
+impl Tried<'_> {
+    /// Whether it costs much less than a fused plan and does nothing more that fused attention does not do.
+    fn replaces(&self, fused: &Tried<'_>) -> bool {
+        let unasked = |plan| unfused(plan).iter().filter(|found| !found.is_asked_for).count();
+        self.seconds * WORTH_ANOTHER < fused.seconds && unasked(&self.plan) <= unasked(&fused.plan)
+    }
 }
 
 /// The first plan that costs the least but for a tie.
@@ -273,10 +287,18 @@ impl<'a> Candidates<'a> {
             && let Some(written) = self.tried(Form::AsWritten, &verdict.sizes)
         {
             let stays = is_required || price <= TIE * written.seconds;
-            let between = [Form::Joined, Form::Apart].into_iter().filter(|_| all || !stays);
-            tried.extend(between.filter_map(|form| self.tried(form, &verdict.sizes)));
+            let joined = self.tried(Form::Joined, &verdict.sizes);
+            let gives_way = !is_required && joined.as_ref().is_some_and(|joined| joined.replaces(&tried[at]));
+            if gives_way {
+                (at, verdict.reason) = (tried.len(), Reason::MuchLess);
+            }
+            tried.extend(joined);
+            let apart = (all || !stays).then(|| self.tried(Form::Apart, &verdict.sizes)).flatten();
+            tried.extend(apart);
             tried.push(written);
-            at = if stays { at } else { cheapest(&tried) };
+            if !stays {
+                (at, verdict.reason) = (cheapest(&tried), Reason::LeastPrice);
+            }
         }
         verdict.prices = tried.iter().map(|t| (t.form, t.seconds)).collect();
         let taken = tried.swap_remove(at);
@@ -313,7 +335,7 @@ impl<'a> Candidates<'a> {
                 for form in self.others(verdict, own, &sizes) {
                     let plan = self.plan(form);
                     let gain = price(&plan, &sizes).map_or(0.0, |seconds| own / seconds);
-                    if gain > WORTH_BOTH && found.as_ref().is_none_or(|(most, ..)| gain > *most) {
+                    if gain > WORTH_ANOTHER && found.as_ref().is_none_or(|(most, ..)| gain > *most) {
                         found = Some((gain, name.clone(), form, plan));
                     }
                 }
@@ -340,11 +362,13 @@ impl<'a> Candidates<'a> {
     /// The forms that may cost less at these sizes than one that takes so many seconds.
     fn others(&self, verdict: &Verdict, seconds: f64, sizes: &Bindings) -> Vec<Form> {
         let floor = floor_as_written(self.source, sizes, self.machine());
-        let is_least = floor.is_some_and(|floor| seconds <= WORTH_BOTH * floor);
+        let is_least = floor.is_some_and(|floor| seconds <= WORTH_ANOTHER * floor);
         let may_be = |form: &Form| match form {
             Form::OneSum => self.one_sum.is_some(),
             Form::Fused => true,
-            Form::Joined | Form::Apart | Form::AsWritten => !is_least && verdict.reason == Reason::LeastPrice,
+            Form::Joined | Form::Apart | Form::AsWritten => {
+                !is_least && matches!(verdict.reason, Reason::LeastPrice | Reason::MuchLess)
+            }
         };
         Form::ALL.into_iter().filter(|form| *form != verdict.taken).filter(may_be).collect()
     }

@@ -145,6 +145,7 @@ fn prices(verdict: &Verdict) -> String {
         (_, _, []) => "it has no price at these sizes",
         (_, _, [_]) => "no other is looked at where parameters are in codes",
         (Reason::FusionRequired, ..) => "fusion is required, at any price",
+        (Reason::MuchLess, ..) => "fused costs over 1.3 times as much, and stores no fewer arrays of scores",
         (Reason::LeastPrice, Form::OneSum | Form::Fused, _) => {
             "the program as written is not cheaper by more than a twentieth"
         }

@@ -221,6 +221,7 @@ fn taken(form: Form, verdict: &Verdict) -> String {
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
     let why = match verdict.reason {
         Reason::LeastPrice => "The plan of the least price is compiled.",
+        Reason::MuchLess => "The fused plan costs much more, and stores no fewer arrays of scores.",
         Reason::FusionRequired => "Fusion was required.",
         Reason::FormRequired => "This form was asked for.",
     };
