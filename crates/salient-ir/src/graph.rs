@@ -4,7 +4,7 @@
 
 use crate::axis::{Axis, AxisId, AxisSet};
 use crate::dim::{Dim, DimError, Name, Numbers, said};
-use crate::op::{MapOp, Op};
+use crate::op::{Class, MapOp, Op};
 use crate::ty::DType;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -324,6 +324,27 @@ impl Graph {
             }
         }
         false
+    }
+
+    /// The axes of a value in the order of the nearest output that has them all, which is it or is made of it element by element, as
+    /// a parameter of its gradient.
+    pub fn order_in_output(&self, id: NodeId) -> Option<Vec<AxisId>> {
+        let axes = &self.node(id).axes;
+        let (mut seen, mut next) = (BTreeSet::from([id]), vec![id]);
+        while !next.is_empty() {
+            let outputs = self.outputs.iter().filter(|output| next.contains(&output.node));
+            let mut orders = outputs.map(|output| output.axes.iter().copied().collect::<Vec<AxisId>>());
+            let has_all =
+                |order: &Vec<AxisId>| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a));
+            if let Some(order) = orders.find(has_all) {
+                return Some(order);
+            }
+            let users: BTreeSet<NodeId> = next.iter().flat_map(|id| self.users(*id)).collect();
+            let is_alike =
+                |user: &NodeId| self.op(*user).class() == Class::Map && self.node(*user).axes == *axes;
+            next = users.into_iter().filter(|user| is_alike(user) && seen.insert(*user)).collect();
+        }
+        None
     }
 
     /// The nodes that read a value through operators for which `passes` holds, each with the argument by which it does; `None`

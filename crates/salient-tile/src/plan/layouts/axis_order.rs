@@ -68,6 +68,19 @@ fn columns_of_values(g: &Graph, node: NodeId) -> Option<AxisId> {
     })
 }
 
+/// The axis along which an operator adds up an operand, if it does: an attention adds up its scores and what lies at each of them
+/// along the keys. Values with columns of their own are read by those.
+fn added_up_along(g: &Graph, user: NodeId, operand: NodeId) -> Option<AxisId> {
+    match (g.op(user), &g.args(user)[..]) {
+        (Op::Reduce(_, axis), _) => Some(*axis),
+        (Op::Fused(op, key), [scores, ..]) if op.info().reduces => {
+            let of_scores = &g.node(*scores).axes;
+            g.node(operand).axes.iter().all(|axis| of_scores.contains(axis)).then_some(*key)
+        }
+        _ => None,
+    }
+}
+
 /// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
 /// norm, for the values between the layers of a model.
 fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
@@ -75,10 +88,10 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
     let mut readers = vec![node];
     while let Some(id) = readers.pop() {
         for user in g.users(id) {
-            if let Op::Reduce(_, axis) = g.op(user)
-                && g.node(node).axes.contains(*axis)
+            if let Some(axis) = added_up_along(g, user, id)
+                && g.node(node).axes.contains(axis)
             {
-                return Some(*axis);
+                return Some(axis);
             }
             if g.op(user).class() == Class::Map && seen.insert(user) {
                 readers.push(user);
@@ -90,7 +103,7 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
 
 /// The order of axes in the output that a node is a part of, as what is appended to a state is: there it is copied row
 /// by row.
-fn order_in_output(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
+fn order_in_whole(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
     let wholes = g.users(node).into_iter().filter_map(|whole| {
         let Op::Concat(along, parts) = g.op(whole) else { return None };
         let order = g.outputs().iter().find(|o| o.node == whole).and_then(|o| order_of_output(g, o))?;
@@ -133,12 +146,13 @@ fn put_last(order: &mut Vec<AxisId>, axis: AxisId) {
     }
 }
 
-/// The order of the axes of a temporary: as in the output that it is a part of, else as they are numbered, the columns of
-/// a product by a parameter last. Axes that a reader merges into one lie side by side, so that the merged axis is contiguous:
+/// The order of the axes of a temporary: as in the output that it is a part of, else as in one that is made of it element by
+/// element, else as they are numbered, the columns of a product by a parameter last. Axes that a reader merges into one lie side by side, so that the merged axis is contiguous:
 /// at the inner end, unless they are side by side further out and something else runs along what lies behind them.
 pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<AxisId> {
     let columns = product.map_or_else(Vec::new, |sum| axes_of_parameter(g, sum));
-    let mut order = order_in_output(g, node).unwrap_or_else(|| {
+    let of_reader = || g.order_in_output(node).filter(|_| columns.is_empty());
+    let mut order = order_in_whole(g, node).or_else(of_reader).unwrap_or_else(|| {
         let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
         others.chain(columns.iter().copied()).collect()
     });
