@@ -333,7 +333,7 @@ impl Graph {
         let (mut seen, mut next) = (BTreeSet::from([id]), vec![id]);
         while !next.is_empty() {
             let outputs = self.outputs.iter().filter(|output| next.contains(&output.node));
-            let mut orders = outputs.map(|output| output.axes.iter().copied().collect::<Vec<AxisId>>());
+            let mut orders = outputs.map(|output| output.axes.to_vec());
             let has_all =
                 |order: &Vec<AxisId>| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a));
             if let Some(order) = orders.find(has_all) {

@@ -19,12 +19,15 @@ pub(crate) fn depth(g: &Graph, id: NodeId) -> Option<AxisId> {
     (a.contains(depth) && b.contains(depth) && !a.is_subset(&b) && !b.is_subset(&a)).then_some(depth)
 }
 
+/// The scores inside a mixture, shared by all that look at it; `None` for what is none.
+type Mixed = Option<Rc<BTreeSet<NodeId>>>;
+
 /// The scores of a graph, and what is mixed of them. What was found of a node is kept: layers that read one another would be looked
 /// through once for every way between them.
 pub(crate) struct Scores<'g> {
     g: &'g Graph,
     data: Vec<bool>,
-    mixed: RefCell<BTreeMap<(NodeId, AxisId), Option<Rc<BTreeSet<NodeId>>>>>,
+    mixed: RefCell<BTreeMap<(NodeId, AxisId), Mixed>>,
 }
 
 impl<'g> Scores<'g> {
@@ -63,7 +66,7 @@ impl<'g> Scores<'g> {
 
     /// The scores inside a mixture: a sum of products of which one operand is made of scores, and the other one, the coefficients,
     /// depends on neither their keys nor their queries, as where heads are mixed (Shazeer et al., "Talking-Heads Attention", 2020).
-    fn mixed(&self, id: NodeId, key: AxisId) -> Option<Rc<BTreeSet<NodeId>>> {
+    fn mixed(&self, id: NodeId, key: AxisId) -> Mixed {
         if let Some(known) = self.mixed.borrow().get(&(id, key)) {
             return known.clone();
         }
