@@ -1,6 +1,6 @@
 //! Prices of plans: the plan that is compiled is never dearer than that of the program as written.
 
-use salient::{Form, Options, Sources, TIE, Verdict, lower, verdict};
+use salient::{Form, Options, Reason, Sources, TIE, Verdict, lower, verdict};
 use salient_tests::examples::{Example, models_under, settings};
 use salient_tests::sweep;
 use std::sync::Mutex;
@@ -77,6 +77,31 @@ fn the_fused_plan_is_taken_where_it_is_the_cheapest() {
     }
 }
 
+/// The verdict on the text of a program.
+fn verdict_on(text: &str) -> Verdict {
+    let mut sources = Sources::new();
+    sources.add("source", text);
+    verdict(&lower(&sources, &Options::default()).unwrap().graph, &Options::default())
+}
+
+/// The fused plan makes the scores for the sum of the weights, and again for the weighted sum; joined, both are of one pass.
+#[test]
+fn a_plan_of_joined_operators_that_costs_much_less_and_stores_no_more_is_taken() {
+    let found = verdict_on(
+        "model m(q: f32[4, T, 32], k: f32[2, S, 32], z: f32[T, S]) -> (y: f32[T, S, 4]) {
+             let s[a: 4, i, j] = sum[e](q[a, i, e] * k[a % 2, j, e])
+             let w[a, i, j] = exp(s[a, i, j])
+             let p[a, i, j] = w[a, i, j] / (sum[j](w[a, i, j]) + 1)
+             let r[a, i] = sum[j](p[a, i, j] * z[i, j])
+             let y[i, j, a] = r[a, i] + z[i, j]
+             return y
+         }",
+    );
+    let [fused, joined] = [Form::Fused, Form::Joined].map(|form| price(&found, form).unwrap());
+    assert!(fused > 1.3 * joined, "{:?}", found.prices);
+    assert_eq!((found.taken, found.reason), (Form::Joined, Reason::MuchLess));
+}
+
 /// Each plan has its own copy of what it makes of parameters.
 #[test]
 fn what_has_few_parameters_and_no_states_has_two_plans() {
@@ -86,17 +111,12 @@ fn what_has_few_parameters_and_no_states_has_two_plans() {
             "model m(q: f32[T, E], p: f32[T, E], k: f32[S, E], c: f32[S, E]{v}) -> (y: f32[T, {width}]) {{ {inside} return ({difference}) @ v }}"
         )
     };
-    let of = |text: &str| {
-        let mut sources = Sources::new();
-        sources.add("source", text);
-        verdict(&lower(&sources, &Options::default()).unwrap().graph, &Options::default())
-    };
     for small in [model("", ", v: f32[S, 64]", 64), model("param v: f32[S, 64] = zeros ", "", 64)] {
-        let small = of(&small);
+        let small = verdict_on(&small);
         assert_eq!(small.taken, Form::OneSum);
         assert_eq!(small.alternative.expect("another one for few rows").form, Form::Fused);
     }
-    let large = of(&model("param v: f32[S, 4096] = zeros ", "", 4096));
+    let large = verdict_on(&model("param v: f32[S, 4096] = zeros ", "", 4096));
     assert_ne!(large.taken, Form::OneSum, "which only models have that may have two");
     assert_eq!(large.alternative, None);
 }

@@ -2,7 +2,8 @@
 //!
 //! The indices of a view say where each of its elements is read from. Here they are solved for the axes of the view, so that each
 //! element that is read finds its readers: a slice becomes a guard, a split axis a merged one, repeated heads a sum over the
-//! repetitions, a distance one over its ends. What cannot be solved, as an index that is data, becomes a sum over all readers that compares.
+//! repetitions, a distance one over its ends. What cannot be solved, as an index that is data, becomes a sum over all readers that
+//! compares.
 
 use crate::adjoint::{Adjoints, Cotangent};
 use crate::make::Make;

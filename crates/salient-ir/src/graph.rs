@@ -326,8 +326,8 @@ impl Graph {
         false
     }
 
-    /// The axes of a value in the order of the nearest output that has them all, which is it or is made of it element by element, as
-    /// a parameter of its gradient.
+    /// The axes of a value in the order of an output that has all of them and no other, and that is the value or is made of it element
+    /// by element, as the parameter that a step of training changes is made of its gradient; the nearest of such outputs.
     pub fn order_in_output(&self, id: NodeId) -> Option<Vec<AxisId>> {
         let axes = &self.node(id).axes;
         let (mut seen, mut next) = (BTreeSet::from([id]), vec![id]);

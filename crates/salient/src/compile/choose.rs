@@ -26,7 +26,7 @@ pub const TIE: f64 = 1.05;
 
 /// How many times as much the fused plan must cost as another one for that to be compiled in its place, or beside it where that
 /// holds at few rows.
-const WORTH_ANOTHER: f64 = 1.3;
+pub(crate) const WORTH_ANOTHER: f64 = 1.3;
 
 /// The core of plans that are made for none in particular.
 static USUAL: LazyLock<Machine> = LazyLock::new(Machine::default);
@@ -288,16 +288,16 @@ impl<'a> Candidates<'a> {
         {
             let stays = is_required || price <= TIE * written.seconds;
             let joined = self.tried(Form::Joined, &verdict.sizes);
-            let gives_way = !is_required && joined.as_ref().is_some_and(|joined| joined.replaces(&tried[at]));
-            if gives_way {
-                (at, verdict.reason) = (tried.len(), Reason::MuchLess);
-            }
+            let is_replaced =
+                stays && !is_required && joined.as_ref().is_some_and(|joined| joined.replaces(&tried[at]));
+            let replacement = tried.len();
             tried.extend(joined);
-            let apart = (all || !stays).then(|| self.tried(Form::Apart, &verdict.sizes)).flatten();
-            tried.extend(apart);
+            tried.extend((all || !stays).then(|| self.tried(Form::Apart, &verdict.sizes)).flatten());
             tried.push(written);
-            if !stays {
-                (at, verdict.reason) = (cheapest(&tried), Reason::LeastPrice);
+            if is_replaced {
+                (at, verdict.reason) = (replacement, Reason::MuchLess);
+            } else if !stays {
+                at = cheapest(&tried);
             }
         }
         verdict.prices = tried.iter().map(|t| (t.form, t.seconds)).collect();

@@ -2,7 +2,7 @@
 //!
 //! Only puts into words what the optimiser reports and the plan says; nothing is decided here.
 
-use crate::compile::choose::{Candidates, Form, Reason, Verdict};
+use crate::compile::choose::{Candidates, Form, Reason, Verdict, WORTH_ANOTHER};
 use crate::compile::options::Options;
 use crate::compile::pairs::Findings;
 use crate::compile::pipeline::{lanes, lower, optimise, verified};
@@ -140,12 +140,14 @@ fn prices(verdict: &Verdict) -> String {
     for (form, seconds) in &verdict.prices {
         line(&mut out, &format!("price{at}: {}, {}", duration(*seconds), form.name()));
     }
+    let much_less =
+        format!("fused costs over {WORTH_ANOTHER} times as much, and stores no fewer arrays of scores");
     let why = match (verdict.reason, verdict.taken, verdict.prices.as_slice()) {
         (Reason::FormRequired, ..) => "it is asked for, at any price",
         (_, _, []) => "it has no price at these sizes",
         (_, _, [_]) => "no other is looked at where parameters are in codes",
         (Reason::FusionRequired, ..) => "fusion is required, at any price",
-        (Reason::MuchLess, ..) => "fused costs over 1.3 times as much, and stores no fewer arrays of scores",
+        (Reason::MuchLess, ..) => &much_less,
         (Reason::LeastPrice, Form::OneSum | Form::Fused, _) => {
             "the program as written is not cheaper by more than a twentieth"
         }
