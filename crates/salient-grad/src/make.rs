@@ -97,6 +97,11 @@ impl Make for Builder {
     }
 
     fn sum(&mut self, axis: AxisId, x: NodeId) -> NodeId {
+        // What is the same at the only position of an axis is its own sum.
+        let is_single = self.extent(axis).as_constant() == Some(1);
+        if is_single && !self.node(x).axes.contains(axis) {
+            return x;
+        }
         self.reduce(ReduceOp::Sum, axis, x).expect(TYPED)
     }
 

@@ -5,6 +5,7 @@ use crate::after::joined::joined_attentions;
 use crate::after::keys_first::keys_first;
 use crate::after::log_sum_exp::by_log_sum_exp;
 use crate::after::masks::masks_outermost;
+use crate::after::mean_products::mean_products;
 use crate::after::merge_sums::merge_sums;
 use crate::after::names_outermost::names_outermost;
 use crate::after::order_factors::order_factors;
@@ -217,6 +218,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Refining,
         strict: false,
         step: Step::After(order_factors),
+    },
+    Pass {
+        name: "mean-products",
+        purpose: "a product with what an attention makes, summed over its columns, is a mean of the products with the values where \
+                  those are there anyway and nobody else reads what the attention makes",
+        before: "sum[e](g[i, e] * attend[j](s, v[j, e]))",
+        after: "attend[j](s, sum[e](g[i, e] * v[j, e]))",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(mean_products),
     },
     Pass {
         name: "log-sum-exp",

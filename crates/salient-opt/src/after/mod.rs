@@ -5,6 +5,7 @@ pub(crate) mod joined;
 pub(crate) mod keys_first;
 pub(crate) mod log_sum_exp;
 pub(crate) mod masks;
+pub(crate) mod mean_products;
 pub(crate) mod merge_sums;
 pub(crate) mod names_outermost;
 pub(crate) mod order_factors;

@@ -5,10 +5,12 @@ use super::model::{Model, V};
 use super::program::random_program;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, ReduceOp};
 
-/// A random graph: an attention; every third time in turns a program of random operators and a sum of attentions.
+/// A random graph: an attention; every second time in turns a program of random operators, what the gradient of scores is
+/// made of, and a sum of attentions.
 pub(super) fn random_graph(seed: u64) -> Graph {
     match seed % 6 {
         2 => random_program(seed, 4 + (seed as usize % 9)),
+        4 => Draw::new(seed).slopes(),
         5 => Draw::new(seed).sum_of_attentions(),
         _ => Draw::new(seed).attention(),
     }
@@ -192,6 +194,24 @@ impl Draw {
             _ => (&(&one - &(&two * &by)) * &v).sum(j),
         };
         m.output("result", &result.axes(), &result);
+        m.finish()
+    }
+
+    /// What the gradient of scores is made of: what is given by the result times each value, and times the result.
+    fn slopes(mut self) -> Graph {
+        let (m, j, f) = (self.m.clone(), self.j, self.f);
+        let scores = (&self.queries() * &self.keys()).sum(self.e);
+        let scores = self.masked(scores);
+        let weights = if self.one_of(4) > 0 { m.softmax(j, &scores) } else { self.weights(&scores) };
+        let v = m.input("v", &[j, f]);
+        let given = m.input("given", &[self.i, f]);
+        let result = (&weights * &v).sum(j);
+        let (of_values, delta) = ((&given * &v).sum(f), (&given * &result).sum(f));
+        let slopes = (&(&of_values - &delta) * &m.num(0.5)).exp();
+        m.output("slopes", &slopes.axes(), &slopes);
+        if self.one_of(4) == 0 {
+            m.output("result", &result.axes(), &result);
+        }
         m.finish()
     }
 

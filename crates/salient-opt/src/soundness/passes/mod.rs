@@ -26,7 +26,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 /// Random graphs on which each pass is tried.
-const GRAPHS: u64 = 800;
+const GRAPHS: u64 = 1000;
 
 /// A pass that is tried, or a wrong version of one.
 struct PassTrial<'a> {
@@ -224,6 +224,7 @@ passes! {
     summing_keys_first_keeps_values: "keys-first";
     merging_sums_keeps_values: "merge-sums";
     ordering_factors_keeps_values: "order-factors";
+    means_of_products_keep_values: "mean-products";
     weights_from_their_log_sum_exp_keep_values: "log-sum-exp";
     weighted_sums_in_one_pass_keep_values: "weighted-sums";
     joined_attentions_keep_values: "joined-attentions";

@@ -72,6 +72,8 @@ wrong! {
     a_merged_sum_over_one_of_its_axes_is_caught: "merge-sums", remainders_are_zero;
     a_dropped_factor_is_caught: "order-factors", last_factors_are_dropped;
     a_divisor_that_multiplies_is_caught: "order-factors", quotients_are_products;
+    means_that_lose_a_factor_are_caught: "mean-products", products_are_their_second_factor;
+    means_of_columns_are_caught: "mean-products", fused_operators_run_along_another_axis;
     weights_without_their_shift_are_caught: "log-sum-exp", shifts_are_dropped;
     a_log_sum_exp_of_columns_is_caught: "log-sum-exp", fused_operators_run_along_another_axis;
     a_row_without_a_key_that_is_shifted_all_the_same_is_caught: "log-sum-exp", empty_rows_are_shifted;

@@ -1,0 +1,117 @@
+//! Products with what an attention makes, summed over its columns, where the same product with each of the values is there anyway:
+//! `sum[f](g[i, f] * attend[j](s, v[j, f]))` is `attend[j](s, sum[f](g[i, f] * v[j, f]))`, a mean of those products.
+//!
+//! So is delta in the gradient of scores (Dao et al., "FlashAttention", 2022, section B.2): the row sum of `dO * O`. Where the
+//! result itself is asked for it costs nothing more. Where it is not, an attention would be computed for nothing else; the mean is
+//! one more reduction of rows of scores that the gradient has at hand.
+
+use crate::graph::rewrite::{Rewritten, rewrite_in_order};
+use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A sum over columns of a factor times what an attention makes.
+struct MeanProduct {
+    columns: AxisId,
+    /// The factors of the products that are there, in their order.
+    factors: [NodeId; 2],
+    op: FusedOp,
+    key: AxisId,
+    /// The arguments of the attention: scores, values, and a further score if it has one.
+    args: Vec<NodeId>,
+}
+
+/// The same graph with such sums as means.
+pub(crate) fn mean_products(g: &Graph) -> Rewritten {
+    let products = products(g);
+    let sums = g.ids().filter_map(|id| Some((id, MeanProduct::of(g, &products, id)?)));
+    let found: BTreeMap<NodeId, MeanProduct> = sums.collect();
+    if found.is_empty() {
+        return Rewritten::unchanged(g);
+    }
+    rewrite_in_order(g, |b, new, id| {
+        let mean = found.get(&id)?;
+        let mut args: Vec<NodeId> = mean.args.iter().map(|arg| new[arg.index()]).collect();
+        let product = b.map(MapOp::Mul, &mean.factors.map(|factor| new[factor.index()])).ok()?;
+        args[1] = b.reduce(ReduceOp::Sum, mean.columns, product).ok()?;
+        b.add(Op::Fused(mean.op, mean.key), &args).ok()
+    })
+}
+
+/// Two factors that are multiplied and summed over an axis, in any order, with their order.
+type Products = BTreeMap<(AxisId, BTreeSet<NodeId>), [NodeId; 2]>;
+
+fn products(g: &Graph) -> Products {
+    let of = |(axis, factors): (AxisId, [NodeId; 2])| ((axis, BTreeSet::from(factors)), factors);
+    g.ids().filter_map(|id| factors(g, id)).map(of).collect()
+}
+
+/// The axis of a sum of products and their two factors.
+fn factors(g: &Graph, id: NodeId) -> Option<(AxisId, [NodeId; 2])> {
+    let Op::Reduce(ReduceOp::Sum, axis) = *g.op(id) else { return None };
+    let product = g.args(id)[0];
+    let is_product = *g.op(product) == Op::Map(MapOp::Mul);
+    is_product.then(|| (axis, [g.args(product)[0], g.args(product)[1]]))
+}
+
+impl MeanProduct {
+    /// The sum `id`, if it is one and nobody else reads what the attention makes.
+    fn of(g: &Graph, products: &Products, id: NodeId) -> Option<MeanProduct> {
+        let (columns, [a, c]) = factors(g, id)?;
+        [(a, c), (c, a)].into_iter().find_map(|(factor, attention)| {
+            let Op::Fused(op, key) = *g.op(attention) else { return None };
+            let args = g.args(attention).to_vec();
+            let is_attention = op.info().reduces && op.info().has_values();
+            let value = *args.get(1).filter(|_| is_attention)?;
+            let others = args.iter().filter(|arg| **arg != value);
+            let of_values = others.into_iter().all(|arg| !g.node(*arg).axes.contains(columns))
+                && g.node(value).axes.contains(columns);
+            let factors = *products.get(&(columns, BTreeSet::from([factor, value])))?;
+            let is_read_here = [attention, g.args(id)[0]].iter().all(|node| {
+                g.users(*node).len() == 1 && g.outputs().iter().all(|output| output.node != *node)
+            });
+            (of_values && is_read_here && !g.node(factor).axes.contains(key)).then_some(MeanProduct {
+                columns,
+                factors,
+                op,
+                key,
+                args,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Builder, DType, Dim};
+
+    /// How many sums over columns are left of `sum[f](dy * attend(s, v))` beside the products of `dy` and the values.
+    fn sums_left(is_returned: bool, has_products: bool) -> usize {
+        let mut b = Builder::new("delta");
+        let [t, s, f] = ["T", "S", "F"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let scores = b.input("x", &[t, s], DType::F32, None);
+        let values = b.input("v", &[s, f], DType::F32, None);
+        let dy = b.input("dy", &[t, f], DType::F32, None);
+        let y = b.add(Op::Fused(FusedOp::Attend, s), &[scores, values]).unwrap();
+        let product = b.map(MapOp::Mul, &[dy, y]).unwrap();
+        let delta = b.reduce(ReduceOp::Sum, f, product).unwrap();
+        b.output("delta", &[t], delta).unwrap();
+        if has_products {
+            let product = b.map(MapOp::Mul, &[values, dy]).unwrap();
+            let slopes = b.reduce(ReduceOp::Sum, f, product).unwrap();
+            b.output("slopes", &[t, s], slopes).unwrap();
+        }
+        if is_returned {
+            b.output("y", &[t, f], y).unwrap();
+        }
+        let g = mean_products(&b.finish()).graph;
+        g.ids().filter(|id| matches!(g.op(*id), Op::Reduce(ReduceOp::Sum, _))).count()
+    }
+
+    #[test]
+    fn delta_is_a_mean_of_products_that_are_there_where_the_result_is_not_asked_for() {
+        assert_eq!(sums_left(false, true), 1);
+        assert_eq!(sums_left(true, true), 2);
+        assert_eq!(sums_left(false, false), 1);
+    }
+}
