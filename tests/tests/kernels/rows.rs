@@ -3,7 +3,8 @@
 use super::harness::{Case, Model, SIZES, kinds_of};
 use salient_ir::array::Array;
 use salient_ir::{AxisId, Const, DType, Dim, FusedOp, MapOp, NodeId, Op, ReduceOp};
-use salient_tile::Kind;
+use salient_tile::text::print_bodies;
+use salient_tile::{Kind, Options, schedule};
 
 #[test]
 fn reductions_at_odd_sizes() {
@@ -48,6 +49,18 @@ fn normalised_rows_at_odd_sizes() {
             case.check();
         }
     }
+}
+
+#[test]
+fn what_is_the_same_along_a_strip_is_computed_before_its_loop() {
+    let mut m = Model::new();
+    let (t, d) = (m.axis("t", "T"), m.axis("d", "D"));
+    let (x, r) = (m.input("x", &[t, d]), m.input("r", &[t]));
+    let factor = m.map(MapOp::Exp, &[r]);
+    let y = m.map(MapOp::Mul, &[x, factor]);
+    let bodies = print_bodies(&schedule(&m.done("y", &[t, d], y), Options::default()));
+    let (before, inside) = bodies.split_once("lanes ").expect("rows are visited in vectors");
+    assert!(before.contains("= fma ") && !inside.contains("= fma "), "{bodies}");
 }
 
 /// A layer norm over `d` of `x`, whose axes are `b`, `t` and `d`; also its mean.

@@ -109,6 +109,7 @@ impl Columns<'_> {
         let mut b = Builder::new(word);
         let mut s = Strip::new(m.scope, Visit::Lanes, self.from.clone(), &[out.base]);
         let trip = s.integer(&mut b, &self.count);
+        x.into_iter().for_each(|x| s.hoist(&mut b, x, env));
         b.lanes(trip, (), |b, index, ()| {
             s.enter(index);
             let place = s.place(b, &out, env);

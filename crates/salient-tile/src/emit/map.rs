@@ -147,6 +147,7 @@ fn strip_to(
     let mut b = Builder::new("strip");
     let mut s = Strip::new(m.scope, Visit::Lanes, origin, &[target.base]);
     let trip = s.integer(&mut b, count);
+    s.hoist(&mut b, node, env);
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let value = s.root(b, node, env);

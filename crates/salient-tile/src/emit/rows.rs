@@ -221,6 +221,7 @@ pub(crate) fn with_statistics(
         };
         s.hold(id, value);
     }
+    s.hoist(&mut b, target.node, &env);
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let value = s.root(b, target.node, &env);

@@ -136,6 +136,8 @@ pub(crate) struct Strip<'s, 'g> {
     index: Option<Int>,
     /// What is the same along the strip and was computed before.
     pub(crate) held: BTreeMap<NodeId, Value>,
+    /// Loop-invariant values, computed before the loops.
+    invariant: Vec<(NodeId, Env, Value)>,
     /// What the current loop has computed.
     memo: HashMap<NodeId, Vec<(Env, Value)>>,
     /// Whether positions of the current loop lie inside an axis, by the position and the axis.
@@ -163,6 +165,7 @@ impl<'s, 'g> Strip<'s, 'g> {
             integers: Vec::new(),
             index: None,
             held: BTreeMap::new(),
+            invariant: Vec::new(),
             memo: HashMap::new(),
             inside: Vec::new(),
             even: Vec::new(),
@@ -183,6 +186,9 @@ impl<'s, 'g> Strip<'s, 'g> {
     pub(crate) fn enter(&mut self, index: Int) {
         self.index = Some(index);
         self.memo.clear();
+        for (id, env, value) in &self.invariant {
+            self.memo.entry(*id).or_default().push((env.clone(), *value));
+        }
         self.inside.clear();
         self.even.clear();
     }
@@ -193,6 +199,34 @@ impl<'s, 'g> Strip<'s, 'g> {
         self.memo.clear();
         self.inside.clear();
         self.even.clear();
+    }
+
+    /// Computes what an expression computes element by element of numbers that are the same along the strip, for the loops to come.
+    pub(crate) fn hoist(&mut self, b: &mut Builder, root: NodeId, env: &Env) {
+        let g = self.scope.graph;
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
+        while let Some(id) = stack.pop() {
+            let node = g.node(id);
+            let is_there = self.held.contains_key(&id) || self.scope.stored.contains_key(&id);
+            if !matches!(g.op(id), Op::Map(_)) || is_there || !seen.insert(id) {
+                continue;
+            }
+            let is_fixed = |axis: AxisId| match env.get(&axis) {
+                Some(AxisValue::Poly(d)) => {
+                    d.linear_in(&LANE).is_some_and(|(s, _)| s.as_constant() == Some(0))
+                }
+                Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => false,
+            };
+            if node.dtype == DType::F32 && node.axes.iter().all(is_fixed) {
+                let value = self.value(b, id, env);
+                let mut relevant = env.clone();
+                relevant.retain(|axis, _| node.axes.contains(*axis));
+                self.invariant.push((id, relevant, value));
+            } else {
+                stack.extend(g.args(id));
+            }
+        }
+        self.memo.clear();
     }
 
     /// From now on the node, which is the same along the strip, has that value.

@@ -8,7 +8,7 @@ use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::{
-    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_exponential_of, reads,
+    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_exponential_of, masked_and_not, reads,
 };
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::{is_matrix_product, sum_of_products};
@@ -378,12 +378,13 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     let computed = whole.count_before_weights() + usize::from(whole.weights == WeightsFrom::Scores);
     let left = whole.held.iter().enumerate().filter_map(|(at, h)| Some((at, h, h.leaves.as_ref()?)));
     for (at, h, leaves) in left {
-        let scores = [h.attention.score, h.key_loop.score_in_range(&h.attention)];
+        let scores = masked_and_not(g, h.attention.score, &h.key_loop);
+        let in_range = h.key_loop.score_in_range(&h.attention);
         let is_own = match h.attention.normaliser {
             Normaliser::Running(_) | Normaliser::Mixture => leaves.node == h.attention.node,
             Normaliser::Softmax { .. } => is_exponential_of(g, leaves.node, &scores, h.attention.node),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
-                !whole.is_end_of_next(at) && elementwise(g, scores[1], |_| false).contains(&leaves.node)
+                !whole.is_end_of_next(at) && elementwise(g, in_range, |_| false).contains(&leaves.node)
             }
         };
         faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());
@@ -422,10 +423,15 @@ fn mixtures(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Fau
     }
 }
 
-/// What leaves the weights behind is the last mixture, or the log-sum-exp of the scores of which the weights are the softmax;
+/// An attention that is held has no weights. What leaves weights behind is the last mixture, or the log-sum-exp of the scores of which the weights are the softmax;
 /// then nobody reads the scores any more in whose place they are stored.
 fn weights(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    if let WeightsFrom::Reduction(at) = whole.weights {
+        let is_itself = whole.held_itself() == Some(at);
+        return faults
+            .unless(is_itself, own, || "it is not the reduction that it is said to hold".to_owned());
+    }
     let (WeightsFrom::Held(at) | WeightsFrom::Copied(at)) = whole.weights else { return };
     let Some(held) = whole.held.get(at) else {
         return faults.unless(false, own, || "its weights are left behind by nothing".to_owned());

@@ -250,6 +250,7 @@ impl Whole<'_> {
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[sums]);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
         let to = s.pointer(&mut b, sums, &keys.from);
+        s.hoist(&mut b, score, self.tile.env);
         b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, lane, ()| {
             s.enter(lane);
             let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));

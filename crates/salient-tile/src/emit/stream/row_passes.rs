@@ -62,6 +62,7 @@ impl Whole<'_> {
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
         let to = exponentials.map(|p| s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
         let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+        s.hoist(&mut b, score, self.tile.env);
         let max = b.repeat(LoopKind::Lanes, UNROLL, trip, low, |b, index, max| {
             s.enter(index);
             let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
@@ -114,25 +115,31 @@ impl Whole<'_> {
         m.call(b.finish(), args)
     }
 
-    /// The sum or the greatest of a row of scores. A node of their expression is stored if there is a place for it: the scores
-    /// themselves, which become the weights, or a part of them.
+    /// The sum or the greatest of a row of scores, if there is a place for it. A node of their expression is stored if there is a place
+    /// for that: the scores themselves, which become the weights, or a part of them.
     pub(crate) fn reduction(
         &self,
         m: &mut Maker<'_, '_>,
         (a, key_loop): (&Attention, &KeyLoop),
         keys: &Visited,
-        own: (Base, Dim),
+        own: Option<(Base, Dim)>,
         kept: Option<(NodeId, &Place)>,
     ) -> Stmt {
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let greatest = a.normaliser == Normaliser::Greatest;
-        let mut b = Builder::new(if greatest { "greatest_of_row" } else { "sum_of_row" });
-        let written: Vec<Base> = [own.0].into_iter().chain(kept.map(|(_, place)| place.base)).collect();
+        let mut b = Builder::new(match (&own, greatest) {
+            (None, _) => "weights_of_row",
+            (Some(_), false) => "sum_of_row",
+            (Some(_), true) => "greatest_of_row",
+        });
+        let numbers = own.iter().map(|(base, _)| *base);
+        let written: Vec<Base> = numbers.chain(kept.map(|(_, place)| place.base)).collect();
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
         let to = kept.map(|(node, p)| (node, s.pointer(&mut b, p.base, &self.at(p, &keys.from))));
         let start = b.f32(if greatest { f32::NEG_INFINITY } else { 0.0 });
         let clean = b.mask(false);
+        s.hoist(&mut b, score, self.tile.env);
         // The vector operator for the greatest loses a NaN; whether there was one is carried beside.
         let (total, nan) =
             b.repeat(LoopKind::Lanes, UNROLL, trip, (start, clean), |b, index, (total, nan)| {
@@ -142,24 +149,28 @@ impl Whole<'_> {
                     let part = s.f32(b, node, self.tile.env);
                     b.store(to.at(index), part);
                 }
-                if greatest {
-                    let bad = b.ne(v, v);
-                    (b.max(v, total), b.or(nan, bad))
-                } else {
-                    (b.add(total, v), nan)
+                match (&own, greatest) {
+                    (None, _) => (total, nan),
+                    (Some(_), false) => (b.add(total, v), nan),
+                    (Some(_), true) => {
+                        let bad = b.ne(v, v);
+                        (b.max(v, total), b.or(nan, bad))
+                    }
                 }
             });
         s.leave();
-        let total = if greatest {
-            let (most, nan, value) = (b.hmax(total), b.hany(nan), b.f32(f32::NAN));
-            b.select(nan, value, most)
-        } else {
-            b.hsum(total)
-        };
         if let Some((_, place)) = kept {
             self.zeros(&mut b, &mut s, place, keys);
         }
-        store_one(&mut b, &mut s, &own, total);
+        if let Some(own) = own {
+            let total = if greatest {
+                let (most, nan, value) = (b.hmax(total), b.hany(nan), b.f32(f32::NAN));
+                b.select(nan, value, most)
+            } else {
+                b.hsum(total)
+            };
+            store_one(&mut b, &mut s, &own, total);
+        }
         let args = s.finish();
         m.call(b.finish(), args)
     }
@@ -185,6 +196,7 @@ impl Whole<'_> {
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[out.base]);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
         let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
+        s.hoist(&mut b, score, self.tile.env);
         b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
             s.enter(index);
             let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
@@ -215,6 +227,7 @@ impl Whole<'_> {
         let count = &keys.upto - &keys.from;
         let trip = s.integer(&mut b, &count);
         let to = s.pointer(&mut b, out.base, &self.at(out, &keys.from));
+        s.hoist(&mut b, score, self.tile.env);
         let read = |b: &mut Builder, s: &mut Strip<'_, '_>, index: IntValue| {
             s.enter(index);
             F32::from_value(s.root_of(b, score, self.tile.env, reports))

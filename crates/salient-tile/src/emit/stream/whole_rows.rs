@@ -173,7 +173,7 @@ impl<'t> Whole<'t> {
                 self.weigh_row(m, &mut of_head);
                 of_row.extend(self.each_head(m, plan.attention.score, of_head));
             }
-            WeightsFrom::Held(_) => {}
+            WeightsFrom::Held(_) | WeightsFrom::Reduction(_) => {}
             WeightsFrom::Copied(at) => {
                 let left = plan.held[at].leaves.as_ref().expect("it leaves the weights behind").node;
                 let keys = self.visited(m, &plan.key_loop.range, &mut of_row);
@@ -198,9 +198,13 @@ impl<'t> Whole<'t> {
 
     /// Where the state of the rows of a head is.
     fn state(&self, m: &Maker<'_, '_>) -> RowState {
+        let itself = match self.plan.weights {
+            WeightsFrom::Reduction(at) => self.slots.held[at].own,
+            WeightsFrom::Scores | WeightsFrom::Held(_) | WeightsFrom::Copied(_) => None,
+        };
         RowState {
-            max: self.slots.max,
-            sum: self.slots.sum,
+            max: itself.unwrap_or(self.slots.max),
+            sum: itself.unwrap_or(self.slots.sum),
             at: self.first_row(m, self.plan.attention.score),
         }
     }
@@ -418,7 +422,7 @@ impl Whole<'_> {
             Normaliser::Sum if self.plan.is_end_of_next(at) => None,
             Normaliser::Sum | Normaliser::Greatest | Normaliser::One => {
                 let kept = held.leaves.as_ref().map(|leaves| leaves.node).zip(left.as_ref());
-                Some(self.reduction(m, of, keys, own.expect("a reduction is kept"), kept))
+                Some(self.reduction(m, of, keys, own, kept))
             }
             Normaliser::Running(direction) => {
                 let to = left.as_ref().expect("a running sum leaves itself behind");
@@ -443,11 +447,15 @@ impl Whole<'_> {
                 let results = Results { state, exponentials: weights, sink: a.sink, ..Results::default() };
                 stmts.push(self.exponentials(m, (a, key_loop), &keys, results));
             }
-            Normaliser::Sum | Normaliser::One => {
-                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.sum, row), kept));
+            // What is not divided by their sum needs none.
+            Normaliser::One => stmts.push(self.reduction(m, (a, key_loop), &keys, None, kept)),
+            Normaliser::Sum => {
+                let sum = Some((self.slots.sum, row));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, sum, kept));
             }
             Normaliser::Greatest => {
-                stmts.push(self.reduction(m, (a, key_loop), &keys, (self.slots.max, row), kept));
+                let greatest = Some((self.slots.max, row));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, greatest, kept));
             }
             Normaliser::Running(_) | Normaliser::Mixture => unreachable!("these are held"),
         }

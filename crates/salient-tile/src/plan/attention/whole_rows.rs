@@ -50,6 +50,8 @@ pub(crate) enum WeightsFrom {
     Held(usize),
     /// What such a log-sum-exp leaves behind for the row at hand is copied, once nobody reads the scores any more.
     Copied(usize),
+    /// There are none: the attention is the sum or the maximum that is held at a position.
+    Reduction(usize),
 }
 
 /// A reduction of each row of scores, held while the row is near.
@@ -152,11 +154,21 @@ impl WholeRows {
         mixture(g, a.node, a.key, a.query)
     }
 
-    /// What is computed of each row, in order: what is held, what is added up for each key, then the weights.
+    /// What is computed of each row, in order: what is held, what is added up for each key, then the weights if there are some.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&Attention, &KeyLoop)> {
         let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
         let sums = self.key_sums().map(|sum| (&sum.of.attention, &sum.key_loop));
-        held.chain(sums).chain([(&self.attention, &self.key_loop)])
+        let is_held = matches!(self.weights, WeightsFrom::Reduction(_));
+        let own = (!is_held).then_some((&self.attention, &self.key_loop));
+        held.chain(sums).chain(own)
+    }
+
+    /// The position of the attention itself among what is held, if it is the sum or the maximum of its scores.
+    pub(crate) fn held_itself(&self) -> Option<usize> {
+        let a = &self.attention;
+        let is_reduction =
+            a.value.is_none() && matches!(a.normaliser, Normaliser::Sum | Normaliser::Greatest);
+        self.held.iter().position(|h| h.attention.node == a.node).filter(|_| is_reduction)
     }
 
     /// How many of these come before the weights.
@@ -458,6 +470,8 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let attention = a.clone();
     let mut out =
         WholeRows { attention, scores, key_loop, held, visits, heads, weights: WeightsFrom::Scores, beside };
+    let itself = out.held_itself().map(WeightsFrom::Reduction);
+    out.weights = itself.unwrap_or(WeightsFrom::Scores);
     leave_exponentials(layouts, &mut out, products);
     for at in 0..out.held.len() {
         let of = out.held[at].attention.score;
@@ -465,7 +479,7 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
         let is_there = products.iter().any(|s| s.scaled() == of) || left.into_iter().any(|l| l.node == of);
         out.held[at].copies = is_mixture(&out.held[at]) && !is_there;
     }
-    out.weights = weights_from(layouts, &out, products);
+    out.weights = itself.unwrap_or_else(|| weights_from(layouts, &out, products));
     out
 }
 
@@ -583,14 +597,13 @@ fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[S
     }
 }
 
-/// The value `exp(x - log_sum_exp(x))` that later expressions read of the reduction at a position, if there is one. Where the
-/// range of keys masks `x`, every reader has to visit the same keys.
+/// The value `exp(x - log_sum_exp(x))` that later expressions read of the reduction at a position, if there is one. Where `x` is
+/// masked, zero stands at masked keys: a reader has to visit the same keys, or to read it under the same condition.
 fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at: usize) -> Option<NodeId> {
     let g = layouts.graph;
     let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
-    let unmasked = key_loop.score_in_range(own);
     let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
-    let scores = [own.score, unmasked];
+    let scores = masked_and_not(g, own.score, key_loop);
     let found = g.ids().find(|id| is_exponential_of(g, *id, &scores, own.node) && !layouts.is_stored(*id))?;
     let x = exponential_of_difference(g, found)?.0;
     let readers = || {
@@ -600,17 +613,27 @@ fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at
     // A mixture has no mask: those have one that read it.
     let same = |(a, other): &(&Attention, &KeyLoop)| {
         other.range == key_loop.range
+            && key_loop.mask_by_range().is_some()
             && (other.mask_by_range().is_some() || a.normaliser == Normaliser::Mixture)
     };
+    let is_under_mask = |root: NodeId| {
+        let is_masked =
+            |id: NodeId| is_choice_with(g, id, own.score) && !layouts.reads(g.args(id)[2], |x| x == found);
+        !reaches(layouts, root, |id| id == found, is_masked)
+    };
     let mixes = readers().any(|(_, (a, _))| a.normaliser == Normaliser::Mixture);
-    let fits =
-        x == own.score || (if mixes { later.iter().all(same) } else { readers().all(|(_, l)| same(l)) });
+    let fits = x == own.score
+        || if mixes {
+            later.iter().all(same)
+        } else {
+            readers().all(|(root, reader)| same(reader) || is_under_mask(*root))
+        };
     let is_elsewhere = roots[at + 1..].iter().any(|root| is_read_under_view(layouts, *root, found));
     (fits && !is_elsewhere && readers().next().is_some()).then_some(found)
 }
 
-/// The part of the scores of a reduction that is expensive to compute and that a later expression over the same keys reads: the
-/// outermost one.
+/// The part of the scores of a reduction that is expensive to compute and that a later expression over the same keys reads: the one
+/// that leaves the fewest expensive operators to these, and of several the outermost.
 fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Option<NodeId> {
     let g = layouts.graph;
     let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
@@ -626,14 +649,20 @@ fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], 
             || products.iter().any(|s| s.node == id || s.scaled() == id)
     };
     let parts_of = |root: NodeId| elementwise(g, root, is_there);
-    let of_later = |(a, later): (&Attention, &KeyLoop)| {
-        (later.range == key_loop.range).then(|| parts_of(later.score_in_range(a)))
-    };
     let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
-    let read: BTreeSet<NodeId> = later.iter().copied().filter_map(of_later).flatten().collect();
-    let is_expensive = |id: NodeId| {
-        let parts = elementwise(g, id, is_there);
-        parts.iter().any(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= EXPENSIVE))
+    let same = later.iter().filter(|(_, later)| later.range == key_loop.range);
+    let readers: Vec<NodeId> = same.map(|(a, later)| later.score_in_range(a)).collect();
+    let read: BTreeSet<NodeId> = readers.iter().flat_map(|root| parts_of(*root)).collect();
+    let expensive = |parts: BTreeSet<NodeId>| {
+        parts
+            .into_iter()
+            .filter(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= EXPENSIVE))
+            .count()
+    };
+    let is_expensive = |id: NodeId| expensive(parts_of(id)) > 0;
+    let left_to_readers = |part: &NodeId| -> usize {
+        let without = |root: &NodeId| expensive(elementwise(g, *root, |id| id == *part || is_there(id)));
+        readers.iter().map(without).sum()
     };
     let is_elsewhere =
         |id: NodeId| later.iter().any(|(a, later)| is_read_under_view(layouts, later.score_in_range(a), id));
@@ -645,7 +674,21 @@ fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], 
             && is_expensive(*id)
             && !is_elsewhere(*id)
     };
-    parts_of(key_loop.score_in_range(own)).into_iter().rev().find(fits)
+    parts_of(key_loop.score_in_range(own)).into_iter().rev().filter(fits).min_by_key(left_to_readers)
+}
+
+/// Scores, and what they are where they are not masked.
+pub(crate) fn masked_and_not(g: &Graph, score: NodeId, key_loop: &KeyLoop) -> Vec<NodeId> {
+    let chosen = is_choice_with(g, score, score).then(|| g.args(score)[1]);
+    let by_range = key_loop.mask_by_range().map(|mask| mask.unmasked);
+    [score].into_iter().chain(chosen).chain(by_range).collect()
+}
+
+/// Whether a node chooses by the same condition as scores that are -inf where it does not hold.
+fn is_choice_with(g: &Graph, id: NodeId, masked: NodeId) -> bool {
+    let is_choice = |id: NodeId| *g.op(id) == Op::Map(MapOp::Select);
+    let is_low = |id: NodeId| *g.op(id) == Op::Const(Const::f32(f32::NEG_INFINITY));
+    is_choice(id) && is_choice(masked) && g.args(id)[0] == g.args(masked)[0] && is_low(g.args(masked)[2])
 }
 
 /// What an expression computes element by element, above what is there.

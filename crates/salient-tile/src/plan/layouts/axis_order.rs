@@ -114,6 +114,24 @@ fn order_in_whole(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
     wholes.into_iter().find(|order| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a)))
 }
 
+/// The order of axes in an output that is the node with one of its axes read as several, side by side, as merged heads and features
+/// are: the node has that axis in their place.
+fn order_in_parts(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
+    let axes = &g.node(node).axes;
+    g.outputs().iter().find_map(|output| {
+        let Op::At(axis) = *g.op(output.node) else { return None };
+        let (of, index) = (g.args(output.node)[0], g.args(output.node)[1]);
+        let parts = &g.node(index).axes;
+        let is_part = |other: &AxisId| parts.contains(*other);
+        let mut order = order_of_output(g, output).filter(|_| of == node)?;
+        let first = order.iter().position(is_part)?;
+        let end = order.iter().rposition(is_part)? + 1;
+        let is_run = end - first == parts.len() && parts.iter().all(|part| !axes.contains(part));
+        order.splice(first..end, [axis]);
+        is_run.then_some(order)
+    })
+}
+
 /// The axes that a reader merges into one, the outermost first, of each such reader: it reads them by quotients and remainders of
 /// one index.
 fn merged_axes(g: &Graph, node: NodeId) -> Vec<Vec<AxisId>> {
@@ -147,13 +165,14 @@ fn put_last(order: &mut Vec<AxisId>, axis: AxisId) {
 }
 
 /// The order of the axes of a temporary: as in the output that it is a part of, else as in one that is made of it element by
-/// element, else as they are numbered, the columns of a product by a parameter last. Axes that a reader merges into one lie side by
+/// element or of which several axes are parts of one of its own, else as they are numbered, the columns of a product by a parameter last. Axes that a reader merges into one lie side by
 /// side, so that the merged axis is contiguous: at the inner end, unless they are side by side further out and something else runs
 /// along what lies behind them.
 pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<AxisId> {
     let columns = product.map_or_else(Vec::new, |sum| axes_of_parameter(g, sum));
     let of_reader = || g.order_in_output(node).filter(|_| columns.is_empty());
-    let mut order = order_in_whole(g, node).or_else(of_reader).unwrap_or_else(|| {
+    let of_parts = || order_in_parts(g, node).filter(|_| columns.is_empty());
+    let mut order = order_in_whole(g, node).or_else(of_reader).or_else(of_parts).unwrap_or_else(|| {
         let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
         others.chain(columns.iter().copied()).collect()
     });
@@ -258,6 +277,31 @@ mod tests {
         let is_weights = |node: NodeId| matches!(plan.graph.op(node), Op::Fused(FusedOp::Softmax, _));
         let stored = plan.buffers.iter().find(|buffer| is_weights(buffer.node)).expect("it is stored");
         stored.axes.iter().map(|axis| plan.graph.axis(*axis).name.to_string()).collect()
+    }
+
+    /// The order of `value[d, h * E + e]`, of which an output has the axes `[h, e, d]` or `[h, d, e]`.
+    fn order_of_parts(are_side_by_side: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [d, h, e, k] =
+            ["D", "H", "E", "K"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let n = b.axis_id("n", &(b.extent(h) * b.extent(e)));
+        let x = b.input("x", &[d, n, k], DType::F32, None);
+        let value = b.reduce(ReduceOp::Sum, k, x).unwrap();
+        let (head, feature, features) = (b.iota(h), b.iota(e), b.extent_of(&Dim::symbol("E")));
+        let first = b.map(MapOp::Mul, &[head, features]).unwrap();
+        let at = b.map(MapOp::Add, &[first, feature]).unwrap();
+        let parts = b.at(value, n, at).unwrap();
+        let axes = if are_side_by_side { [h, e, d] } else { [h, d, e] };
+        b.output("y", &axes, parts).unwrap();
+        let g = b.finish();
+        let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
+        layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn an_axis_lies_as_its_parts_in_an_output_if_they_lie_side_by_side() {
+        assert_eq!(order_of_parts(true), ["n", "d"]);
+        assert_eq!(order_of_parts(false), ["d", "n"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{axis, dot, wrong};
 use crate::dims::n;
 use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::{Anchor, Plan};
-use salient_ir::{Builder, Const, DType, Direction, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Const, DType, Direction, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
 /// Weights that are a softmax times what is left of a running sum, under a causal mask.
 fn left_over() -> Graph {
@@ -184,15 +184,109 @@ fn the_sum_of_what_is_run_over_is_its_end() {
     for run_comes_first in [false, true] {
         let g = left_over_with(run_comes_first);
         let plan = crate::plan::plan(&g, crate::plan::Options::default());
-        let ends = plan.kernels.iter().filter_map(|k| match &k.anchor {
-            Anchor::WholeRows(whole) => {
-                Some((0..whole.held.len()).filter(|at| whole.is_end_of_next(*at)).count())
-            }
-            Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
-            Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
-            Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
-            Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
-        });
+        let ends = wholes(&plan)
+            .into_iter()
+            .map(|whole| (0..whole.held.len()).filter(|at| whole.is_end_of_next(*at)).count());
         assert_eq!(ends.collect::<Vec<_>>(), [1], "running sum first: {run_comes_first}");
     }
+}
+
+/// The attentions of a plan that keep whole rows of scores.
+fn wholes<'p>(plan: &'p Plan<'_>) -> Vec<&'p WholeRows> {
+    let of = |anchor: &'p Anchor| match anchor {
+        Anchor::WholeRows(whole) => Some(whole),
+        Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+        Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
+        Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
+        Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
+    };
+    plan.kernels.iter().filter_map(|k| of(&k.anchor)).collect()
+}
+
+/// Scores of products, the axes of their rows and keys, values, and the axis of their columns.
+fn scores_and_values(b: &mut Builder) -> (NodeId, [AxisId; 2], NodeId, AxisId) {
+    let (i, j) = (axis(b, "i", "T"), axis(b, "j", "T"));
+    let (e, f) = (axis(b, "e", "E"), axis(b, "f", "E"));
+    let q = b.input("q", &[i, e], DType::F32, None);
+    let k = b.input("k", &[j, e], DType::F32, None);
+    let v = b.input("v", &[j, f], DType::F32, None);
+    (dot(b, q, k, e), [i, j], v, f)
+}
+
+/// What the reductions of a graph's only attention over whole rows leave behind.
+fn left_behind(g: &Graph) -> Vec<Option<NodeId>> {
+    let plan = crate::plan::plan(g, crate::plan::Options::default());
+    let found = wholes(&plan);
+    assert_eq!(found.len(), 1, "there is one attention");
+    found[0].held.iter().map(|h| h.leaves.as_ref().map(|leaves| leaves.node)).collect()
+}
+
+#[test]
+fn exponentials_are_left_to_what_reads_them_at_more_keys_if_under_their_mask() {
+    for is_masked_there in [true, false] {
+        let mut b = Builder::new("floor");
+        let (score, [i, j], v, f) = scores_and_values(&mut b);
+        let (row, key) = (b.iota(i), b.iota(j));
+        let (low, zero) = (b.constant(Const::f32(f32::NEG_INFINITY)), b.constant(Const::f32(0.0)));
+        let keep = b.map(MapOp::Le, &[key, row]).unwrap();
+        let masked = b.map(MapOp::Select, &[keep, score, low]).unwrap();
+        let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[masked]).unwrap();
+        let difference = b.map(MapOp::Sub, &[score, lse]).unwrap();
+        let exponential = b.map(MapOp::Exp, &[difference]).unwrap();
+        let weight = if is_masked_there {
+            b.map(MapOp::Select, &[keep, exponential, zero]).unwrap()
+        } else {
+            exponential
+        };
+        let floor = b.constant(Const::f32(0.05));
+        let weight = b.map(MapOp::Add, &[weight, floor]).unwrap();
+        let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[weight, v]).unwrap();
+        b.output("y", &[i, f], y).unwrap();
+        let g = b.finish();
+        let exponential = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Exp));
+        assert_eq!(left_behind(&g), [exponential.filter(|_| is_masked_there)]);
+    }
+}
+
+#[test]
+fn the_part_is_left_that_leaves_the_fewest_expensive_operators() {
+    let mut b = Builder::new("two_readers");
+    let (score, [i, j], v, f) = scores_and_values(&mut b);
+    let (low, zero) = (b.constant(Const::f32(f32::NEG_INFINITY)), b.constant(Const::f32(0.0)));
+    let t = b.map(MapOp::Tanh, &[score]).unwrap();
+    let is_large = b.map(MapOp::Lt, &[zero, t]).unwrap();
+    let large = b.map(MapOp::Select, &[is_large, t, low]).unwrap();
+    let greatest = b.reduce(ReduceOp::Max, j, large).unwrap();
+    // Who comes after reads what is large, which the maximum reads too, and all that it is made of.
+    let below = b.map(MapOp::Sub, &[large, greatest]).unwrap();
+    let weight = b.map(MapOp::Mul, &[below, t]).unwrap();
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[weight, v]).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    let g = b.finish();
+    let expensive = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Tanh));
+    assert_eq!(left_behind(&g), [expensive]);
+}
+
+/// The greatest score of each row and a sum of what is relative to it, both of them asked for.
+fn greatest_and_sum() -> Graph {
+    let mut b = Builder::new("greatest_and_sum");
+    let (score, [i, j], _, _) = scores_and_values(&mut b);
+    let greatest = b.reduce(ReduceOp::Max, j, score).unwrap();
+    let below = b.map(MapOp::Sub, &[score, greatest]).unwrap();
+    let e = b.map(MapOp::Exp, &[below]).unwrap();
+    let sum = b.reduce(ReduceOp::Sum, j, e).unwrap();
+    b.output("greatest", &[i], greatest).unwrap();
+    b.output("sum", &[i], sum).unwrap();
+    b.finish()
+}
+
+#[test]
+fn a_maximum_that_is_held_is_not_computed_again() {
+    let g = greatest_and_sum();
+    let plan = crate::plan::plan(&g, crate::plan::Options::default());
+    let weights: Vec<WeightsFrom> = wholes(&plan).into_iter().map(|whole| whole.weights).collect();
+    assert_eq!(weights, [WeightsFrom::Reduction(0)]);
+    broken_plan(&g, "it is not the reduction that it is said to hold", |whole| {
+        whole.weights = WeightsFrom::Reduction(7);
+    });
 }
