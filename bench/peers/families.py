@@ -292,5 +292,6 @@ def run(name, arrays, written, by_flex):
     compare("F", name, makers, flops)
 
 
-for family, parts in families().items():
-    run(family, *parts)
+if __name__ == "__main__":
+    for family, parts in families().items():
+        run(family, *parts)

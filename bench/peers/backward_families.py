@@ -1,0 +1,80 @@
+"""Group V: gradients of the families of `tests/equivalence`, each by its reference, at (B, H, T, E) = (1, 4, 512, 64) in f32.
+
+The gradients are those by every float input, given that by the result, and hold the forward pass: programs say gradients of a loss.
+The peer is torch.compile of the same mathematics as written, forward and backward; FlexAttention has no backward on CPUs.
+"""
+
+import os
+import re
+import tempfile
+
+from common import HERE, Call, Salient, compare, np, torch_arrays
+from families import families
+
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def gradients_of(name, arrays):
+    """A program with the gradients of a reference by its float inputs: its file."""
+    with open(os.path.join(HERE, f"../../tests/equivalence/{name}/reference.attn")) as file:
+        text = file.read()
+    inputs, result = re.search(r"^model \w+\((.*)\) -> \(y: (.*)\) \{$", text, re.M).groups()
+    names = re.findall(r"(\w+): \w+\[", inputs)
+    types = dict(re.findall(r"(\w+): (\w+\[[^\]]*\])", inputs))
+    axes = ", ".join("abcdefgh"[: result.count(",") + 1])
+    asked = [x for x in names if arrays[x].dtype == np.float32]
+    outputs = ", ".join(f"d_{x}: {types[x]}" for x in asked)
+    model = f"""
+model gradients({inputs}, dy: {result}) -> ({outputs}) {{
+    let y = {name}_spelling({", ".join(names)})
+    let loss = sum[{axes}](y[{axes}] * dy[{axes}])
+    return {", ".join(f"grad(loss, {x})" for x in asked)}
+}}
+"""
+    path = os.path.join(FOLDER.name, f"{name}.attn")
+    with open(path, "w") as file:
+        file.write(re.sub(r"^model ", "block ", text, flags=re.M) + model)
+    return path
+
+
+class All(Salient):
+    """The program under test, of which every output is compared."""
+
+    def output(self):
+        self.ask("turn 0")
+        path = os.path.join(self.folder.name, "outputs.npz")
+        self.ask(f"write {path}")
+        arrays = np.load(path)
+        return np.concatenate([arrays[name].reshape(-1) for name in arrays.files])
+
+
+def run(name, arrays, written, _by_flex):
+    import torch
+
+    with torch.no_grad():
+        shape = written(*torch_arrays(*arrays.values())).shape
+    dy = np.random.default_rng(4).standard_normal(shape, dtype=np.float32)
+
+    def torch_compiled():
+        *tensors, given = torch_arrays(*arrays.values(), dy)
+        asked = [x.requires_grad_() for x in tensors if x.dtype == torch.float32]
+        compiled = torch.compile(written)
+        # All in one array is for the comparison alone: a turn makes the gradients.
+        join = lambda parts: np.concatenate([x.detach().numpy().reshape(-1) for x in parts])  # noqa: E731
+        return Joined(lambda: torch.autograd.grad(compiled(*tensors), asked, given), join)
+
+    def salient():
+        return All(gradients_of(name, arrays), "gradients", {**arrays, "dy": dy})
+
+    compare("V", name, {"torch_compiled": torch_compiled, "salient": salient}, None)
+
+
+class Joined(Call):
+    """A function that returns several arrays."""
+
+    def output(self):
+        return self.turn_output(self.function())
+
+
+for family, parts in families().items():
+    run(family, *parts)
