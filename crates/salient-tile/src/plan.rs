@@ -142,7 +142,7 @@ pub(crate) struct KernelPlan {
 }
 
 /// Columns that one item of a kernel of columns computes: their results and sums stay in the first cache.
-pub(crate) const STRIP_OF_COLUMNS: i64 = 256;
+pub(crate) const STRIP_OF_COLUMNS: i64 = 512;
 
 /// Positions of the result that one item of a scattering sum owns, and indices that it looks at in one go.
 pub(crate) const OWNED_POSITIONS: i64 = 256;
