@@ -423,8 +423,8 @@ fn mixtures(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Fau
     }
 }
 
-/// An attention that is held has no weights. What leaves weights behind is the last mixture, or the log-sum-exp of the scores of which the weights are the softmax;
-/// then nobody reads the scores any more in whose place they are stored.
+/// An attention that is held has no weights. What leaves weights behind is the last mixture, or the log-sum-exp of the scores of
+/// which the weights are the softmax; then nobody reads the scores any more in whose place they are stored.
 fn weights(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
     if let WeightsFrom::Reduction(at) = whole.weights {
