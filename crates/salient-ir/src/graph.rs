@@ -4,7 +4,7 @@
 
 use crate::axis::{Axis, AxisId, AxisSet};
 use crate::dim::{Dim, DimError, Name, Numbers, said};
-use crate::op::{Class, MapOp, Op};
+use crate::op::{Class, MapOp, Op, ReduceOp};
 use crate::ty::DType;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -289,6 +289,23 @@ impl Graph {
         users.sort_unstable();
         users.dedup();
         users
+    }
+
+    /// Whether one node alone reads a value, and it is no output.
+    pub fn has_one_reader(&self, id: NodeId) -> bool {
+        self.users(id).len() == 1 && self.outputs.iter().all(|output| output.node != id)
+    }
+
+    /// The operands and the axis of a node that is a sum of f32 products over an axis of both.
+    pub fn sum_of_products(&self, id: NodeId) -> Option<(NodeId, NodeId, AxisId)> {
+        let Op::Reduce(ReduceOp::Sum, axis) = *self.op(id) else { return None };
+        let product = self.args(id)[0];
+        if *self.op(product) != Op::Map(MapOp::Mul) || self.node(product).dtype != DType::F32 {
+            return None;
+        }
+        let (a, b) = (self.args(product)[0], self.args(product)[1]);
+        let has_axis = |x: NodeId| self.node(x).axes.contains(axis);
+        (has_axis(a) && has_axis(b)).then_some((a, b, axis))
     }
 
     /// The node itself, or the nearest of those that are computed from it, for which `is` holds.

@@ -6,7 +6,7 @@
 
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
-use salient_ir::{AxisId, AxisSet, Builder, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns that fill a register tile on every machine.
@@ -58,7 +58,7 @@ impl Product {
     /// None if the innermost columns fill a register tile, or if anything but products and attentions reads the result: what is
     /// computed of it element by element is computed by the product's own kernel, over its own axes.
     fn of(g: &Graph, of_inputs: &[bool], id: NodeId) -> Option<Product> {
-        let (a, c, depth) = factors(g, id)?;
+        let (a, c, depth) = g.sum_of_products(id)?;
         let (left, parameter) = match (of_inputs[a.index()], of_inputs[c.index()]) {
             (true, false) => (a, c),
             (false, true) => (c, a),
@@ -79,15 +79,6 @@ impl Product {
     }
 }
 
-/// The factors of a sum of products of floats, and the axis that it runs along.
-fn factors(g: &Graph, id: NodeId) -> Option<(NodeId, NodeId, AxisId)> {
-    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
-    let product = g.args(id)[0];
-    let is_product = g.op(product) == &Op::Map(MapOp::Mul) && g.node(product).dtype == DType::F32;
-    let [a, c] = g.args(product)[..] else { return None };
-    (is_product && [a, c].iter().all(|x| g.node(*x).axes.contains(depth))).then_some((a, c, depth))
-}
-
 /// Whether products and attentions alone read a node, at whatever positions: as an operand that is multiplied and summed.
 fn is_operand(g: &Graph, id: NodeId) -> bool {
     let (mut seen, mut views) = (BTreeSet::new(), vec![id]);
@@ -100,7 +91,7 @@ fn is_operand(g: &Graph, id: NodeId) -> bool {
             let sums = g.users(user);
             let is_factor = g.op(user) == &Op::Map(MapOp::Mul);
             let is_summed =
-                is_factor && !sums.is_empty() && sums.into_iter().all(|sum| factors(g, sum).is_some());
+                is_factor && !sums.is_empty() && sums.into_iter().all(|sum| g.sum_of_products(sum).is_some());
             let is_value = matches!(g.op(user), Op::Fused(op, _) if op.info().has_values())
                 && g.args(user).iter().enumerate().all(|(at, arg)| (at == 1) == (*arg == view));
             if !(is_summed || is_value) {

@@ -57,9 +57,8 @@ fn is_sum(g: &Graph, id: NodeId) -> bool {
 
 /// Whether one node alone reads it, once.
 fn is_private(g: &Graph, id: NodeId) -> bool {
-    let users = g.users(id);
-    let reads = users.iter().flat_map(|user| g.args(*user)).filter(|arg| *arg == id).count();
-    users.len() == 1 && reads == 1 && g.outputs().iter().all(|o| o.node != id)
+    let reads = g.users(id).iter().flat_map(|user| g.args(*user)).filter(|arg| *arg == id).count();
+    g.has_one_reader(id) && reads == 1
 }
 
 /// Whether a sum is a term of another one.

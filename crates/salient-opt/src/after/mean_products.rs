@@ -41,41 +41,25 @@ pub(crate) fn mean_products(g: &Graph) -> Rewritten {
 type Products = BTreeMap<(AxisId, BTreeSet<NodeId>), [NodeId; 2]>;
 
 fn products(g: &Graph) -> Products {
-    let of = |(axis, factors): (AxisId, [NodeId; 2])| ((axis, BTreeSet::from(factors)), factors);
-    g.ids().filter_map(|id| factors(g, id)).map(of).collect()
-}
-
-/// The axis of a sum of products and their two factors.
-fn factors(g: &Graph, id: NodeId) -> Option<(AxisId, [NodeId; 2])> {
-    let Op::Reduce(ReduceOp::Sum, axis) = *g.op(id) else { return None };
-    let product = g.args(id)[0];
-    let is_product = *g.op(product) == Op::Map(MapOp::Mul);
-    is_product.then(|| (axis, [g.args(product)[0], g.args(product)[1]]))
+    let of = |(a, c, axis): (NodeId, NodeId, AxisId)| ((axis, BTreeSet::from([a, c])), [a, c]);
+    g.ids().filter_map(|id| g.sum_of_products(id)).map(of).collect()
 }
 
 impl MeanProduct {
     /// The sum `id`, if it is one and nobody else reads what the attention makes.
     fn of(g: &Graph, products: &Products, id: NodeId) -> Option<MeanProduct> {
-        let (columns, [a, c]) = factors(g, id)?;
+        let (a, c, columns) = g.sum_of_products(id)?;
         [(a, c), (c, a)].into_iter().find_map(|(factor, attention)| {
             let Op::Fused(op, key) = *g.op(attention) else { return None };
             let args = g.args(attention).to_vec();
             let is_attention = op.info().reduces && op.info().has_values();
             let value = *args.get(1).filter(|_| is_attention)?;
-            let others = args.iter().filter(|arg| **arg != value);
-            let of_values = others.into_iter().all(|arg| !g.node(*arg).axes.contains(columns))
-                && g.node(value).axes.contains(columns);
+            let has_columns = |arg: NodeId| g.node(arg).axes.contains(columns);
+            let are_of_values = args.iter().all(|arg| has_columns(*arg) == (*arg == value));
             let factors = *products.get(&(columns, BTreeSet::from([factor, value])))?;
-            let is_read_here = [attention, g.args(id)[0]].iter().all(|node| {
-                g.users(*node).len() == 1 && g.outputs().iter().all(|output| output.node != *node)
-            });
-            (of_values && is_read_here && !g.node(factor).axes.contains(key)).then_some(MeanProduct {
-                columns,
-                factors,
-                op,
-                key,
-                args,
-            })
+            let is_read_here = g.has_one_reader(attention) && g.has_one_reader(g.args(id)[0]);
+            let is_one = are_of_values && is_read_here && !g.node(factor).axes.contains(key);
+            is_one.then_some(MeanProduct { columns, factors, op, key, args })
         })
     }
 }

@@ -26,8 +26,7 @@ fn chain(g: &Graph, id: NodeId) -> Option<(Vec<AxisId>, NodeId)> {
     let mut axes = Vec::new();
     let mut at = id;
     while let Op::Reduce(ReduceOp::Sum, axis) = *g.op(at) {
-        let unread = at == id || (g.users(at).len() == 1 && g.outputs().iter().all(|o| o.node != at));
-        if !unread {
+        if at != id && !g.has_one_reader(at) {
             return None;
         }
         axes.push(axis);

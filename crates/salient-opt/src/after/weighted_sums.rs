@@ -175,7 +175,7 @@ fn factors_under_masks(
     let mut factors = Factors::default();
     let mut stack = vec![product];
     while let Some(id) = stack.pop() {
-        let Factors { above, below } = Factors::of(g, id, &|id| is_private(g, id));
+        let Factors { above, below } = Factors::of(g, id, &|id| g.has_one_reader(id));
         factors.below.extend(below);
         for factor in above {
             let args = g.args(factor);
@@ -189,7 +189,7 @@ fn factors_under_masks(
                     masks.push(args[0]);
                 }
                 let is_product = matches!(g.op(args[1]), Op::Map(MapOp::Mul | MapOp::Div | MapOp::Select));
-                match is_product && is_private(g, args[1]) {
+                match is_product && g.has_one_reader(args[1]) {
                     true => stack.push(args[1]),
                     false => factors.above.push(args[1]),
                 }
@@ -215,8 +215,8 @@ fn mask_of_exponent(g: &Graph, factor: NodeId) -> Option<NodeId> {
             Op::Map(MapOp::Select) if *g.op(args[2]) == Op::Const(Const::f32(f32::NEG_INFINITY)) => {
                 return Some(args[0]);
             }
-            Op::Map(MapOp::Add) if is_private(g, id) => stack.extend(args),
-            Op::Map(MapOp::Sub) if is_private(g, id) => stack.push(args[0]),
+            Op::Map(MapOp::Add) if g.has_one_reader(id) => stack.extend(args),
+            Op::Map(MapOp::Sub) if g.has_one_reader(id) => stack.push(args[0]),
             Op::Map(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Input(_) | Op::Param(_) => {}
             Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
         }
@@ -311,11 +311,6 @@ fn partition(factors: Factors, first: impl Fn(&NodeId) -> bool) -> (Factors, Fac
 fn axes(g: &Graph, factors: &Factors, masks: &[NodeId]) -> AxisSet {
     let all = factors.above.iter().chain(&factors.below).chain(masks);
     all.fold(AxisSet::new(), |axes, id| axes.union(&g.node(*id).axes))
-}
-
-/// Whether one node alone reads it.
-fn is_private(g: &Graph, id: NodeId) -> bool {
-    g.users(id).len() == 1 && g.outputs().iter().all(|o| o.node != id)
 }
 
 /// The sum in its form.

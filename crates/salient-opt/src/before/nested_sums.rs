@@ -32,11 +32,6 @@ pub(crate) fn nested_sums(g: &Graph, border: &Border) -> Graph {
     rewrite(g, |b, new, id| found.get(&id)?.build(b, new)).graph
 }
 
-/// Whether one node alone reads it.
-fn is_private(g: &Graph, id: NodeId) -> bool {
-    g.users(id).len() == 1 && g.outputs().iter().all(|out| out.node != id)
-}
-
 /// Whether it is an input or a parameter, perhaps under other names of its axes.
 fn is_port(g: &Graph, id: NodeId) -> bool {
     let mut at = id;
@@ -52,9 +47,9 @@ fn both_sums(g: &Graph, id: NodeId) -> Option<([AxisId; 2], NodeId)> {
     let sum = g.args(id)[0];
     let Op::Reduce(ReduceOp::Sum, inner) = *g.op(sum) else { return None };
     let product = g.args(sum)[0];
-    let fits = is_private(g, sum)
+    let fits = g.has_one_reader(sum)
         && *g.op(product) == Op::Map(MapOp::Mul)
-        && is_private(g, product)
+        && g.has_one_reader(product)
         && g.node(product).dtype == DType::F32
         && [outer, inner].iter().all(|axis| g.node(product).axes.contains(*axis));
     fits.then_some(([outer, inner], product))
@@ -80,7 +75,7 @@ impl Nested {
         [outer, inner]: [AxisId; 2],
         product: NodeId,
     ) -> Option<Nested> {
-        let is_product = |id: NodeId| *g.op(id) == Op::Map(MapOp::Mul) && is_private(g, id);
+        let is_product = |id: NodeId| *g.op(id) == Op::Map(MapOp::Mul) && g.has_one_reader(id);
         let factors = Factors::of(g, product, &is_product);
         let orders = [(inner, outer), (outer, inner)].into_iter().filter_map(|(first, second)| {
             let varies = |id: &NodeId| g.node(*id).axes.contains(first);

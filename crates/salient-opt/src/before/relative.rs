@@ -8,7 +8,7 @@
 use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
-use salient_ir::{AxisId, AxisSet, Builder, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with each such product as a view of one with all distances.
@@ -173,15 +173,6 @@ struct Relative {
     beside: Option<NodeId>,
 }
 
-/// The operands and the bound axis of a sum of f32 products.
-fn factors(g: &Graph, id: NodeId) -> Option<(AxisId, NodeId, NodeId)> {
-    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
-    let product = g.args(id)[0];
-    let is_product = *g.op(product) == Op::Map(MapOp::Mul) && g.node(product).dtype == DType::F32;
-    let (a, c) = (*g.args(product).first()?, *g.args(product).get(1)?);
-    (is_product && g.node(a).axes.contains(depth) && g.node(c).axes.contains(depth)).then_some((depth, a, c))
-}
-
 /// The axes whose indices go into a place once, and those that are taken off it once, if there is one of each: row and key.
 fn row_and_key(place: &AffineIndex) -> Option<(AxisId, AxisId)> {
     let of = |times: i64| {
@@ -194,7 +185,7 @@ fn row_and_key(place: &AffineIndex) -> Option<(AxisId, AxisId)> {
 
 /// The product with what is read at a distance pair by pair.
 fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
-    let (depth, a, c) = factors(g, id)?;
+    let (a, c, depth) = g.sum_of_products(id)?;
     let alone = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
         let Read { table, around, along, place } = read_at_distance(g, read)?;
         let (first, second) = row_and_key(&place)?;
@@ -221,7 +212,7 @@ fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
 
 /// A product with all distances that is read at a place which falls as the key grows.
 fn backwards(g: &Graph, id: NodeId, along: AxisId, place: &AffineIndex) -> Option<Relative> {
-    let (depth, a, c) = factors(g, id)?;
+    let (a, c, depth) = g.sum_of_products(id)?;
     let has = |x: NodeId| g.node(x).axes.contains(along);
     let (query, table) = match (has(a), has(c)) {
         (false, true) => (a, c),

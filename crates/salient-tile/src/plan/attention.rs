@@ -7,6 +7,7 @@
 pub(crate) mod beside;
 pub(crate) mod key_loop;
 pub(crate) mod key_range;
+pub(crate) mod leaves;
 pub(crate) mod mixture;
 pub(crate) mod probe;
 pub(crate) mod split;
@@ -18,7 +19,7 @@ use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::mixture::mixture;
 use crate::plan::attention::whole_rows::reductions_inside;
-use crate::plan::contraction::{is_matrix_product, sum_of_products};
+use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::panels::peel;
 use crate::plan::materialise::scatter::scatter_by_data;
 use salient_ir::op::RowWeights;
@@ -124,12 +125,12 @@ pub(crate) fn has_scalar_values(g: &Graph, defined: &Defined, node: NodeId) -> b
 /// tile by tile, and if `reduced` reductions and mixtures of scores, which do too; and those mixtures.
 pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> TiledScores {
     let of_input = g.of_inputs();
-    let is_product = |id: NodeId| sum_of_products(g, id).is_some();
+    let is_product = |id: NodeId| g.sum_of_products(id).is_some();
     let is_stored = |id: NodeId| matches!(g.op(id).class(), Class::Bind | Class::Port) && !is_product(id);
     let of = Among { g, defined, keeps_order: true, is_stored: &is_stored };
     // A product with a parameter is that of a layer, which others read.
     let of_inputs = |id: NodeId| {
-        sum_of_products(g, id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
+        g.sum_of_products(id).is_some_and(|(a, b, _)| of_input[a.index()] && of_input[b.index()])
     };
     let with_products = expressions_of(g, is_product, |_| false);
     let is_scan =
@@ -505,7 +506,7 @@ fn role(g: &Graph, ranges: &Ranges, (x, depth): (NodeId, AxisId), env: &Env, row
 
 /// What is mixed, and over which axis, if a node is a mixture of scores.
 fn as_mixture(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) -> Option<(NodeId, AxisId)> {
-    let (a, b, over) = sum_of_products(g, node)?;
+    let (a, b, over) = g.sum_of_products(node)?;
     let role = |x: NodeId| role(g, ranges, (x, over), env, row);
     match (role(a), role(b)) {
         ((true, true), (false, false)) => Some((a, over)),
@@ -515,7 +516,7 @@ fn as_mixture(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol)
 }
 
 fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) -> Option<Scores> {
-    let (a, b, depth) = sum_of_products(g, node)?;
+    let (a, b, depth) = g.sum_of_products(node)?;
     let role = |x: NodeId| role(g, ranges, (x, depth), env, row);
     let shifted = |query: NodeId, key: NodeId| shifted(g, (query, key, depth), env, row);
     let (query, key, axes) = match (role(a), role(b)) {

@@ -7,7 +7,7 @@ use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::layouts::{Stored, StridedRows};
 use crate::plan::{Layouts, Left};
 use crate::program::kernel::Base;
-use salient_ir::{AxisId, Class, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Class, Dim, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum of products, its axes by role.
@@ -34,28 +34,17 @@ impl Contraction {
     }
 }
 
-/// The operands and the bound axis of a node that is a sum of f32 products over an axis of both.
-pub(crate) fn sum_of_products(g: &Graph, node: NodeId) -> Option<(NodeId, NodeId, AxisId)> {
-    let Op::Reduce(ReduceOp::Sum, depth) = *g.op(node) else { return None };
-    let factors = g.args(node)[0];
-    if g.op(factors) != &Op::Map(MapOp::Mul) || g.node(factors).dtype != DType::F32 {
-        return None;
-    }
-    let (a, b) = (g.args(factors)[0], g.args(factors)[1]);
-    (g.node(a).axes.contains(depth) && g.node(b).axes.contains(depth)).then_some((a, b, depth))
-}
-
 /// Whether a node is a sum of products of which each operand has an axis that the other lacks. A sum of squares is none.
 pub(crate) fn is_matrix_product(g: &Graph, node: NodeId) -> bool {
     let has_own = |x: NodeId, y: NodeId| !g.node(x).axes.is_subset(&g.node(y).axes);
-    sum_of_products(g, node).is_some_and(|(a, b, _)| has_own(a, b) && has_own(b, a))
+    g.sum_of_products(node).is_some_and(|(a, b, _)| has_own(a, b) && has_own(b, a))
 }
 
 /// The node as a matrix product, if each operand has an axis that the other lacks, or the one that has none is multiplied
 /// with a parameter, which is packed once. `order` is the layout of the result: rows and columns are taken from its inner
 /// end, and columns hold the innermost axis where they can.
 pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<Contraction> {
-    let (a, b, depth) = sum_of_products(g, node)?;
+    let (a, b, depth) = g.sum_of_products(node)?;
     let own = |x: NodeId, y: NodeId| -> Vec<AxisId> {
         let of_x = |k: &AxisId| g.node(x).axes.contains(*k) && !g.node(y).axes.contains(*k);
         order.iter().copied().filter(of_x).collect()
@@ -79,7 +68,7 @@ pub(crate) fn contraction(g: &Graph, node: NodeId, order: &[AxisId]) -> Option<C
 /// The axes of a product by a parameter that the parameter alone has. With these at the inner end of the result, the
 /// parameter is the operand that is packed, once for all calls unless the calls move it, and all other axes are rows.
 pub(crate) fn axes_of_parameter(g: &Graph, node: NodeId) -> Vec<AxisId> {
-    let Some((a, b, _)) = sum_of_products(g, node) else { return Vec::new() };
+    let Some((a, b, _)) = g.sum_of_products(node) else { return Vec::new() };
     let is_moved = |id| matches!(*g.op(id), Op::Input(at) if g.is_moved_parameter(at));
     let is_parameter = |operand| reads_only(g, operand, |id| is_parameter(g, id) || is_moved(id));
     let (parameter, other) = match (is_parameter(a), is_parameter(b)) {

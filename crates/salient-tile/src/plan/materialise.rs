@@ -12,7 +12,7 @@ pub(crate) mod statistics;
 use crate::defined::Defined;
 use crate::plan::Options;
 use crate::plan::attention::{Among, TiledScores, has_scalar_values, query_axis, tiled_scores};
-use crate::plan::contraction::{Contraction, contraction, sum_of_products};
+use crate::plan::contraction::{Contraction, contraction};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, gathered_values, joined_operands, kept, uses};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
@@ -394,7 +394,7 @@ impl<'g> Planner<'g> {
         }
         let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
         if contraction(g, anchor, &order).is_some() {
-            let (a, b, _) = sum_of_products(g, anchor)?;
+            let (a, b, _) = g.sum_of_products(anchor)?;
             return Some((KernelChoice::Product(anchor), vec![a, b]));
         }
         let is_stored = |id: NodeId| {
@@ -423,7 +423,7 @@ impl<'g> Planner<'g> {
                 continue;
             }
             if inside.contains(&id) {
-                let operands = sum_of_products(self.g, id);
+                let operands = self.g.sum_of_products(id);
                 out.extend(operands.into_iter().flat_map(|(a, b, _)| [a, b]));
             } else if self.held.contains(&id) {
                 stack.extend(self.g.args(id));

@@ -29,7 +29,6 @@ use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::split::SplitKv;
 use crate::plan::attention::whole_rows::WholeRows;
-use crate::plan::contraction::sum_of_products;
 use crate::program::kernel::{BufferId, Role};
 use blocks::{Blocks, Part, chains, parts};
 use fold::Ports;
@@ -137,7 +136,7 @@ fn indented(text: &str, depth: usize) -> String {
 fn without_products(plan: &Plan<'_>, labels: &Labels) -> Labels {
     let g = &plan.graph;
     let at = |id: NodeId| {
-        let is_factors = g.users(id).iter().all(|user| sum_of_products(g, *user).is_some());
+        let is_factors = g.users(id).iter().all(|user| g.sum_of_products(*user).is_some());
         let operand = g.args(id).into_iter().find(|arg| matches!(g.op(*arg), Op::Map(_)));
         operand.filter(|_| is_factors && !g.users(id).is_empty()).unwrap_or(id)
     };

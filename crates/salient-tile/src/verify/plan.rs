@@ -6,12 +6,11 @@ use crate::dims::n;
 use crate::plan::attention::beside::key_sum;
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
+use crate::plan::attention::leaves::{elementwise, is_exponential_of, is_found_by_readers, masked_and_not};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
-use crate::plan::attention::whole_rows::{
-    WeightsFrom, WholeRows, elementwise, ends_in_mixture, is_exponential_of, masked_and_not, reads,
-};
+use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows, ends_in_mixture, reads};
 use crate::plan::attention::{Attention, Normaliser};
-use crate::plan::contraction::{is_matrix_product, sum_of_products};
+use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::stored;
 use crate::plan::materialise::scatter::Scatter;
@@ -388,6 +387,9 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
             }
         };
         faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());
+        let is_stored = |id: NodeId| plan.buffers.iter().any(|buffer| buffer.node == id);
+        let is_found = is_found_by_readers(g, whole, (at, leaves.node), is_stored);
+        faults.unless(is_found, own, || "what a reduction leaves behind is read at other keys".to_owned());
         let is_product = leaves.in_place_of.is_none_or(|at| at < whole.scores.len());
         faults.unless(is_product, own, || "it leaves them in place of no product".to_owned());
         let place = leaves.in_place_of.and_then(|at| whole.scores.get(at));
@@ -483,7 +485,7 @@ fn attention(plan: &Plan<'_>, k: &KernelPlan, a: &Attention, faults: &mut Faults
 fn packed_scores(plan: &Plan<'_>, k: &KernelPlan, scores: &PackedScores, faults: &mut Faults) {
     let own = name(plan, k.buffer);
     faults.unless(k.reads().contains(&scores.keys.id), own, || "it does not read its packed keys".to_owned());
-    let operands = sum_of_products(&plan.graph, scores.product).map(|(a, b, _)| (a, b));
+    let operands = plan.graph.sum_of_products(scores.product).map(|(a, b, _)| (a, b));
     let (query, key) = (scores.query, scores.key);
     let same = operands.is_some_and(|(a, b)| (a, b) == (query, key) || (b, a) == (query, key));
     faults.unless(same, own, || "its queries and keys are not the operands of its scores".to_owned());

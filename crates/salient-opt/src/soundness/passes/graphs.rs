@@ -5,12 +5,12 @@ use super::model::{Model, V};
 use super::program::random_program;
 use salient_ir::{AxisId, DType, Dim, Graph, MapOp, ReduceOp};
 
-/// A random graph: an attention; every second time in turns a program of random operators, what the gradient of scores is
-/// made of, and a sum of attentions.
+/// A random graph: an attention; every second time in turns a program of random operators, the gradient of scores,
+/// and a sum of attentions.
 pub(super) fn random_graph(seed: u64) -> Graph {
     match seed % 6 {
         2 => random_program(seed, 4 + (seed as usize % 9)),
-        4 => Draw::new(seed).slopes(),
+        4 => Draw::new(seed).score_gradient(),
         5 => Draw::new(seed).sum_of_attentions(),
         _ => Draw::new(seed).attention(),
     }
@@ -197,18 +197,17 @@ impl Draw {
         m.finish()
     }
 
-    /// What the gradient of scores is made of: what is given by the result times each value, and times the result.
-    fn slopes(mut self) -> Graph {
+    /// The gradient of scores without its weights: that of the result times each value, less that times the result.
+    fn score_gradient(mut self) -> Graph {
         let (m, j, f) = (self.m.clone(), self.j, self.f);
         let scores = (&self.queries() * &self.keys()).sum(self.e);
         let scores = self.masked(scores);
         let weights = if self.one_of(4) > 0 { m.softmax(j, &scores) } else { self.weights(&scores) };
-        let v = m.input("v", &[j, f]);
-        let given = m.input("given", &[self.i, f]);
+        let (v, d_result) = (m.input("v", &[j, f]), m.input("d_result", &[self.i, f]));
         let result = (&weights * &v).sum(j);
-        let (of_values, delta) = ((&given * &v).sum(f), (&given * &result).sum(f));
-        let slopes = (&(&of_values - &delta) * &m.num(0.5)).exp();
-        m.output("slopes", &slopes.axes(), &slopes);
+        let (d_weights, delta) = ((&d_result * &v).sum(f), (&d_result * &result).sum(f));
+        let gradient = (&(&d_weights - &delta) * &m.num(0.5)).exp();
+        m.output("gradient", &gradient.axes(), &gradient);
         if self.one_of(4) == 0 {
             m.output("result", &result.axes(), &result);
         }

@@ -422,7 +422,7 @@ impl Whole<'_> {
             Normaliser::Sum if self.plan.is_end_of_next(at) => None,
             Normaliser::Sum | Normaliser::Greatest | Normaliser::One => {
                 let kept = held.leaves.as_ref().map(|leaves| leaves.node).zip(left.as_ref());
-                Some(self.reduction(m, of, keys, own, kept))
+                Some(self.reduction(m, of, keys, Some(own.expect("a reduction is kept")), kept))
             }
             Normaliser::Running(direction) => {
                 let to = left.as_ref().expect("a running sum leaves itself behind");

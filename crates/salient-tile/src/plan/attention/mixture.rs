@@ -2,7 +2,6 @@
 //! before or after the softmax (Shazeer et al., "Talking-Heads Attention", 2020).
 
 use crate::plan::attention::Scores;
-use crate::plan::contraction::sum_of_products;
 use crate::{dims::index_of, dims::var, index::AxisValue};
 use salient_ir::{AxisId, Graph, NodeId, Symbol};
 use std::collections::BTreeSet;
@@ -22,7 +21,7 @@ pub(crate) struct Mixture {
 
 /// A node as a mixture of scores of that key, and of that query if it is known.
 pub(crate) fn mixture(g: &Graph, node: NodeId, key: AxisId, query: Option<AxisId>) -> Option<Mixture> {
-    let (a, b, over) = sum_of_products(g, node)?;
+    let (a, b, over) = g.sum_of_products(node)?;
     let has = |x: NodeId, axis: AxisId| g.node(x).axes.contains(axis);
     let (of, by) = match (has(a, key), has(b, key)) {
         (true, false) => (a, b),

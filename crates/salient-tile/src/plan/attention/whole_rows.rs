@@ -9,16 +9,16 @@
 use super::beside::{Beside, BesideOf, KeySum, Store, SumOverRows};
 use super::key_loop::{KeyLoop, Mask, key_loop};
 use super::key_range::KeyRange;
+use super::leaves::leave_behind;
 use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
 use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
 use crate::dims::{LANE, ROW, index_of, n, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
-use crate::plan::materialise::keep::EXPENSIVE;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
-use salient_ir::{AxisId, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
+use salient_ir::{AxisId, Class, DType, Dim, Graph, NodeId, Op, ReduceOp, Symbol};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -472,7 +472,7 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
         WholeRows { attention, scores, key_loop, held, visits, heads, weights: WeightsFrom::Scores, beside };
     let itself = out.held_itself().map(WeightsFrom::Reduction);
     out.weights = itself.unwrap_or(WeightsFrom::Scores);
-    leave_exponentials(layouts, &mut out, products);
+    leave_behind(layouts, &mut out, products);
     for at in 0..out.held.len() {
         let of = out.held[at].attention.score;
         let left = out.held[..at].iter().filter_map(|h| h.leaves.as_ref());
@@ -561,215 +561,4 @@ pub(crate) fn ends_in_mixture(g: &Graph, whole: &WholeRows) -> bool {
             && (a.normaliser, a.value.is_some()) == (Normaliser::One, true)
             && !reads_product()
     })
-}
-
-/// Decides which of what is held leaves its exponentials behind, and where.
-fn leave_exponentials(layouts: &Layouts<'_>, plan: &mut WholeRows, products: &[Scores]) {
-    let roots: Vec<NodeId> = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).collect();
-    for at in 0..plan.held.len() {
-        let own = &plan.held[at].attention;
-        let node = match own.normaliser {
-            Normaliser::Running(_) | Normaliser::Mixture => Some(own.node),
-            Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
-            Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
-                expensive_part(layouts, plan, products, at)
-            }
-        };
-        plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
-    }
-    let left: Vec<Option<NodeId>> = plan.held.iter().map(|h| Some(h.leaves.as_ref()?.node)).collect();
-    // What a reduction leaves behind it computes itself.
-    let reads = |at: usize, product: &Scores| {
-        let before = &left[..at.min(left.len())];
-        reaches(layouts, roots[at], |id| id == product.scaled(), |id| before.contains(&Some(id)))
-    };
-    for at in 0..plan.held.len() {
-        let is_last = |product: &&Scores| {
-            reads(at, product) && (at + 1..roots.len()).all(|later| !reads(later, product))
-        };
-        // Where heads are mixed the place of a product is that of the mixed weights, and what is left is soon read.
-        let mixes = !plan.heads.is_empty();
-        let fits = |product: &Scores| product.shift.is_none() && !mixes && is_last(&product);
-        let place = products.iter().position(fits);
-        if let Some(leaves) = &mut plan.held[at].leaves {
-            leaves.in_place_of = place;
-        }
-    }
-}
-
-/// The value `exp(x - log_sum_exp(x))` that later expressions read of the reduction at a position, if there is one. Where `x` is
-/// masked, zero stands at masked keys: a reader has to visit the same keys, or to read it under the same condition.
-fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at: usize) -> Option<NodeId> {
-    let g = layouts.graph;
-    let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
-    let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
-    let scores = masked_and_not(g, own.score, key_loop);
-    let found = g.ids().find(|id| is_exponential_of(g, *id, &scores, own.node) && !layouts.is_stored(*id))?;
-    let x = exponential_of_difference(g, found)?.0;
-    let readers = || {
-        let all = roots[at + 1..].iter().zip(&later);
-        all.filter(|(root, _)| reaches(layouts, **root, |id| id == found, |_| false))
-    };
-    // A mixture has no mask: those have one that read it.
-    let same = |(a, other): &(&Attention, &KeyLoop)| {
-        other.range == key_loop.range
-            && key_loop.mask_by_range().is_some()
-            && (other.mask_by_range().is_some() || a.normaliser == Normaliser::Mixture)
-    };
-    let is_under_mask = |root: NodeId| {
-        let is_masked =
-            |id: NodeId| is_choice_with(g, id, own.score) && !layouts.reads(g.args(id)[2], |x| x == found);
-        !reaches(layouts, root, |id| id == found, is_masked)
-    };
-    let mixes = readers().any(|(_, (a, _))| a.normaliser == Normaliser::Mixture);
-    let fits = x == own.score
-        || if mixes {
-            later.iter().all(same)
-        } else {
-            readers().all(|(root, reader)| same(reader) || is_under_mask(*root))
-        };
-    let is_elsewhere = roots[at + 1..].iter().any(|root| is_read_under_view(layouts, *root, found));
-    (fits && !is_elsewhere && readers().next().is_some()).then_some(found)
-}
-
-/// The part of the scores of a reduction that is expensive to compute and that a later expression over the same keys reads: the one
-/// that leaves the fewest expensive operators to these, and of several the outermost.
-fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Option<NodeId> {
-    let g = layouts.graph;
-    let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
-    // What has no pass of its own computes nothing; of several heads each would have its own.
-    if plan.is_end_of_next(at) || !plan.heads.is_empty() {
-        return None;
-    }
-    let left: BTreeSet<NodeId> =
-        plan.held[..at].iter().filter_map(|h| Some(h.leaves.as_ref()?.node)).collect();
-    let is_there = |id: NodeId| {
-        left.contains(&id)
-            || layouts.is_stored(id)
-            || products.iter().any(|s| s.node == id || s.scaled() == id)
-    };
-    let parts_of = |root: NodeId| elementwise(g, root, is_there);
-    let later: Vec<(&Attention, &KeyLoop)> = plan.members().skip(at + 1).collect();
-    let same = later.iter().filter(|(_, later)| later.range == key_loop.range);
-    let readers: Vec<NodeId> = same.map(|(a, later)| later.score_in_range(a)).collect();
-    let read: BTreeSet<NodeId> = readers.iter().flat_map(|root| parts_of(*root)).collect();
-    let expensive = |parts: BTreeSet<NodeId>| {
-        parts
-            .into_iter()
-            .filter(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= EXPENSIVE))
-            .count()
-    };
-    let is_expensive = |id: NodeId| expensive(parts_of(id)) > 0;
-    let left_to_readers = |part: &NodeId| -> usize {
-        let without = |root: &NodeId| expensive(elementwise(g, *root, |id| id == *part || is_there(id)));
-        readers.iter().map(without).sum()
-    };
-    let is_elsewhere =
-        |id: NodeId| later.iter().any(|(a, later)| is_read_under_view(layouts, later.score_in_range(a), id));
-    let fits = |id: &NodeId| {
-        let node = g.node(*id);
-        (node.axes.contains(own.key) && node.dtype == DType::F32)
-            && read.contains(id)
-            && !layouts.defined.may_report(*id)
-            && is_expensive(*id)
-            && !is_elsewhere(*id)
-    };
-    parts_of(key_loop.score_in_range(own)).into_iter().rev().filter(fits).min_by_key(left_to_readers)
-}
-
-/// Scores, and what they are where they are not masked.
-pub(crate) fn masked_and_not(g: &Graph, score: NodeId, key_loop: &KeyLoop) -> Vec<NodeId> {
-    let chosen = is_choice_with(g, score, score).then(|| g.args(score)[1]);
-    let by_range = key_loop.mask_by_range().map(|mask| mask.unmasked);
-    [score].into_iter().chain(chosen).chain(by_range).collect()
-}
-
-/// Whether a node chooses by the same condition as scores that are -inf where it does not hold.
-fn is_choice_with(g: &Graph, id: NodeId, masked: NodeId) -> bool {
-    let is_choice = |id: NodeId| *g.op(id) == Op::Map(MapOp::Select);
-    let is_low = |id: NodeId| *g.op(id) == Op::Const(Const::f32(f32::NEG_INFINITY));
-    is_choice(id) && is_choice(masked) && g.args(id)[0] == g.args(masked)[0] && is_low(g.args(masked)[2])
-}
-
-/// What an expression computes element by element, above what is there.
-pub(crate) fn elementwise(g: &Graph, root: NodeId, is_there: impl Fn(NodeId) -> bool) -> BTreeSet<NodeId> {
-    let (mut found, mut stack) = (BTreeSet::new(), vec![root]);
-    while let Some(id) = stack.pop() {
-        if g.op(id).class() == Class::Map && !is_there(id) && found.insert(id) {
-            stack.extend(g.args(id));
-        }
-    }
-    found
-}
-
-/// Whether an expression reads a node at another place than its own.
-fn is_read_under_view(layouts: &Layouts<'_>, root: NodeId, node: NodeId) -> bool {
-    let is_view = |id: NodeId| {
-        matches!(layouts.graph.op(id).class(), Class::View | Class::Concat)
-            && layouts.graph.args(id).iter().any(|arg| layouts.reads(*arg, |id| id == node))
-    };
-    layouts.reads(root, is_view)
-}
-
-/// Whether a node is `exp(x - log_sum_exp)` of one of these scores.
-pub(crate) fn is_exponential_of(g: &Graph, id: NodeId, scores: &[NodeId], log_sum: NodeId) -> bool {
-    exponential_of_difference(g, id)
-        .is_some_and(|(x, guard)| scores.contains(&x) && is_log_sum(g, guard, log_sum))
-}
-
-/// `exp(x - y)`, as `x` and `y`.
-fn exponential_of_difference(g: &Graph, id: NodeId) -> Option<(NodeId, NodeId)> {
-    if *g.op(id) != Op::Map(MapOp::Exp) {
-        return None;
-    }
-    let difference = g.args(id)[0];
-    (*g.op(difference) == Op::Map(MapOp::Sub)).then(|| (g.args(difference)[0], g.args(difference)[1]))
-}
-
-/// Whether a node is the log-sum-exp `of`, or that with zero in place of -inf.
-fn is_log_sum(g: &Graph, id: NodeId, of: NodeId) -> bool {
-    if id == of {
-        return true;
-    }
-    if *g.op(id) != Op::Map(MapOp::Select) {
-        return false;
-    }
-    let args = g.args(id);
-    let is_low = |id: NodeId| *g.op(id) == Op::Const(Const::f32(f32::NEG_INFINITY));
-    let condition = g.args(args[0]);
-    *g.op(args[0]) == Op::Map(MapOp::Ne)
-        && (condition[0] == of && is_low(condition[1]) || condition[1] == of && is_low(condition[0]))
-        && args[1] == of
-        && *g.op(args[2]) == Op::Const(Const::f32(0.0))
-}
-
-/// Whether an expression has a node in it, above what is stored and what `stops` says.
-fn reaches(
-    layouts: &Layouts<'_>,
-    root: NodeId,
-    is_one: impl Fn(NodeId) -> bool,
-    stops: impl Fn(NodeId) -> bool,
-) -> bool {
-    let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
-    while let Some(id) = stack.pop() {
-        if layouts.is_stored(id) || !seen.insert(id) {
-            continue;
-        }
-        if is_one(id) {
-            return true;
-        }
-        // What is held has been computed by then.
-        let is_held = layouts.graph.op(id).class() == Class::Bind;
-        if !stops(id) && !is_held {
-            stack.extend(layouts.graph.args(id));
-        }
-    }
-    false
-}
-
-impl Layouts<'_> {
-    /// Whether an expression reads one of these nodes, above what is stored.
-    fn reads(&self, root: NodeId, is_one: impl Fn(NodeId) -> bool) -> bool {
-        reaches(self, root, is_one, |_| false)
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Decided by who makes and who reads it; which values are stored is not decided here.
 
-use crate::plan::contraction::{axes_of_parameter, sum_of_products};
+use crate::plan::contraction::axes_of_parameter;
 use crate::plan::layouts::{Layouts, column};
 use salient_ir::{AxisId, Class, Graph, MapOp, NodeId, Op, Output};
 use std::cmp::Reverse;
@@ -46,7 +46,7 @@ fn renamings(g: &Graph, node: NodeId) -> Vec<(NodeId, BTreeMap<AxisId, AxisId>)>
 fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
     renamings(g, node).into_iter().find_map(|(id, names)| {
         let sums = g.users(id).into_iter().flat_map(|user| g.users(user));
-        let depths = sums.filter_map(|sum| sum_of_products(g, sum)).filter(|(a, b, _)| *a == id || *b == id);
+        let depths = sums.filter_map(|sum| g.sum_of_products(sum)).filter(|(a, b, _)| *a == id || *b == id);
         let mut depths = depths.map(|(_, _, depth)| names.get(&depth).copied().unwrap_or(depth));
         depths.find(|depth| g.node(node).axes.contains(*depth))
     })

@@ -6,7 +6,7 @@
 //! computed tile by tile wherever they are read.
 
 use crate::defined::Defined;
-use crate::plan::contraction::{is_matrix_product, sum_of_products};
+use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::axis_order::innermost;
 use salient_ir::{AxisId, AxisSet, Class, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
@@ -72,7 +72,7 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
         }
         for user in g.users(at) {
             let mut products = g.users(user).into_iter().filter(|sum| is_matrix_product(g, *sum));
-            let product = products.find_map(|sum| Some(sum_of_products(g, sum)?.2));
+            let product = products.find_map(|sum| Some(g.sum_of_products(sum)?.2));
             match (&g.node(user).op, product) {
                 // Lanes lie along what a product sums over.
                 (Op::Map(_), Some(depth))

@@ -2,7 +2,7 @@
 
 use super::{axis, dot, wrong};
 use crate::dims::n;
-use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
+use crate::plan::attention::whole_rows::{Leaves, WeightsFrom, WholeRows};
 use crate::plan::{Anchor, Plan};
 use salient_ir::{AxisId, Builder, Const, DType, Direction, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
@@ -245,6 +245,44 @@ fn exponentials_are_left_to_what_reads_them_at_more_keys_if_under_their_mask() {
         let g = b.finish();
         let exponential = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Exp));
         assert_eq!(left_behind(&g), [exponential.filter(|_| is_masked_there)]);
+        if !is_masked_there {
+            broken_plan(&g, "what a reduction leaves behind is read at other keys", |whole| {
+                let node = exponential.expect("it is there");
+                whole.held[0].leaves = Some(Leaves { node, in_place_of: None });
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_left_behind_is_read_at_the_same_keys() {
+    for is_masked_there in [true, false] {
+        let mut b = Builder::new("at_more_keys");
+        let (score, [i, j], v, f) = scores_and_values(&mut b);
+        let (row, key) = (b.iota(i), b.iota(j));
+        let (low, zero) = (b.constant(Const::f32(f32::NEG_INFINITY)), b.constant(Const::f32(0.0)));
+        let t = b.map(MapOp::Tanh, &[score]).unwrap();
+        let keep = b.map(MapOp::Le, &[key, row]).unwrap();
+        let masked = b.map(MapOp::Select, &[keep, t, low]).unwrap();
+        let greatest = b.reduce(ReduceOp::Max, j, masked).unwrap();
+        let product = b.map(MapOp::Mul, &[t, greatest]).unwrap();
+        let kept = b.map(MapOp::Select, &[keep, product, zero]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, j, kept).unwrap();
+        // The sum reads the part at the keys of the maximum; the weights do so, or read it at every key.
+        let weight = b.map(MapOp::Mul, &[t, sum]).unwrap();
+        let weight =
+            if is_masked_there { b.map(MapOp::Select, &[keep, weight, zero]).unwrap() } else { weight };
+        let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[weight, v]).unwrap();
+        b.output("y", &[i, f], y).unwrap();
+        let g = b.finish();
+        let expensive = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Tanh));
+        assert_eq!(left_behind(&g)[0], expensive.filter(|_| is_masked_there));
+        if !is_masked_there {
+            broken_plan(&g, "what a reduction leaves behind is read at other keys", |whole| {
+                let node = expensive.expect("it is there");
+                whole.held[0].leaves = Some(Leaves { node, in_place_of: None });
+            });
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::lines::{Document, Kernel, rows};
 use super::{ReadError, error};
 use crate::plan::attention::attention;
-use crate::plan::contraction::{contraction, sum_of_products};
+use crate::plan::contraction::contraction;
 use crate::plan::materialise::scatter::scatter;
 use crate::plan::materialise::{Choices, KernelChoice};
 use crate::plan::text::words::{KernelWord, OperandForm};
@@ -96,7 +96,7 @@ fn kernel_choice(
         },
         KernelWord::Gemm => {
             let is_product =
-                |id: &NodeId| sum_of_products(g, *id).is_some() && contraction(g, *id, order).is_some();
+                |id: &NodeId| g.sum_of_products(*id).is_some() && contraction(g, *id, order).is_some();
             match anchors(g, node, known).into_iter().find(is_product) {
                 Some(product) => Ok(KernelChoice::Product(product)),
                 None => error(line, "no product is in the expression"),
@@ -209,7 +209,7 @@ fn of_host(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
 }
 
 fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
-    let is_product = || sum_of_products(&plan.graph, id).is_some();
+    let is_product = || plan.graph.sum_of_products(id).is_some();
     match &k.anchor {
         Anchor::Rows { held, .. } => held.contains(&id),
         Anchor::Reduction | Anchor::Columns { .. } => k.node == id,
