@@ -1,6 +1,7 @@
 """Group V: gradients of the families of `tests/equivalence`, each by its reference, at (B, H, T, E) = (1, 4, 512, 64) in f32.
 
-The gradients are those by every float input, given that by the result, and hold the forward pass: programs say gradients of a loss.
+The gradients are those by every float input, given the gradient by the result. The forward pass is a part of them, since programs say
+gradients of a loss.
 The peer is torch.compile of the same mathematics as written, forward and backward; FlexAttention has no backward on CPUs.
 """
 
@@ -37,15 +38,23 @@ model gradients({inputs}, dy: {result}) -> ({outputs}) {{
     return path
 
 
-class All(Salient):
+def joined(arrays):
+    """All of them in one, for the comparison: a turn makes the arrays alone."""
+    return np.concatenate([np.asarray(x).reshape(-1) for x in arrays])
+
+
+class AllOutputs(Salient):
     """The program under test, of which every output is compared."""
 
     def output(self):
-        self.ask("turn 0")
-        path = os.path.join(self.folder.name, "outputs.npz")
-        self.ask(f"write {path}")
-        arrays = np.load(path)
-        return np.concatenate([arrays[name].reshape(-1) for name in arrays.files])
+        return joined(self.outputs())
+
+
+class AllGradients(Call):
+    """A function that returns several arrays, of which every one is compared."""
+
+    def output(self):
+        return joined(self.function())
 
 
 def run(name, arrays, written, _by_flex):
@@ -59,21 +68,12 @@ def run(name, arrays, written, _by_flex):
         *tensors, given = torch_arrays(*arrays.values(), dy)
         asked = [x.requires_grad_() for x in tensors if x.dtype == torch.float32]
         compiled = torch.compile(written)
-        # All in one array is for the comparison alone: a turn makes the gradients.
-        join = lambda parts: np.concatenate([x.detach().numpy().reshape(-1) for x in parts])  # noqa: E731
-        return Joined(lambda: torch.autograd.grad(compiled(*tensors), asked, given), join)
+        return AllGradients(lambda: torch.autograd.grad(compiled(*tensors), asked, given))
 
     def salient():
-        return All(gradients_of(name, arrays), "gradients", {**arrays, "dy": dy})
+        return AllOutputs(gradients_of(name, arrays), "gradients", {**arrays, "dy": dy})
 
     compare("V", name, {"torch_compiled": torch_compiled, "salient": salient}, None)
-
-
-class Joined(Call):
-    """A function that returns several arrays."""
-
-    def output(self):
-        return self.turn_output(self.function())
 
 
 for family, parts in families().items():

@@ -103,12 +103,15 @@ class Salient:
         self.process.stdin.flush()
         return self._answer()
 
-    def output(self):
+    def outputs(self):
         self.ask("turn 0")
         path = os.path.join(self.folder.name, "outputs.npz")
         self.ask(f"write {path}")
         arrays = np.load(path)
-        return arrays[arrays.files[0]]
+        return [arrays[name] for name in arrays.files]
+
+    def output(self):
+        return self.outputs()[0]
 
     def turn(self, seconds):
         return self.ask(f"{self.request} {seconds}")["ms"]
