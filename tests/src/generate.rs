@@ -8,6 +8,7 @@
 pub mod call;
 mod guards;
 mod integers;
+mod readers;
 mod scores;
 mod source;
 mod states;
@@ -119,6 +120,23 @@ pub fn attention(seed: u64) -> Graph {
     let node = p.close(&made, None);
     let axes: Vec<AxisId> = p.b.node(node).axes.iter().collect();
     p.b.output("y", &axes, node).expect("its own axes");
+    p.b.finish()
+}
+
+/// A program in which several expressions read one part of the scores, each under a mask of its own: numbers of each row, weights, and
+/// sums over queries.
+pub fn readers(seed: u64) -> Graph {
+    let mut p = Program::new(seed);
+    let made = loop {
+        if let Some(made) = p.readers_of_one_part() {
+            break made;
+        }
+    };
+    for (n, value) in made.iter().enumerate() {
+        let node = p.close(value, None);
+        let axes: Vec<AxisId> = p.b.node(node).axes.iter().collect();
+        p.b.output(&format!("y{n}"), &axes, node).expect("its own axes");
+    }
     p.b.finish()
 }
 

@@ -17,6 +17,8 @@ const STEPS: [usize; 5] = [4, 8, 12, 20, 32];
 pub enum Part {
     /// It runs as it is.
     Graph,
+    /// Several expressions read one part of its scores; it runs as it is.
+    Readers,
     /// It is printed and read back, as written and fused.
     Printed,
     /// It keeps states over several calls.
@@ -29,7 +31,8 @@ impl Part {
     /// The part of a seed.
     pub fn of(seed: u64) -> Part {
         match seed % 10 {
-            0..5 => Part::Graph,
+            0..4 => Part::Graph,
+            4 => Part::Readers,
             5 | 6 => Part::Text,
             7 | 8 => Part::Printed,
             _ => Part::States,
@@ -55,6 +58,7 @@ pub fn trial_of(seed: u64, data: Data) -> Result<Option<Trial>, Failure> {
     let made = guarded(|| {
         Ok(match Part::of(seed) {
             Part::Graph | Part::Printed => Some(generate::program(seed, steps)),
+            Part::Readers => Some(generate::readers(seed)),
             Part::States => Some(generate::stateful(seed, steps)),
             Part::Text => compile_text(&generate::source(seed, steps / 3 + 2)).ok(),
         })
@@ -82,14 +86,14 @@ pub fn run(seed: u64, data: Data, ways: &[Way], tries: usize) -> Result<Report, 
         return Ok(Report { unread: 1, ..Report::default() });
     };
     let outcome = match part {
-        Part::Graph | Part::Text => trial.check(ways),
+        Part::Graph | Part::Readers | Part::Text => trial.check(ways),
         Part::Printed => guarded(|| read_back(&trial, ways)),
         Part::States => guarded(|| over_calls(&trial, ways)),
     };
     outcome.map_err(|failure| {
         // What fails as a single graph is made smaller as one.
         let alone = match part {
-            Part::Graph | Part::Text => Some(failure.clone()),
+            Part::Graph | Part::Readers | Part::Text => Some(failure.clone()),
             Part::Printed | Part::States => trial.check(ways).err(),
         };
         match alone.filter(|_| tries > 0) {

@@ -55,7 +55,7 @@ impl Program {
     }
 
     /// A mask of scores that reads them, or their greatest, or their mean.
-    fn mask_of(&mut self, score: NodeId, axis: AxisId) -> NodeId {
+    pub(super) fn mask_of(&mut self, score: NodeId, axis: AxisId) -> NodeId {
         let bound = match self.rng.u8(0..3) {
             0 => self.float(0.05),
             1 => {
@@ -135,7 +135,7 @@ impl Program {
     }
 
     /// What is done to weights: gates, masks, thresholds, powers, and their sum made one again.
-    fn reweighed(&mut self, axis: AxisId, weight: NodeId) -> NodeId {
+    pub(super) fn reweighed(&mut self, axis: AxisId, weight: NodeId) -> NodeId {
         if self.rng.bool() {
             return weight;
         }
