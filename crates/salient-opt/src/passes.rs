@@ -10,7 +10,9 @@ use crate::after::merge_sums::merge_sums;
 use crate::after::names_outermost::names_outermost;
 use crate::after::order_factors::order_factors;
 use crate::after::weighted_sums::weighted_sums;
-use crate::before::{axes, batch, behind, ends, guards, heads, nested_sums, parts, relative, running, share};
+use crate::before::{
+    axes, batch, behind, distances, ends, guards, heads, nested_sums, parts, running, share,
+};
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
 use crate::options::Fp;
@@ -126,6 +128,16 @@ pub const PASSES: &[Pass] = &[
         step: Step::Before(|g, _| ends::sums_at_the_end(g)),
     },
     Pass {
+        name: "sums-over-distances",
+        purpose: "a sum over keys of weights by what lies at the distance of the key from the row is one over the distances, and weights \
+                  that are read at a distance are made of what they are made of at that distance",
+        before: "sum[j](if j <= i then exp(s[i, j]) * r[i - j, e] else 0)",
+        after: "sum[d](if d <= i then exp(s[i, i - d]) * r[d, e] else 0)",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::Before(|g, _| distances::sums::sums_over_distances(g)),
+    },
+    Pass {
         name: "relative-products",
         purpose: "a product with what lies at a distance from each row is one with all distances, of which each row reads \
                   another part",
@@ -133,7 +145,7 @@ pub const PASSES: &[Pass] = &[
         after: "sum[e](q[i, e] * r[T - 1 - d, e]) read at d = j + T - 1 - i",
         holds: Holds::Rounding,
         strict: false,
-        step: Step::Before(|g, _| relative::relative_products(g)),
+        step: Step::Before(|g, _| distances::products::relative_products(g)),
     },
     Pass {
         name: "canonical-axes",

@@ -4,12 +4,12 @@
 pub(crate) mod axes;
 pub(crate) mod batch;
 pub(crate) mod behind;
+pub(crate) mod distances;
 pub(crate) mod ends;
 pub(crate) mod guards;
 pub(crate) mod heads;
 pub(crate) mod nested_sums;
 pub(crate) mod numbers;
 pub(crate) mod parts;
-pub(crate) mod relative;
 pub(crate) mod running;
 pub(crate) mod share;

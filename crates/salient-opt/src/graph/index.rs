@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const LARGEST: usize = 128;
 
 /// An index: so many times each axis's own, and what does not depend on one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AffineIndex {
     /// The factor of each axis's own index; none is zero.
     pub(crate) terms: BTreeMap<AxisId, Dim>,
@@ -26,6 +26,11 @@ impl AffineIndex {
         AffineIndex { terms: BTreeMap::new(), offset }
     }
 
+    /// An axis's own index.
+    pub(crate) fn own(axis: AxisId) -> AffineIndex {
+        AffineIndex { terms: BTreeMap::from([(axis, Dim::constant(1))]), offset: Dim::constant(0) }
+    }
+
     /// The place that an integer expression is, if it is one and no larger than what a source writes.
     pub(crate) fn of(g: &Graph, id: NodeId) -> Option<AffineIndex> {
         AffineIndex::within(g, id, &mut { LARGEST })
@@ -36,10 +41,7 @@ impl AffineIndex {
         *looks = looks.checked_sub(1)?;
         let args = g.args(id);
         match g.op(id) {
-            Op::Iota(axis) => {
-                let terms = BTreeMap::from([(*axis, Dim::constant(1))]);
-                Some(AffineIndex { terms, offset: Dim::constant(0) })
-            }
+            Op::Iota(axis) => Some(AffineIndex::own(*axis)),
             Op::Extent(dim) => Some(AffineIndex::fixed(dim.clone())),
             Op::Const(c) if c.dtype().is_int() => Some(AffineIndex::fixed(Dim::constant(c.value() as i64))),
             Op::Map(MapOp::Add) => {
@@ -72,7 +74,15 @@ impl AffineIndex {
                     offset: &index.offset * &by,
                 })
             }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => None,
+            // An index under another name: it leaves its axis nowhere.
+            Op::At(axis) => match *g.op(args[1]) {
+                Op::Iota(other) if g.extent(other) == g.extent(*axis) => {
+                    let own = AffineIndex::within(g, args[1], looks)?;
+                    Some(AffineIndex::within(g, args[0], looks)?.with(*axis, &own))
+                }
+                _ => None,
+            },
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,
             Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         }
     }

@@ -112,7 +112,41 @@ impl Draw {
             let beside = self.beside_a_column(&weights);
             self.m.output("beside", &beside.axes(), &beside);
         }
+        if shared && self.one_of(4) == 0 {
+            let at_distance = self.at_distance(&weights);
+            self.m.output("at_distance", &at_distance.axes(), &at_distance);
+        }
         self.m.finish()
+    }
+
+    /// The weights times what lies at the distance of the key from the query, summed over the keys; or the weights at each distance
+    /// times values of the query, summed over the queries.
+    fn at_distance(&mut self, weights: &V) -> V {
+        let (m, i, j, f) = (self.m.clone(), self.i, self.j, self.f);
+        let g = m.axis("g", "T");
+        let (query, key, distance, zero) = (m.iota(i), m.iota(j), m.iota(g), m.num(0.0));
+        let table = m.input("far_values", &[g, f]);
+        match self.one_of(5) {
+            0 => {
+                let read = table.at_index(g, &(&query - &key));
+                m.select(&key.le(&query), &(weights * &read), &zero).sum(j)
+            }
+            1 => {
+                let last = &m.extent(&Dim::symbol("T")) - &m.int(1);
+                let read = table.at_index(g, &(&(&last - &query) + &key));
+                &m.select(&key.le(&query), &(&read * weights), &zero).sum(j) * &m.num(0.5)
+            }
+            2 if self.heads == Heads::Own => {
+                let values = m.input("by_head_and_query", &[self.h, i, f]);
+                let products = (weights * &values).sum(self.h).at_index(j, &(&query - &distance));
+                m.select(&distance.le(&query), &products, &zero).sum(i)
+            }
+            _ => {
+                let read = weights.at_index(j, &(&query - &distance));
+                let values = m.input("of_query", &[i, f]);
+                m.select(&distance.le(&query), &(&read * &values), &zero).sum(i)
+            }
+        }
     }
 
     /// A softmax over the weights and a column beside them, of which the parts are read: as values are summed under it, or as its

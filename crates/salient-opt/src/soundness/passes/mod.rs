@@ -214,6 +214,7 @@ passes! {
     running_sums_keep_values: "running-sums";
     indices_under_guards_keep_values: "guarded-indices";
     sums_in_place_of_running_sums_keep_values: "sums-at-the-end";
+    sums_over_distances_keep_values: "sums-over-distances";
     products_with_all_distances_keep_values: "relative-products";
     canonical_axes_keep_values: "canonical-axes";
     sharing_keeps_values: "share";

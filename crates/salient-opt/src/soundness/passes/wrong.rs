@@ -56,6 +56,8 @@ wrong! {
     ends_that_are_added_are_caught: "running-sums", differences_are_sums;
     an_index_that_is_one_off_under_its_guard_is_caught: "guarded-indices", places_of_two_indices_are_one_further;
     sums_that_became_maxima_are_caught: "sums-at-the-end", sums_are_maxima;
+    keys_that_are_one_further_from_their_row_are_caught: "sums-over-distances", places_of_two_indices_are_one_further;
+    sums_over_distances_that_are_maxima_are_caught: "sums-over-distances", sums_are_maxima;
     distances_that_stand_the_wrong_way_round_are_caught: "relative-products", differences_of_indices_are_negated;
     queries_under_the_name_of_keys_are_caught: "canonical-axes", renamings_are_lost;
     a_bound_axis_that_captures_a_free_one_is_caught: "canonical-axes", sums_capture_an_axis;

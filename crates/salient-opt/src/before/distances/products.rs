@@ -5,6 +5,8 @@
 //! Whether the source multiplies pair by pair or with all distances, in which order, or with a key and what lies at a distance
 //! together, does not show.
 
+use super::moved::places_inside;
+use super::{index_of, row_and_key};
 use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
@@ -21,8 +23,8 @@ pub(crate) fn relative_products(g: &Graph) -> Graph {
         if let Some(found) = relative(g, id) {
             return found.build(g, b, new);
         }
-        let (along, place) = falling(g, id)?;
-        Some(Backwards { g, along, place: &place, made: BTreeMap::new() }.read(b, new, g.args(id)[0]))
+        let (of, along, place) = falling(g, id)?;
+        Some(Backwards { g, along, place: &place, made: BTreeMap::new() }.read(b, new, of))
     });
     rewritten.graph
 }
@@ -85,30 +87,26 @@ impl Backwards<'_> {
 /// Operators that are looked through for a product, at most.
 const LARGEST: usize = 32;
 
-/// A view whose index falls as one of its own does: the axis and the index.
-fn falling(g: &Graph, id: NodeId) -> Option<(AxisId, AffineIndex)> {
+/// What a view is of, the axis of that along which its index falls as one of its own does, and the index. Of a view of views, as of a
+/// matrix that is padded and cut into rows of another length, it is what the innermost one is of, where all else is read at its own
+/// place.
+fn falling(g: &Graph, id: NodeId) -> Option<(NodeId, AxisId, AffineIndex)> {
     let Op::At(axis) = *g.op(id) else { return None };
-    let place = AffineIndex::of(g, g.args(id)[1])?;
     let is_single = |times: &Dim| matches!(times.as_constant(), Some(1 | -1));
-    let falls = place.terms.values().any(|times| times.as_constant() == Some(-1));
-    (falls && place.terms.values().all(is_single)).then_some((axis, place))
-}
-
-/// The one form of an index in which each axis's own is added or taken off once: `j + (T - 1 - i)`.
-fn index_of(b: &mut Builder, place: &AffineIndex) -> NodeId {
-    let mut sum = b.extent_of(&place.offset);
-    let of = |times: i64| {
-        place.terms.iter().filter(move |(_, t)| t.as_constant() == Some(times)).map(|(axis, _)| *axis)
+    let falls = |place: &AffineIndex| {
+        place.terms.values().any(|times| times.as_constant() == Some(-1))
+            && place.terms.values().all(is_single)
     };
-    for axis in of(-1) {
-        let own = b.iota(axis);
-        sum = b.map(MapOp::Sub, &[sum, own]).expect("integers");
+    let (of, mut places) = places_inside(g, id);
+    places.retain(|axis, place| g.node(of).axes.contains(*axis) && *place != AffineIndex::own(*axis));
+    if let Some((along, place)) = places.first_key_value()
+        && places.len() == 1
+        && falls(place)
+    {
+        return Some((of, *along, place.clone()));
     }
-    for axis in of(1) {
-        let own = b.iota(axis);
-        sum = b.map(MapOp::Add, &[own, sum]).expect("integers");
-    }
-    sum
+    let place = AffineIndex::of(g, g.args(id)[1])?;
+    falls(&place).then(|| (g.args(id)[0], axis, place))
 }
 
 /// What is read of a tensor at a distance.
@@ -173,16 +171,6 @@ struct Relative {
     beside: Option<NodeId>,
 }
 
-/// The axes whose indices go into a place once, and those that are taken off it once, if there is one of each: row and key.
-fn row_and_key(place: &AffineIndex) -> Option<(AxisId, AxisId)> {
-    let of = |times: i64| {
-        let mut found =
-            place.terms.iter().filter(|(_, t)| t.as_constant() == Some(times)).map(|(axis, _)| *axis);
-        found.next().filter(|_| found.next().is_none())
-    };
-    (place.terms.len() == 2).then(|| Some((of(1)?, of(-1)?)))?
-}
-
 /// The product with what is read at a distance pair by pair.
 fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
     let (a, c, depth) = g.sum_of_products(id)?;
@@ -243,7 +231,7 @@ impl Relative {
             let last = AffineIndex { terms: [].into(), offset: last.clone() };
             last.less(place)
         };
-        let own = AffineIndex { terms: [(distance, Dim::constant(1))].into(), offset: Dim::constant(0) };
+        let own = AffineIndex::own(distance);
         let (inside, outside) = match grows {
             true => (own, self.place.clone()),
             false => (far_first(&own), far_first(&self.place)),
