@@ -17,13 +17,14 @@ use crate::defined::Defined;
 use crate::dims::{LANE, ROW, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
+use crate::plan::attention::beside::key_sum;
 use crate::plan::attention::mixture::mixture;
 use crate::plan::attention::whole_rows::reductions_inside;
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::panels::peel;
 use crate::plan::materialise::scatter::scatter_by_data;
 use salient_ir::op::RowWeights;
-use salient_ir::{AxisId, Class, DType, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
+use salient_ir::{AxisId, Class, DType, Dim, Direction, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp, Symbol};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +124,14 @@ pub(crate) fn has_scalar_values(g: &Graph, defined: &Defined, node: NodeId) -> b
 
 /// The products of queries and keys that need not be stored, since nobody reads them but attentions, which compute them
 /// tile by tile, and if `reduced` reductions and mixtures of scores, which do too; and those mixtures.
-pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> TiledScores {
+///
+/// What is `refused` is stored though a kernel might be made for all its readers.
+pub(crate) fn tiled_scores(
+    g: &Graph,
+    defined: &Defined,
+    reduced: bool,
+    refused: &BTreeSet<NodeId>,
+) -> TiledScores {
     let of_input = g.of_inputs();
     let is_product = |id: NodeId| g.sum_of_products(id).is_some();
     let is_stored = |id: NodeId| matches!(g.op(id).class(), Class::Bind | Class::Port) && !is_product(id);
@@ -156,8 +164,34 @@ pub(crate) fn tiled_scores(g: &Graph, defined: &Defined, reduced: bool) -> Tiled
             found.entry(product).or_default().insert(id);
         }
     }
-    found.retain(|product, tiled| readers(g, *product, &mixtures).is_some_and(|r| r.is_subset(tiled)));
-    TiledScores { products: found.into_keys().collect(), mixtures }
+    let mut by_others: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    found.retain(|product, tiled| {
+        let Some(readers) = readers(g, *product, &mixtures) else { return false };
+        let others: BTreeSet<NodeId> = readers.difference(tiled).copied().collect();
+        let are_made = others.is_empty()
+            || reduced
+                && !refused.contains(product)
+                && others.iter().all(|reader| may_be_beside(&of, (*reader, *product), tiled));
+        if are_made && !others.is_empty() {
+            by_others.insert(*product, others);
+        }
+        are_made
+    });
+    TiledScores { products: found.into_keys().collect(), mixtures, by_others }
+}
+
+/// Whether the kernel of one of these attentions, which make a product, could add up what a sum over its rows makes of that.
+fn may_be_beside(of: &Among<'_>, (reader, product): (NodeId, NodeId), tiled: &BTreeSet<NodeId>) -> bool {
+    let g = of.g;
+    tiled.iter().any(|host| {
+        let Some(a) = parts(g, *host).filter(|a| a.value.is_some()) else { return false };
+        let (Op::Reduce(ReduceOp::Sum, over) | Op::Fused(FusedOp::WeightedSum, over)) = *g.op(reader) else {
+            return false;
+        };
+        let score = g.args(reader)[0];
+        let has_rows = g.node(a.score).axes.contains(over) && key_sum(g, reader, (a.key, over)).is_some();
+        has_rows && inner_products(of, over, a.key, score).0.iter().any(|inside| inside.node == product)
+    })
 }
 
 /// What of the scores of attentions need not be stored.
@@ -166,9 +200,20 @@ pub(crate) struct TiledScores {
     pub(crate) products: BTreeSet<NodeId>,
     /// The mixtures of these inside of scores.
     pub(crate) mixtures: BTreeSet<NodeId>,
+    /// Of some products the readers whose own kernels could not make them: sums over the rows of the attentions that do. They have to
+    /// be stored by the kernels of those.
+    pub(crate) by_others: BTreeMap<NodeId, BTreeSet<NodeId>>,
 }
 
 impl TiledScores {
+    /// The products that a node reads and that the kernel of another one makes.
+    pub(crate) fn made_for(&self, reader: NodeId) -> impl Iterator<Item = NodeId> {
+        self.by_others
+            .iter()
+            .filter(move |(_, readers)| readers.contains(&reader))
+            .map(|(product, _)| *product)
+    }
+
     /// Whether each node is one of the products, or an expression or a mixture of them.
     pub(crate) fn expressions(&self, g: &Graph) -> Vec<bool> {
         expressions_of(g, |id| self.products.contains(&id), |id| self.mixtures.contains(&id))

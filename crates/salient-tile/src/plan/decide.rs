@@ -3,7 +3,7 @@
 //! Goes through the values in the order in which they are stored, so that what an operand's layout allows is known when its
 //! readers are planned.
 
-use super::materialise::{Choices, KernelChoice, Planner};
+use super::materialise::{Choices, KernelChoice, materialised};
 use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
@@ -71,7 +71,7 @@ pub(crate) fn decide<'g>(
             appends: Vec::new(),
         },
     };
-    let planned = || Planner::new(g, defined, options).plan();
+    let planned = || materialised(g, defined, options);
     let steps: Vec<(NodeId, KernelChoice)> = choices.map_or_else(planned, |choices| choices.kernels.clone());
     let kernel_choices: BTreeMap<NodeId, KernelChoice> = steps.iter().cloned().collect();
     let is_source = |choice: &KernelChoice| matches!(choice, KernelChoice::Source);

@@ -3,6 +3,7 @@
 //! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts and kernels
 //! are decided by `decide`.
 
+mod by_one_kernel;
 pub(crate) mod keep;
 pub(crate) mod row_reductions;
 pub(crate) mod scatter;
@@ -14,6 +15,7 @@ use crate::plan::Options;
 use crate::plan::attention::{Among, TiledScores, has_scalar_values, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction};
 use crate::plan::layouts::axis_order::innermost;
+use crate::plan::materialise::by_one_kernel::{missed, running_sums};
 use crate::plan::materialise::keep::{Uses, gathered_values, joined_operands, kept, uses};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
 use crate::plan::materialise::scatter::{Scatter, scatter, scatter_by_data};
@@ -82,6 +84,20 @@ impl KernelChoice {
         }
     }
 
+    /// The attention beside which it is stored.
+    fn host(&self) -> Option<NodeId> {
+        match self {
+            KernelChoice::Beside { host, .. } => Some(*host),
+            KernelChoice::Source
+            | KernelChoice::Map
+            | KernelChoice::Statistics(_)
+            | KernelChoice::Rows
+            | KernelChoice::Scatter
+            | KernelChoice::Product(_)
+            | KernelChoice::Attention(..) => None,
+        }
+    }
+
     /// Whether it is the choice `before` for the corresponding node one block before.
     pub(crate) fn follows(&self, before: &KernelChoice, repeats: &Repeats<'_>) -> bool {
         match (self, before) {
@@ -109,8 +125,24 @@ impl KernelChoice {
     }
 }
 
+/// What is stored, with the kernel of each, each after those that it reads.
+pub(crate) fn materialised(
+    g: &Graph,
+    defined: &Defined,
+    options: Options<'_>,
+) -> Vec<(NodeId, KernelChoice)> {
+    let mut refused = BTreeSet::new();
+    loop {
+        let (steps, missed) = Planner::new(g, defined, options, &refused).plan(&refused);
+        if missed.is_empty() {
+            return steps;
+        }
+        refused.extend(missed);
+    }
+}
+
 /// Decides which nodes are stored and by which kernel.
-pub(crate) struct Planner<'g> {
+struct Planner<'g> {
     g: &'g Graph,
     defined: &'g Defined,
     fuse: bool,
@@ -143,9 +175,14 @@ fn is_anchor(op: &Op) -> bool {
 
 impl<'g> Planner<'g> {
     /// Nothing is decided yet, but which values are stored for their several readers.
-    pub(crate) fn new(g: &'g Graph, defined: &'g Defined, options: Options<'_>) -> Planner<'g> {
+    fn new(
+        g: &'g Graph,
+        defined: &'g Defined,
+        options: Options<'_>,
+        refused: &BTreeSet<NodeId>,
+    ) -> Planner<'g> {
         let Options { fuse, tiling, keeps_order, .. } = options;
-        let tiled = tiled_scores(g, defined, fuse);
+        let tiled = tiled_scores(g, defined, fuse, refused);
         let of_scores = tiled.expressions(g);
         let uses = uses(g);
         let outputs = g.outputs().iter().map(|o| o.node).collect();
@@ -179,8 +216,8 @@ impl<'g> Planner<'g> {
         is_anchor(self.g.op(id)) || self.kept.contains(&id)
     }
 
-    /// Decides which reductions are held.
-    fn hold(&mut self) {
+    /// Decides which reductions are held; gives the running sums that kernels of attentions are expected to hold.
+    fn hold(&mut self, refused: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
         let lies = |id| innermost(self.g, id);
         // Nothing has been planned yet, so that the answer for a node is always the same.
         let ends = RefCell::new(BTreeMap::new());
@@ -205,6 +242,9 @@ impl<'g> Planner<'g> {
         self.rows = rows;
         let of_attentions = self.held_by_attentions();
         self.held.extend(of_attentions);
+        let running = running_sums(self, refused);
+        self.held.extend(running.iter().copied());
+        running
     }
 
     /// The reductions of scores that attentions hold.
@@ -216,11 +256,10 @@ impl<'g> Planner<'g> {
         row_reductions(&Known { of: &of, is_kept: &is_kept, of_scores, few_rows: self.few_rows })
     }
 
-    /// What is stored, with the kernel of each, each after those that it reads.
-    pub(crate) fn plan(mut self) -> Vec<(NodeId, KernelChoice)> {
-        if self.fuse {
-            self.hold();
-        }
+    /// What is stored, with the kernel of each, each after those that it reads; and what kernels of attentions were expected to
+    /// make for all its readers and do not.
+    fn plan(mut self, refused: &BTreeSet<NodeId>) -> (Vec<(NodeId, KernelChoice)>, BTreeSet<NodeId>) {
+        let running = if self.fuse { self.hold(refused) } else { BTreeSet::new() };
         let mut work = self.outputs.clone();
         if !self.fuse {
             work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
@@ -237,7 +276,13 @@ impl<'g> Planner<'g> {
                 self.frontier(operand, &mut seen, &mut work);
             }
         }
-        if self.fuse { with_shared_scores(self) } else { self.choices.into_iter().collect() }
+        let steps = if self.fuse {
+            with_shared_scores(&self)
+        } else {
+            self.choices.iter().map(|(id, choice)| (*id, choice.clone())).collect()
+        };
+        let missed = missed(&self, &running, &steps);
+        (steps, missed)
     }
 
     /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication
@@ -402,7 +447,8 @@ impl<'g> Planner<'g> {
             self.choices.contains_key(&id) || self.is_anchor(id) && !is_made
         };
         let of = Among { g, defined: self.defined, keeps_order: true, is_stored: &is_stored };
-        let (query, inside) = query_axis(&of, anchor, &self.of_scores)?;
+        let (query, mut inside) = query_axis(&of, anchor, &self.of_scores)?;
+        inside.extend(self.tiled.made_for(anchor));
         // Without values there is nothing to stream but the scores; where those are read and not made, rows do.
         let values = &g.args(anchor)[1..];
         let is_by_row = has_scalar_values(g, self.defined, anchor);

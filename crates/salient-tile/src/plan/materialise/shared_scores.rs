@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is stored, each value with its kernel, in an order in which each comes after those that it reads and what is stored
 /// beside an attention right behind it.
-pub(super) fn with_shared_scores(planner: Planner<'_>) -> Vec<(NodeId, KernelChoice)> {
-    let mut groups = groups(&planner);
+pub(super) fn with_shared_scores(planner: &Planner<'_>) -> Vec<(NodeId, KernelChoice)> {
+    let mut groups = groups(planner);
     if groups.is_empty() {
-        return planner.choices.into_iter().collect();
+        return planner.choices.iter().map(|(id, choice)| (*id, choice.clone())).collect();
     }
     let order = loop {
-        match ordered(&planner, &groups) {
+        match ordered(planner, &groups) {
             Ok(order) => break order,
             // What some of its members read is computed from others.
             Err(group) => groups.remove(group),

@@ -1,0 +1,138 @@
+//! Values of pairs of queries and keys that are stored nowhere because the kernels of attentions make them for all that read them, though
+//! the kernel of each reader alone could not: products, where a reader is a sum over rows and has the keys as its own rows, and running
+//! sums along the keys, which no sum over rows can make. A sum over rows is then stored beside an attention.
+//!
+//! Whether there is such a kernel is known when the results of equal scores have been put together. A value that is expected to be made
+//! so and is not is refused, and what is stored is decided again.
+
+use super::{KernelChoice, Planner};
+use crate::plan::attention::Among;
+use crate::plan::attention::beside::key_sum;
+use crate::plan::attention::mixture::mixed_heads;
+use crate::plan::attention::split::Few;
+use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
+use salient_ir::{Class, DType, Graph, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The running sums that are expected to be held by the kernels of attentions.
+pub(super) fn running_sums(planner: &Planner<'_>, refused: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let g = planner.g;
+    let is_one = |id: NodeId| {
+        matches!(g.op(id), Op::CumSum(..))
+            && g.node(id).dtype == DType::F32
+            && planner.of_scores[g.args(id)[0].index()]
+    };
+    let is_stored = |id: NodeId| {
+        refused.contains(&id)
+            || planner.held.contains(&id)
+            || planner.kept.contains(&id)
+            || planner.outputs.contains(&id)
+    };
+    let mut found: BTreeSet<NodeId> = g.ids().filter(|id| is_one(*id) && !is_stored(*id)).collect();
+    // What reads one that is stored may be held; what is read by something that has other rows or keys may not.
+    loop {
+        let before = found.len();
+        let all = found.clone();
+        found.retain(|id| may_be_held(g, *id, |other| all.contains(&other) || planner.held.contains(&other)));
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// Whether everything that reads a running sum has its rows and its keys, and some of it sums values over the keys.
+fn may_be_held(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> bool {
+    let (Some(key), Some(readers)) = (g.op(id).bound(), readers(g, id, is_held)) else { return false };
+    let is_host = |reader: &NodeId| g.op(*reader).bound() == Some(key) && g.args(*reader).len() > 1;
+    let is_beside = |reader: &NodeId| {
+        let over = g.op(*reader).bound();
+        over == Some(key) || over.is_some_and(|rows| key_sum(g, *reader, (key, rows)).is_some())
+    };
+    readers.iter().any(is_host) && readers.iter().all(is_beside)
+}
+
+/// What reads a value at its own place, through operators and what is held; `None` if an output or something else than a sum or
+/// an attention does, or one at another place.
+fn readers(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> Option<BTreeSet<NodeId>> {
+    let is_output = |id: NodeId| g.outputs().iter().any(|output| output.node == id);
+    let (mut out, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        if is_output(id) {
+            return None;
+        }
+        for user in g.users(id) {
+            let passes = g.op(user).class() == Class::Map || is_held(user);
+            let is_score = g.args(user)[0] == id && !g.args(user)[1..].contains(&id);
+            if passes {
+                if seen.insert(user) {
+                    stack.push(user);
+                }
+            } else if g.op(user).class() == Class::Bind && is_score {
+                out.insert(user);
+            } else {
+                return None;
+            }
+        }
+    }
+    Some(out)
+}
+
+/// Of what is expected to be made by the kernels of attentions what is not, given the kernels that there are.
+pub(super) fn missed(
+    planner: &Planner<'_>,
+    running_sums: &BTreeSet<NodeId>,
+    steps: &[(NodeId, KernelChoice)],
+) -> BTreeSet<NodeId> {
+    // The first value of each kernel, by what its values are expressions of.
+    let mut kernels: BTreeMap<NodeId, NodeId> = BTreeMap::new();
+    let mut beside = BTreeSet::new();
+    for (root, choice) in steps {
+        match choice {
+            KernelChoice::Attention(of, _) => {
+                kernels.insert(*of, *root);
+            }
+            KernelChoice::Beside { host, of } => {
+                kernels.insert(*of, *host);
+                beside.insert(*of);
+            }
+            KernelChoice::Source
+            | KernelChoice::Map
+            | KernelChoice::Statistics(_)
+            | KernelChoice::Rows
+            | KernelChoice::Scatter
+            | KernelChoice::Product(_) => {}
+        }
+    }
+    let is_held = |id: NodeId| planner.held.contains(&id);
+    let hosts: BTreeSet<NodeId> = steps.iter().filter_map(|(_, choice)| choice.host()).collect();
+    let is_made = |sum: NodeId, reader: &NodeId| {
+        let Some(root) = kernels.get(reader) else { return false };
+        let is_of_row = planner.g.op(*reader).bound() == planner.g.op(sum).bound();
+        beside.contains(reader) || is_of_row && (hosts.contains(root) || holds_alone(planner, *root, *reader))
+    };
+    let is_made_everywhere = |sum: NodeId| {
+        readers(planner.g, sum, is_held)
+            .is_some_and(|readers| readers.iter().all(|reader| is_made(sum, reader)))
+    };
+    let sums = running_sums.iter().copied().filter(|id| !is_made_everywhere(*id));
+    let products = planner.tiled.by_others.iter().filter(|(_, others)| !others.is_subset(&beside));
+    sums.chain(products.map(|(product, _)| *product)).collect()
+}
+
+/// Whether the kernel of an attention beside which nothing is stored can hold what it reads of reductions of its rows.
+fn holds_alone(planner: &Planner<'_>, root: NodeId, attention: NodeId) -> bool {
+    let Planner { g, defined, keeps_order, .. } = *planner;
+    let Some(KernelChoice::Attention(_, Some(query))) = planner.choices.get(&root) else { return false };
+    let (score, Some(key)) = (g.args(attention)[0], g.op(attention).bound()) else { return false };
+    let is_stored = |id: NodeId| id != root && planner.choices.contains_key(&id);
+    let held = reductions_inside(g, score, (key, Some(*query)), is_stored);
+    let is_row = |id: &NodeId| row_reduction(g, *id, (key, *query)).is_some();
+    let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([score]).collect();
+    let of = Among { g, defined, keeps_order, is_stored: &is_stored };
+    let products = products_inside(&of, (*query, key), &expressions);
+    let makes = products.is_some_and(|(products, _)| !products.is_empty());
+    makes
+        && held.iter().all(is_row)
+        && mixed_heads(g, &held, key, *query).is_empty()
+        && Few::of(g.extent(*query), planner.few_rows) != Few::Always
+}
