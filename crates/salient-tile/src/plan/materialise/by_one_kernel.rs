@@ -116,7 +116,28 @@ pub(super) fn missed(
     };
     let sums = running_sums.iter().copied().filter(|id| !is_made_everywhere(*id));
     let products = planner.tiled.by_others.iter().filter(|(_, others)| !others.is_subset(&beside));
-    sums.chain(products.map(|(product, _)| *product)).collect()
+    let mut out: BTreeSet<NodeId> = sums.chain(products.map(|(product, _)| *product)).collect();
+    let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.by_others.contains_key(id);
+    out.extend(read_by_others(planner, steps).into_iter().filter(is_expected));
+    out
+}
+
+/// What the kernels read that are those of no attention, through what is not stored.
+fn read_by_others(planner: &Planner<'_>, steps: &[(NodeId, KernelChoice)]) -> BTreeSet<NodeId> {
+    let stored: BTreeSet<NodeId> = steps.iter().map(|(root, _)| *root).collect();
+    let is_other = |choice: &KernelChoice| {
+        !matches!(choice, KernelChoice::Attention(..) | KernelChoice::Beside { .. } | KernelChoice::Source)
+    };
+    let (mut seen, mut stack) = (BTreeSet::new(), Vec::new());
+    for (root, _) in steps.iter().filter(|(_, choice)| is_other(choice)) {
+        stack.extend(planner.g.args(*root));
+    }
+    while let Some(id) = stack.pop() {
+        if !stored.contains(&id) && seen.insert(id) {
+            stack.extend(planner.g.args(id));
+        }
+    }
+    seen
 }
 
 /// Whether the kernel of an attention beside which nothing is stored can hold what it reads of reductions of its rows.
