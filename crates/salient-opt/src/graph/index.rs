@@ -75,13 +75,12 @@ impl AffineIndex {
                 })
             }
             // An index under another name: it leaves its axis nowhere.
-            Op::At(axis) => match *g.op(args[1]) {
-                Op::Iota(other) if g.extent(other) == g.extent(*axis) => {
-                    let own = AffineIndex::within(g, args[1], looks)?;
-                    Some(AffineIndex::within(g, args[0], looks)?.with(*axis, &own))
-                }
-                _ => None,
-            },
+            Op::At(axis) => {
+                let Op::Iota(other) = *g.op(args[1]) else { return None };
+                let is_name = g.extent(other) == g.extent(*axis);
+                let of = if is_name { AffineIndex::within(g, args[0], looks) } else { None };
+                Some(of?.with(*axis, &AffineIndex::own(other)))
+            }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Map(_) | Op::Reduce(..) => None,
             Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => None,
         }

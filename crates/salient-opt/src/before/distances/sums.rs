@@ -214,9 +214,10 @@ fn leaves(g: &Graph, of: NodeId) -> Option<Vec<NodeId>> {
         if seen.len() > LARGEST {
             return None;
         }
-        match g.op(id) {
-            Op::Map(_) => stack.extend(g.args(id)),
-            _ => out.push(id),
+        if let Op::Map(_) = g.op(id) {
+            stack.extend(g.args(id));
+        } else {
+            out.push(id);
         }
     }
     Some(out)
@@ -241,7 +242,8 @@ fn is_expression_of_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
             Op::Map(_) => stack.extend(g.args(id).iter().map(|arg| (*arg, along))),
             Op::Reduce(..) => stack.push((g.args(id)[0], along)),
             Op::At(axis) if *axis != along => stack.push((g.args(id)[0], along)),
-            _ => {}
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
         }
     }
     false
