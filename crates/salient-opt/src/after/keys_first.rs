@@ -7,8 +7,9 @@
 
 use crate::after::scores::{Scores, readers, reduces_scores};
 use crate::graph::demanded::open_values;
+use crate::graph::factors::linear_in;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
-use salient_ir::{AxisId, AxisSet, Builder, Class, Const, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum over keys of what is made of sums of scores.
@@ -215,18 +216,6 @@ fn step(g: &Graph, leads: &[bool], id: NodeId, key: AxisId) -> Option<Step> {
     linear_in(g, id).iter().find(goes_on).map(|place| Step::Linear(id, *place))
 }
 
-/// The arguments of an operator of which a sum may be taken term by term.
-fn linear_in(g: &Graph, id: NodeId) -> &'static [usize] {
-    let zero = Op::Const(Const::f32(0.0));
-    match *g.op(id) {
-        Op::Map(MapOp::Mul) => &[0, 1],
-        Op::Map(MapOp::Neg | MapOp::Div) => &[0],
-        Op::Map(MapOp::Select) if *g.op(g.args(id)[2]) == zero => &[1],
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => &[],
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => &[],
-    }
-}
-
 /// What a number is a sum over.
 fn summed_over(g: &Graph, id: NodeId) -> Option<AxisId> {
     let Op::Reduce(ReduceOp::Sum, axis) = *g.op(id) else { return None };
@@ -251,7 +240,7 @@ fn scores_in(g: &Graph, known: &Scores<'_>, id: NodeId, key: AxisId) -> BTreeSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::{DType, Dim};
+    use salient_ir::{DType, Dim, MapOp};
 
     /// The axes of what is summed over keys in `sum[j](beside * sum[b](x))`, where `x` has scores of `i` and `j` as factors, and
     /// what stands beside their sum has the given axes.

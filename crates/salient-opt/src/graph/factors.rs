@@ -1,6 +1,6 @@
 //! What values are made of: the arguments of an operator, and the factors of a product, whatever its grouping.
 
-use salient_ir::{Args, Builder, Graph, MapOp, NodeId, Op};
+use salient_ir::{Args, Builder, Const, Graph, MapOp, NodeId, Op};
 
 /// Factors into which a product is taken apart, at most.
 const MOST: usize = 256;
@@ -46,6 +46,18 @@ impl Factors {
 /// The arguments of a value, if this operator makes it.
 pub(crate) fn args_of(g: &Graph, id: NodeId, op: MapOp) -> Option<Args> {
     (*g.op(id) == Op::Map(op)).then(|| g.args(id))
+}
+
+/// The arguments of an operator of which a sum may be taken term by term.
+pub(crate) fn linear_in(g: &Graph, id: NodeId) -> &'static [usize] {
+    let zero = Op::Const(Const::f32(0.0));
+    match *g.op(id) {
+        Op::Map(MapOp::Mul) => &[0, 1],
+        Op::Map(MapOp::Neg | MapOp::Div) => &[0],
+        Op::Map(MapOp::Select) if *g.op(g.args(id)[2]) == zero => &[1],
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => &[],
+        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => &[],
+    }
 }
 
 /// Whether a factor is a literal that makes what it stands behind smaller, and not by much.

@@ -7,6 +7,7 @@
 
 use super::moved::{Mover, Places, at_least_zero, places_of};
 use super::row_and_key;
+use crate::graph::factors::linear_in;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
@@ -158,18 +159,6 @@ impl RowSum {
         })?;
         let rows = b.reduce(ReduceOp::Sum, self.row, terms).ok()?;
         self.sums.iter().rev().try_fold(rows, |sum, axis| b.reduce(ReduceOp::Sum, *axis, sum).ok())
-    }
-}
-
-/// The arguments of an operator in which it is linear, as far as these may lead to weights.
-fn linear_in(g: &Graph, id: NodeId) -> &'static [usize] {
-    let zero = Op::Const(Const::f32(0.0));
-    match *g.op(id) {
-        Op::Map(MapOp::Mul) => &[0, 1],
-        Op::Map(MapOp::Neg | MapOp::Div) => &[0],
-        Op::Map(MapOp::Select) if *g.op(g.args(id)[2]) == zero => &[1],
-        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => &[],
-        Op::Reduce(..) | Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => &[],
     }
 }
 
