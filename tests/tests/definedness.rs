@@ -173,6 +173,23 @@ fn an_index_of_data_is_refused_where_it_is_used_alone() {
     fails(IDS, &[TABLE, ("ids", "[0, -1]"), ("keep", "[false, true]")], "index -1 is outside the axis");
 }
 
+/// Without a mask a key behind its row lies at a distance that there is not, whatever weight it has.
+#[test]
+fn a_distance_outside_is_refused_where_keys_are_not_masked() {
+    let program = |mask: &str| {
+        format!(
+            "model m(q: f32[T, E], k: f32[T, E], r: f32[T, F]) -> (y: f32[T, F]) {{
+                 let w = softmax(q @ k.T)
+                 let y[i: T, f: F] = sum[j](if {mask} then w[i, j] * r[i - j, f] else 0)
+                 return y
+             }}"
+        )
+    };
+    let data = [("q", "[[0], [0]]"), ("k", "[[1], [1]]"), ("r", "[[2], [6]]")];
+    gives(&program("j <= i"), &data, "[[1], [4]]");
+    fails(&program("j <= i + 1"), &data, "index -1 is outside the axis");
+}
+
 #[test]
 fn of_several_indices_that_are_summed_each_is_looked_at() {
     let program = "model m(table: f32[V], ids: i64[T, S], keep: bool[T]) -> (y: f32[T]) {

@@ -8,18 +8,11 @@ impl Program {
     /// An attention of which several expressions read a part that is expensive to compute, and of now and then what each key receives.
     pub(super) fn readers_of_one_part(&mut self) -> Option<Vec<Value>> {
         let (q, k, v) = (self.with(D)?, self.with(D)?, self.with(J)?);
-        let guards = Program::guards(&[&q, &k]);
-        let product = self.map(MapOp::Mul, &[q.node, k.node]);
-        if !self.fits(&[product]) {
+        let (score, axis) = (self.product_over(D, &q, &k)?, self.axes[J]);
+        if !self.has(&score, J) || !self.has(&score, I) {
             return None;
         }
-        let both = self.closed_along(Value { node: product, bound: GREAT, guards }, self.axes[D], 0.0);
-        let score = self.reduce(ReduceOp::Sum, self.axes[D], both.node);
-        let axis = self.axes[J];
-        if !self.axes_of(score).contains(axis) || !self.axes_of(score).contains(self.axes[I]) {
-            return None;
-        }
-        let score = self.closed_along(Value { node: score, ..both }, axis, 0.0);
+        let score = self.closed_along(score, axis, 0.0);
         let v = self.closed_along(v, axis, 0.0);
         if !self.fits(&[score.node, v.node]) {
             return None;

@@ -240,18 +240,21 @@ impl Program {
     /// Scores of two values, weights of them, and a third value's sum under these.
     pub(super) fn attention(&mut self) -> Option<Value> {
         let (q, k) = (self.with(D)?, self.with(D)?);
-        let guards = Program::guards(&[&q, &k]);
+        let score = self.product_over(D, &q, &k)?;
+        let keys = self.one_of(&[J, J, J, K, I, L]);
+        if self.has(&score, keys) { self.attended(score, keys) } else { None }
+    }
+
+    /// The sum of the products of two values along an axis.
+    pub(super) fn product_over(&mut self, axis: usize, q: &Value, k: &Value) -> Option<Value> {
+        let guards = Program::guards(&[q, k]);
         let product = self.map(MapOp::Mul, &[q.node, k.node]);
         if !self.fits(&[product]) {
             return None;
         }
-        let both = self.closed_along(Value { node: product, bound: GREAT, guards }, self.axes[D], 0.0);
-        let score = self.reduce(ReduceOp::Sum, self.axes[D], both.node);
-        let keys = self.one_of(&[J, J, J, K, I, L]);
-        if !self.axes_of(score).contains(self.axes[keys]) {
-            return None;
-        }
-        self.attended(Value { node: score, ..both }, keys)
+        let both = self.closed_along(Value { node: product, bound: GREAT, guards }, self.axes[axis], 0.0);
+        let node = self.reduce(ReduceOp::Sum, self.axes[axis], both.node);
+        Some(Value { node, ..both })
     }
 
     /// As `attention`, with heads: those of queries read those of keys by quotient or remainder, or there are two.
@@ -269,18 +272,9 @@ impl Program {
         } else {
             keys
         };
-        let guards = Program::guards(&[&q, &keys]);
-        let product = self.map(MapOp::Mul, &[q.node, keys.node]);
-        if !self.fits(&[product]) {
-            return None;
-        }
-        let both = self.closed_along(Value { node: product, bound: GREAT, guards }, self.axes[E], 0.0);
-        let score = self.reduce(ReduceOp::Sum, self.axes[E], both.node);
-        let along = if self.axes_of(score).contains(self.axes[J]) { J } else { K };
-        if !self.axes_of(score).contains(self.axes[along]) {
-            return None;
-        }
-        self.attended(Value { node: score, ..both }, along)
+        let score = self.product_over(E, &q, &keys)?;
+        let along = if self.has(&score, J) { J } else { K };
+        if self.has(&score, along) { self.attended(score, along) } else { None }
     }
 
     /// What scores make of a value along the keys.

@@ -67,6 +67,25 @@ impl Guards {
     }
 }
 
+/// What is known of indices wherever a value is used.
+pub(super) struct KnownIndices<'g> {
+    g: &'g Graph,
+    guards: Vec<Guards>,
+}
+
+impl<'g> KnownIndices<'g> {
+    pub(super) fn new(g: &'g Graph) -> KnownIndices<'g> {
+        KnownIndices { g, guards: guards(g) }
+    }
+
+    /// Whether an index is proved to be a position of the axis wherever a value is used.
+    pub(super) fn is_inside(&self, used: NodeId, index: &AffineIndex, axis: AxisId) -> bool {
+        let under = Under { g: self.g, guards: &self.guards[used.index()], made: RefCell::default() };
+        let last = AffineIndex::fixed(self.g.extent(axis) - &Dim::constant(1));
+        under.is_at_least_zero(index) && under.is_at_least_zero(&last.less(index))
+    }
+}
+
 /// The most inequalities that are carried along.
 const MOST: usize = 16;
 

@@ -164,7 +164,7 @@ pub(crate) fn tiled_scores(
             found.entry(product).or_default().insert(id);
         }
     }
-    let mut by_others: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    let mut beside_others: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     found.retain(|product, tiled| {
         let Some(readers) = readers(g, *product, &mixtures) else { return false };
         let others: BTreeSet<NodeId> = readers.difference(tiled).copied().collect();
@@ -173,11 +173,11 @@ pub(crate) fn tiled_scores(
                 && !refused.contains(product)
                 && others.iter().all(|reader| may_be_beside(&of, (*reader, *product), tiled));
         if are_made && !others.is_empty() {
-            by_others.insert(*product, others);
+            beside_others.insert(*product, others);
         }
         are_made
     });
-    TiledScores { products: found.into_keys().collect(), mixtures, by_others }
+    TiledScores { products: found.into_keys().collect(), mixtures, beside_others }
 }
 
 /// Whether the kernel of one of these attentions, which make a product, could add up what a sum over its rows makes of that.
@@ -202,13 +202,13 @@ pub(crate) struct TiledScores {
     pub(crate) mixtures: BTreeSet<NodeId>,
     /// Of some products the readers whose own kernels could not make them: sums over the rows of the attentions that do. They have to
     /// be stored by the kernels of those.
-    pub(crate) by_others: BTreeMap<NodeId, BTreeSet<NodeId>>,
+    pub(crate) beside_others: BTreeMap<NodeId, BTreeSet<NodeId>>,
 }
 
 impl TiledScores {
     /// The products that a node reads and that the kernel of another one makes.
     pub(crate) fn made_for(&self, reader: NodeId) -> impl Iterator<Item = NodeId> {
-        self.by_others
+        self.beside_others
             .iter()
             .filter(move |(_, readers)| readers.contains(&reader))
             .map(|(product, _)| *product)

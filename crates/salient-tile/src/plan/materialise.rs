@@ -3,8 +3,8 @@
 //! Users come first, so that what a kernel takes in is decided before it is asked for elsewhere. Layouts and kernels
 //! are decided by `decide`.
 
-mod by_one_kernel;
 pub(crate) mod keep;
+mod made_by_attentions;
 pub(crate) mod row_reductions;
 pub(crate) mod scatter;
 pub(crate) mod shared_scores;
@@ -15,8 +15,8 @@ use crate::plan::Options;
 use crate::plan::attention::{Among, TiledScores, has_scalar_values, query_axis, tiled_scores};
 use crate::plan::contraction::{Contraction, contraction};
 use crate::plan::layouts::axis_order::innermost;
-use crate::plan::materialise::by_one_kernel::{missed, running_sums};
 use crate::plan::materialise::keep::{Uses, gathered_values, joined_operands, kept, uses};
+use crate::plan::materialise::made_by_attentions::{missed, running_sums};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
 use crate::plan::materialise::scatter::{Scatter, scatter, scatter_by_data};
 use crate::plan::materialise::shared_scores::with_shared_scores;
@@ -84,20 +84,6 @@ impl KernelChoice {
         }
     }
 
-    /// The attention beside which it is stored.
-    fn host(&self) -> Option<NodeId> {
-        match self {
-            KernelChoice::Beside { host, .. } => Some(*host),
-            KernelChoice::Source
-            | KernelChoice::Map
-            | KernelChoice::Statistics(_)
-            | KernelChoice::Rows
-            | KernelChoice::Scatter
-            | KernelChoice::Product(_)
-            | KernelChoice::Attention(..) => None,
-        }
-    }
-
     /// Whether it is the choice `before` for the corresponding node one block before.
     pub(crate) fn follows(&self, before: &KernelChoice, repeats: &Repeats<'_>) -> bool {
         match (self, before) {
@@ -133,7 +119,7 @@ pub(crate) fn materialised(
 ) -> Vec<(NodeId, KernelChoice)> {
     let mut refused = BTreeSet::new();
     loop {
-        let (steps, missed) = Planner::new(g, defined, options, &refused).plan(&refused);
+        let (steps, missed) = Planner::new(g, defined, options, &refused).plan();
         if missed.is_empty() {
             return steps;
         }
@@ -148,6 +134,8 @@ struct Planner<'g> {
     fuse: bool,
     /// Whether every product is taken as written.
     keeps_order: bool,
+    /// What kernels of attentions were expected to make and do not: it is stored.
+    refused: &'g BTreeSet<NodeId>,
     /// The most rows of an attention that are split over keys.
     few_rows: i64,
     /// Products inside scores that are not stored, and mixtures of them.
@@ -179,7 +167,7 @@ impl<'g> Planner<'g> {
         g: &'g Graph,
         defined: &'g Defined,
         options: Options<'_>,
-        refused: &BTreeSet<NodeId>,
+        refused: &'g BTreeSet<NodeId>,
     ) -> Planner<'g> {
         let Options { fuse, tiling, keeps_order, .. } = options;
         let tiled = tiled_scores(g, defined, fuse, refused);
@@ -199,6 +187,7 @@ impl<'g> Planner<'g> {
             defined,
             fuse,
             keeps_order,
+            refused,
             few_rows,
             tiled,
             of_scores,
@@ -217,7 +206,7 @@ impl<'g> Planner<'g> {
     }
 
     /// Decides which reductions are held; gives the running sums that kernels of attentions are expected to hold.
-    fn hold(&mut self, refused: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    fn hold(&mut self) -> BTreeSet<NodeId> {
         let lies = |id| innermost(self.g, id);
         // Nothing has been planned yet, so that the answer for a node is always the same.
         let ends = RefCell::new(BTreeMap::new());
@@ -242,7 +231,7 @@ impl<'g> Planner<'g> {
         self.rows = rows;
         let of_attentions = self.held_by_attentions();
         self.held.extend(of_attentions);
-        let running = running_sums(self, refused);
+        let running = running_sums(self);
         self.held.extend(running.iter().copied());
         running
     }
@@ -258,8 +247,8 @@ impl<'g> Planner<'g> {
 
     /// What is stored, with the kernel of each, each after those that it reads; and what kernels of attentions were expected to
     /// make for all its readers and do not.
-    fn plan(mut self, refused: &BTreeSet<NodeId>) -> (Vec<(NodeId, KernelChoice)>, BTreeSet<NodeId>) {
-        let running = if self.fuse { self.hold(refused) } else { BTreeSet::new() };
+    fn plan(mut self) -> (Vec<(NodeId, KernelChoice)>, BTreeSet<NodeId>) {
+        let running = if self.fuse { self.hold() } else { BTreeSet::new() };
         let mut work = self.outputs.clone();
         if !self.fuse {
             work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
@@ -276,11 +265,8 @@ impl<'g> Planner<'g> {
                 self.frontier(operand, &mut seen, &mut work);
             }
         }
-        let steps = if self.fuse {
-            with_shared_scores(&self)
-        } else {
-            self.choices.iter().map(|(id, choice)| (*id, choice.clone())).collect()
-        };
+        let chosen = || self.choices.clone().into_iter().collect();
+        let steps = if self.fuse { with_shared_scores(&self) } else { chosen() };
         let missed = missed(&self, &running, &steps);
         (steps, missed)
     }

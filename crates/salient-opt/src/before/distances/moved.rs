@@ -3,7 +3,7 @@
 
 use crate::before::guards::is_never_below_zero;
 use crate::graph::index::AffineIndex;
-use salient_ir::{AxisId, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
 
 /// Operators of an expression that are moved, at most.
@@ -49,6 +49,8 @@ impl<'g> Mover<'g> {
 
     fn make(&mut self, b: &mut Builder, id: NodeId, places: &Places) -> Option<NodeId> {
         let (g, args) = (self.g, self.g.args(id));
+        // Of a stored tensor every index that leaves its axis is an error.
+        let is_of_port = |id: NodeId| g.op(places_of(g, id).0).class() == Class::Port;
         match g.op(id) {
             Op::Iota(axis) => Some(places[axis].add_to(b, None)),
             Op::Map(op @ (MapOp::Le | MapOp::Lt)) if g.node(args[0]).dtype == DType::I64 => {
@@ -67,12 +69,13 @@ impl<'g> Mover<'g> {
                 b.reduce(*op, *axis, inside).ok()
             }
             Op::At(axis) => match AffineIndex::of(g, args[1]) {
-                Some(index) => {
+                Some(index) if is_name(g, *axis, &index) || is_of_port(id) => {
                     let mut inner: Places = places.clone();
                     inner.insert(*axis, within(&index, places));
                     self.moved(b, args[0], &inner)
                 }
-                None => self.views(b, id, places),
+                // An index that leaves its axis is an error of this view.
+                Some(_) | None => self.views(b, id, places),
             },
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) => self.views(b, id, places),
             Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => self.views(b, id, places),
@@ -108,22 +111,9 @@ impl<'g> Mover<'g> {
     }
 }
 
-/// What a view of views is of, and the places at which it is read.
+/// What a view of views is of, and the places at which it is read; as far as an index that leaves an axis between two views leaves one
+/// of the tensor, too: what is read there is an error then as before.
 pub(super) fn places_of(g: &Graph, id: NodeId) -> (NodeId, Places) {
-    let (mut of, mut places) = (id, Places::new());
-    while let Op::At(axis) = *g.op(of)
-        && let Some(index) = AffineIndex::of(g, g.args(of)[1])
-    {
-        let place = within(&index, &places);
-        places.insert(axis, place);
-        of = g.args(of)[0];
-    }
-    (of, places)
-}
-
-/// As [`places_of`], as far as an index that leaves an axis between two views leaves one of the tensor, too: what is read there is an
-/// error then as before.
-pub(super) fn places_inside(g: &Graph, id: NodeId) -> (NodeId, Places) {
     let (mut of, mut places) = (id, Places::new());
     while let Op::At(axis) = *g.op(of)
         && let Some(index) = AffineIndex::of(g, g.args(of)[1])
@@ -139,11 +129,16 @@ pub(super) fn places_inside(g: &Graph, id: NodeId) -> (NodeId, Places) {
     (of, places)
 }
 
+/// Whether an index is that of another axis, of the same length: it leaves the axis nowhere.
+fn is_name(g: &Graph, axis: AxisId, index: &AffineIndex) -> bool {
+    let is_one =
+        |(own, times): (&AxisId, &Dim)| times.as_constant() == Some(1) && g.extent(*own) == g.extent(axis);
+    index.terms.len() == 1 && index.offset.as_constant() == Some(0) && index.terms.iter().all(is_one)
+}
+
 /// Whether an index leaves the axis of a view of a view only where that leaves an axis of what it is of.
 fn leaves_with(g: &Graph, view: NodeId, axis: AxisId, place: &AffineIndex) -> bool {
-    let is_name =
-        |(own, times): (&AxisId, &Dim)| times.as_constant() == Some(1) && g.extent(*own) == g.extent(axis);
-    if place.terms.len() == 1 && place.offset.as_constant() == Some(0) && place.terms.iter().all(is_name) {
+    if is_name(g, axis, place) {
         return true;
     }
     let (mut of, last) = (view, g.extent(axis) - &Dim::constant(1));

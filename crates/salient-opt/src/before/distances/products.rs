@@ -5,7 +5,7 @@
 //! Whether the source multiplies pair by pair or with all distances, in which order, or with a key and what lies at a distance
 //! together, does not show.
 
-use super::moved::places_inside;
+use super::moved::places_of;
 use super::{index_of, row_and_key};
 use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
@@ -97,7 +97,7 @@ fn falling(g: &Graph, id: NodeId) -> Option<(NodeId, AxisId, AffineIndex)> {
         place.terms.values().any(|times| times.as_constant() == Some(-1))
             && place.terms.values().all(is_single)
     };
-    let (of, mut places) = places_inside(g, id);
+    let (of, mut places) = places_of(g, id);
     places.retain(|axis, place| g.node(of).axes.contains(*axis) && *place != AffineIndex::own(*axis));
     if let Some((along, place)) = places.first_key_value()
         && places.len() == 1

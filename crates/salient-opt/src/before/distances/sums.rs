@@ -7,23 +7,24 @@
 
 use super::moved::{Mover, Places, at_least_zero, places_of};
 use super::row_and_key;
+use crate::before::guards::KnownIndices;
 use crate::graph::factors::linear_in;
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with such sums over distances.
 pub(crate) fn sums_over_distances(g: &Graph) -> Graph {
-    let is_one = |id: NodeId| RowSum::of(g, id).is_some() || DistanceSum::of(g, id).is_some();
-    if !g.ids().any(is_one) {
+    let finder = Finder { g, known: OnceCell::new() };
+    let found: BTreeMap<NodeId, Found> = g.ids().filter_map(|id| Some((id, finder.found(id)?))).collect();
+    if found.is_empty() {
         return g.clone();
     }
-    let rewritten = rewrite(g, |b, new, id| {
-        if let Some(sum) = RowSum::of(g, id) {
-            return sum.build(g, b, new);
-        }
-        DistanceSum::of(g, id)?.build(g, b, new)
+    let rewritten = rewrite(g, |b, new, id| match found.get(&id)? {
+        Found::OverKeys(sum) => sum.build(g, b, new),
+        Found::OverRows(sum) => sum.build(g, b, new),
     });
     rewritten.graph
 }
@@ -31,53 +32,175 @@ pub(crate) fn sums_over_distances(g: &Graph) -> Graph {
 /// Operators of an expression that are looked at, at most.
 const LARGEST: usize = 256;
 
+/// Such a sum.
+enum Found {
+    OverKeys(DistanceSum),
+    OverRows(RowSum),
+}
+
+/// A view at a distance: of a tensor, or of an expression. No index of it leaves its axis wherever it is used, so that none is lost as
+/// an error where the places go into what it is of.
+struct View {
+    of: NodeId,
+    places: Places,
+    /// The axis of the distances, and which of them is read.
+    along: AxisId,
+    place: AffineIndex,
+    /// The axes whose indices are added and taken off in that.
+    added: AxisId,
+    taken: AxisId,
+}
+
 /// A sum over keys of weights by what is read at a distance from the row.
 struct DistanceSum {
     /// The terms.
     terms: NodeId,
     key: AxisId,
-    /// The axis of the distances, and which of them is read for each row and key.
-    along: AxisId,
-    place: AffineIndex,
+    read: View,
+}
+
+/// A sum over rows of what is made of weights that are read at a distance, or of a sum of such weights.
+struct RowSum {
+    row: AxisId,
+    /// The operators that are linear in the view of the weights, the outermost first, each with the argument that leads to it.
+    steps: Vec<(NodeId, usize)>,
+    weights: View,
+    /// Views at a distance among the conditions of these operators.
+    masks: BTreeMap<NodeId, View>,
+    /// The axes of sums of what the view is of, the outermost first: they come after the sum over the rows, so that what is summed is
+    /// made where it is.
+    sums: Vec<AxisId>,
+}
+
+struct Finder<'g> {
+    g: &'g Graph,
+    known: OnceCell<KnownIndices<'g>>,
+}
+
+impl Finder<'_> {
+    fn found(&self, id: NodeId) -> Option<Found> {
+        let Op::Reduce(ReduceOp::Sum, axis) = *self.g.op(id) else { return None };
+        if self.g.node(id).dtype != DType::F32 {
+            return None;
+        }
+        let over_rows = self.row_sum(id, axis).map(Found::OverRows);
+        over_rows.or_else(|| self.distance_sum(id, axis).map(Found::OverKeys))
+    }
+
+    fn view(&self, id: NodeId) -> Option<View> {
+        let Op::At(_) = self.g.op(id) else { return None };
+        let (of, mut places) = places_of(self.g, id);
+        places.retain(|axis, _| self.g.node(of).axes.contains(*axis));
+        let (along, place) = places.iter().find(|(_, place)| row_and_key(place).is_some())?;
+        let (along, place) = (*along, place.clone());
+        let (added, taken) = row_and_key(&place)?;
+        let known = self.known.get_or_init(|| KnownIndices::new(self.g));
+        let is_inside = places.iter().all(|(axis, place)| known.is_inside(id, place, *axis));
+        is_inside.then_some(View { of, places, along, place, added, taken })
+    }
+
+    fn distance_sum(&self, id: NodeId, key: AxisId) -> Option<DistanceSum> {
+        let (g, terms) = (self.g, self.g.args(id)[0]);
+        let leaves = leaves(g, terms)?;
+        let found = leaves.iter().find_map(|leaf| {
+            let view = self.view(*leaf)?;
+            view.is_of_distance_alone(g, key).then_some((*leaf, view))
+        });
+        let (leaf, read) = found?;
+        // Columns that nothing else has, and scores that are made where they are read.
+        let others: Vec<NodeId> = leaves.into_iter().filter(|other| *other != leaf).collect();
+        let axes = others.iter().fold(AxisSet::new(), |axes, other| axes.union(&g.node(*other).axes));
+        let has_columns = g.node(leaf).axes.iter().any(|axis| !axes.contains(axis));
+        let is_score = |other: &NodeId| is_product(g, *other, key);
+        (has_columns && others.iter().any(is_score)).then_some(DistanceSum { terms, key, read })
+    }
+
+    fn row_sum(&self, id: NodeId, row: AxisId) -> Option<RowSum> {
+        let (g, mut steps, mut at) = (self.g, Vec::new(), self.g.args(id)[0]);
+        let leads = |arg: NodeId| {
+            leaves(g, arg).is_some_and(|l| l.into_iter().any(|x| self.weights(x, row).is_some()))
+        };
+        while let Op::Map(_) = g.op(at) {
+            let place = linear_in(g, at).iter().copied().find(|place| leads(g.args(at)[*place]))?;
+            steps.push((at, place));
+            at = g.args(at)[place];
+        }
+        let mut weights = self.weights(at, row)?;
+        // What the weights are multiplied with, and the conditions under which they count.
+        let mut others = Vec::new();
+        for (id, at) in &steps {
+            others.extend(g.args(*id).into_iter().enumerate().filter(|(n, _)| n != at).map(|(_, x)| x));
+        }
+        let fixed = others.iter().fold(g.node(id).axes.clone(), |axes, x| axes.union(&g.node(*x).axes));
+        let mut sums = Vec::new();
+        while let Op::Reduce(ReduceOp::Sum, axis) = *g.op(weights.of)
+            && has_product(g, g.args(weights.of)[0], weights.along)
+            && !fixed.contains(axis)
+            && axis != row
+        {
+            sums.push(axis);
+            weights.of = g.args(weights.of)[0];
+        }
+        let is_mask = |x: &NodeId| g.node(*x).dtype == DType::Bool;
+        let masks = others.into_iter().filter(is_mask).filter_map(|x| Some((x, self.view(x)?))).collect();
+        Some(RowSum { row, steps, weights, masks, sums })
+    }
+
+    /// A view, at a distance from a row, of weights that are made of products of queries and keys.
+    fn weights(&self, id: NodeId, row: AxisId) -> Option<View> {
+        let is_number = self.g.node(id).dtype == DType::F32;
+        let view = self.view(id).filter(|view| is_number && view.added == row)?;
+        has_product(self.g, view.of, view.along).then_some(view)
+    }
+}
+
+impl View {
+    /// Whether nothing in it depends on a key or on its row but their distance.
+    fn is_of_distance_alone(&self, g: &Graph, key: AxisId) -> bool {
+        let is_of_pair = |axis: AxisId| axis == self.added || axis == self.taken;
+        let mut others = self.places.iter().filter(|(axis, _)| **axis != self.along);
+        let in_others = others.any(|(_, place)| place.terms.keys().any(|axis| is_of_pair(*axis)));
+        let mut own = g.node(self.of).axes.iter().filter(|axis| !self.places.contains_key(axis));
+        is_of_pair(key) && !in_others && !own.any(is_of_pair)
+    }
+
+    /// What it is of, read at its places.
+    fn inside(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
+        // The axis of the distances may have the name of one inside.
+        let named = self.places.values().flat_map(|place| place.terms.keys().copied());
+        let taken = all_axes(g, self.of)?.union(&named.collect::<AxisSet>());
+        let distance = b.fresh_axis(self.taken, &taken);
+        let own = AffineIndex::own(distance);
+        let places = self.places.iter().map(|(axis, place)| (*axis, place.with(self.taken, &own))).collect();
+        let moved = Mover::new(g, new).moved(b, self.of, &places)?;
+        if !b.node(moved).axes.contains(distance) {
+            return Some(moved);
+        }
+        let own = b.iota(self.taken);
+        b.at(moved, distance, own).ok()
+    }
 }
 
 impl DistanceSum {
-    fn of(g: &Graph, id: NodeId) -> Option<DistanceSum> {
-        let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
-        let terms = g.args(id)[0];
-        if g.node(terms).dtype != DType::F32 {
-            return None;
-        }
-        let leaves = leaves(g, terms)?;
-        let found = leaves.iter().find_map(|leaf| Some((*leaf, at_distance(g, *leaf, key)?)));
-        let (read, (along, place)) = found?;
-        // Columns that nothing else has, and scores that are made where they are read.
-        let others: Vec<NodeId> = leaves.into_iter().filter(|leaf| *leaf != read).collect();
-        let axes = others.iter().fold(AxisSet::new(), |axes, leaf| axes.union(&g.node(*leaf).axes));
-        let has_columns = g.node(read).axes.iter().any(|axis| !axes.contains(axis));
-        let is_score = |leaf: &NodeId| is_product(g, *leaf, key);
-        (has_columns && others.iter().any(is_score)).then_some(DistanceSum { terms, key, along, place })
-    }
-
     fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
         let taken = all_axes(g, self.terms)?;
-        let distance = b.fresh_axis(self.along, &taken);
+        let distance = b.fresh_axis(self.read.along, &taken);
         let key = self.key_at(distance)?;
         let terms = Mover::new(g, new).moved(b, self.terms, &Places::from([(self.key, key.clone())]))?;
         // A distance at which there is no key for the row adds nothing.
         let last = AffineIndex::fixed(g.extent(self.key) - &Dim::constant(1));
-        let [from, to] = [key.clone(), last.less(&key)].map(|inside| at_least_zero(b, &inside));
         let (always, zero) = (Op::Const(Const::Bool(true)), b.constant(Const::f32(0.0)));
-        let guards = [from, to].into_iter().filter(|guard| *b.op(*guard) != always).collect::<Vec<NodeId>>();
-        let guarded =
-            guards.into_iter().try_fold(terms, |terms, guard| b.map(MapOp::Select, &[guard, terms, zero]));
+        let guarded = [key.clone(), last.less(&key)].iter().try_fold(terms, |terms, inside| {
+            let guard = at_least_zero(b, inside);
+            if *b.op(guard) == always { Ok(terms) } else { b.map(MapOp::Select, &[guard, terms, zero]) }
+        });
         b.reduce(ReduceOp::Sum, distance, guarded.ok()?).ok()
     }
 
     /// The key by the distance and the row.
     fn key_at(&self, distance: AxisId) -> Option<AffineIndex> {
         let own = AffineIndex::own(distance);
-        let mut rest = self.place.clone();
+        let mut rest = self.read.place.clone();
         let times = rest.terms.remove(&self.key)?;
         match times.as_constant()? {
             1 => Some(own.less(&rest)),
@@ -87,110 +210,20 @@ impl DistanceSum {
     }
 }
 
-/// The axis along which a value is a tensor that is read at the distance of a key from a row, of which it has neither otherwise; and
-/// the distance.
-fn at_distance(g: &Graph, id: NodeId, key: AxisId) -> Option<(AxisId, AffineIndex)> {
-    let (table, places) = places_of(g, id);
-    let (along, place) = places.iter().find(|(_, place)| row_and_key(place).is_some())?;
-    let (first, second) = row_and_key(place)?;
-    let is_of_pair = |axis: AxisId| axis == first || axis == second;
-    let mut others = places.iter().filter(|(axis, _)| *axis != along);
-    let in_others = others.any(|(_, place)| place.terms.keys().any(|axis| is_of_pair(*axis)));
-    let in_table = g.node(table).axes.iter().any(|axis| is_of_pair(axis) && !places.contains_key(&axis));
-    ([first, second].contains(&key) && !in_others && !in_table).then(|| (*along, place.clone()))
-}
-
-/// A sum over rows of what is made of weights that are read at a distance, or of a sum of such weights.
-struct RowSum {
-    row: AxisId,
-    /// The operators that are linear in the view of the weights, the outermost first, each with the argument that leads to it.
-    steps: Vec<(NodeId, usize)>,
-    view: NodeId,
-    /// The axes of sums of what the view is of, the outermost first: they come after the sum over the rows, so that what is summed is
-    /// made where it is.
-    sums: Vec<AxisId>,
-    /// What is summed, or what the view is of.
-    of: NodeId,
-}
-
 impl RowSum {
-    fn of(g: &Graph, id: NodeId) -> Option<RowSum> {
-        let Op::Reduce(ReduceOp::Sum, row) = *g.op(id) else { return None };
-        let (mut steps, mut at) = (Vec::new(), g.args(id)[0]);
-        let leads =
-            |arg: NodeId| leaves(g, arg).is_some_and(|l| l.into_iter().any(|x| is_of_weights(g, x, row)));
-        while let Op::Map(_) = g.op(at) {
-            let place = linear_in(g, at).iter().copied().find(|place| leads(g.args(at)[*place]))?;
-            steps.push((at, place));
-            at = g.args(at)[place];
-        }
-        let (along, ..) = along_distances(g, at).filter(|_| is_of_weights(g, at, row))?;
-        let mut sum = RowSum { row, steps, view: at, sums: Vec::new(), of: places_of(g, at).0 };
-        let others = sum.others(g).fold(g.node(id).axes.clone(), |axes, x| axes.union(&g.node(x).axes));
-        while let Op::Reduce(ReduceOp::Sum, axis) = *g.op(sum.of)
-            && is_expression_of_product(g, g.args(sum.of)[0], along)
-            && !others.contains(axis)
-            && axis != row
-        {
-            sum.sums.push(axis);
-            sum.of = g.args(sum.of)[0];
-        }
-        Some(sum)
-    }
-
-    /// What the weights are multiplied with, and the conditions under which they count.
-    fn others<'a>(&'a self, g: &'a Graph) -> impl Iterator<Item = NodeId> + 'a {
-        self.steps.iter().flat_map(|(id, at)| {
-            g.args(*id).into_iter().enumerate().filter_map(move |(n, x)| (n != *at).then_some(x))
-        })
-    }
-
     fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
-        let weights = inside(g, b, new, (self.view, self.of))?;
+        let weights = self.weights.inside(g, b, new)?;
         let terms = self.steps.iter().rev().try_fold(weights, |terms, (id, at)| {
-            let arg = |b: &mut Builder, x: NodeId| {
-                let is_mask = g.node(x).dtype == DType::Bool && along_distances(g, x).is_some();
-                let moved = is_mask.then(|| inside(g, b, new, (x, places_of(g, x).0))).flatten();
-                moved.unwrap_or(new[x.index()])
-            };
-            let mut args: Vec<NodeId> = g.args(*id).into_iter().map(|x| arg(b, x)).collect();
-            args[*at] = terms;
+            let mut args: Vec<NodeId> = Vec::new();
+            for (n, x) in g.args(*id).into_iter().enumerate() {
+                let mask = self.masks.get(&x).and_then(|mask| mask.inside(g, b, new));
+                args.push(if n == *at { terms } else { mask.unwrap_or(new[x.index()]) });
+            }
             b.add(g.op(*id).clone(), &args).ok()
         })?;
         let rows = b.reduce(ReduceOp::Sum, self.row, terms).ok()?;
         self.sums.iter().rev().try_fold(rows, |sum, axis| b.reduce(ReduceOp::Sum, *axis, sum).ok())
     }
-}
-
-/// Whether a value is a view, at a distance from a row, of weights that are made of products of queries and keys.
-fn is_of_weights(g: &Graph, view: NodeId, row: AxisId) -> bool {
-    let Some((along, first, _)) = along_distances(g, view) else { return false };
-    first == row
-        && g.node(view).dtype == DType::F32
-        && is_expression_of_product(g, places_of(g, view).0, along)
-}
-
-/// The axis of which a view reads what lies at a distance, and the row and the key of that.
-fn along_distances(g: &Graph, id: NodeId) -> Option<(AxisId, AxisId, AxisId)> {
-    let (_, places) = places_of(g, id);
-    places.iter().find_map(|(along, place)| row_and_key(place).map(|(first, second)| (*along, first, second)))
-}
-
-/// What a view is of, or what is summed there, read at the place of the view.
-fn inside(g: &Graph, b: &mut Builder, new: &[NodeId], (view, of): (NodeId, NodeId)) -> Option<NodeId> {
-    let (_, _, key) = along_distances(g, view)?;
-    let (_, places) = places_of(g, view);
-    // The axis of the distances may have the name of one inside.
-    let taken = all_axes(g, of)?.union(&g.node(view).axes);
-    let distance = b.fresh_axis(key, &taken);
-    let own = AffineIndex::own(distance);
-    let places = places.iter().map(|(axis, place)| (*axis, place.with(key, &own))).collect();
-    let moved = Mover::new(g, new).moved(b, of, &places)?;
-    if !b.node(moved).axes.contains(distance) {
-        return Some(moved);
-    }
-    let own = b.iota(key);
-    b.at(moved, distance, own).ok()
 }
 
 /// What an expression is of, behind its operators; `None` if it is large.
@@ -218,7 +251,7 @@ fn is_product(g: &Graph, id: NodeId, along: AxisId) -> bool {
 }
 
 /// Whether an expression has a sum of products inside of it.
-fn is_expression_of_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
+fn has_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![(of, along)]);
     while let Some((id, along)) = stack.pop() {
         if !g.node(id).axes.contains(along) || !seen.insert((id, along)) || seen.len() > LARGEST {
@@ -307,6 +340,19 @@ mod tests {
             assert!(text.contains(read), "{text}");
             assert!(!text.contains("exp(y.1[i, j])"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_distance_that_may_leave_its_axis_stays_an_error() {
+        let text = summed(|b, [i, j, d, f], weight| {
+            let far = b.input("r", &[d, f], DType::F32, None);
+            let (row, key) = (b.iota(i), b.iota(j));
+            let distance = b.map(MapOp::Sub, &[row, key]).unwrap();
+            let read = b.at(far, d, distance).unwrap();
+            let product = b.map(MapOp::Mul, &[weight, read]).unwrap();
+            b.reduce(ReduceOp::Sum, j, product).unwrap()
+        });
+        assert!(text.contains("r[i - j, f]"), "{text}");
     }
 
     #[test]

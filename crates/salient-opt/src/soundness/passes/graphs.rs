@@ -126,7 +126,13 @@ impl Draw {
         let g = m.axis("g", "T");
         let (query, key, distance, zero) = (m.iota(i), m.iota(j), m.iota(g), m.num(0.0));
         let table = m.input("far_values", &[g, f]);
-        match self.one_of(5) {
+        match self.one_of(7) {
+            // Without a guard an index leaves its axis.
+            5 => (weights * &table.at_index(g, &(&query - &key))).sum(j),
+            6 => {
+                let read = weights.at_index(j, &(&query - &distance));
+                (&read * &m.input("of_query", &[i, f])).sum(i)
+            }
             0 => {
                 let read = table.at_index(g, &(&query - &key));
                 m.select(&key.le(&query), &(weights * &read), &zero).sum(j)

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn with_shared_scores(planner: &Planner<'_>) -> Vec<(NodeId, KernelChoice)> {
     let mut groups = groups(planner);
     if groups.is_empty() {
-        return planner.choices.iter().map(|(id, choice)| (*id, choice.clone())).collect();
+        return planner.choices.clone().into_iter().collect();
     }
     let order = loop {
         match ordered(planner, &groups) {

@@ -15,7 +15,7 @@ use salient_ir::{Class, DType, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The running sums that are expected to be held by the kernels of attentions.
-pub(super) fn running_sums(planner: &Planner<'_>, refused: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+pub(super) fn running_sums(planner: &Planner<'_>) -> BTreeSet<NodeId> {
     let g = planner.g;
     let is_one = |id: NodeId| {
         matches!(g.op(id), Op::CumSum(..))
@@ -23,7 +23,7 @@ pub(super) fn running_sums(planner: &Planner<'_>, refused: &BTreeSet<NodeId>) ->
             && planner.of_scores[g.args(id)[0].index()]
     };
     let is_stored = |id: NodeId| {
-        refused.contains(&id)
+        planner.refused.contains(&id)
             || planner.held.contains(&id)
             || planner.kept.contains(&id)
             || planner.outputs.contains(&id)
@@ -54,23 +54,16 @@ fn may_be_held(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> bool 
 /// What reads a value at its own place, through operators and what is held; `None` if an output or something else than a sum or
 /// an attention does, or one at another place.
 fn readers(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> Option<BTreeSet<NodeId>> {
-    let is_output = |id: NodeId| g.outputs().iter().any(|output| output.node == id);
-    let (mut out, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![id]);
+    let (mut out, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(id) = stack.pop() {
-        if is_output(id) {
-            return None;
-        }
-        for user in g.users(id) {
-            let passes = g.op(user).class() == Class::Map || is_held(user);
-            let is_score = g.args(user)[0] == id && !g.args(user)[1..].contains(&id);
-            if passes {
-                if seen.insert(user) {
-                    stack.push(user);
-                }
-            } else if g.op(user).class() == Class::Bind && is_score {
-                out.insert(user);
-            } else {
+        for (reader, read) in g.readers(id, |op| matches!(op, Op::Map(_)))? {
+            if g.op(reader).class() != Class::Bind || g.args(reader)[1..].contains(&read) {
                 return None;
+            }
+            if !is_held(reader) {
+                out.insert(reader);
+            } else if seen.insert(reader) {
+                stack.push(reader);
             }
         }
     }
@@ -85,7 +78,7 @@ pub(super) fn missed(
 ) -> BTreeSet<NodeId> {
     // The first value of each kernel, by what its values are expressions of.
     let mut kernels: BTreeMap<NodeId, NodeId> = BTreeMap::new();
-    let mut beside = BTreeSet::new();
+    let (mut beside, mut hosts) = (BTreeSet::new(), BTreeSet::new());
     for (root, choice) in steps {
         match choice {
             KernelChoice::Attention(of, _) => {
@@ -94,6 +87,7 @@ pub(super) fn missed(
             KernelChoice::Beside { host, of } => {
                 kernels.insert(*of, *host);
                 beside.insert(*of);
+                hosts.insert(*host);
             }
             KernelChoice::Source
             | KernelChoice::Map
@@ -104,7 +98,6 @@ pub(super) fn missed(
         }
     }
     let is_held = |id: NodeId| planner.held.contains(&id);
-    let hosts: BTreeSet<NodeId> = steps.iter().filter_map(|(_, choice)| choice.host()).collect();
     let is_made = |sum: NodeId, reader: &NodeId| {
         let Some(root) = kernels.get(reader) else { return false };
         let is_of_row = planner.g.op(*reader).bound() == planner.g.op(sum).bound();
@@ -115,15 +108,15 @@ pub(super) fn missed(
             .is_some_and(|readers| readers.iter().all(|reader| is_made(sum, reader)))
     };
     let sums = running_sums.iter().copied().filter(|id| !is_made_everywhere(*id));
-    let products = planner.tiled.by_others.iter().filter(|(_, others)| !others.is_subset(&beside));
+    let products = planner.tiled.beside_others.iter().filter(|(_, others)| !others.is_subset(&beside));
     let mut out: BTreeSet<NodeId> = sums.chain(products.map(|(product, _)| *product)).collect();
-    let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.by_others.contains_key(id);
-    out.extend(read_by_others(planner, steps).into_iter().filter(is_expected));
+    let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.beside_others.contains_key(id);
+    out.extend(read_beside_others(planner, steps).into_iter().filter(is_expected));
     out
 }
 
 /// What the kernels read that are those of no attention, through what is not stored.
-fn read_by_others(planner: &Planner<'_>, steps: &[(NodeId, KernelChoice)]) -> BTreeSet<NodeId> {
+fn read_beside_others(planner: &Planner<'_>, steps: &[(NodeId, KernelChoice)]) -> BTreeSet<NodeId> {
     let stored: BTreeSet<NodeId> = steps.iter().map(|(root, _)| *root).collect();
     let is_other = |choice: &KernelChoice| {
         !matches!(choice, KernelChoice::Attention(..) | KernelChoice::Beside { .. } | KernelChoice::Source)
