@@ -1,6 +1,6 @@
 //! Times of contestants that take turns.
 
-use super::programs::{Canonical, Program, options, sizes_of};
+use super::programs::{Canonical, Program, allowed_beside, options, sizes_of};
 use salient::{Array, Engine, Isa, Model, Session, Weights, peak, verdict};
 use salient_tests::generate::{self, Data};
 use salient_tests::ways::Call;
@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 /// Turns of each contestant in a row.
 const TURNS: usize = 3;
+/// Turns that are added where a row is beyond what is allowed, all of them whatever they show: the least of few calls is often noise.
+const TURNS_BEYOND: usize = 60;
+/// How many times as long as unfused code fused code may take.
+pub(crate) const ALLOWED: f64 = 1.1;
 
 /// The least and the median time of a contestant, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,12 @@ impl Row {
     /// How many times as long as unfused code fused code takes, by the minima.
     pub(crate) fn ratio(&self) -> f64 {
         self.fused.least / self.unfused.least
+    }
+
+    /// Whether fused code takes longer than it may, beside unfused code or beside the attention of its family.
+    fn is_beyond(&self) -> bool {
+        let allowed = self.family.and_then(allowed_beside).unwrap_or(f64::INFINITY);
+        self.ratio() > ALLOWED || self.of_canonical().is_some_and(|ratio| ratio > allowed)
     }
 
     /// How many times as long as the attention that its family is compared with, by the minima.
@@ -92,9 +102,10 @@ impl<'m> Contestant<'m> {
         }
     }
 
-    fn times(mut self) -> Times {
-        self.calls.sort_unstable_by(f64::total_cmp);
-        Times { least: self.calls[0], median: self.calls[self.calls.len() / 2] }
+    fn times(&self) -> Times {
+        let mut calls = self.calls.clone();
+        calls.sort_unstable_by(f64::total_cmp);
+        Times { least: calls[0], median: calls[calls.len() / 2] }
     }
 }
 
@@ -123,19 +134,23 @@ pub(crate) fn rows_of(
             contestants.push(Contestant::new(model, call)?);
         }
         let turn = seconds / (TURNS * contestants.len()) as f64;
-        for _ in 0..TURNS {
-            contestants.iter_mut().try_for_each(|contestant| contestant.turn(turn))?;
-        }
-        let times: Vec<Times> = contestants.into_iter().map(Contestant::times).collect();
-        rows.push(Row {
-            name: program.name.clone(),
-            family: program.family.map(|(name, _)| name),
-            length: *length,
-            threads,
-            fused: times[0],
-            unfused: times[1],
-            canonical: times.get(2).copied(),
-        });
+        let mut measured = |turns: usize| -> Result<Row, String> {
+            for _ in 0..turns {
+                contestants.iter_mut().try_for_each(|contestant| contestant.turn(turn))?;
+            }
+            let times: Vec<Times> = contestants.iter().map(Contestant::times).collect();
+            Ok(Row {
+                name: program.name.clone(),
+                family: program.family.map(|(name, _)| name),
+                length: *length,
+                threads,
+                fused: times[0],
+                unfused: times[1],
+                canonical: times.get(2).copied(),
+            })
+        };
+        let row = measured(TURNS)?;
+        rows.push(if row.is_beyond() { measured(TURNS_BEYOND)? } else { row });
     }
     Ok(rows)
 }

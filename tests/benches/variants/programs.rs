@@ -53,6 +53,11 @@ pub(crate) const FAMILIES: [(&str, Mask, Option<f64>); 32] = [
     ("windowed", Mask::Causal, None),
 ];
 
+/// How many times as long as the attention of its shape and mask a family may take, where that is bounded.
+pub(crate) fn allowed_beside(family: &str) -> Option<f64> {
+    FAMILIES.iter().find(|(name, ..)| *name == family).and_then(|(_, _, allowed)| *allowed)
+}
+
 /// What is no attention among the spellings.
 const PARTS: [&str; 6] = ["gelu_erf", "gelu_tanh", "layer_norm", "rms_norm", "silu", "swiglu"];
 

@@ -1,7 +1,8 @@
 //! Places as machine code: addresses, loads and stores.
 //!
 //! Consecutive elements move at once, under a mask where lanes are inactive. Spread elements, and masked bytes on AVX2, move one by
-//! one through scratch memory, without branches: an inactive lane is sent to a word of the scratch that nobody needs.
+//! one, without branches: an inactive lane is sent to a word of scratch memory that nobody needs. Loads put them together in
+//! registers, stores take them from scratch memory.
 
 use iced_x86::Code as Opcode;
 use regalloc2::VReg;
@@ -11,7 +12,7 @@ use salient_vector::{Elem, Place, Value};
 use super::code::{Arg, Base, INT, Masking, Mem, View};
 use super::isa::MaskKind;
 use super::lower::{Constant, In, Lower};
-use super::table;
+use super::table::{self, InstructionRow};
 use crate::bodies::skeleton::Backend;
 
 /// Where scratch memory holds the vector that is taken to pieces or put together.
@@ -149,31 +150,83 @@ impl Lower<'_> {
         }
     }
 
+    /// Lane by lane, put together in registers: a vector that is read from memory that was just written lane by lane has to wait
+    /// until the cache holds them all.
     fn load_lanes(&mut self, elem: Elem, place: &Place, mask: Option<VReg>) -> VReg {
         let mut walk = self.walk(elem, place, mask);
-        let (row, size) = match elem {
-            Elem::F32 | Elem::I32 | Elem::Bool => (table::LOAD, 4),
-            Elem::F16 => (table::WIDEN_HALVES, 2),
+        let insert = match elem {
+            Elem::F32 | Elem::I32 => table::INSERT_WORD,
+            Elem::F16 => table::INSERT_I16,
+            Elem::Bool => table::INSERT_I8,
         };
+        let lanes = if insert.is_on(self.isa) {
+            In::Register(self.lanes_in_registers(insert, &mut walk))
+        } else {
+            In::Memory(self.lanes_in_memory(&mut walk))
+        };
+        let all = match (elem, lanes) {
+            (Elem::F32 | Elem::I32, In::Register(words)) => words,
+            (Elem::F32 | Elem::I32, words) => self.apply(table::LOAD, &[words]),
+            (Elem::F16, halves) => self.apply(table::WIDEN_HALVES, &[halves]),
+            (Elem::Bool, bytes) => {
+                let words = self.apply(table::WIDEN_BYTES, &[bytes]);
+                let all = self.nonzero(words);
+                return mask.map_or(all, |mask| self.both(mask, all));
+            }
+        };
+        mask.map_or(all, |mask| self.keep(mask, all))
+    }
+
+    /// The elements of all lanes, as close as in memory, in parts of 128 bits.
+    fn lanes_in_registers(&mut self, insert: &InstructionRow, walk: &mut Walk) -> VReg {
+        let size = walk.elem.size() as usize;
+        let (lanes, in_part) = (self.isa.lanes(), 16 / size);
+        let mut all = None;
+        for start in (0..lanes).step_by(in_part) {
+            let first = at(self.lane_address(walk, start));
+            let mut part = match walk.elem {
+                Elem::F32 | Elem::I32 => self.apply(table::LOAD_FIRST, &[first.into()]),
+                Elem::F16 => self.first_of_general(Opcode::Movzx_r32_rm16, first),
+                Elem::Bool => self.first_of_general(Opcode::Movzx_r32_rm8, first),
+            };
+            for lane in 1..in_part.min(lanes - start) {
+                let from = at(self.lane_address(walk, start + lane));
+                // Of a word the upper bits of the byte say where it goes.
+                let to = In::Byte(if size == 4 { lane << 4 } else { lane } as u8);
+                part = self.apply(insert, &[part.into(), from.into(), to]);
+            }
+            all = Some(match all {
+                None => part,
+                Some(before) => {
+                    let to = In::Byte((start / in_part) as u8);
+                    self.apply(table::INSERT_128, &[VReg::into(before), part.into(), to])
+                }
+            });
+        }
+        all.expect("a vector has lanes")
+    }
+
+    /// A vector with an element of memory in its first lane.
+    fn first_of_general(&mut self, load: Opcode, from: Mem<VReg>) -> VReg {
+        let value = self.general(load, View::R32, &[Arg::Mem(from)]);
+        self.of_registers(table::FROM_GENERAL, &[value])
+    }
+
+    /// The elements of all lanes in scratch memory, as close as where they come from: the next takes the place of what is written
+    /// past one.
+    fn lanes_in_memory(&mut self, walk: &mut Walk) -> Mem<VReg> {
+        let (elem, size) = (walk.elem, walk.elem.size() as i32);
         for lane in 0..self.isa.lanes() {
-            let from = Arg::Mem(at(self.lane_address(&mut walk, lane)));
+            let from = Arg::Mem(at(self.lane_address(walk, lane)));
             let value = match elem {
                 Elem::F32 | Elem::I32 => self.general(Opcode::Mov_r32_rm32, View::R32, &[from]),
                 Elem::F16 => self.general(Opcode::Movzx_r32_rm16, View::R32, &[from]),
                 Elem::Bool => self.general(Opcode::Movzx_r32_rm8, View::R32, &[from]),
             };
-            // Halves lie as close as in memory: the next takes the place of what is written past one.
             let to = scratch(VALUES + size * lane as i32);
             self.push(Opcode::Mov_rm32_r32, &[Arg::Mem(to), Arg::Use(value, View::R32)]);
         }
-        let all = self.apply(row, &[scratch(VALUES).into()]);
-        match elem {
-            Elem::F32 | Elem::F16 | Elem::I32 => mask.map_or(all, |mask| self.keep(mask, all)),
-            Elem::Bool => {
-                let all = self.nonzero(all);
-                mask.map_or(all, |mask| self.both(mask, all))
-            }
-        }
+        scratch(VALUES)
     }
 
     pub(super) fn store_place(&mut self, elem: Elem, place: &Place, value: VReg) {

@@ -239,6 +239,19 @@ rows! {
             EVEX_Vinsertf32x4_ymm_k1z_ymm_xmmm128_imm8, EVEX_Vinsertf32x4_zmm_k1z_zmm_xmmm128_imm8;
     }
 
+    // A lane from memory.
+    [Destination(Xmm), Memory] {
+        LOAD_FIRST: VEX_Vmovss_xmm_m32, EVEX_Vmovss_xmm_k1z_m32, EVEX_Vmovss_xmm_k1z_m32;
+    }
+    [Destination(Xmm), Source(Xmm), Memory, Immediate] {
+        INSERT_WORD: VEX_Vinsertps_xmm_xmm_xmmm32_imm8,
+            EVEX_Vinsertps_xmm_xmm_xmmm32_imm8, EVEX_Vinsertps_xmm_xmm_xmmm32_imm8;
+        INSERT_I16: VEX_Vpinsrw_xmm_xmm_r32m16_imm8,
+            EVEX_Vpinsrw_xmm_xmm_r32m16_imm8(Avx512Bw), EVEX_Vpinsrw_xmm_xmm_r32m16_imm8(Avx512Bw);
+        INSERT_I8: VEX_Vpinsrb_xmm_xmm_r32m8_imm8,
+            EVEX_Vpinsrb_xmm_xmm_r32m8_imm8(Avx512Bw), EVEX_Vpinsrb_xmm_xmm_r32m8_imm8(Avx512Bw);
+    }
+
     // Masks, of whichever kind.
     [Destination(Mask), Source(Whole), SourceOrMemory(Whole), Immediate] {
         COMPARE_F32: VEX_Vcmpps_ymm_ymm_ymmm256_imm8,

@@ -261,12 +261,17 @@ impl Priced<'_> {
         Some(work)
     }
 
-    /// The operations of a product by register tiles, as if each did as much as the deepest.
-    fn tiles(&self, count: f64, columns: f64, depth: f64, edge: Edge) -> f64 {
-        let panel = match edge {
+    /// The columns of a panel.
+    fn panel(&self, edge: Edge) -> f64 {
+        match edge {
             Edge::Whole => self.lanes() * self.plan.options.tiling.tile_vectors as f64,
             Edge::Narrow => self.lanes(),
-        };
+        }
+    }
+
+    /// The operations of a product by register tiles, as if each did as much as the deepest.
+    fn tiles(&self, count: f64, columns: f64, depth: f64, edge: Edge) -> f64 {
+        let panel = self.panel(edge);
         let whole = (columns / panel).ceil() * panel / columns.max(1.0);
         2.0 * count * whole * (depth + 8.0) / 0.96
     }
@@ -275,9 +280,8 @@ impl Priced<'_> {
         let c = &gemm.contraction;
         let (count, columns) = (self.elements(kernel)?, self.extent(c.column)?);
         let rows = self.extents(c.rows.iter().copied())?;
-        let slow = if rows < 2.0 { 2.0 } else { 1.0 };
         let depth = self.extent(c.depth)?;
-        let fma = slow * self.tiles(count, columns, depth, gemm.edge);
+        let fma = of_rows(rows) * self.tiles(count, columns, depth, gemm.edge);
         // A group of columns of some rows is an item, with a call for each tile.
         let calls = count / (rows.clamp(1.0, 6.0) * columns.clamp(1.0, 32.0));
         let mut work = Work { fma, calls, ..Work::default() };
@@ -376,11 +380,13 @@ impl Priced<'_> {
         let Some(value) = a.value else { return Some(Work::default()) };
         let width = self.width(a)?;
         let keys = key_loop.tile(self.plan.options.tiling).1 as f64;
-        let fma = self.tiles(scores / keys * width, width, keys, key_loop.edge);
+        let fma = of_rows(tile) * self.tiles(scores / keys * width, width, keys, key_loop.edge);
         let mut work = Work { fma, ..Work::default() };
         if key_loop.values == ValueForm::PackedPerTile {
+            // A call for each key and panel, and a pass that looks for what is not finite.
             let mut each = self.each(kernel, &[value], a.width, []);
-            each.operations += 2.0;
+            each.operations += 4.0;
+            work.calls += scores / tile * (width / self.panel(key_loop.edge)).ceil();
             work.strips(scores * width / tile, width, each, self.lanes());
         }
         Some(work)
@@ -536,6 +542,11 @@ impl Priced<'_> {
         let work = Work { operations: 4.0 * count * parts, calls: count / width.max(1.0), ..Work::default() };
         Some(work.and(self.after(kernel, &split.attention)?))
     }
+}
+
+/// How many times as long a product of so few rows takes, as the sums of one row wait for each other.
+fn of_rows(rows: f64) -> f64 {
+    if rows < 2.0 { 2.0 } else { 1.0 }
 }
 
 /// Operations for each score, to make the weight of it.
