@@ -20,6 +20,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum of weighted values, taken apart.
+#[derive(Clone)]
 struct Weighted {
     /// What is summed over.
     key: AxisId,
@@ -92,6 +93,7 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
     };
     let found = g.ids().filter_map(|id| Some((id, weighted(g, &scores, &extents, id)?)));
     let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();
+    let all = found.clone();
     // What one of them needs stored is stored for all.
     loop {
         let known: BTreeSet<NodeId> = found.keys().copied().collect();
@@ -102,6 +104,11 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
         if found.len() == known.len() {
             break;
         }
+    }
+    // Under a mask a sum is no product of matrices: scores that are stored are read by a pass, which skips what is masked.
+    let is_masked = |sum: &Weighted| !sum.masks.is_empty() && matches!(sum.form, Replacement::Pass(_));
+    for (id, sum) in all.into_iter().filter(|(_, sum)| is_masked(sum)) {
+        found.entry(id).or_insert(sum);
     }
     // What one of them mixes it computes itself, from the scores on.
     let mixed: BTreeSet<NodeId> = found
