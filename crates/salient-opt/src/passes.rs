@@ -9,6 +9,7 @@ use crate::after::mean_products::mean_products;
 use crate::after::merge_sums::merge_sums;
 use crate::after::names_outermost::names_outermost;
 use crate::after::order_factors::order_factors;
+use crate::after::tables::tables;
 use crate::after::weighted_sums::weighted_sums;
 use crate::before::{
     axes, batch, behind, distances, ends, guards, heads, nested_sums, parts, running, share,
@@ -299,6 +300,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::After(masks_outermost),
+    },
+    Pass {
+        name: "tables",
+        purpose: "tables of sines or cosines that differ in the names of their axes alone are computed once",
+        before: "cos(f[e] * t), cos(t.1 * f[e])",
+        after: "c[t, e] = cos(f[e] * t), c[t.1, e]",
+        holds: Holds::Refining,
+        strict: false,
+        step: Step::After(tables),
     },
     Pass {
         name: "names-outermost",

@@ -10,4 +10,5 @@ pub(crate) mod merge_sums;
 pub(crate) mod names_outermost;
 pub(crate) mod order_factors;
 mod scores;
+pub(crate) mod tables;
 pub(crate) mod weighted_sums;

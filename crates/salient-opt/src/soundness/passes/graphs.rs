@@ -116,7 +116,27 @@ impl Draw {
             let at_distance = self.at_distance(&weights);
             self.m.output("at_distance", &at_distance.axes(), &at_distance);
         }
+        if shared && self.one_of(8) == 0 {
+            let turned = self.turned();
+            self.m.output("turned", &turned.axes(), &turned);
+        }
         self.m.finish()
+    }
+
+    /// Queries and keys that are turned by their positions: the angles differ in names, and some in the order of their factors.
+    fn turned(&mut self) -> V {
+        let (m, e) = (self.m.clone(), self.e);
+        let op = if self.rng.bool() { MapOp::Sin } else { MapOp::Cos };
+        let frequency = m.input("frequency", &[e]);
+        let mut turned = |name: &str, row: AxisId, by: MapOp| {
+            let position = m.iota(row).f32();
+            let angle = if self.rng.bool() { &position * &frequency } else { &frequency * &position };
+            &m.input(name, &[row, e]) * &angle.map(by)
+        };
+        let queries = turned("turned_queries", self.i, op);
+        let of_keys = if self.heads == Heads::Own { MapOp::Cos } else { op };
+        let keys = turned("turned_keys", self.j, of_keys);
+        (&queries * &keys).sum(e)
     }
 
     /// The weights times what lies at the distance of the key from the query, summed over the keys; or the weights at each distance

@@ -232,5 +232,6 @@ passes! {
     one_axis_of_columns_keeps_values: "value-columns";
     one_axis_of_columns_of_parameters_keeps_values: "parameter-columns";
     masks_around_weights_keep_values: "masks-outermost";
+    tables_under_one_name_keep_values: "tables";
     names_around_views_keep_values: "names-outermost";
 }

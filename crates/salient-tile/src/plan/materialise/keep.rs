@@ -59,13 +59,15 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
     if additions < WORTH_READING || !node.dtype.is_float() {
         return false;
     }
-    let of_lanes = |axis: Option<AxisId>| axis.is_some_and(|axis| node.axes.contains(axis));
-    let (mut seen, mut stack) = (BTreeSet::new(), vec![(id, false)]);
-    while let Some((at, is_repeated)) = stack.pop() {
+    // The axes that the operator has where it is read are those of a view of it, if there is one.
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![(id, false, node.axes.clone())]);
+    while let Some((at, is_repeated, own)) = stack.pop() {
         // What several kernels read is stored itself.
-        if !seen.insert((at, is_repeated)) || at != id && uses[at.index()].in_several_kernels() {
+        let is_stored = at != id && g.op(at).class() == Class::Map && uses[at.index()].in_several_kernels();
+        if !seen.insert((at, is_repeated)) || is_stored {
             continue;
         }
+        let of_lanes = |axis: Option<AxisId>| axis.is_some_and(|axis| own.contains(axis));
         // A value that all lanes share is computed once for them.
         if is_repeated && g.outputs().iter().any(|out| out.node == at) && of_lanes(innermost(g, at)) {
             return true;
@@ -83,8 +85,15 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
                 (Op::Map(_), Some(_)) => {}
                 (Op::Map(_), None) => {
                     let axes = &g.node(user).axes;
-                    let repeats = axes.len() > node.axes.len() && node.axes.is_subset(axes);
-                    stack.push((user, is_repeated || repeats));
+                    let repeats = axes.len() > own.len() && own.is_subset(axes);
+                    stack.push((user, is_repeated || repeats, own.clone()));
+                }
+                (Op::At(axis), _) if g.args(user)[0] == at && own.contains(*axis) => {
+                    let index = &g.node(g.args(user)[1]).axes;
+                    if index.len() == 1 && !reads_data(g, g.args(user)[1]) {
+                        let others = own.iter().filter(|of| of != axis).chain(index.iter());
+                        stack.push((user, is_repeated, others.collect()));
+                    }
                 }
                 (Op::Reduce(_, along) | Op::CumSum(_, along), _)
                     if is_repeated && of_lanes(Some(lanes_of_reduction(g, at, *along))) =>
@@ -395,6 +404,22 @@ mod tests {
         let turned = b.map(MapOp::Mul, &[q, sine]).unwrap();
         let gated = b.map(MapOp::Mul, &[turned, gate]).unwrap();
         let factors = b.map(MapOp::Mul, &[gated, k]).unwrap();
+        let score = b.reduce(ReduceOp::Sum, e, factors).unwrap();
+        b.output("score", &[h, t, s], score).unwrap();
+        assert_eq!(kept_of(&b.finish()), BTreeSet::from([sine]));
+    }
+
+    #[test]
+    fn sines_that_are_read_under_another_name_are_not_computed_for_every_head() {
+        let mut b = Builder::new("m");
+        let [h, t, s, e] = [("h", "H"), ("t", "T"), ("s", "T"), ("e", "E")]
+            .map(|(name, of)| b.axis_id(name, &Dim::symbol(of)));
+        let [q, k] = [("q", t), ("k", s)].map(|(name, row)| b.input(name, &[h, row, e], DType::F32, None));
+        let angle = b.input("angle", &[t, e], DType::F32, None);
+        let sine = b.map(MapOp::Sin, &[angle]).unwrap();
+        let of_keys = b.rename(sine, t, s).unwrap();
+        let keys = b.map(MapOp::Mul, &[k, of_keys]).unwrap();
+        let factors = b.map(MapOp::Mul, &[q, keys]).unwrap();
         let score = b.reduce(ReduceOp::Sum, e, factors).unwrap();
         b.output("score", &[h, t, s], score).unwrap();
         assert_eq!(kept_of(&b.finish()), BTreeSet::from([sine]));
