@@ -303,7 +303,7 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "tables",
-        purpose: "tables of sines or cosines that differ in the names of their axes alone are computed once",
+        purpose: "tables of sines or cosines that differ in the names of their axes or the order of factors alone are computed once",
         before: "cos(f[e] * t), cos(t.1 * f[e])",
         after: "c[t, e] = cos(f[e] * t), c[t.1, e]",
         holds: Holds::Refining,

@@ -89,6 +89,19 @@ fn what_is_stored_for_others_is_read() {
     assert!(!text.contains("fused."), "{text}");
 }
 
+/// Under a mask a pass reads what is stored, as no product of matrices leaves out what the mask hides.
+#[test]
+fn what_is_stored_for_others_is_read_by_a_pass_under_a_mask() {
+    let p = parts();
+    let w = p.positive();
+    p.m.output("weights", &[p.i, p.j], &w);
+    let keep = p.m.iota(p.j).le(&p.m.iota(p.i));
+    let g = p.done(&p.m.select(&keep, &(&w * &p.v), &p.m.num(0.0)).sum(p.j));
+    let text = optimised(&g);
+    assert!(text.contains("fused.weighted_sum[s]("), "{text}");
+    assert_same_values(&g, DIMS);
+}
+
 /// Zero by NaN stays what it is.
 #[test]
 fn exact_rules_alone_leave_sums_as_they_stand() {

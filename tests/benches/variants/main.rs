@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Contestants take turns within a row: fused code, unfused code and, for spellings, the attention of the same shape and mask that
-//! their family is compared with. A row in which fused code takes longer than is allowed has twenty times as many turns more.
+//! their family is compared with. A row in which fused code takes longer than is allowed has more turns.
 
 mod measure;
 mod programs;

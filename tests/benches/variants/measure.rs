@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Turns of each contestant in a row.
 const TURNS: usize = 3;
 /// Turns that are added where a row is beyond what is allowed, all of them whatever they show: the least of few calls is often noise.
-const TURNS_BEYOND: usize = 60;
+const TURNS_BEYOND: usize = 20 * TURNS;
 /// How many times as long as unfused code fused code may take.
 pub(crate) const ALLOWED: f64 = 1.1;
 

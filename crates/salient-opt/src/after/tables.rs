@@ -110,12 +110,15 @@ impl Table<'_> {
                 let at: Indices = others.chain([(axis, index)]).collect();
                 self.made(b, args[0], &at)
             }
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) => {
-                b.at_all(self.new[id.index()], at).ok()
-            }
-            Op::At(_) | Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {
-                b.at_all(self.new[id.index()], at).ok()
-            }
+            Op::Input(_)
+            | Op::Param(_)
+            | Op::Const(_)
+            | Op::Extent(_)
+            | Op::At(_)
+            | Op::Reduce(..)
+            | Op::Concat(..)
+            | Op::CumSum(..)
+            | Op::Fused(..) => b.at_all(self.new[id.index()], at).ok(),
         }
     }
 
