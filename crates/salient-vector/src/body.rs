@@ -349,4 +349,24 @@ impl Body {
     pub fn ty(&self, value: Value) -> Ty {
         self.types[value.index()]
     }
+
+    /// The parameters from which on elements are read or written one after the other along the lanes, by position, each with those
+    /// elements.
+    pub fn contiguous_params(&self) -> Vec<(usize, Elem)> {
+        let insts = self.sections.iter().flat_map(|section| match section {
+            Section::Straight(insts) => insts,
+            Section::Loop(l) => &l.insts,
+        });
+        let mut out = Vec::new();
+        for inst in insts {
+            let (Inst::Load { elem, place, .. } | Inst::Store { elem, place, .. }) = inst else { continue };
+            let param = self.params.iter().position(|param| param.value == place.addr.base);
+            if let (Access::Unit, Some(at)) = (place.access, param)
+                && !out.contains(&(at, *elem))
+            {
+                out.push((at, *elem));
+            }
+        }
+        out
+    }
 }

@@ -4,7 +4,7 @@
 //! what at every call is not decided here: see `plan`.
 
 use crate::coded::body_coding;
-use crate::dims::{LANE, LANES, ROW, ceil_div, n, row_major, var};
+use crate::dims::{LANE, LANES, ceil_div, n, row_major, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::softmax::fill;
 use crate::emit::strip::Scope;
@@ -12,7 +12,6 @@ use crate::index::{AxisValue, Env};
 use crate::plan::Gemm;
 use crate::plan::contraction::{Contraction, left_in_place, numbered, outer_axes, rows_of};
 use crate::plan::layouts::panels::Edge;
-use crate::plan::layouts::stored;
 use crate::plan::scratch::{FEW_CODED_ROWS, Slot};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, RowBlocks, Stmt};
 use salient_ir::quantised::{BLOCK, Coding};
@@ -21,6 +20,7 @@ use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
 use salient_vector::tile::{Columns, Into, LINE, Left, Right, Shape, Tile, Zeros, product_tile};
+use std::collections::BTreeMap;
 
 /// Rows of smaller tiles, for what whole tiles leave over.
 const REMAINDERS: [usize; 3] = [4, 2, 1];
@@ -52,11 +52,21 @@ pub(crate) enum Ahead<'d> {
         /// The rows that share the panel, the first and one past the last: all their tiles ask for what follows together, each
         /// at the same pace, so that memory is never hurried.
         rows: (&'d Dim, &'d Dim),
-        /// Where the results go in the end, if that is at one distance from row to row: row zero, and the distance.
-        stored: Option<(Base, &'d Dim, &'d Dim)>,
+        /// What the epilogue reads and writes beside each row of results.
+        beside: &'d [Beside],
     },
     /// The rows that follow those of a panel that is not packed.
     Rows,
+}
+
+/// Contiguous elements that the epilogue reads or writes beside a row of results, at one distance from row to row.
+pub(crate) struct Beside {
+    base: Base,
+    elem: Elem,
+    /// Those beside row zero.
+    start: Dim,
+    /// Elements from row to row.
+    step: Dim,
 }
 
 /// The calls of register tiles over rows `from..to` of one panel: their results are set.
@@ -149,13 +159,13 @@ fn ask_ahead(
     block: &mut Vec<Stmt>,
 ) -> Option<[Arg; 2]> {
     match ahead {
-        Ahead::Panel { rows: (first, last), stored } => {
+        Ahead::Panel { rows: (first, last), beside } => {
             if shape.rows == 1 || shape.rows < most {
                 return None;
             }
-            if let Some((base, start, step)) = stored {
-                let args = vec![address(base, start + &(&var(row) * step)), Arg::Int(step.clone())];
-                block.push(m.call(fetch_tile(shape), args));
+            for Beside { base, elem, start, step } in beside {
+                let args = vec![address(*base, start + &(&var(row) * step)), Arg::Int(step.clone())];
+                block.push(m.call(fetch_tile(shape, *elem), args));
             }
             let width = m.scope.options.tiling.panel_width();
             let (size, line) = (n(shape.rows as i64), n(i64::from(LINE)));
@@ -362,9 +372,8 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
         factors: None,
         ahead: None,
     };
-    let place = stored_rows(m.scope, target, c, &env, &at);
-    let stored = place.as_ref().map(|(base, start, step)| (*base, start, step));
     let block = Block { rows: (&first, &last), columns: (&from, &to), sums, group_width: &group_width };
+    let (results, beside) = epilogue(&mut m, target, c, env, &block, &at);
     let each_panel = |inner| for_loop(&column, from.clone(), to.clone(), width.clone(), inner);
     match panels.coding {
         Some(coding) => {
@@ -374,10 +383,10 @@ pub(crate) fn gemm(scope: &mut Scope<'_>, target: Target<'_>, plan: &Gemm) -> Ke
             stmts.push(each_panel(tiles));
         }
         None => {
-            stmts.extend(by_depth(&mut m, *edge, &whole, &block, (&column, &width), stored));
+            stmts.extend(by_depth(&mut m, *edge, &whole, &block, (&column, &width), &beside));
         }
     }
-    stmts.push(epilogue(&mut m, target, c, env, &block));
+    stmts.push(results);
     let mut kernel = m.finish(stmts, target.node, target.id);
     if let Base::Buffer(buffer) = left.base
         && sharable
@@ -394,7 +403,7 @@ fn by_depth(
     whole: &Operands<'_>,
     block: &Block<'_>,
     (column, width): (&Symbol, &Dim),
-    stored: Option<(Base, &Dim, &Dim)>,
+    beside: &[Beside],
 ) -> [Stmt; 2] {
     let (tiling, shape) = (m.scope.options.tiling, m.scope.options.tiling.tile());
     let ((first, last), (from, to)) = (block.rows, block.columns);
@@ -406,7 +415,7 @@ fn by_depth(
         left: (whole.left.0, &start, whole.left.2),
         panel: (whole.panel.0, &panel),
         depth: &count,
-        ahead: Some(Ahead::Panel { rows: block.rows, stored }),
+        ahead: Some(Ahead::Panel { rows: block.rows, beside }),
         ..*whole
     };
     let zeros = Zeros::Multiply;
@@ -431,14 +440,15 @@ struct Block<'d> {
     group_width: &'d Dim,
 }
 
-/// The rows of sums go out through whatever follows the product.
+/// The rows of sums go out through whatever follows the product; and what lies beside them at `column`.
 fn epilogue(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
     c: &Contraction,
     mut env: Env,
     block: &Block<'_>,
-) -> Stmt {
+    column: &Dim,
+) -> (Stmt, Vec<Beside>) {
     let g = m.scope.graph;
     let ((first, last), (from, to)) = (block.rows, block.columns);
     let offset = &n(0) - &(&(first * block.group_width) + from);
@@ -455,42 +465,39 @@ fn epilogue(
     m.scope.ranges.insert(&LANE, g.extent(c.column));
     let (id, count) = (target.id, to - from);
     let store = crate::emit::map::strip(m, target.node, id, target.buffer, &env, from.clone(), &count);
+    let beside = beside(m, &store, &row, (from, column));
     m.scope.forget(c.node, before);
     m.scope.inlined.insert(c.node);
-    for_loop(&row, first.clone(), last.clone(), n(1), vec![store])
+    (for_loop(&row, first.clone(), last.clone(), n(1), vec![store]), beside)
 }
 
-/// Where the results of a column are stored, for row zero, and the elements from row to row; `None` where rows are not at one
-/// distance.
-fn stored_rows(
-    scope: &Scope<'_>,
-    target: Target<'_>,
-    c: &Contraction,
-    env: &Env,
-    column: &Dim,
-) -> Option<(Base, Dim, Dim)> {
-    let mut ranges = scope.ranges.clone();
-    ranges.insert(&ROW, &rows_of(scope.graph, c));
-    let mut env = env.clone();
-    numbered(scope.graph, &ranges, &c.rows, &var(&ROW), &mut env);
-    env.insert(c.column, AxisValue::Poly(column.clone()));
-    let (base, at) = stored(target.id, target.buffer).at(&env)?;
-    let (step, start) = at.linear_in(&ROW)?;
-    (!step.mentions(&ROW) && !start.mentions(&ROW)).then_some((base, start, step))
+/// What the call that stores a row of results reads and writes beside the sums, from `column` on instead of `from`.
+fn beside(m: &Maker<'_, '_>, store: &Stmt, row: &Symbol, (from, column): (&Dim, &Dim)) -> Vec<Beside> {
+    let Stmt::Call { body, args } = store else { return Vec::new() };
+    let from = from.as_symbol().expect("the first column is a variable");
+    let moved = BTreeMap::from([(from.clone(), column.clone())]);
+    let contiguous = m.body(*body).contiguous_params().into_iter();
+    let at_rows = contiguous.filter_map(|(at, elem)| {
+        let Arg::Address { base: base @ Base::Buffer(_), offset } = &args[at] else { return None };
+        let (step, start) = offset.substitute(&moved).linear_in(row)?;
+        let is_fixed = !step.mentions(row) && !start.mentions(row) && step.as_constant() != Some(0);
+        is_fixed.then_some(Beside { base: *base, elem, start, step })
+    });
+    at_rows.collect()
 }
 
-/// Asks for the memory into which a tile of results is going to be stored.
-fn fetch_tile(shape: Shape) -> Body {
+/// Asks for the memory beside a tile of results.
+fn fetch_tile(shape: Shape, elem: Elem) -> Body {
     let mut b = Builder::new(format!("fetch_{}x{}", shape.rows, shape.vectors));
     let mut row = b.input("y");
     let step = b.int_param("y_row");
     for r in 0..shape.rows {
         if r > 0 {
-            row = b.address(Elem::F32, row.at(step));
+            row = b.address(elem, row.at(step));
         }
         // Rows need not begin where lines do: one more.
         for v in 0..=shape.vectors {
-            b.prefetch(Elem::F32, row.at_start().lanes(v as i32));
+            b.prefetch(elem, row.at_start().lanes(v as i32));
         }
     }
     b.finish()

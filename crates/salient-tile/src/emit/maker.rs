@@ -141,6 +141,11 @@ impl<'s, 'g> Maker<'s, 'g> {
         Stmt::Call { body: at, args }
     }
 
+    /// A body that the kernel calls.
+    pub(crate) fn body(&self, at: usize) -> &Body {
+        &self.bodies[at]
+    }
+
     /// The kernel that runs `block` for each item and stores `root` in `writes`.
     pub(crate) fn finish(mut self, block: Vec<Stmt>, root: NodeId, writes: BufferId) -> Kernel {
         assert_eq!(self.slots, self.scratch.len(), "`{}` uses all of its scratch memory", self.name);
