@@ -42,7 +42,9 @@ class Shape:
         return 3 * (products + self.layers * 4 * tokens * self.window * self.width / 2)
 
     def sets(self):
+        """What `salient train` knows when it compiles: the parameters of the model, and how large batches are."""
         names = {"V": self.vocabulary, "P": self.positions, "D": self.width, "H": self.heads, "L": self.layers}
+        names |= {"B": self.batch, "T": self.window}
         return tuple(names.items())
 
 

@@ -28,6 +28,38 @@ fn a_square_layer_is_no_diagonal() {
     }
 }
 
+/// What is printed of a model after `set`.
+fn graph_with(source: &str, set: &[(&str, &str)]) -> String {
+    let mut sources = Sources::new();
+    sources.add("test.attn", source);
+    let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    match compile(&sources, None, &Settings { set, ..Settings::default() }) {
+        Ok(lowered) => text::print(&lowered.graph),
+        Err(faults) => panic!("{}", salient_front::render(&faults, &sources, false)),
+    }
+}
+
+#[test]
+fn rows_that_are_chosen_by_an_index_as_long_as_they_are_wide_stay_rows() {
+    for index in ["table[ids, :]", "table[ids, ..]"] {
+        let source = format!(
+            "model m[V = 12, D = 8](table: f32[V, D], ids: i64[B, T]) -> f32[B, T, D] {{\n    return {index}\n}}\n"
+        );
+        let printed = graph_with(&source, &[("B", "3"), ("T", "8")]);
+        assert!(printed.contains("[n, n.1, n.2: 8] = table[ids[n, n.1], n.2]"), "{printed}");
+    }
+}
+
+#[test]
+fn a_dimension_that_is_set_still_names_its_axis() {
+    let source = "model m(x: f32[T, S]) -> f32[S] {\n    return sum[t](x)\n}\n";
+    let printed = graph_with(source, &[("T", "7")]);
+    assert!(printed.contains("sum[n](x[n, s])"), "{printed}");
+    // The second axis of that name has none of its own, as where no number is set.
+    let square = "model m(x: f32[T, T]) -> f32[T] {\n    return sum[t](x)\n}\n";
+    assert!(graph_with(square, &[("T", "7")]).contains("= sum[n](x[n, n.1])"));
+}
+
 /// A graph's outputs with every symbolic dimension of that length, on random data that depends on shapes alone.
 fn outputs(graph: &Graph, length: i64) -> Vec<(Name, Vec<f64>)> {
     let bindings: Bindings = graph.dimensions().into_iter().map(|s| (s, length)).collect();

@@ -3,9 +3,10 @@
 //! No two axes of one tensor share a name, so that the text form of a graph can tell them apart.
 
 use super::Lowerer;
+use super::model::AxisName;
 use crate::value::Slot;
 use salient_ir::axis::stored_names;
-use salient_ir::{AxisId, AxisSet, Const, Dim, NodeId, Op, demand};
+use salient_ir::{AxisId, AxisSet, Const, Dim, Name, NodeId, Op, demand};
 use std::collections::HashMap;
 
 /// What nodes have become under replacements, inside an index or not: indices share their parts.
@@ -37,17 +38,29 @@ impl<'a> Lowerer<'a, '_> {
         }
     }
 
-    /// Slots for a stored tensor, and the node's axes in order. Axes go by their own names where they have some.
-    pub(super) fn stored_axes(&mut self, dims: &[Dim], names: &[Option<String>]) -> (Vec<Slot>, Vec<AxisId>) {
+    /// Slots for a stored tensor, and the node's axes in order. Axes go by their own names where they have some. A dimension that
+    /// was set to a number still gives its name to the slot: setting it does not take the axis away from `sum[t]`.
+    pub(super) fn stored_axes(&mut self, dims: &[Dim], names: &[AxisName]) -> (Vec<Slot>, Vec<AxisId>) {
         let mut used = AxisSet::new();
-        let mut slots = Vec::new();
+        let mut slots: Vec<Slot> = Vec::new();
         let mut axes = Vec::new();
-        for ((dim, usual), own) in dims.iter().zip(stored_names(dims)).zip(names) {
-            let axis = self.b.axis_id(own.as_ref().unwrap_or(&usual), dim);
+        for ((dim, usual), name) in dims.iter().zip(stored_names(dims)).zip(names) {
+            let own = match name {
+                AxisName::Own(own) => own,
+                AxisName::Dimension(_) | AxisName::None => &usual,
+            };
+            let axis = self.b.axis_id(own, dim);
             let axis = self.distinct(axis, &used);
             used.insert(axis);
             axes.push(axis);
-            let label = Some(self.b.axis(axis).name.clone());
+            let is_free = |label: &&String| slots.iter().all(|slot| !slot.is_called(label));
+            let label = match name {
+                AxisName::Dimension(label) if dim.as_constant().is_some() => Some(label).filter(is_free),
+                AxisName::Own(_) | AxisName::Dimension(_) | AxisName::None => None,
+            };
+            let label = Some(
+                label.map_or_else(|| self.b.axis(axis).name.clone(), |label| Name::from(label.as_str())),
+            );
             let unit = dim.as_constant() == Some(1);
             slots.push(if unit { Slot::UNIT } else { Slot { axis: Some(axis), label } });
         }

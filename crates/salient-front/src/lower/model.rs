@@ -242,7 +242,7 @@ impl<'a> Lowerer<'a, '_> {
                         .help("where an argument's type has `..`, it stands for the same axes here")
                         .into());
                     };
-                    names.extend(rest.iter().map(|_| None));
+                    names.extend(rest.iter().map(|_| AxisName::None));
                     dims.extend(rest);
                 }
                 Extent::Dim(name, e) => {
@@ -251,7 +251,11 @@ impl<'a> Lowerer<'a, '_> {
                         return Err(Diagnostic::error(e.span, format!("a dimension cannot be {dim}")).into());
                     }
                     dims.push(dim);
-                    names.push(name.as_ref().map(|name| name.name.clone()));
+                    names.push(match (name, &e.kind) {
+                        (Some(own), _) => AxisName::Own(own.name.clone()),
+                        (None, ExprKind::Name(dimension)) => AxisName::Dimension(dimension.to_lowercase()),
+                        (None, _) => AxisName::None,
+                    });
                 }
             }
         }
@@ -445,6 +449,14 @@ impl<'a> Lowerer<'a, '_> {
 pub(super) struct Stored {
     pub(super) dtype: DType,
     pub(super) dims: Vec<Dim>,
-    /// The names that the type gives to the axes.
-    pub(super) names: Vec<Option<String>>,
+    pub(super) names: Vec<AxisName>,
+}
+
+/// The name that a type gives to an axis.
+pub(super) enum AxisName {
+    /// Before a colon.
+    Own(String),
+    /// In lower case, that of the dimension that is its length.
+    Dimension(String),
+    None,
 }

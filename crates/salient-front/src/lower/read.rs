@@ -31,16 +31,14 @@ impl<'a> Lowerer<'a, '_> {
             let d = if consuming < rank { d.help("`..` stands for all other axes: `x[i, ..]`") } else { d };
             return Err(d.into());
         }
-        let mut out =
-            Reading { pos: Vec::new(), named: t.named.clone(), with: Vec::new(), kept: AxisSet::new() };
+        let mut out = Reading { pos: Vec::new(), named: t.named.clone(), with: Vec::new(), kept: Vec::new() };
         for (n, item) in items.iter().enumerate() {
             match item {
                 Bracket::Unit(_) => out.pos.push(Slot::UNIT),
                 Bracket::Rest(_) => {
                     let before = items[..n].iter().filter(|i| !matches!(i, Bracket::Unit(_))).count();
                     let middle = &t.pos[before..before + (rank - consuming)];
-                    out.kept = out.kept.union(&middle.iter().filter_map(|s| s.axis).collect());
-                    out.pos.extend(middle.iter().cloned());
+                    middle.iter().for_each(|slot| out.keep(slot));
                 }
                 Bracket::Value(index) => {
                     let at = slot_of(items, n, rank).expect("as many indices as axes");
@@ -70,16 +68,14 @@ impl<'a> Lowerer<'a, '_> {
             .collect();
         let mut avoid: AxisSet = t.slots().chain(&out.pos).chain(&out.named).filter_map(|s| s.axis).collect();
         avoid = avoid.union(&mentioned);
-        for axis in out.kept.clone().iter() {
-            if !self.clashes(axis, &mentioned) {
+        for at in std::mem::take(&mut out.kept) {
+            let Some(axis) = out.pos[at].axis.filter(|axis| self.clashes(*axis, &mentioned)) else {
                 continue;
-            }
+            };
             let aside = self.aside(axis, &avoid);
             avoid.insert(aside);
             out.with.push((axis, self.b.iota(aside)));
-            for slot in out.pos.iter_mut().filter(|s| s.axis == Some(axis)) {
-                slot.axis = Some(aside);
-            }
+            out.pos[at].axis = Some(aside);
         }
         let node = self.replaced(t.node, &out.with);
         let index = t.index && out.with.is_empty();
@@ -230,8 +226,7 @@ impl<'a> Lowerer<'a, '_> {
         let from = low.map_or(Ok(Dim::constant(0)), |e| self.dimension(e))?;
         let to = high.map_or(Ok(extent.clone()), |e| self.dimension(e))?;
         if from.as_constant() == Some(0) && to == extent {
-            out.kept.extend_with(slot.axis);
-            out.pos.push(slot.clone());
+            out.keep(slot);
             return Ok(());
         }
         let length = &to - &from;
@@ -277,24 +272,20 @@ struct Reading {
     pos: Vec<Slot>,
     named: Vec<Slot>,
     with: Vec<(AxisId, NodeId)>,
-    /// Axes that stay where they are.
-    kept: AxisSet,
+    /// The places of axes that stay what they are. An axis may stand at another place too, as that of an index.
+    kept: Vec<usize>,
 }
 
 impl Reading {
+    /// An axis that stays what it is.
+    fn keep(&mut self, slot: &Slot) {
+        self.kept.push(self.pos.len());
+        self.pos.push(slot.clone());
+    }
+
     fn add_named(&mut self, slot: Slot) {
         if !self.named.iter().any(|s| s.axis == slot.axis) {
             self.named.push(slot);
         }
-    }
-}
-
-trait ExtendWith {
-    fn extend_with(&mut self, axis: Option<AxisId>);
-}
-
-impl ExtendWith for AxisSet {
-    fn extend_with(&mut self, axis: Option<AxisId>) {
-        axis.into_iter().for_each(|a| self.insert(a));
     }
 }

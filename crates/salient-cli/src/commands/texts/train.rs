@@ -154,7 +154,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let examples = data::read(&args.data, args.tokenizer.as_deref(), args.units, &sizes)?;
     write_tokenizer(args, &examples)?;
-    let model = Model::from_sources(&sources, &options(true)?)?;
+    let sized = options(true)?.for_batches(&sources, &*examples.train)?;
+    let model = Model::from_sources(&sources, &sized)?;
     terminal::excerpts(&model.warnings(terminal::stderr_colour()));
     let course = course(args, &model)?;
     let evaluation = match &examples.kept {

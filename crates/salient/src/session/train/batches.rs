@@ -1,7 +1,10 @@
 //! The inputs of each step: drawn by counter, so that a step has its batch whatever was drawn before it.
 
+use crate::compile::options::Options;
+use crate::compile::pipeline::lower;
 use crate::report::error::Error;
 use crate::session::init::path_key;
+use salient_front::Sources;
 use salient_io::Arrays;
 use salient_ir::array::{Array, Data, Elements};
 use salient_ir::math::philox;
@@ -23,6 +26,31 @@ pub trait Batches {
     /// # Errors
     /// As [`Batches::draw`].
     fn in_order(&self, most: usize) -> Result<Vec<Arrays>, Error>;
+}
+
+impl Options {
+    /// For training on batches, which are all of one size: dimensions that are lengths of axes of what the first of them gives are
+    /// set to those lengths, unless they are set already or are one. A plan for known sizes costs less than one for all sizes.
+    ///
+    /// # Errors
+    /// As [`lower`], and those of [`Batches::draw`].
+    pub fn for_batches(mut self, sources: &Sources, batches: &dyn Batches) -> Result<Options, Error> {
+        let graph = lower(sources, &self)?.graph;
+        let batch = batches.draw(0)?;
+        for port in graph.inputs() {
+            let lengths = batch.get(&port.name).map_or(&[][..], Array::shape);
+            for (extent, length) in graph.shape(&port.axes).iter().zip(lengths) {
+                // An axis of one position is repeated where others are: a program may mean one by it, and not all lengths.
+                if let Some(name) = extent.as_dimension()
+                    && *length > 1
+                    && self.set.iter().all(|(set, _)| **set != **name)
+                {
+                    self.set.push((name.to_string(), length.to_string()));
+                }
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// Windows of a sequence of tokens: `ids`, and as `labels` the token behind each.
@@ -289,5 +317,23 @@ mod tests {
         arrays.insert("y", Array::from_f32(vec![4], vec![0.0; 4]).unwrap()).unwrap();
         let why = RowBatches::new(arrays, 1, 1).unwrap_err().to_string();
         assert!(why.contains("`x` has 3 examples, and `y` 4"), "{why}");
+    }
+
+    #[test]
+    fn options_for_batches_have_the_lengths_that_are_not_set() {
+        let source = "model m[V = 4](ids: i64[B, T], labels: i64[B, T], x: f32[N]) -> (y: f32[B]) {
+            return sum[t](f32(ids + labels)) + sum[n](x[n]) + f32(V)
+        }";
+        let mut sources = Sources::new();
+        sources.add("m.attn", source);
+        let batches = TokenBatches::new((0..100).collect(), 5, 7, 3).unwrap();
+        let pairs = |names: &[(&str, &str)]| -> Vec<(String, String)> {
+            names.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let set = |names: &[(&str, &str)]| {
+            Options { set: pairs(names), ..Options::default() }.for_batches(&sources, &batches).unwrap().set
+        };
+        assert_eq!(set(&[]), pairs(&[("B", "5"), ("T", "7")]));
+        assert_eq!(set(&[("T", "7"), ("V", "9")]), pairs(&[("T", "7"), ("V", "9"), ("B", "5")]));
     }
 }
