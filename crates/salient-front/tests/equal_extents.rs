@@ -7,12 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 fn graph(source: &str) -> String {
-    let mut sources = Sources::new();
-    sources.add("test.attn", source);
-    match compile(&sources, None, &Settings::default()) {
-        Ok(lowered) => text::print(&lowered.graph),
-        Err(faults) => panic!("{}", salient_front::render(&faults, &sources, false)),
-    }
+    graph_with(source, &[])
 }
 
 #[test]

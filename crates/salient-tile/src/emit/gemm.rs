@@ -486,7 +486,7 @@ fn beside(m: &Maker<'_, '_>, store: &Stmt, row: &Symbol, (from, column): (&Dim, 
     at_rows.collect()
 }
 
-/// Asks for the memory beside a tile of results.
+/// Prefetches what lies beside a tile of results.
 fn fetch_tile(shape: Shape, elem: Elem) -> Body {
     let mut b = Builder::new(format!("fetch_{}x{}", shape.rows, shape.vectors));
     let mut row = b.input("y");
