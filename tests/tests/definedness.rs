@@ -460,6 +460,19 @@ fn an_index_outside_is_used_only_where_a_result_has_elements() {
     gives(program, &[("x", "[1, 2]"), ("ids", "[0, 5]"), ("s", "[]")], "[[], []]");
 }
 
+/// The keys of another head, of which the last head has none, are packed by no attention.
+#[test]
+fn a_head_outside_has_no_keys() {
+    let program = "model m(z: f32[T, S], keys: f32[H, S, E]) -> (y: f32[T, H]) {
+                       let s[i, h, e] = sum[j](z[i, j] * keys[h, j, e])
+                       let y[i, h: H] = sum[e](s[i, h + 1, e])
+                       return y
+                   }";
+    fails(program, &[("z", "[[1]]"), ("keys", "[[[1]], [[2]]]")], "index 2 is outside the axis");
+    let guarded = program.replace("s[i, h + 1, e]", "if h + 1 < H then s[i, h + 1, e] else 0");
+    gives(&guarded, &[("z", "[[1], [3]]"), ("keys", "[[[1]], [[2]]]")], "[[2, 0], [6, 0]]");
+}
+
 /// A place that no axis has, left out by a choice: no element asks for it.
 #[test]
 fn an_index_that_is_always_outside_may_be_left_out() {

@@ -166,12 +166,12 @@ pub(crate) fn tiled_scores(
     }
     let mut beside_others: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     found.retain(|product, tiled| {
-        let Some(readers) = readers(g, *product, &mixtures) else { return false };
+        let Some(readers) = readers(g, *product, &mixtures).filter(|_| !refused.contains(product)) else {
+            return false;
+        };
         let others: BTreeSet<NodeId> = readers.difference(tiled).copied().collect();
         let are_made = others.is_empty()
-            || reduced
-                && !refused.contains(product)
-                && others.iter().all(|reader| may_be_beside(&of, (*reader, *product), tiled));
+            || reduced && others.iter().all(|reader| may_be_beside(&of, (*reader, *product), tiled));
         if are_made && !others.is_empty() {
             beside_others.insert(*product, others);
         }
@@ -572,6 +572,11 @@ fn as_scores(g: &Graph, ranges: &Ranges, node: NodeId, env: &Env, row: &Symbol) 
         _ => return None,
     };
     let (row_axis, key_axis, shift) = axes;
+    // Heads that may lie outside of their axis have no keys to be read.
+    let is_inside = |axis| axis == key_axis || matches!(env.get(&axis), Some(AxisValue::Poly(_)) | None);
+    if !g.node(node).axes.iter().all(is_inside) {
+        return None;
+    }
     Some(Scores { node, query, key, depth, row_axis, key_axis, env: env.clone(), scale: None, shift })
 }
 

@@ -70,7 +70,8 @@ fn readers(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> Option<BT
     Some(out)
 }
 
-/// Of what is expected to be made by the kernels of attentions what is not, given the kernels that there are.
+/// Of what is expected to be made by the kernels of attentions what is not, or is stored for another reader besides, given the kernels
+/// that there are.
 pub(super) fn missed(
     planner: &Planner<'_>,
     running_sums: &BTreeSet<NodeId>,
@@ -112,6 +113,8 @@ pub(super) fn missed(
     let mut out: BTreeSet<NodeId> = sums.chain(products.map(|(product, _)| *product)).collect();
     let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.beside_others.contains_key(id);
     out.extend(read_beside_others(planner, steps).into_iter().filter(is_expected));
+    // What holds reductions of a product makes that product: it does not read it.
+    out.extend(steps.iter().map(|(root, _)| *root).filter(|root| planner.tiled.products.contains(root)));
     out
 }
 
