@@ -50,6 +50,10 @@ fn a_dimension_that_is_set_still_names_its_axis() {
     let source = "model m(x: f32[T, S]) -> f32[S] {\n    return sum[t](x)\n}\n";
     let printed = graph_with(source, &[("T", "7")]);
     assert!(printed.contains("sum[n](x[n, s])"), "{printed}");
+    // Of one position too: there is nothing to add up.
+    assert!(graph_with(source, &[("T", "1")]).contains("x[0, s]"));
+    let named = "model m(x: f32[row: 1, S]) -> f32[S] {\n    return max[row](x)\n}\n";
+    assert!(graph_with(named, &[]).contains("x[0, s]"));
     // The second axis of that name has none of its own, as where no number is set.
     let square = "model m(x: f32[T, T]) -> f32[T] {\n    return sum[t](x)\n}\n";
     assert!(graph_with(square, &[("T", "7")]).contains("= sum[n](x[n, n.1])"));

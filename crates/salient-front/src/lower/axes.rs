@@ -55,14 +55,15 @@ impl<'a> Lowerer<'a, '_> {
             axes.push(axis);
             let is_free = |label: &&String| slots.iter().all(|slot| !slot.is_called(label));
             let label = match name {
-                AxisName::Dimension(label) if dim.as_constant().is_some() => Some(label).filter(is_free),
-                AxisName::Own(_) | AxisName::Dimension(_) | AxisName::None => None,
+                AxisName::Own(label) => Some(label),
+                AxisName::Dimension(label) => Some(label).filter(|_| dim.as_constant().is_some()),
+                AxisName::None => None,
             };
-            let label = Some(
-                label.map_or_else(|| self.b.axis(axis).name.clone(), |label| Name::from(label.as_str())),
-            );
-            let unit = dim.as_constant() == Some(1);
-            slots.push(if unit { Slot::UNIT } else { Slot { axis: Some(axis), label } });
+            let label = label.filter(is_free).map(|label| Name::from(label.as_str()));
+            slots.push(match dim.as_constant() {
+                Some(1) => Slot { axis: None, label },
+                _ => Slot { axis: Some(axis), label: label.or_else(|| Some(self.b.axis(axis).name.clone())) },
+            });
         }
         (slots, axes)
     }

@@ -9,7 +9,7 @@ use super::{Eval, Fail, Frame, Lowerer, Var, Weight, result_types, typing};
 use crate::diag::{Diagnostic, did_you_mean, listed, nearest};
 use crate::source::Span;
 use crate::syntax::ast::{
-    Const, Expr, ExprKind, Extent, Function, Kind, NamedResult, Param, Results, StmtKind, Type,
+    Const, Expr, ExprKind, Extent, Function, Ident, Kind, NamedResult, Param, Results, StmtKind, Type,
 };
 use crate::value::{Tensor, Value};
 use salient_ir::verify::names_a_dimension;
@@ -251,11 +251,7 @@ impl<'a> Lowerer<'a, '_> {
                         return Err(Diagnostic::error(e.span, format!("a dimension cannot be {dim}")).into());
                     }
                     dims.push(dim);
-                    names.push(match (name, &e.kind) {
-                        (Some(own), _) => AxisName::Own(own.name.clone()),
-                        (None, ExprKind::Name(dimension)) => AxisName::Dimension(dimension.to_lowercase()),
-                        (None, _) => AxisName::None,
-                    });
+                    names.push(AxisName::of(name.as_ref(), e));
                 }
             }
         }
@@ -459,4 +455,23 @@ pub(super) enum AxisName {
     /// In lower case, that of the dimension that is its length.
     Dimension(String),
     None,
+}
+
+impl AxisName {
+    /// Of an axis in a type, with what stands before the colon if there is one, and what its length is.
+    pub(super) fn of(own: Option<&Ident>, length: &Expr) -> AxisName {
+        match (own, &length.kind) {
+            (Some(own), _) => AxisName::Own(own.name.clone()),
+            (None, ExprKind::Name(dimension)) => AxisName::Dimension(dimension.to_lowercase()),
+            (None, _) => AxisName::None,
+        }
+    }
+
+    /// The name, if there is one.
+    pub(super) fn label(self) -> Option<String> {
+        match self {
+            AxisName::Own(label) | AxisName::Dimension(label) => Some(label),
+            AxisName::None => None,
+        }
+    }
 }

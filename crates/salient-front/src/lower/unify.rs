@@ -2,6 +2,7 @@
 
 use super::call::ArgValue;
 use super::lost::Role;
+use super::model::AxisName;
 use super::{Eval, Fail, Lowerer};
 use crate::diag::{Diagnostic, counted, did_you_mean};
 use crate::source::Span;
@@ -193,12 +194,7 @@ impl<'a> Lowerer<'a, '_> {
             let Extent::Dim(own, expr) = extent else { continue };
             let at = if rest.is_some_and(|r| r < n) { rank - (shape.len() - n) } else { n };
             let actual = self.extent(&t.pos[at]);
-            let label = match (own, &expr.kind) {
-                (Some(own), _) => Some(own.name.clone()),
-                (None, ExprKind::Name(n)) => Some(n.to_lowercase()),
-                (None, _) => None,
-            };
-            let label = label.map(|stem| {
+            let label = AxisName::of(own.as_ref(), expr).label().map(|stem| {
                 let taken = |l: &str| t.pos[..at].iter().any(|s| s.is_called(l));
                 let mut label = stem.clone();
                 let mut n = 0;

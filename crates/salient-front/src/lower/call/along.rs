@@ -300,8 +300,8 @@ impl<'a> Lowerer<'a, '_> {
                 if part.from_right.is_some() || pos.is_empty() {
                     continue;
                 }
-                // An axis of one position has no name: it is the one where the other parts have theirs.
-                let unit = pos.len().checked_sub(1 + from_right).filter(|n| pos[*n] == Slot::UNIT);
+                // An axis of one position is the one where the other parts have theirs, whatever its name.
+                let unit = pos.len().checked_sub(1 + from_right).filter(|n| pos[*n].axis.is_none());
                 let Some(unit) = unit.filter(|_| pos.len() == others + 1) else {
                     let message = format!("this part has no axis called `{name}`");
                     return Err(Diagnostic::error(part.span, message)
