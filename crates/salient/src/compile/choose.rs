@@ -26,7 +26,7 @@ pub const TIE: f64 = 1.05;
 
 /// How many times as much the fused plan must cost as another one for that to be compiled in its place, or beside it where that
 /// holds at few rows.
-pub(crate) const WORTH_ANOTHER: f64 = 1.3;
+pub(crate) const WORTH_ANOTHER: f64 = 1.15;
 
 /// The core of plans that are made for none in particular.
 static USUAL: LazyLock<Machine> = LazyLock::new(Machine::default);
