@@ -83,7 +83,7 @@ fn runs_alike(graph: &Graph, call: &Call, options: &Options) -> Result<(), Strin
     reads_back(&plan, options)?;
     let read = read_plan(&plan, options).map_err(|why| why.to_string())?;
     let found = Model::from_plan(&read, options).map_err(|e| e.to_string())?;
-    // The graph of the printed text: the language writes a power out as products.
+    // Of the text, as the plan is: reading it, the front end writes a power as products.
     let graph = lower(&sources, options).map_err(|e| e.to_string())?.graph;
     let wanted = Model::from_graph(graph, options).map_err(|e| e.to_string())?;
     same_bits(call, &wanted, &found).map_err(|why| format!("{plan}\n{why}"))

@@ -113,7 +113,7 @@ pub(super) fn missed(
     let mut out: BTreeSet<NodeId> = sums.chain(products.map(|(product, _)| *product)).collect();
     let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.beside_others.contains_key(id);
     out.extend(read_beside_others(planner, steps).into_iter().filter(is_expected));
-    // What holds reductions of a product makes that product: it does not read it.
+    // A product that is stored for another reader besides: a kernel that holds reductions of it would have to make it, not to read it.
     out.extend(steps.iter().map(|(root, _)| *root).filter(|root| planner.tiled.products.contains(root)));
     out
 }
