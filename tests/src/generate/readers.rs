@@ -5,7 +5,8 @@ use super::{D, GREAT, I, J, Program, Value};
 use salient_ir::{AxisId, MapOp, NodeId, ReduceOp};
 
 impl Program {
-    /// An attention of which several expressions read a part that is expensive to compute, and of now and then what each key receives.
+    /// An attention of which several expressions read a part that is expensive to compute, and of now and then what each key receives, which may be a factor of
+    /// its value.
     pub(super) fn readers_of_one_part(&mut self) -> Option<Vec<Value>> {
         let (q, k, v) = (self.with(D)?, self.with(D)?, self.with(J)?);
         let (score, axis) = (self.product_over(D, &q, &k)?, self.axes[J]);
@@ -31,6 +32,12 @@ impl Program {
         }
         if self.rarely(3) {
             let received = self.reduce(ReduceOp::Sum, self.axes[I], weight);
+            if self.rarely(2) {
+                let factor = self.logistic(received);
+                let node = self.map(MapOp::Mul, &[v.node, factor]);
+                let v = Value { node, ..v.clone() };
+                made.push(self.summed(axis, weight, &v, &score));
+            }
             made.push(Value { node: received, bound: 4.0 * GREAT, guards: score.guards.clone() });
         }
         if self.rarely(3) {
@@ -56,18 +63,21 @@ impl Program {
                 let above = self.map(MapOp::Add, &[one, squared]);
                 self.map(MapOp::Log, &[above])
             }
-            2 => {
-                let minus = self.map(MapOp::Neg, &[score]);
-                let e = self.map(MapOp::Exp, &[minus]);
-                let below = self.map(MapOp::Add, &[one, e]);
-                self.map(MapOp::Div, &[one, below])
-            }
+            2 => self.logistic(score),
             3 => self.map(MapOp::Sin, &[score]),
             _ => {
                 let t = self.map(MapOp::Tanh, &[score]);
                 self.map(MapOp::Exp, &[t])
             }
         }
+    }
+
+    fn logistic(&mut self, x: NodeId) -> NodeId {
+        let one = self.float(1.0);
+        let minus = self.map(MapOp::Neg, &[x]);
+        let e = self.map(MapOp::Exp, &[minus]);
+        let below = self.map(MapOp::Add, &[one, e]);
+        self.map(MapOp::Div, &[one, below])
     }
 
     /// A mask of the pairs: one of the program, a window, both of two, or one that reads the part.

@@ -6,6 +6,8 @@ const MOST: f64 = f32::MAX as f64;
 const STEP: f64 = 4.0 * 1.2e-7 / 2.0;
 /// What may be lost below the smallest normal number where a function gives zero there.
 pub const SMALL: f64 = 1.2e-38;
+/// The least normal number: a result nearer to zero may be zero (`docs/semantics.md`).
+const NORMAL: f64 = f32::MIN_POSITIVE as f64;
 /// The distance of neighbouring numbers near zero.
 const LEAST: f64 = 3.0e-45;
 
@@ -150,6 +152,12 @@ impl Range {
         if self.hi <= 0.0 {
             hi = hi.min(0.0);
         }
+        if lo > 0.0 && lo < NORMAL {
+            lo = 0.0;
+        }
+        if hi < 0.0 && hi > -NORMAL {
+            hi = 0.0;
+        }
         Range { lo, hi, ..self }.in_f32()
     }
 
@@ -256,7 +264,9 @@ pub fn sum(terms: &[Range]) -> Range {
         out.nan = true;
         out.wild = true;
     }
-    let error = if weight == 0.0 { 0.0 } else { (terms.len() as f64 + 2.0) * STEP * weight + LEAST };
+    // Each of the additions may lose what is below the least normal number.
+    let steps = terms.len() as f64 + 2.0;
+    let error = if weight == 0.0 { 0.0 } else { steps * (STEP * weight + NORMAL) };
     let least = if lo >= 0.0 && terms.iter().all(|t| t.lo >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
     out.lo = if certain.1 {
         f64::INFINITY

@@ -318,7 +318,8 @@ impl<'g> Decider<'g> {
             Some(Further { root: *root, sum })
         };
         let others: Option<Vec<Further>> = beside.iter().map(further).collect();
-        let held = others.as_ref().and_then(|all| self.layouts.among(|of| shared(of, &a, query, all)));
+        let held =
+            others.as_ref().and_then(|all| self.layouts.among(|of| shared(of, (node, &a), query, all)));
         let homes: Vec<BufferId> = (beside.iter())
             .map(|(root, of)| self.home(*root, &KernelChoice::Beside { host: node, of: *of }))
             .collect();

@@ -126,7 +126,9 @@ fn order_in_parts(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
         let mut order = order_of_output(g, output).filter(|_| of == node)?;
         let first = order.iter().position(is_part)?;
         let end = order.iter().rposition(is_part)? + 1;
-        let is_run = end - first == parts.len() && parts.iter().all(|part| !axes.contains(part));
+        let is_run = axes.contains(axis)
+            && end - first == parts.len()
+            && parts.iter().all(|part| !axes.contains(part));
         order.splice(first..end, [axis]);
         is_run.then_some(order)
     })

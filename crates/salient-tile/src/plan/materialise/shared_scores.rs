@@ -160,7 +160,7 @@ fn may_share(planner: &Planner<'_>, group: &[&Candidate]) -> bool {
     let (Some(others), Some(a)) = (others, attention(g, host.of, Some(host.query), &order)) else {
         return false;
     };
-    shared(&of, &a, host.query, &others).is_some()
+    shared(&of, (host.root, &a), host.query, &others).is_some()
 }
 
 /// A result beside an attention.
@@ -177,11 +177,11 @@ fn further(g: &Graph, host: &Candidate, other: &Candidate) -> Option<Further> {
     Some(Further { root: other.root, sum })
 }
 
-/// What a kernel holds that stores an attention and these beside it, if there is such a kernel: they are of the same rows, read
-/// each product at one place, and mix no heads.
+/// What a kernel holds that stores an expression of an attention and these beside it, if there is such a kernel: they are of the same
+/// rows, read each product at one place, and mix no heads.
 pub(in crate::plan) fn shared(
     of: &Among<'_>,
-    a: &Attention,
+    (root, a): (NodeId, &Attention),
     query: AxisId,
     others: &[Further],
 ) -> Option<BTreeSet<NodeId>> {
@@ -210,8 +210,9 @@ pub(in crate::plan) fn shared(
     // A sum over rows is there when the last row has been made, and no row can wait for it.
     let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.sum.as_ref()?.node())).collect();
     let of_members = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
-    let mut scores = of_members.chain([a.score]);
-    if scores.any(|score| reads_one(of, score, &of_keys)) {
+    // The expression of the attention includes its scores and its values.
+    let mut members = of_members.chain([root]);
+    if members.any(|member| reads_one(of, member, &of_keys)) {
         return None;
     }
     // Nor is the result of the attention there when values of its rows are read.
