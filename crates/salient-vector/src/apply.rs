@@ -107,6 +107,7 @@ pub(crate) fn apply(op: Op, args: &[Val], lanes: usize, fused: bool) -> Val {
         Op::Splat => Val::I32(fill(lanes, |_| args[0].int() as i32)),
         Op::LaneId => Val::I32(fill(lanes, |l| l as i32)),
         Op::LaneCount => Val::Int(lanes as i64),
+        Op::FirstLane => Val::Int(i64::from(args[0].i32s()[0])),
         Op::First => Val::Mask(fill(lanes, |l| (l as i64) < args[0].int())),
         Op::HSum => on.across(|a, b| a + b, i32::wrapping_add),
         Op::HMax => on.across(max, |a, b| a.max(b)),

@@ -127,6 +127,19 @@ impl Builder {
         out
     }
 
+    /// The integer that every lane holds, if it is a constant.
+    pub fn known(&self, of: I32) -> Option<i32> {
+        let closed = self.body.sections.iter().flat_map(|section| match section {
+            Section::Straight(insts) | Section::Loop(Loop { insts, .. }) => insts,
+        });
+        closed.chain(&self.insts).find_map(|inst| match inst {
+            Inst::Const { out, value: Const::I32(value) } if *out == of.value() => Some(*value),
+            Inst::Const { .. } | Inst::Op { .. } | Inst::Address { .. } => None,
+            Inst::Load { .. } | Inst::LoadInt { .. } | Inst::Store { .. } => None,
+            Inst::Transpose { .. } | Inst::Prefetch { .. } => None,
+        })
+    }
+
     // Memory.
 
     /// A vector from memory, of the element that the handle names.
@@ -401,6 +414,11 @@ impl Builder {
     /// The number of lanes.
     pub fn lane_count(&mut self) -> Int {
         Int::from_value(self.op(Op::LaneCount, &[]))
+    }
+
+    /// What lane 0 holds.
+    pub fn first_lane(&mut self, a: I32) -> Int {
+        Int::from_value(self.op(Op::FirstLane, &[a.value()]))
     }
 
     /// `base + lane`: in a loop over lanes, the index of each lane's element.

@@ -494,8 +494,12 @@ pub fn max_or_nan(b: &mut Builder, x: F32, y: F32) -> F32 {
 
 /// The quotient of integers rounded down. Division by zero gives 0.
 pub fn div_floor(b: &mut Builder, x: I32, y: I32) -> I32 {
-    let quotient = b.div(x, y);
-    let down = rounds_down(b, x, y);
+    if let Some(log) = log_of_power(b, y) {
+        let by = b.int(i64::from(log));
+        return b.shr(x, by);
+    }
+    let (quotient, remainder) = (b.div(x, y), b.rem(x, y));
+    let down = rounds_down(b, remainder, y);
     let (zero, one) = (b.i32(0), b.i32(1));
     let none = b.eq(y, zero);
     let step = b.select(down, one, zero);
@@ -505,16 +509,24 @@ pub fn div_floor(b: &mut Builder, x: I32, y: I32) -> I32 {
 
 /// The remainder of [`div_floor`], with the sign of `y`. Division by zero leaves `x`.
 pub fn rem_floor(b: &mut Builder, x: I32, y: I32) -> I32 {
+    if let Some(log) = log_of_power(b, y) {
+        let mask = b.i32((1 << log) - 1);
+        return b.and(x, mask);
+    }
     let remainder = b.rem(x, y);
-    let down = rounds_down(b, x, y);
+    let down = rounds_down(b, remainder, y);
     let zero = b.i32(0);
     let step = b.select(down, y, zero);
     b.add(remainder, step)
 }
 
+/// The logarithm to base two of a constant that is a power of two: no processor divides vectors of integers, but all shift them.
+fn log_of_power(b: &Builder, y: I32) -> Option<u32> {
+    b.known(y).filter(|y| *y > 0 && y.count_ones() == 1).map(i32::trailing_zeros)
+}
+
 /// Whether rounding down and rounding toward zero differ: the remainder is not zero and its sign is not that of `y`.
-fn rounds_down(b: &mut Builder, x: I32, y: I32) -> Mask {
-    let remainder = b.rem(x, y);
+fn rounds_down(b: &mut Builder, remainder: I32, y: I32) -> Mask {
     let zero = b.i32(0);
     let inexact = b.ne(remainder, zero);
     let signs = b.xor(remainder, y);

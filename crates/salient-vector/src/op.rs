@@ -42,6 +42,7 @@ pub enum Op {
     Splat,
     LaneId,
     LaneCount,
+    FirstLane,
     First,
     HSum,
     HMax,
@@ -195,6 +196,7 @@ pub const OPS: &[OpInfo] = &[
     row(Op::Splat, "splat", convert(&[Ty::Int], Ty::I32), "the low 32 bits in every lane"),
     row(Op::LaneId, "lane_id", Sig::Fixed(&[], Ty::I32), "0, 1, 2, ..., L - 1"),
     row(Op::LaneCount, "lane_count", Sig::Fixed(&[], Ty::Int), "L"),
+    row(Op::FirstLane, "first_lane", Sig::Fixed(&[Ty::I32], Ty::Int), "what lane 0 holds, sign extended"),
     row(Op::First, "first", Sig::Fixed(&[Ty::Int], Ty::Mask), "true in the lanes below n (none for n <= 0)"),
     row(
         Op::HSum,

@@ -298,6 +298,33 @@ fn integers_divide_downward() {
     }
 }
 
+#[test]
+fn division_by_a_constant_power_of_two_is_that_by_a_number() {
+    let values = [0, 1, -1, 2, -2, 63, 64, 65, -63, -64, -65, i32::MAX, i32::MIN];
+    for log in [0, 1, 6, 30] {
+        let mut b = Builder::new("by_a_power");
+        let (x, q, r) = (b.input("x"), b.output("q"), b.output("r"));
+        let n = b.int_param("n");
+        let by = b.i32(1 << log);
+        b.lanes(n, (), |b, i, ()| {
+            let v = b.load::<I32>(x.at(i));
+            let (quotient, remainder) = (math::div_floor(b, v, by), math::rem_floor(b, v, by));
+            b.store(q.at(i), quotient);
+            b.store(r.at(i), remainder);
+        });
+        let body = b.finish();
+        assert!(!body.to_string().contains("div"), "{body}");
+        let mut memory = Memory::default();
+        let arrays = [&values; 3].map(|values| memory.add_i32(values));
+        let args = [arrays[0], arrays[1], arrays[2], Arg::Int(values.len() as i64)];
+        eval(&body, Machine { lanes: 8, fused: true }, &args, &mut memory).expect("in bounds");
+        for (at, x) in values.into_iter().enumerate() {
+            let found = (memory.i32s(args[1])[at], memory.i32s(args[2])[at]);
+            assert_eq!(found, (x.div_euclid(1 << log), x.rem_euclid(1 << log)), "{x} by 2^{log}");
+        }
+    }
+}
+
 /// The first two words of a counter, the two of a key, and the first word of the block, by another implementation; the first row is one
 /// of the known answers of the generator's reference.
 const BLOCKS: &[([u32; 4], u32)] = &[

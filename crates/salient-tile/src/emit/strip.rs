@@ -341,16 +341,55 @@ impl<'s, 'g> Strip<'s, 'g> {
         self.even.iter().find(|(known, _)| *known == index.value()).map(|(_, int)| *int)
     }
 
-    /// Reads an index as an integer too, if it is stored once for the whole strip.
+    /// Whether an index is the same for the whole strip.
+    fn is_even(&self, id: NodeId, env: &Env) -> bool {
+        let g = self.scope.graph;
+        let has_one_place = |axis: AxisId| match env.get(&axis) {
+            Some(AxisValue::Poly(d)) => !d.mentions(&LANE),
+            Some(AxisValue::Loose(_) | AxisValue::Vector(_)) | None => false,
+        };
+        if !g.node(id).axes.iter().all(has_one_place) {
+            return false;
+        }
+        if let Some(stored) = self.scope.stored.get(&id) {
+            return stored.elem == Elem::I32;
+        }
+        match g.op(id) {
+            _ if self.held.contains_key(&id) => false,
+            Op::Const(_) | Op::Iota(_) | Op::Extent(_) => true,
+            Op::Map(_) => g.args(id).iter().all(|arg| self.is_even(*arg, env)),
+            Op::At(axis) => {
+                let ranges = &self.scope.ranges;
+                let index = ranges.evaluate(g, g.args(id)[1], env);
+                index.filter(|d| ranges.inside(d, g.extent(*axis))).is_some_and(|d| {
+                    let mut inner = env.clone();
+                    inner.insert(*axis, AxisValue::Poly(d));
+                    self.is_even(g.args(id)[0], &inner)
+                })
+            }
+            Op::Concat(..)
+            | Op::Input(_)
+            | Op::Param(_)
+            | Op::Reduce(..)
+            | Op::CumSum(..)
+            | Op::Fused(..) => false,
+        }
+    }
+
+    /// Holds an index as an integer too, if it is the same for the whole strip: what lies there is contiguous, and none of it is
+    /// gathered.
     fn read_even(&mut self, b: &mut Builder, id: NodeId, env: &Env, index: I32) -> Option<()> {
-        let stored = self.scope.stored.get(&id).filter(|stored| stored.elem == Elem::I32)?;
-        let (base, at) = stored.at(env)?;
-        let (slope, _) = at.linear_in(&LANE)?;
-        if slope.as_constant() != Some(0) || self.even(index).is_some() {
+        if self.even(index).is_some() || !self.is_even(id, env) {
             return None;
         }
-        let ptr = self.pointer(b, base, &at);
-        let int = b.load_int(Elem::I32, ptr.at_start());
+        let int = match self.scope.stored.get(&id) {
+            None => b.first_lane(index),
+            Some(stored) => {
+                let (base, at) = stored.at(env)?;
+                let ptr = self.pointer(b, base, &at);
+                b.load_int(Elem::I32, ptr.at_start())
+            }
+        };
         self.even.push((index.value(), int));
         Some(())
     }

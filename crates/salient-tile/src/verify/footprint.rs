@@ -15,7 +15,7 @@ use salient_vector::body::{
     Access, Addr, Body, Carried, Const, Elem, Inst, Loop, LoopKind, Matrix, Place, Section, Value,
 };
 use salient_vector::{Op, Ty};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 pub(super) use touch::{Def, Reach, Touch};
 
@@ -40,6 +40,7 @@ fn touches(body: &Body) -> Vec<Touch> {
         body,
         known,
         ops: HashMap::new(),
+        even: HashSet::new(),
         defs: vec![(BODY_LANE.clone(), Def::Lane)],
         cells: Vec::new(),
         inside: None,
@@ -81,6 +82,8 @@ pub(super) struct Run<'b> {
     known: Vec<Known>,
     /// The operators so far, by what they define.
     pub(super) ops: HashMap<Value, (Op, Vec<Value>)>,
+    /// What is the same in all lanes.
+    even: HashSet<Value>,
     /// The variables so far.
     defs: Vec<(Symbol, Def)>,
     /// Integers read through inputs, which nothing writes: read again they are the same.
@@ -180,8 +183,24 @@ impl Run<'_> {
         steps
     }
 
+    /// Whether what an instruction gives is the same in all lanes, as far as that is told by what it is computed from.
+    fn is_even(&self, inst: &Inst) -> bool {
+        match inst {
+            Inst::Const { .. } | Inst::LoadInt { .. } | Inst::Address { .. } => true,
+            Inst::Op { op: Op::LaneId | Op::First | Op::PrefixSum | Op::SuffixSum, .. } => false,
+            Inst::Op { args, .. } => {
+                args.iter().all(|arg| self.body.ty(*arg) == Ty::Int || self.even.contains(arg))
+            }
+            Inst::Load { place, .. } => place.access == Access::One && place.mask.is_none(),
+            Inst::Store { .. } | Inst::Transpose { .. } | Inst::Prefetch { .. } => false,
+        }
+    }
+
     fn insts(&mut self, insts: &[Inst]) {
         for inst in insts {
+            if let Some(out) = inst.out().filter(|_| self.is_even(inst)) {
+                self.even.insert(out);
+            }
             let known = match inst {
                 Inst::Const { value, .. } => match *value {
                     Const::Int(c) => Known::Number(n(c)),
@@ -275,6 +294,7 @@ impl Run<'_> {
             (Op::Mul, [a, b]) => Known::Number(a * b),
             (Op::Neg, [a]) => Known::Number(-a),
             (Op::Splat, [a]) => Known::Number(a.clone()),
+            (Op::FirstLane, [a]) if self.even.contains(&args[0]) => Known::Number(a.clone()),
             (Op::Min, _) => Known::Number(self.define(Def::Least(of))),
             (Op::Max, _) => Known::Number(self.define(Def::Greatest(of))),
             (Op::Lt, [a, b]) => Known::Mask(vec![&(b - a) - &n(1)]),

@@ -65,6 +65,7 @@ impl Emit<'_> {
             }
             Op::LaneId => self.lanes_of(types::I32X4, [0, 1, 2, 3]),
             Op::LaneCount => self.b.ins().iconst(types::I64, LANES as i64),
+            Op::FirstLane => self.first_lane(a),
             Op::First => self.first(a),
             Op::HSum => self.across(ty, a, |emit, low, high| match ty {
                 Ty::F32 => emit.b.ins().fadd(low, high),
@@ -168,6 +169,11 @@ impl Emit<'_> {
         }
         let otherwise = if remainder { a } else { zero };
         self.select(by_zero, otherwise, result)
+    }
+
+    fn first_lane(&mut self, a: ir::Value) -> ir::Value {
+        let first = self.b.ins().extractlane(a, 0);
+        self.b.ins().sextend(types::I64, first)
     }
 
     /// Floats to integers, toward zero; MIN where it does not fit.

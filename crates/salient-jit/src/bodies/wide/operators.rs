@@ -121,6 +121,11 @@ impl Lower<'_> {
             }
             Op::LaneId => self.constant(Constant::Lanes),
             Op::LaneCount => self.int(self.isa.lanes() as i64),
+            Op::FirstLane => {
+                let vector = self.get(args[0]);
+                let first = self.of_registers(table::TO_GENERAL, &[vector]);
+                self.general(Opcode::Movsxd_r64_rm32, View::R64, &[Arg::Use(first, View::R32)])
+            }
             Op::First => self.first(args[0]),
             Op::HSum => self.across(ADD.of(ty), args),
             Op::HMax => self.across(MAX.of(ty), args),

@@ -322,6 +322,9 @@ rows! {
     [Destination(Xmm), Source(R32)] {
         FROM_GENERAL: VEX_Vmovd_xmm_rm32, EVEX_Vmovd_xmm_rm32, EVEX_Vmovd_xmm_rm32;
     }
+    [Destination(R32), Source(Xmm)] {
+        TO_GENERAL: VEX_Vmovd_rm32_xmm, EVEX_Vmovd_rm32_xmm, EVEX_Vmovd_rm32_xmm;
+    }
     [Stored, Source(Xmm)] {
         STORE_FIRST: VEX_Vmovss_m32_xmm, EVEX_Vmovss_m32_k1_xmm, EVEX_Vmovss_m32_k1_xmm;
         STORE_ALL_BYTES: VEX_Vmovq_xmmm64_xmm,

@@ -18,6 +18,9 @@ impl Run<'_> {
     /// The value of [`div_floor`](salient_vector::math::div_floor) or [`rem_floor`](salient_vector::math::rem_floor), which
     /// correct what rounds toward zero.
     pub(super) fn rounded_down(&mut self, value: Value) -> Option<Known> {
+        if let Some(known) = self.by_a_power(value) {
+            return Some(known);
+        }
         if let Some([none, zero, quotient]) = self.args(value, Op::Select) {
             let ([by, nothing], [rounded, step]) = (self.args(none, Op::Eq)?, self.args(quotient, Op::Sub)?);
             let ([x, y], [down, one, other]) = (self.args(rounded, Op::Div)?, self.args(step, Op::Select)?);
@@ -35,6 +38,24 @@ impl Run<'_> {
         let [x, y] = [x, y].map(|v| self.number(v));
         let quotient = self.define(Def::Quotient(x.clone(), y.clone()));
         Some(Known::Number(&x - &(&y * &quotient)))
+    }
+
+    /// The same by a constant power of two: a shift, or the lower bits.
+    fn by_a_power(&mut self, value: Value) -> Option<Known> {
+        let constant = |run: &Self, value: Value| match run.get(value) {
+            Known::Number(d) => d.as_constant(),
+            Known::Pointer(..) | Known::Mask(_) | Known::Other => None,
+        };
+        if let Some([x, by]) = self.args(value, Op::Shr) {
+            let log = constant(self, by).filter(|log| (0..31).contains(log))?;
+            let x = self.number(x);
+            return Some(Known::Number(self.define(Def::Quotient(x, n(1 << log)))));
+        }
+        let [x, mask] = self.args(value, Op::And)?;
+        let power = constant(self, mask)?.checked_add(1).filter(|power| power.count_ones() == 1)?;
+        let x = self.number(x);
+        let quotient = self.define(Def::Quotient(x.clone(), n(power)));
+        Some(Known::Number(&x - &(&n(power) * &quotient)))
     }
 
     /// Whether a mask says that the quotient rounded toward zero is above the one rounded down: there is a remainder, and its
