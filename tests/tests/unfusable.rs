@@ -65,7 +65,7 @@ fn programs_that_are_not_fused_are_refused_where_that_is_required() {
             Err(Error::Unfused(why)) => {
                 assert!(why.starts_with("error: `") || why.starts_with("error: the kernel"), "{name}: {why}");
                 // The line of the source, with the place under it.
-                assert!(why.contains(&format!("{}:", path(&name))) && why.contains("^ "), "{name}: {why}");
+                assert!(why.contains(&format!("{}:", path(&name))) && why.contains("^^"), "{name}: {why}");
             }
             Err(other) => panic!("{name}: {other}"),
             Ok(_) => panic!("{name} is fused"),

@@ -325,8 +325,8 @@ fn fused_means_that_nothing_of_every_query_and_key_is_stored_or_computed_again()
         assert_eq!(refused(&format!("return {weights} @ v")), None, "{weights}");
     }
     let differences = "let y[t: T, e: E] = sum[j](abs(p[t, j] - v[j, e]))\n    return y";
-    let again = refused(differences).expect("scores are made for each column");
-    assert!(again.contains("computes its scores again for each `e`, E times"), "{again}");
+    let stored = refused(differences).expect("no kernel makes scores for each column");
+    assert!(stored.contains("`p` is stored: T * T elements, one for every query and key"), "{stored}");
     // A second use makes the scores once more; a product of weights has elements for all pairs itself.
     assert_eq!(refused("return p @ (p @ v)"), None);
     let stored = refused("return (p @ p) @ v").expect("weights are stored for their product");

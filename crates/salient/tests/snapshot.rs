@@ -94,7 +94,7 @@ fn an_attention_that_is_lost_in_every_layer_is_told_once() {
     let said = said(LAYERS, &spelled);
     let start = "layers 0 to 3 (`layers.{0 .. 4}`): attention `y` no longer fuses, because ";
     assert!(said[0].starts_with(start), "{said:?}");
-    assert_said(&said, &["computes its scores again for each"]);
+    assert_said(&said, &["attention `y` no longer fuses, because `s` is stored"]);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::plan::attention::beside::key_sum;
 use crate::plan::attention::mixture::mixture;
 use crate::plan::attention::whole_rows::reductions_inside;
 use crate::plan::contraction::is_matrix_product;
+use crate::plan::layouts::axis_order::is_wide;
 use crate::plan::layouts::panels::peel;
 use crate::plan::materialise::scatter::scatter_by_data;
 use salient_ir::op::RowWeights;
@@ -160,7 +161,12 @@ pub(crate) fn tiled_scores(
             let found = reductions_inside(g, g.args(id)[0], (key, query), is_stored);
             mixtures.extend(found.into_iter().filter(|id| mixture(g, *id, key, query).is_some()));
         }
-        for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p)) {
+        let again = if let (Op::Reduce(_, key), Some(query)) = (g.op(id), query) {
+            made_again(&of, g.args(id)[0], (*key, query))
+        } else {
+            BTreeSet::new()
+        };
+        for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p) && !again.contains(p)) {
             found.entry(product).or_default().insert(id);
         }
     }
@@ -178,6 +184,22 @@ pub(crate) fn tiled_scores(
         are_made
     });
     TiledScores { products: found.into_keys().collect(), mixtures, beside_others }
+}
+
+/// The products inside what a reduction over keys reads that its kernel would make again for each position of a further axis that is
+/// long: one that they lack, as that of the features of values that differ from row to row.
+fn made_again(of: &Among<'_>, score: NodeId, (key, query): (AxisId, AxisId)) -> BTreeSet<NodeId> {
+    let further = |axis: &AxisId| *axis != key && *axis != query && is_wide(of.g, *axis);
+    let further: Vec<Symbol> = of.g.node(score).axes.iter().filter(further).map(index_of).collect();
+    let reads = |found: &Scores, index: &Symbol| {
+        found.env.values().any(|value| match value {
+            AxisValue::Poly(d) | AxisValue::Loose(d) => d.mentions(index),
+            AxisValue::Vector(_) => true,
+        })
+    };
+    let (found, _) = inner_products(of, query, key, score);
+    let lacks_one = |found: &&Scores| further.iter().any(|index| !reads(found, index));
+    found.iter().filter(lacks_one).map(|found| found.node).collect()
 }
 
 /// Whether the kernel of one of these attentions, which make a product, could add up what a sum over its rows makes of that.

@@ -53,7 +53,7 @@ pub enum What {
 }
 
 /// Why scores are computed again for every position of an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Repetition {
     /// What is summed over the keys is no product of a weight and a value; with `true` it is a square of a difference.
     NoProduct {

@@ -1,5 +1,6 @@
 //! Why an array with an element for every query and key is stored, as a value: in words, and what to write instead.
 
+use super::Repetition;
 use super::pairs::Side;
 use super::rewriting::{self, Rewriting};
 use crate::plan::Plan;
@@ -121,6 +122,8 @@ pub enum Reason {
     },
     /// A value that is stored, and has an element for every query and key too, is made of it.
     For(Value),
+    /// A value is a sum over keys of it and of what has features, of which a kernel would have to make the scores again for each.
+    Repeated(Value, Repetition),
     /// A value is a reduction of it, or a sum under it, in a kernel of its own.
     Apart(Value),
 }
@@ -166,6 +169,16 @@ impl Reason {
                 "it sums a function of query and key, which is no product of the two".to_owned()
             }
             Reason::For(by) => format!("`{}`, which is stored too, is computed from it", by.name),
+            Reason::Repeated(by, Repetition::NoProduct { .. }) => {
+                format!("`{}` is no sum over the keys of products of a weight and a value", by.name)
+            }
+            Reason::Repeated(by, Repetition::Choice) => format!(
+                "`{}` sums what a condition chooses among values, and looks at the condition for each of them",
+                by.name
+            ),
+            Reason::Repeated(by, Repetition::SharedWeights) => {
+                format!("values of `{}` have an axis that the weights that they share do not have", by.name)
+            }
             Reason::Apart(by) => format!("`{}` is computed from it by a kernel of its own", by.name),
         }
     }
@@ -180,6 +193,7 @@ impl Reason {
             Reason::ValuesOfPairs(by)
             | Reason::BothWays { columns: by, .. }
             | Reason::For(by)
+            | Reason::Repeated(by, _)
             | Reason::Apart(by) => Some(by),
             Reason::Returned(_) | Reason::Kept(_) | Reason::Distance { .. } => None,
         }
@@ -202,6 +216,7 @@ impl Reason {
             Reason::Returned(_) | Reason::Kept(_) | Reason::Joined(_) | Reason::Reduced(..) => None,
             Reason::Compared(_) | Reason::ValuesOfPairs(_) => None,
             Reason::BothWays { are_reductions: false, .. } | Reason::Distance { squares: false } => None,
+            Reason::Repeated(_, repetition) => repetition.rewriting(),
             Reason::For(_) | Reason::Apart(_) => None,
         }
     }

@@ -1,12 +1,13 @@
 //! Finds why an array with an element for every query and key is stored: what reads it, or how it is made.
 
+use super::Repetition;
 use super::pairs::{Pairs, Side, goes_over};
 use super::reason::{Along, Reason, Then, Value};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::{Plan, Step};
 use crate::program::kernel::Role;
 use salient_ir::op::RowWeights;
-use salient_ir::{AxisId, Class, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Class, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reasons for which a plan stores arrays.
@@ -19,6 +20,8 @@ pub(super) struct Reasons<'p, 'g> {
 /// What is found of the values that read an array.
 #[derive(Default)]
 struct Found {
+    /// The axes of the array.
+    of_array: AxisSet,
     reasons: BTreeSet<Reason>,
     /// A value that reduces it along keys, and one that reduces it along queries.
     along: [Option<Value>; 2],
@@ -34,7 +37,7 @@ impl<'p, 'g> Reasons<'p, 'g> {
     /// Why a value with an element for every query and key is stored, the strongest reason first.
     pub(super) fn of(&self, id: NodeId) -> Vec<Reason> {
         let g = &*self.plan.graph;
-        let mut found = Found::default();
+        let mut found = Found { of_array: g.node(id).axes.clone(), ..Found::default() };
         found.reasons.extend(self.asked_for(id));
         found.reasons.extend(self.distance(id));
         let (mut seen, mut stack) = (BTreeSet::from([id]), vec![id]);
@@ -152,7 +155,10 @@ impl<'p, 'g> Reasons<'p, 'g> {
                 op @ (ReduceOp::Prod | ReduceOp::Min | ReduceOp::Any | ReduceOp::All | ReduceOp::ArgMax),
             ) => Some(Reason::Reduced(value.clone(), op)),
             _ if self.sums_pairs(read, user) => Some(Reason::ValuesOfPairs(value.clone())),
-            Some(ReduceOp::Sum | ReduceOp::Max) | None => None,
+            Some(ReduceOp::Sum | ReduceOp::Max) => {
+                self.repetition(user, &found.of_array).map(|of| Reason::Repeated(value.clone(), of))
+            }
+            None => None,
         };
         match reason {
             Some(reason) => {
@@ -164,6 +170,32 @@ impl<'p, 'g> Reasons<'p, 'g> {
                 found.sums_values |= self.is_sum_under(user);
             }
         }
+    }
+
+    /// Why a kernel would make the scores of an array with those axes again for each feature of what a reduction combines with it, if
+    /// it would.
+    fn repetition(&self, reduction: NodeId, of_array: &AxisSet) -> Option<Repetition> {
+        let g = &*self.plan.graph;
+        let terms = g.args(reduction)[0];
+        let is_feature =
+            |axis: &AxisId| !of_array.contains(*axis) && self.pairs.side(terms, *axis) == Side::default();
+        let features: AxisSet = g.node(terms).axes.iter().filter(is_feature).collect();
+        let has_features = |id: NodeId| features.iter().any(|axis| g.node(id).axes.contains(axis));
+        if !has_features(terms) || is_matrix_product(g, reduction) {
+            return None;
+        }
+        if *g.op(terms) == Op::Map(MapOp::Select) && !has_features(g.args(terms)[0]) {
+            // Zero where a mask does not hold is no choice among values.
+            return has_features(g.args(terms)[2]).then_some(Repetition::Choice);
+        }
+        let (mut square, mut seen, mut stack) = (false, BTreeSet::from([terms]), vec![terms]);
+        while let Some(id) = stack.pop() {
+            square |= has_features(id) && is_square(g, id);
+            if let Op::Map(_) = g.op(id) {
+                stack.extend(g.args(id).into_iter().filter(|arg| seen.insert(*arg)));
+            }
+        }
+        Some(Repetition::NoProduct { square })
     }
 
     /// Whether a reduction leaves an element for every query and key, since it is one of elements beside others.
