@@ -4,6 +4,10 @@
 //! The distances stand the other way round, so that the place that is read grows with the key: then it is a row of memory.
 //! Whether the source multiplies pair by pair or with all distances, in which order, or with a key and what lies at a distance
 //! together, does not show.
+//!
+//! So it is for what is picked for each pair in another way, as by a distance that is cut at an end or by the bucket of a distance (Shaw
+//! et al., "Self-Attention with Relative Position Representations", 2018): `sum[e](q[i, e] * r[f(i, j), e])` is one product with all
+//! of `r`, of which each pair reads one element.
 
 use super::moved::places_of;
 use super::{index_of, row_and_key};
@@ -15,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with each such product as a view of one with all distances.
 pub(crate) fn relative_products(g: &Graph) -> Graph {
-    let is_one = |id: NodeId| relative(g, id).is_some() || falling(g, id).is_some();
+    let is_one = |id: NodeId| product(g, id).is_some() || falling(g, id).is_some();
     if !g.ids().any(is_one) {
         return g.clone();
     }
     let rewritten = rewrite(g, |b, new, id| {
-        if let Some(found) = relative(g, id) {
+        if let Some(found) = product(g, id) {
             return found.build(g, b, new);
         }
         let (of, along, place) = falling(g, id)?;
@@ -156,7 +160,15 @@ fn axes_under(g: &Graph, table: NodeId, along: AxisId, around: &[(AxisId, NodeId
     (!axes.contains(along)).then_some(axes)
 }
 
-/// A sum over `depth` of a factor of the row by what is read of a tensor at a distance.
+/// Where each row reads for each key.
+enum Place {
+    /// At a distance.
+    Distance(AffineIndex),
+    /// At an index of both, however that is computed.
+    Picked(NodeId),
+}
+
+/// A sum over `depth` of a factor of the row by what is read of a tensor at a place of row and key.
 struct Relative {
     depth: AxisId,
     /// The factor of the row.
@@ -165,16 +177,15 @@ struct Relative {
     table: NodeId,
     around: Vec<(AxisId, NodeId)>,
     along: AxisId,
-    /// Where each row reads for each key.
-    place: AffineIndex,
+    place: Place,
     /// What is added to what is read, and multiplied with the query too.
     beside: Option<NodeId>,
 }
 
-/// The product with what is read at a distance pair by pair.
-fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
+/// The product with what is read pair by pair.
+fn product(g: &Graph, id: NodeId) -> Option<Relative> {
     let (a, c, depth) = g.sum_of_products(id)?;
-    let alone = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
+    let at_distance = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
         let Read { table, around, along, place } = read_at_distance(g, read)?;
         let (first, second) = row_and_key(&place)?;
         let axes = axes_under(g, table, along, &around)?;
@@ -184,8 +195,11 @@ fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
             && !axes.contains(first)
             && !axes.contains(second)
             && axes.contains(depth);
-        let found = Relative { depth, query, table, around, along, place, beside };
+        let found = Relative { depth, query, table, around, along, place: Place::Distance(place), beside };
         is_one.then_some(found)
+    };
+    let alone = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
+        at_distance(query, read, beside).or_else(|| picked(g, (query, depth), read, beside))
     };
     let try_with = |query: NodeId, read: NodeId| {
         alone(query, read, None).or_else(|| {
@@ -196,6 +210,52 @@ fn relative(g: &Graph, id: NodeId) -> Option<Relative> {
         })
     };
     try_with(a, c).or_else(|| try_with(c, a))
+}
+
+/// Positions of a table of which each pair picks one, at most.
+const LARGEST_TABLE: i64 = 1024;
+
+/// Whether a table has so few positions that the product with all of them takes less than one for each key.
+fn is_small(g: &Graph, table: AxisId, keys: &[AxisId]) -> bool {
+    let Some(positions) = g.extent(table).as_constant() else { return false };
+    let each: Option<Vec<i64>> = keys.iter().map(|key| g.extent(*key).as_constant()).collect();
+    let most = each.map_or(LARGEST_TABLE, |each| each.into_iter().fold(1, i64::saturating_mul));
+    positions <= most.min(LARGEST_TABLE)
+}
+
+/// The product with what is picked for each pair.
+fn picked(
+    g: &Graph,
+    (query, depth): (NodeId, AxisId),
+    read: NodeId,
+    beside: Option<NodeId>,
+) -> Option<Relative> {
+    let (mut around, mut id) = (Vec::new(), read);
+    while let Op::At(along) = *g.op(id) {
+        let (table, index) = (g.args(id)[0], g.args(id)[1]);
+        let of_index = &g.node(index).axes;
+        let (rows, keys): (Vec<AxisId>, Vec<AxisId>) =
+            of_index.iter().partition(|axis| g.node(query).axes.contains(*axis));
+        // What is merged or moved, as the features of a head, is read at a place that is affine.
+        if !rows.is_empty() && !keys.is_empty() && AffineIndex::of(g, index).is_none() {
+            let axes = axes_under(g, table, along, &around)?;
+            let is_apart = around.iter().all(|(axis, _)| !of_index.contains(*axis))
+                && of_index.iter().all(|axis| axis != depth && !axes.contains(axis));
+            let place = Place::Picked(index);
+            return (is_apart && axes.contains(depth) && is_small(g, along, &keys)).then_some(Relative {
+                depth,
+                query,
+                table,
+                around,
+                along,
+                place,
+                beside,
+            });
+        }
+        around.push((along, index));
+        id = table;
+    }
+    None
 }
 
 /// A product with all distances that is read at a place which falls as the key grows.
@@ -210,33 +270,57 @@ fn backwards(g: &Graph, id: NodeId, along: AxisId, place: &AffineIndex) -> Optio
     let (row, key) = row_and_key(place)?;
     let is_free = key == along || !g.node(id).axes.contains(key);
     let falls = g.node(query).axes.contains(row) && is_free;
-    let (around, place) = (Vec::new(), place.clone());
+    let (around, place) = (Vec::new(), Place::Distance(place.clone()));
     falls.then_some(Relative { depth, query, table, around, along, place, beside: None })
 }
 
-impl Relative {
-    fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
-        let (row, key) = row_and_key(&self.place)?;
-        let [query, mut table] = [self.query, self.table].map(|id| new[id.index()]);
-        let mut taken = g.node(self.query).axes.union(&g.node(self.table).axes);
-        for (_, index) in &self.around {
-            taken = taken.union(&g.node(*index).axes);
+impl Place {
+    /// The axes whose indices go into it.
+    fn axes(&self, g: &Graph) -> AxisSet {
+        match self {
+            Place::Distance(place) => place.terms.keys().copied().collect(),
+            Place::Picked(index) => g.node(*index).axes.clone(),
         }
-        let taken = taken.union(&[row, key, self.along, self.depth].into_iter().collect::<AxisSet>());
-        let distance = b.fresh_axis(self.along, &taken);
+    }
+}
+
+impl Relative {
+    /// Where the product with all of the table reads that, by an axis of its own, and where each pair reads the product.
+    fn places(
+        &self,
+        g: &Graph,
+        b: &mut Builder,
+        new: &[NodeId],
+        distance: AxisId,
+    ) -> Option<(NodeId, NodeId)> {
+        let own = AffineIndex::own(distance);
+        let place = match &self.place {
+            Place::Distance(place) => place,
+            Place::Picked(index) => return Some((b.iota(distance), new[index.index()])),
+        };
+        let (_, key) = row_and_key(place)?;
         // The place grows with the key where the key is what is added.
-        let grows = g.node(self.query).axes.contains(key);
+        if g.node(self.query).axes.contains(key) {
+            return Some((index_of(b, &own), index_of(b, place)));
+        }
         let last = g.extent(self.along) - &Dim::constant(1);
         let far_first = |place: &AffineIndex| {
             let last = AffineIndex { terms: [].into(), offset: last.clone() };
             last.less(place)
         };
-        let own = AffineIndex::own(distance);
-        let (inside, outside) = match grows {
-            true => (own, self.place.clone()),
-            false => (far_first(&own), far_first(&self.place)),
-        };
-        let [inside, outside] = [inside, outside].map(|place| index_of(b, &place));
+        Some((index_of(b, &far_first(&own)), index_of(b, &far_first(place))))
+    }
+
+    fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
+        let [query, mut table] = [self.query, self.table].map(|id| new[id.index()]);
+        let mut taken = g.node(self.query).axes.union(&g.node(self.table).axes);
+        for (_, index) in &self.around {
+            taken = taken.union(&g.node(*index).axes);
+        }
+        taken = taken.union(&[self.along, self.depth].into_iter().collect::<AxisSet>());
+        taken = taken.union(&self.place.axes(g));
+        let distance = b.fresh_axis(self.along, &taken);
+        let (inside, outside) = self.places(g, b, new, distance)?;
         table = b.at(table, self.along, inside).ok()?;
         for (axis, index) in self.around.iter().rev().filter(|(axis, _)| *axis != self.along) {
             table = b.at(table, *axis, new[index.index()]).ok()?;
