@@ -10,6 +10,7 @@ use crate::after::merge_sums::merge_sums;
 use crate::after::names_outermost::names_outermost;
 use crate::after::order_factors::order_factors;
 use crate::after::tables::tables;
+use crate::after::values::values_together;
 use crate::after::weighted_sums::weighted_sums;
 use crate::before::{
     axes, batch, behind, distances, ends, guards, heads, nested_sums, parts, running, share,
@@ -280,6 +281,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: false,
         step: Step::After(value_columns),
+    },
+    Pass {
+        name: "values-together",
+        purpose: "values that are summed under the same weights lie side by side, so that the weights are computed once for all of them",
+        before: "attend[t.1](s[t, t.1], v[t.1, e]), attend[t.1](s[t, t.1], u[t.1, f])",
+        after: "attend[t.1](s[t, t.1], concat[n](v, u)[t.1, n]) read at n = e and at n = E + f",
+        holds: Holds::Exactly,
+        strict: false,
+        step: Step::After(values_together),
     },
     Pass {
         name: "parameter-columns",

@@ -11,4 +11,5 @@ pub(crate) mod names_outermost;
 pub(crate) mod order_factors;
 mod scores;
 pub(crate) mod tables;
+pub(crate) mod values;
 pub(crate) mod weighted_sums;

@@ -120,6 +120,13 @@ impl Draw {
             let turned = self.turned();
             self.m.output("turned", &turned.axes(), &turned);
         }
+        if self.one_of(2) == 0 {
+            // Further values under the same weights.
+            let [first, second] = ["first", "second"].map(|name| self.m.input(name, &[self.j, self.f]));
+            let both = [&(&weights * &first).sum(self.j), &(&weights * &second).sum(self.j)];
+            self.m.output("first", &both[0].axes(), both[0]);
+            self.m.output("second", &both[1].axes(), both[1]);
+        }
         self.m.finish()
     }
 
@@ -456,7 +463,7 @@ impl Draw {
     fn weights(&mut self, s: &V) -> V {
         let (m, j) = (self.m.clone(), self.j);
         let positive = |s: &V| m.map(MapOp::Max, &[s, &m.num(0.0)]);
-        match self.one_of(18) {
+        match self.one_of(17) {
             // With a further score that has no value, relative to the greatest of all.
             16 | 17 => {
                 let sink = if self.rng.bool() { m.num(0.0) } else { m.input("sink", &[self.i]) };
@@ -504,7 +511,7 @@ impl Draw {
     /// What is made of the weights: values summed under them, or sums of the weights alone.
     fn context(&mut self, w: &V) -> V {
         let (m, i, j) = (self.m.clone(), self.i, self.j);
-        match self.one_of(17) {
+        match self.one_of(18) {
             0..4 => w.sum(i),
             12 => (w * w).sum(j),
             4 | 13 => {

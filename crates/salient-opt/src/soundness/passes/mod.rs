@@ -230,6 +230,7 @@ passes! {
     weighted_sums_in_one_pass_keep_values: "weighted-sums";
     joined_attentions_keep_values: "joined-attentions";
     one_axis_of_columns_keeps_values: "value-columns";
+    values_side_by_side_keep_values: "values-together";
     one_axis_of_columns_of_parameters_keeps_values: "parameter-columns";
     masks_around_weights_keep_values: "masks-outermost";
     tables_under_one_name_keep_values: "tables";

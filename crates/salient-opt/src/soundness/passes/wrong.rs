@@ -82,6 +82,7 @@ wrong! {
     a_mean_without_its_normaliser_is_caught: "weighted-sums", means_are_sums;
     a_sum_that_is_normalised_is_caught: "weighted-sums", sums_are_means;
     columns_that_all_have_the_first_values_are_caught: "value-columns", remainders_are_zero;
+    values_that_are_taken_for_each_other_are_caught: "values-together", starts_are_lost;
     columns_of_parameters_in_the_wrong_order_are_caught: "parameter-columns", quotients_and_remainders_are_swapped;
     weights_that_lose_their_mask_are_caught: "weighted-sums", masks_of_weights_are_dropped;
     weights_that_lose_a_factor_are_caught: "weighted-sums", factors_of_weights_are_dropped;
@@ -159,6 +160,12 @@ fn parts_are_reversed(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) ->
     let Op::Concat(..) = g.op(id) else { return None };
     let args: Vec<NodeId> = g.args(id).iter().rev().map(|a| new[a.index()]).collect();
     b.add(g.op(id).clone(), &args).ok()
+}
+
+/// A place that starts behind other parts starts with the first.
+fn starts_are_lost(g: &Graph, _: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
+    let args = args_of(g, id, MapOp::Add)?;
+    matches!(g.op(args[0]), Op::Extent(_) | Op::Const(_)).then(|| new[args[1].index()])
 }
 
 /// A tensor under another name of an axis is the tensor.

@@ -167,8 +167,8 @@ fn lanes_of_reduction(g: &Graph, root: NodeId, along: AxisId) -> AxisId {
     along
 }
 
-/// The values of attentions that merge several axes of an array into one axis of columns, which do not lie one after the other: what
-/// gathers them for every tile of rows takes longer than what copies them once.
+/// The values of attentions that merge several axes of an array into one axis of columns, which do not lie one after the other, or
+/// of which several lie side by side: what gathers them for every tile of rows takes longer than what copies them once.
 pub(crate) fn gathered_values(g: &Graph, defined: &Defined) -> BTreeSet<NodeId> {
     let value = |id: NodeId| {
         let Op::Fused(op, key) = *g.op(id) else { return None };
@@ -176,8 +176,10 @@ pub(crate) fn gathered_values(g: &Graph, defined: &Defined) -> BTreeSet<NodeId> 
         let value = *args.get(1).filter(|_| op.info().has_values())?;
         let of_value = &g.node(value).axes;
         let has_rows = g.node(args[0]).axes.iter().any(|axis| axis != key && !of_value.contains(axis));
-        (has_rows && is_gathered(g, value, &g.node(args[0]).axes) && defined.may_be_stored(value))
-            .then_some(value)
+        let of_scores = &g.node(args[0]).axes;
+        let is_joined = matches!(g.op(value), Op::Concat(columns, _) if !of_scores.contains(*columns));
+        let is_copied = is_joined || is_gathered(g, value, of_scores);
+        (has_rows && is_copied && defined.may_be_stored(value)).then_some(value)
     };
     g.ids().filter_map(value).collect()
 }
