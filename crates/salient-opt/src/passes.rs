@@ -142,7 +142,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "relative-products",
         purpose: "a product with what lies at a distance from each row is one with all distances, of which each row reads \
-                  another part",
+                  another part, and one with what each pair picks of a small table is one with all of the table",
         before: "sum[e](q[i, e] * r[i - j, e])",
         after: "sum[e](q[i, e] * r[T - 1 - d, e]) read at d = j + T - 1 - i",
         holds: Holds::Rounding,

@@ -287,6 +287,7 @@ impl Op {
 
     /// Whether the operator mixes all lanes: legal only where all are active, that is outside [`LoopKind::Lanes`](crate::body::LoopKind::Lanes).
     /// A prefix sum is none of them: no lane of it reads one after it, and the inactive lanes come last.
+    /// Nor is a suffix sum, which reads them: whoever makes one in such a loop makes them zero before.
     pub const fn is_horizontal(self) -> bool {
         matches!(self, Op::HSum | Op::HMax | Op::HMin | Op::HAny | Op::HAll)
     }

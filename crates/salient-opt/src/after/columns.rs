@@ -174,8 +174,13 @@ impl Columns {
     fn axis(&self, g: &Graph, b: &mut Builder) -> AxisId {
         let names: Vec<&str> = self.0.iter().map(|axis| &*g.axis(*axis).name).collect();
         let extent = &self.spans(g)[0] * g.extent(self.0[0]);
-        let taken: AxisSet = g.axes().map(|(axis, _)| axis).collect();
-        let columns = b.axis_id(&names.join("_"), &extent);
-        if taken.contains(columns) { b.fresh_axis(columns, &taken) } else { columns }
+        columns_named(g, b, &names.join("_"), &extent)
     }
+}
+
+/// An axis of columns with that name, which nothing else has.
+pub(super) fn columns_named(g: &Graph, b: &mut Builder, name: &str, extent: &Dim) -> AxisId {
+    let taken: AxisSet = g.axes().map(|(axis, _)| axis).collect();
+    let columns = b.axis_id(name, extent);
+    if taken.contains(columns) { b.fresh_axis(columns, &taken) } else { columns }
 }

@@ -2,9 +2,11 @@
 //!
 //! A mean and a variance under one softmax are such, and what several modules read of the same attention.
 
+use crate::after::columns::columns_named;
 use crate::after::scores::Scores;
+use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::{Rewritten, copy, rewrite_in_order};
-use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows from which on the values are worth being copied side by side.
@@ -113,18 +115,16 @@ fn together(g: &Graph, b: &mut Builder, new: &[NodeId], group: &[Sum]) -> Option
         offsets.push(width.clone());
         width = &width + g.extent(sum.column);
     }
-    let name = g.axis(group[0].column).name.to_string();
-    let columns = b.axis_id(&name, &width);
-    let columns = if taken.contains(columns) { b.fresh_axis(columns, &taken) } else { columns };
+    let columns = columns_named(g, b, &g.axis(group[0].column).name, &width);
     let values = b.add(Op::Concat(columns, parts.into_iter().collect()), &values).ok()?;
     let first = group[0].node;
     let mut args: Vec<NodeId> = g.args(first).iter().map(|arg| new[arg.index()]).collect();
     args[1] = values;
     let all = b.add(g.op(first).clone(), &args).ok()?;
     let own = |(sum, offset): (&Sum, Dim)| {
-        let (start, own) = (b.extent_of(&offset), b.iota(sum.column));
-        let index = if offset == Dim::constant(0) { own } else { b.map(MapOp::Add, &[start, own]).ok()? };
-        Some((sum.node, b.at(all, columns, index).ok()?))
+        let terms = BTreeMap::from([(sum.column, Dim::constant(1))]);
+        let place = AffineIndex { terms, offset }.add_to(b, None);
+        Some((sum.node, b.at(all, columns, place).ok()?))
     };
     group.iter().zip(offsets).map(own).collect()
 }

@@ -42,7 +42,7 @@ impl Because<'_> {
                 taken * 1e3
             )],
             Because::Stored(reasons) => reasons.iter().map(Reason::text).collect(),
-            Because::Again(repetition) => vec![repetition.text().to_owned()],
+            Because::Again(repetition) => vec![repetition.text("it")],
         }
     }
 
@@ -185,7 +185,7 @@ impl Findings {
             });
             let because = match &unfused.what {
                 What::Stored { because, .. } => because.first().map(Reason::text),
-                What::Again { because, .. } => Some(because.text().to_owned()),
+                What::Again { because, .. } => Some(because.text("it")),
             };
             format!("{unfused}{place}, as the model asks for: {}", because.unwrap_or_default())
         };

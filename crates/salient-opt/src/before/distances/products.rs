@@ -113,29 +113,25 @@ fn falling(g: &Graph, id: NodeId) -> Option<(NodeId, AxisId, AffineIndex)> {
     falls(&place).then(|| (g.args(id)[0], axis, place))
 }
 
-/// What is read of a tensor at a distance.
+/// What one of several views reads of the tensor below it.
 struct Read {
     table: NodeId,
     /// Views of other axes around that view, the outermost first: each an axis and its index.
     around: Vec<(AxisId, NodeId)>,
     along: AxisId,
-    place: AffineIndex,
+    index: NodeId,
 }
 
-/// The tensor below views of which one is at a distance, wherever it stands among the others.
-fn read_at_distance(g: &Graph, read: NodeId) -> Option<Read> {
-    let (mut around, mut id) = (Vec::new(), read);
+/// The tensors below the views that a value is, the outermost view first: any of these may be the one that is looked for.
+fn reads(g: &Graph, read: NodeId) -> Vec<Read> {
+    let (mut out, mut around, mut id) = (Vec::new(), Vec::new(), read);
     while let Op::At(along) = *g.op(id) {
         let (table, index) = (g.args(id)[0], g.args(id)[1]);
-        if let Some(place) = outside(g, index, &around)
-            && row_and_key(&place).is_some()
-        {
-            return Some(Read { table, around, along, place });
-        }
+        out.push(Read { table, around: around.clone(), along, index });
         around.push((along, index));
         id = table;
     }
-    None
+    out
 }
 
 /// An index under views, in the indices outside of them.
@@ -186,7 +182,10 @@ struct Relative {
 fn product(g: &Graph, id: NodeId) -> Option<Relative> {
     let (a, c, depth) = g.sum_of_products(id)?;
     let at_distance = |query: NodeId, read: NodeId, beside: Option<NodeId>| {
-        let Read { table, around, along, place } = read_at_distance(g, read)?;
+        let (Read { table, around, along, .. }, place) = reads(g, read).into_iter().find_map(|read| {
+            let place = outside(g, read.index, &read.around)?;
+            row_and_key(&place).is_some().then_some((read, place))
+        })?;
         let (first, second) = row_and_key(&place)?;
         let axes = axes_under(g, table, along, &around)?;
         let of_query = &g.node(query).axes;
@@ -230,32 +229,23 @@ fn picked(
     read: NodeId,
     beside: Option<NodeId>,
 ) -> Option<Relative> {
-    let (mut around, mut id) = (Vec::new(), read);
-    while let Op::At(along) = *g.op(id) {
-        let (table, index) = (g.args(id)[0], g.args(id)[1]);
+    reads(g, read).into_iter().find_map(|Read { table, around, along, index }| {
         let of_index = &g.node(index).axes;
         let (rows, keys): (Vec<AxisId>, Vec<AxisId>) =
             of_index.iter().partition(|axis| g.node(query).axes.contains(*axis));
+        let axes = axes_under(g, table, along, &around)?;
+        let is_apart = around.iter().all(|(axis, _)| !of_index.contains(*axis))
+            && of_index.iter().all(|axis| axis != depth && !axes.contains(axis));
         // What is merged or moved, as the features of a head, is read at a place that is affine.
-        if !rows.is_empty() && !keys.is_empty() && AffineIndex::of(g, index).is_none() {
-            let axes = axes_under(g, table, along, &around)?;
-            let is_apart = around.iter().all(|(axis, _)| !of_index.contains(*axis))
-                && of_index.iter().all(|axis| axis != depth && !axes.contains(axis));
-            let place = Place::Picked(index);
-            return (is_apart && axes.contains(depth) && is_small(g, along, &keys)).then_some(Relative {
-                depth,
-                query,
-                table,
-                around,
-                along,
-                place,
-                beside,
-            });
-        }
-        around.push((along, index));
-        id = table;
-    }
-    None
+        let is_one = !rows.is_empty()
+            && !keys.is_empty()
+            && AffineIndex::of(g, index).is_none()
+            && is_apart
+            && axes.contains(depth)
+            && is_small(g, along, &keys);
+        let place = Place::Picked(index);
+        is_one.then_some(Relative { depth, query, table, around, along, place, beside })
+    })
 }
 
 /// A product with all distances that is read at a place which falls as the key grows.

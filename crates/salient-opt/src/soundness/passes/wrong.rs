@@ -165,7 +165,7 @@ fn parts_are_reversed(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) ->
 /// A place that starts behind other parts starts with the first.
 fn starts_are_lost(g: &Graph, _: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
     let args = args_of(g, id, MapOp::Add)?;
-    matches!(g.op(args[0]), Op::Extent(_) | Op::Const(_)).then(|| new[args[1].index()])
+    matches!(g.op(args[1]), Op::Extent(_) | Op::Const(_)).then(|| new[args[0].index()])
 }
 
 /// A tensor under another name of an axis is the tensor.

@@ -13,9 +13,9 @@ use crate::plan::attention::whole_rows::WholeRows;
 use crate::plan::{Anchor, KernelPlan, Plan, Tiled};
 use crate::program::kernel::Role;
 use pairs::Pairs;
-use reasons::{Reasons, is_square};
+use reasons::{Reasons, combination};
 use rewriting::Rewriting;
-use salient_ir::{AxisId, Dim, Graph, MapOp, Name, NodeId, Op};
+use salient_ir::{AxisId, Dim, Graph, Name, NodeId, Op};
 use std::collections::BTreeSet;
 
 /// Something that a fused attention does not do.
@@ -67,14 +67,18 @@ pub enum Repetition {
 }
 
 impl Repetition {
-    /// The reason in words that follow "because".
-    pub fn text(self) -> &'static str {
+    /// The reason in words that follow "because", of a value that is called so.
+    pub fn text(self, subject: &str) -> String {
         match self {
-            Repetition::NoProduct { .. } => "it is no sum over the keys of products of a weight and a value",
-            Repetition::Choice => {
-                "it sums what a condition chooses among values, and looks at the condition for each of them"
+            Repetition::NoProduct { .. } => {
+                format!("{subject} is no sum over the keys of products of a weight and a value")
             }
-            Repetition::SharedWeights => "values have this axis, and the weights that they share do not",
+            Repetition::Choice => format!(
+                "{subject} sums what a condition chooses among values, and looks at the condition for each of them"
+            ),
+            Repetition::SharedWeights => {
+                "values have this axis, and the weights that they share do not".to_owned()
+            }
         }
     }
 
@@ -163,15 +167,9 @@ fn computed_again(plan: &Plan<'_>, node: NodeId, k: &KernelPlan) -> Option<Unfus
     let is_of_none =
         |axis: &AxisId| !scores.is_empty() && scores.iter().all(|s| !g.node(s.product).axes.contains(*axis));
     let axis = outer.find(is_of_none)?;
-    let is_summand = |id: NodeId| [axis, a.key].iter().all(|axis| g.node(id).axes.contains(*axis));
-    let square = k.expression.computes.iter().any(|id| is_summand(*id) && is_square(g, *id));
     let has_axis = |id: NodeId| g.node(id).axes.contains(axis);
-    let is_choice = *g.op(a.score) == Op::Map(MapOp::Select) && !has_axis(g.args(a.score)[0]);
-    let because = match has_axis(a.score) {
-        true if is_choice => Repetition::Choice,
-        true => Repetition::NoProduct { square },
-        false => Repetition::SharedWeights,
-    };
+    let because =
+        if has_axis(a.score) { combination(g, a.score, has_axis) } else { Repetition::SharedWeights };
     let what = What::Again { axis: g.axis(axis).name.clone(), extent: g.extent(axis).clone(), because };
     Some(Unfused { node, value: Value::of(plan, node), what, is_asked_for: false })
 }

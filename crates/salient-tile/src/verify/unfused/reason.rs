@@ -169,16 +169,7 @@ impl Reason {
                 "it sums a function of query and key, which is no product of the two".to_owned()
             }
             Reason::For(by) => format!("`{}`, which is stored too, is computed from it", by.name),
-            Reason::Repeated(by, Repetition::NoProduct { .. }) => {
-                format!("`{}` is no sum over the keys of products of a weight and a value", by.name)
-            }
-            Reason::Repeated(by, Repetition::Choice) => format!(
-                "`{}` sums what a condition chooses among values, and looks at the condition for each of them",
-                by.name
-            ),
-            Reason::Repeated(by, Repetition::SharedWeights) => {
-                format!("values of `{}` have an axis that the weights that they share do not have", by.name)
-            }
+            Reason::Repeated(by, repetition) => repetition.text(&format!("`{}`", by.name)),
             Reason::Apart(by) => format!("`{}` is computed from it by a kernel of its own", by.name),
         }
     }

@@ -184,18 +184,10 @@ impl<'p, 'g> Reasons<'p, 'g> {
         if !has_features(terms) || is_matrix_product(g, reduction) {
             return None;
         }
-        if *g.op(terms) == Op::Map(MapOp::Select) && !has_features(g.args(terms)[0]) {
-            // Zero where a mask does not hold is no choice among values.
-            return has_features(g.args(terms)[2]).then_some(Repetition::Choice);
-        }
-        let (mut square, mut seen, mut stack) = (false, BTreeSet::from([terms]), vec![terms]);
-        while let Some(id) = stack.pop() {
-            square |= has_features(id) && is_square(g, id);
-            if let Op::Map(_) = g.op(id) {
-                stack.extend(g.args(id).into_iter().filter(|arg| seen.insert(*arg)));
-            }
-        }
-        Some(Repetition::NoProduct { square })
+        // Zero where a mask does not hold is no choice among values.
+        let is_masked = *g.op(terms) == Op::Map(MapOp::Select)
+            && !g.args(terms).iter().enumerate().any(|(at, arg)| at != 1 && has_features(*arg));
+        (!is_masked).then(|| combination(g, terms, has_features))
     }
 
     /// Whether a reduction leaves an element for every query and key, since it is one of elements beside others.
@@ -358,8 +350,23 @@ fn depends_on_data(g: &Graph, index: NodeId) -> bool {
     false
 }
 
+/// In which way terms that are summed over keys combine scores with what has features.
+pub(super) fn combination(g: &Graph, terms: NodeId, has_features: impl Fn(NodeId) -> bool) -> Repetition {
+    if *g.op(terms) == Op::Map(MapOp::Select) && !has_features(g.args(terms)[0]) {
+        return Repetition::Choice;
+    }
+    let (mut square, mut seen, mut stack) = (false, BTreeSet::from([terms]), vec![terms]);
+    while let Some(id) = stack.pop() {
+        square |= has_features(id) && is_square(g, id);
+        if let Op::Map(_) = g.op(id) {
+            stack.extend(g.args(id).into_iter().filter(|arg| seen.insert(*arg)));
+        }
+    }
+    Repetition::NoProduct { square }
+}
+
 /// Whether a value is the square of a difference.
-pub(super) fn is_square(g: &Graph, id: NodeId) -> bool {
+fn is_square(g: &Graph, id: NodeId) -> bool {
     let is_difference = |id: NodeId| *g.op(id) == Op::Map(MapOp::Sub);
     let args = g.args(id);
     match g.op(id) {
