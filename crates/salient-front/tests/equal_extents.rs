@@ -121,3 +121,39 @@ fn examples_do_not_depend_on_dimensions_being_different() {
     }
     assert!(seen > 35, "{seen} examples were found");
 }
+
+/// Axes by name and axes by position meet in the same way where they have one position.
+#[test]
+fn free_indices_meet_axes_of_one_position() {
+    let header = "model m(x: f32[B, T, E], w: f32[B, T], g: f32[B], r: f32[T, E])";
+    let programs = [
+        "f32[B, T, E] {\n    return x + w[b, t]\n}",
+        "f32[B, T, E] {\n    return w[b, t] * x - g[b]\n}",
+        "f32[B, T, E] {\n    return g[b] * x[b, t, e] + r[t, e]\n}",
+        "f32[T, B] {\n    let turned[t, b] = w[b, t]\n    return turned + g[b]\n}",
+        "f32[B, T + T, E] {\n    let all[b: B, t, e] = r[t, e]\n    return concat[t](x, all[b, t, e])\n}",
+        "f32[B, T, E] {\n    return if w[b, t] > 0 then x else r[t, e]\n}",
+        "f32[B, T] {\n    return sum[e](x * w[b, t])\n}",
+    ];
+    let dimensions = ["B", "T", "E"];
+    for program in programs {
+        let mut sources = Sources::new();
+        sources.add("test.attn", &format!("{header} -> {program}\n"));
+        let lower = |settings: &Settings| match compile(&sources, None, settings) {
+            Ok(lowered) => lowered.graph,
+            Err(faults) => {
+                panic!("{:?}: {}", settings.set, salient_front::render(&faults, &sources, false))
+            }
+        };
+        let symbolic = lower(&Settings::default());
+        let expected = outputs(&symbolic, 1);
+        for chosen in 1..1 << dimensions.len() {
+            let is_chosen = |n: &usize| (chosen >> n) & 1 == 1;
+            let set =
+                (0..dimensions.len()).filter(is_chosen).map(|n| (dimensions[n].to_owned(), "1".to_owned()));
+            let fixed = lower(&Settings { set: set.collect(), ..Settings::default() });
+            let same = expected.iter().zip(outputs(&fixed, 1)).all(|(a, b)| a.1 == b.1);
+            assert!(same, "{program} with {chosen:b}");
+        }
+    }
+}

@@ -45,9 +45,7 @@ impl<'a> Lowerer<'a, '_> {
         for back in 1..=more {
             let mine = t.pos[more - back].clone();
             let Some(axis) = mine.axis else {
-                if back > have {
-                    common.pos.insert(0, Slot::UNIT);
-                }
+                self.join_unit(common, back, have, &mine);
                 continue;
             };
             let by_name = common.named.iter().position(|s| is_same(s, &mine));
@@ -102,9 +100,33 @@ impl<'a> Lowerer<'a, '_> {
             }
             let own = self.own_axis(common, axis, t, &moves);
             moves.push((axis, own));
-            common.named.push(Slot { axis: Some(own), label: slot.label.clone() });
+            let unit = common.pos.iter_mut().find(|s| s.axis.is_none() && is_same(s, slot));
+            match unit.filter(|_| self.is_unit(own)) {
+                Some(unit) => unit.axis = Some(own),
+                None => common.named.push(Slot { axis: Some(own), label: slot.label.clone() }),
+            }
         }
         Ok(self.moved(t.node, &moves))
+    }
+
+    /// Takes an axis of length one that no node has into the common axes, at a place from the right. A free index of the
+    /// operands so far may be it by name.
+    fn join_unit(&self, common: &mut Common, back: usize, have: usize, mine: &Slot) {
+        if back > have {
+            common.pos.insert(0, Slot { axis: None, label: mine.label.clone() });
+        }
+        let at = common.pos.len() - back;
+        if common.pos[at].axis.is_none()
+            && let Some(named) = common.named.iter().position(|s| is_same(s, mine))
+            && common.named[named].axis.is_some_and(|axis| self.is_unit(axis))
+        {
+            common.pos[at] = common.named.remove(named);
+        }
+    }
+
+    /// Whether an axis has length one.
+    fn is_unit(&self, axis: AxisId) -> bool {
+        self.b.extent(axis).as_constant() == Some(1)
     }
 
     /// `axis` if it is free to join the common axes, else a fresh one like it.
