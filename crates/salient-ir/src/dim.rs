@@ -380,10 +380,21 @@ impl Dim {
 
     /// `q` where it is proved that `self` is the remainder of a division by `q`: `p - q * (p // q)`.
     pub fn remainder_of(&self) -> Option<Dim> {
-        self.terms.iter().flat_map(|(m, _)| m).find_map(|atom| match atom {
-            Atom::Floor(p, q) if *self == p - &(q * &Dim::atom(atom.clone())) => Some(q.clone()),
-            Atom::Floor(..) | Atom::Symbol(_) | Atom::Exact(..) | Atom::Beyond(_) => None,
-        })
+        self.remainders().into_iter().find_map(|(rest, by)| (*self == rest).then_some(by))
+    }
+
+    /// For each quotient in it that is rounded down, the remainder `p - q * (p // q)` that belongs to it, and `q`.
+    pub fn remainders(&self) -> Vec<(Dim, Dim)> {
+        let mut out = Vec::new();
+        for atom in self.terms.iter().flat_map(|(m, _)| m) {
+            if let Atom::Floor(p, q) = atom {
+                let of = (p - &(q * &Dim::atom(atom.clone())), q.clone());
+                if !out.contains(&of) {
+                    out.push(of);
+                }
+            }
+        }
+        out
     }
 
     /// `(p, q)` where `self` is `p // q`, rounded down, and nothing else.

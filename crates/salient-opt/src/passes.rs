@@ -13,7 +13,7 @@ use crate::after::tables::tables;
 use crate::after::values::values_together;
 use crate::after::weighted_sums::weighted_sums;
 use crate::before::{
-    axes, batch, behind, distances, ends, guards, heads, nested_sums, parts, running, share,
+    axes, batch, behind, distances, ends, guards, merged, nested_sums, parts, running, share,
 };
 use crate::graph::border::Border;
 use crate::graph::rewrite::Rewritten;
@@ -72,7 +72,16 @@ pub const PASSES: &[Pass] = &[
         after: "sum[j](w[h, j] * v[j, h * E + e]) read at h = d / E, e = d % E",
         holds: Holds::Exactly,
         strict: true,
-        step: Step::Before(|g, _| heads::heads(g)),
+        step: Step::Before(|g, _| merged::heads::heads(g)),
+    },
+    Pass {
+        name: "key-axes",
+        purpose: "keys of several axes, as the pixels of an image are, have one, where what is combined over them is made of their scores",
+        before: "sum[y](sum[x](exp(s[i, y, x]))), s = sum[e](q[i, e] * k[y, x, e])",
+        after: "sum[j](exp(s[i, j])), s = sum[e](q[i, e] * k[j / W, j % W, e])",
+        holds: Holds::Rounding,
+        strict: false,
+        step: Step::Before(|g, _| merged::keys::key_axes(g)),
     },
     Pass {
         name: "reads-of-parts",

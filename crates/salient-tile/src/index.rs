@@ -91,7 +91,23 @@ impl Ranges {
                 p = &rest + &(&slope * &(bound - &Dim::constant(1)));
             }
         }
-        p.upper_bound(&self.below)
+        match self.without_remainders(&p) {
+            Some((rest, most)) => &self.most(&rest) + &most,
+            None => p.upper_bound(&self.below),
+        }
+    }
+
+    /// What is left of a polynomial without a remainder that is in it once, or taken off it once, and the most that the remainder adds:
+    /// what is added and taken off again for the quotient, `j - W * (j // W)`, lies below `W` all the same.
+    fn without_remainders(&self, p: &Dim) -> Option<(Dim, Dim)> {
+        let (zero, one) = (Dim::constant(0), Dim::constant(1));
+        let of = p.remainders();
+        of.iter().filter(|(rest, by)| self.is_positive(by, rest)).find_map(|(rest, by)| {
+            let (added, taken_off) = (p - rest, p + rest);
+            let is_gone = |left: &Dim| !left.remainders().iter().any(|(other, _)| other == rest);
+            let added = is_gone(&added).then(|| (added, by - &one));
+            added.or_else(|| is_gone(&taken_off).then_some((taken_off, zero.clone())))
+        })
     }
 
     /// Whether a divisor is at least one wherever an index has a value: it is a number, or an axis that the index runs along
@@ -242,6 +258,28 @@ mod tests {
         assert!(r.inside(&rest, &width));
         let rest = r.remainder(&Dim::symbol("h"), &Dim::symbol("K")).unwrap();
         assert!(!r.inside(&rest, &Dim::symbol("K")));
+    }
+
+    #[test]
+    fn a_distance_between_remainders_lies_inside_of_twice_the_divisor() {
+        let (eight, seven) = (Dim::constant(8), Dim::constant(7));
+        let mut r = Ranges::default();
+        for variable in ["i", "j"] {
+            r.insert(&variable.into(), &Dim::constant(64));
+        }
+        let rest = |variable: &str| r.remainder(&Dim::symbol(variable), &eight).unwrap();
+        let quotient = |variable: &str| r.quotient(&Dim::symbol(variable), &eight).unwrap();
+        for distance in [&rest("j") - &rest("i"), &quotient("j") - &quotient("i")] {
+            assert!(r.inside(&(&distance + &seven), &Dim::constant(15)), "{distance}");
+            assert!(!r.inside(&(&distance + &seven), &Dim::constant(14)), "{distance}");
+            assert!(!r.inside(&(&distance + &Dim::constant(6)), &Dim::constant(15)), "{distance}");
+        }
+        // Rows of an image whose width is no number.
+        let width = Dim::symbol("W");
+        r.insert(&"k".into(), &(&width * &Dim::symbol("Y")));
+        let column = r.remainder(&Dim::symbol("k"), &width).unwrap();
+        assert!(r.inside(&(&column + &width), &(&width + &width)));
+        assert!(!r.inside(&(&column + &width), &(&(&width + &width) - &Dim::constant(1))));
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub(crate) mod behind;
 pub(crate) mod distances;
 pub(crate) mod ends;
 pub(crate) mod guards;
-pub(crate) mod heads;
+pub(crate) mod merged;
 pub(crate) mod nested_sums;
 pub(crate) mod numbers;
 pub(crate) mod parts;

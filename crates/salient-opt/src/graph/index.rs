@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// Operators of an index that are looked at, at most.
 const LARGEST: usize = 128;
 
+/// Terms of a sum of integers that are compared with each other, at most.
+const LARGEST_SUM: usize = 8;
+
 /// An index: so many times each axis's own, and what does not depend on one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AffineIndex {
@@ -250,9 +253,27 @@ pub(crate) fn simpler(b: &mut Builder, op: MapOp, args: &[NodeId]) -> Option<Nod
             let of_rest = b.map(op, &[rest, args[1]]).expect("integers");
             Some(if op == MapOp::IntDiv { quotient.add_to(b, Some(of_rest)) } else { of_rest })
         }
-        MapOp::Add => undivided(b, args[0], args[1]).or_else(|| undivided(b, args[1], args[0])),
+        MapOp::Add => without_quotients(b, args),
         _ => None,
     }
+}
+
+/// A sum of integers with `x` for `x / q * q` and `x % q` among what is added up.
+fn without_quotients(b: &mut Builder, args: &[NodeId]) -> Option<NodeId> {
+    let (mut added, mut stack) = (Vec::new(), args.to_vec());
+    while let Some(id) = stack.pop() {
+        if b.op(id) == &Op::Map(MapOp::Add) && added.len() + stack.len() < LARGEST_SUM {
+            stack.extend(b.args(id));
+        } else {
+            added.push(id);
+        }
+    }
+    let pairs = (0..added.len()).flat_map(|n| (0..added.len()).map(move |m| (n, m)));
+    let (n, m, whole) =
+        pairs.into_iter().find_map(|(n, m)| Some((n, m, undivided(b, added[n], added[m])?)))?;
+    let rest = added.iter().enumerate().filter(|(at, _)| *at != n && *at != m).map(|(_, id)| *id);
+    // As they were added, the last one first.
+    rest.collect::<Vec<NodeId>>().into_iter().try_fold(whole, |sum, id| b.map(MapOp::Add, &[id, sum]).ok())
 }
 
 /// `x` of `x / q * q` and `x % q`.
@@ -314,5 +335,11 @@ mod tests {
         assert_eq!(simpler(&mut b, MapOp::Add, &[rest, product]), Some(h));
         let other = b.map(MapOp::Mod, &[h, three]).unwrap();
         assert_eq!(simpler(&mut b, MapOp::Add, &[other, product]), None);
+        // Something else may be added between the two.
+        let from = b.extent_of(&Dim::symbol("T"));
+        let behind = b.map(MapOp::Add, &[product, from]).unwrap();
+        let whole = b.map(MapOp::Add, &[from, h]).unwrap();
+        assert_eq!(simpler(&mut b, MapOp::Add, &[behind, rest]), Some(whole));
+        assert_eq!(simpler(&mut b, MapOp::Add, &[behind, other]), None);
     }
 }

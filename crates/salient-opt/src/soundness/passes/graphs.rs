@@ -127,7 +127,46 @@ impl Draw {
             self.m.output("first", &both[0].axes(), both[0]);
             self.m.output("second", &both[1].axes(), both[1]);
         }
+        if self.one_of(6) == 0 {
+            let over_image = self.over_image();
+            self.m.output("over_image", &over_image.axes(), &over_image);
+        }
         self.m.finish()
+    }
+
+    /// Values summed under weights for keys of two axes: the pixels of an image that lies by rows, by columns, or as one sequence.
+    fn over_image(&mut self) -> V {
+        let (m, i, e, f) = (self.m.clone(), self.i, self.e, self.f);
+        let width = Dim::constant(2);
+        let (row, column) = (m.axis("row", "S"), m.axis_of("column", &width));
+        let pixels = m.axis_of("pixel", &(&Dim::symbol("S") * &width));
+        let mut read = |name: &str, feature: AxisId| match self.rng.usize(0..3) {
+            0 => m.input(name, &[row, column, feature]),
+            1 => m.input(name, &[column, row, feature]),
+            _ => {
+                let place = &(&m.iota(row) * &m.int(2)) + &m.iota(column);
+                m.input(name, &[pixels, feature]).at_index(pixels, &place)
+            }
+        };
+        let (keys, values) = (read("pixel_keys", e), read("pixel_values", f));
+        let s = (&m.input("image_queries", &[i, e]) * &keys).sum(e);
+        let s = match self.one_of(4) {
+            0 => &s + &m.input("by_row", &[i, row]),
+            1 => &s * &m.input("by_column", &[column]),
+            2 => m.select(&m.iota(row).le(&m.iota(i)), &s, &m.num(f32::NEG_INFINITY)),
+            _ => s,
+        };
+        let (outer, inner) = if self.rng.bool() { (row, column) } else { (column, row) };
+        match self.one_of(4) {
+            // Weights along one of the axes alone are no weights of all keys.
+            0 => (&m.softmax(inner, &s) * &values).sum(inner).sum(outer),
+            1 => s.reduce(ReduceOp::Max, inner).reduce(ReduceOp::Max, outer),
+            _ => {
+                let greatest = s.reduce(ReduceOp::Max, outer).reduce(ReduceOp::Max, inner);
+                let w = (&s - &greatest).exp();
+                &(&w * &values).sum(inner).sum(outer) / &w.sum(outer).sum(inner)
+            }
+        }
     }
 
     /// Queries and keys that are turned by their positions: the angles differ in names, and some in the order of their factors.

@@ -208,6 +208,7 @@ macro_rules! passes {
 passes! {
     batching_heads_keeps_values: "batch-heads";
     one_axis_of_heads_keeps_values: "head-axes";
+    one_axis_of_keys_keeps_values: "key-axes";
     reads_of_joined_parts_keep_values: "reads-of-parts";
     columns_apart_from_scores_keep_values: "columns-apart";
     operators_before_merges_keep_values: "merges-last";

@@ -50,6 +50,8 @@ wrong! {
     parameters_stacked_in_another_order_are_caught: "batch-heads", parts_are_reversed;
     features_that_are_all_the_first_of_their_head_are_caught: "head-axes", remainders_are_zero;
     heads_and_features_swapped_are_caught: "head-axes", quotients_and_remainders_are_swapped;
+    keys_in_the_wrong_order_are_caught: "key-axes", quotients_and_remainders_are_swapped;
+    keys_that_are_all_the_first_of_their_row_are_caught: "key-axes", remainders_are_zero;
     parts_that_lose_their_weights_are_caught: "reads-of-parts", products_are_their_second_factor;
     sums_beside_columns_that_are_maxima_are_caught: "columns-apart", sums_are_maxima;
     values_before_a_merge_that_lose_a_factor_are_caught: "merges-last", products_are_their_second_factor;

@@ -4,8 +4,8 @@
 
 use crate::plan::contraction::axes_of_parameter;
 use crate::plan::layouts::{Layouts, column};
-use salient_ir::{AxisId, Class, Graph, MapOp, NodeId, Op, Output};
-use std::cmp::Reverse;
+use salient_ir::{AxisId, Class, Dim, Graph, MapOp, NodeId, Op, Output};
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The axes of its node in the order of an output that holds the node and nothing else: axes that the node lacks have one
@@ -134,6 +134,61 @@ fn order_in_parts(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
     })
 }
 
+/// The order of axes in an output that is the node with some of its axes merged into one, as the rows of windows are: those axes stand
+/// in the place of that one, the outermost first.
+fn order_in_merged(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
+    let of_output = |output: &Output| {
+        let mut indices: BTreeMap<AxisId, NodeId> = BTreeMap::new();
+        let mut at = output.node;
+        while let (Op::At(axis), true) = (g.op(at), at != node) {
+            // Below a view an axis may be another one of the same name.
+            let is_own = !indices.values().any(|index| g.node(*index).axes.contains(*axis));
+            indices.insert(*axis, g.args(at)[1]).is_none().then_some(()).filter(|()| is_own)?;
+            at = g.args(at)[0];
+        }
+        let order = order_of_output(g, output).filter(|_| at == node && !indices.is_empty())?;
+        let mut places: Vec<(usize, Dim, AxisId)> = Vec::new();
+        for axis in g.node(node).axes.iter() {
+            let (from, span) = match indices.get(&axis) {
+                None => (axis, Dim::constant(1)),
+                Some(index) => part_of_axis(g, *index)?,
+            };
+            places.push((order.iter().position(|other| *other == from)?, span, axis));
+        }
+        places.sort_by(|(a, of_a, _), (b, of_b, _)| {
+            // What spans a multiple of the positions is further out.
+            let is_multiple = |of: &Dim, by: &Dim| of.split_multiple(by).1 == Dim::constant(0);
+            let by_span = || match (is_multiple(of_a, of_b), is_multiple(of_b, of_a)) {
+                (true, false) => Ordering::Less,
+                (false, true) => Ordering::Greater,
+                (true, true) | (false, false) => Ordering::Equal,
+            };
+            a.cmp(b).then_with(by_span)
+        });
+        Some(places.into_iter().map(|(.., axis)| axis).collect())
+    };
+    g.outputs().iter().find_map(of_output)
+}
+
+/// The axis of which an index is a part, by quotients and remainders, and how many positions of it one of the index spans.
+fn part_of_axis(g: &Graph, index: NodeId) -> Option<(AxisId, Dim)> {
+    let (mut at, mut span) = (index, Dim::constant(1));
+    while let Op::Map(op @ (MapOp::IntDiv | MapOp::Mod)) = g.op(at) {
+        let by = match g.op(g.args(at)[1]) {
+            Op::Extent(dim) => dim.clone(),
+            Op::Const(c) => Dim::constant(c.value() as i64),
+            Op::Input(_) | Op::Param(_) | Op::Iota(_) | Op::Map(_) | Op::Reduce(..) => return None,
+            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => return None,
+        };
+        if *op == MapOp::IntDiv {
+            span = &span * &by;
+        }
+        at = g.args(at)[0];
+    }
+    let Op::Iota(axis) = *g.op(at) else { return None };
+    Some((axis, span))
+}
+
 /// The axes that a reader merges into one, the outermost first, of each such reader: it reads them by quotients and remainders of
 /// one index.
 fn merged_axes(g: &Graph, node: NodeId) -> Vec<Vec<AxisId>> {
@@ -182,6 +237,11 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     // reads values in panels of columns.
     let along =
         summed_over(g, node).or_else(|| reduced_along(g, node)).or_else(|| columns_of_values(g, node));
+    let is_free =
+        along.is_none() && columns.is_empty() && g.op(node).bound().is_none_or(|axis| !order.contains(&axis));
+    if let Some(order) = order_in_merged(g, node).filter(|_| is_free) {
+        return order;
+    }
     let merged = merged_axes(g, node);
     let last = if merged.is_empty() { along } else { columns.last().copied().or(along) };
     let is_merged = |axis: &AxisId| merged.iter().any(|group| group.contains(axis));
@@ -298,6 +358,36 @@ mod tests {
         let g = b.finish();
         let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
         layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    /// The order of `value[d, m, n]`, of which an output has the axes `[t, d]` with `t = m * W + n`, and a product of it, if there is one,
+    /// sums over `d`.
+    fn order_of_windows(is_multiplied: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [d, m, n, k] =
+            ["D", "M", "W", "K"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let t = b.axis_id("t", &(b.extent(m) * b.extent(n)));
+        let x = b.input("x", &[d, n, m, k], DType::F32, None);
+        let value = b.reduce(ReduceOp::Sum, k, x).unwrap();
+        let (at, width) = (b.iota(t), b.extent_of(&Dim::symbol("W")));
+        let [window, row] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[at, width]).unwrap());
+        let merged = b.at_all(value, &[(m, window), (n, row)]).unwrap();
+        b.output("y", &[t, d], merged).unwrap();
+        if is_multiplied {
+            let w = b.input("w", &[d, k], DType::F32, None);
+            let product = b.map(MapOp::Mul, &[value, w]).unwrap();
+            let sum = b.reduce(ReduceOp::Sum, d, product).unwrap();
+            b.output("z", &[n, m, k], sum).unwrap();
+        }
+        let g = b.finish();
+        let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
+        layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn axes_that_an_output_merges_lie_as_they_do_there() {
+        assert_eq!(order_of_windows(false), ["m", "w", "d"]);
+        assert_eq!(order_of_windows(true), ["m", "w", "d"]);
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! the rest a feature. A local pass before the e-graph, whose rules do not make up axes. What is not a softmax's is left
 //! alone.
 
+use super::reader::{Reader, Subst, new_axis};
 use crate::graph::index::AffineIndex;
 use crate::graph::rewrite::rewrite;
-use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use salient_ir::{AxisId, Builder, Class, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with one axis for the heads of every attention.
 pub(crate) fn heads(g: &Graph) -> Graph {
@@ -45,7 +46,32 @@ fn merge(g: &Graph, id: NodeId) -> Option<Merge> {
     let of = |op: MapOp| parts.iter().find_map(|(axis, index)| Some((*axis, part_of(g, op, *index)?)));
     let ((_, quotient), (rest, remainder)) = (of(MapOp::IntDiv)?, of(MapOp::Mod)?);
     let whole = quotient == remainder && g.extent(rest) == &quotient.1;
-    (whole && has_scores(g, value, &[inner, outer])).then_some(Merge { value, parts })
+    let first = if rest == inner { outer } else { inner };
+    let is_heads = whole && has_scores(g, value, &[inner, outer]) && !are_rows(g, value, first, rest);
+    is_heads.then_some(Merge { value, parts })
+}
+
+/// Whether the positions along two axes are rows, and not heads: keys and values are of the first axis, and the second is the only one
+/// along which several rows meet them. The rows of a window or a chunk are such, and keys of each row would be left of them.
+fn are_rows(g: &Graph, value: NodeId, first: AxisId, second: AxisId) -> bool {
+    let along = |id: NodeId, axis: AxisId| g.node(id).axes.contains(axis);
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![value]);
+    while let Some(id) = stack.pop() {
+        if !along(id, second) || !seen.insert(id) {
+            continue;
+        }
+        if let Some((a, c, _)) = g.sum_of_products(id) {
+            let is_met_by_one_axis = |rows: NodeId, keys: NodeId| {
+                let of_rows = g.node(rows).axes.iter().filter(|axis| !along(keys, *axis));
+                along(keys, first) && of_rows.eq([second])
+            };
+            if is_met_by_one_axis(a, c) || is_met_by_one_axis(c, a) {
+                return true;
+            }
+        }
+        stack.extend(g.args(id));
+    }
+    false
 }
 
 /// The axis and the divisor of which an index is the quotient or the remainder.
@@ -66,7 +92,7 @@ impl Merge {
     fn apply(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
         let with: Subst = self.parts.iter().map(|(axis, index)| (*axis, new[index.index()])).collect();
         // What depends on one of the two alone, as keys that heads share, is computed as before and read.
-        let mut reader = Reader { g, new, through: |_| true, known: HashMap::new() };
+        let mut reader = Reader::new(g, new, |_| true);
         reader.read(b, self.value, &with)
     }
 }
@@ -112,19 +138,12 @@ impl Split {
         let index = b.map(MapOp::Add, &[from, at_feature]).expect("integers");
         // Other reductions are computed as before and read: each is a value of its own.
         let through = |at: NodeId| at == id || !matches!(g.op(at), Op::Reduce(..) | Op::Fused(..));
-        let mut reader = Reader { g, new, through, known: HashMap::new() };
+        let mut reader = Reader::new(g, new, through);
         let one = reader.read(b, id, &vec![(self.axis, index)])?;
         let quotient = b.map(MapOp::IntDiv, &[whole, by]).expect("integers");
         let remainder = b.map(MapOp::Mod, &[whole, by]).expect("integers");
         b.at_all(one, &[(head, quotient), (feature, remainder)]).ok()
     }
-}
-
-/// An axis under a name that no other has: the canonical one is given later.
-fn new_axis(b: &mut Builder, stem: &str, extent: &Dim) -> AxisId {
-    let names: BTreeSet<String> = b.axes().map(|(_, a)| a.name.to_string()).collect();
-    let free = (0..).map(|n| format!("{stem}.{n}")).find(|name| !names.contains(name));
-    b.axis_id(&free.expect("numbers do not end"), extent)
 }
 
 /// Whether a value holds the denominator of a softmax for each position along all of these axes.
@@ -188,68 +207,6 @@ fn is_exponential(g: &Graph, id: NodeId, axes: &[AxisId]) -> bool {
     false
 }
 
-/// Axes, each with the index that takes its place.
-type Subst = Vec<(AxisId, NodeId)>;
-
-/// Moves a read of several axes into the computation of a value.
-struct Reader<'g, F> {
-    g: &'g Graph,
-    /// The new node of each old one.
-    new: &'g [NodeId],
-    /// Whether a value is computed anew; one that is not is read as it is.
-    through: F,
-    known: HashMap<(NodeId, Subst), NodeId>,
-}
-
-impl<F: Fn(NodeId) -> bool> Reader<'_, F> {
-    /// The value at these indices. `None` if an index mentions an axis that is bound on the way.
-    fn read(&mut self, b: &mut Builder, id: NodeId, with: &Subst) -> Option<NodeId> {
-        let free = &self.g.node(id).axes;
-        let here: Subst = with.iter().copied().filter(|(a, _)| free.contains(*a)).collect();
-        if here.is_empty() {
-            return Some(self.new[id.index()]);
-        }
-        let key = (id, here);
-        if let Some(known) = self.known.get(&key) {
-            return Some(*known);
-        }
-        let here = &key.1;
-        let node = match here.len() == with.len() && (self.through)(id) {
-            true => self.anew(b, id, here)?,
-            false => b.at_all(self.new[id.index()], here).ok()?,
-        };
-        self.known.insert(key, node);
-        Some(node)
-    }
-
-    fn anew(&mut self, b: &mut Builder, id: NodeId, with: &Subst) -> Option<NodeId> {
-        let op = self.g.op(id);
-        let args = self.g.args(id);
-        let mentioned = with.iter().fold(AxisSet::new(), |all, (_, index)| all.union(&b.node(*index).axes));
-        let captures = |axis: &AxisId| mentioned.contains(*axis) || with.iter().any(|(a, _)| a == axis);
-        match op {
-            Op::Iota(_) => Some(with[0].1),
-            Op::Map(_) => self.with_args(b, op, &args, with),
-            Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) if !captures(axis) => {
-                self.with_args(b, op, &args, with)
-            }
-            Op::At(axis) if !captures(axis) => {
-                let (x, index) = (self.read(b, args[0], with)?, self.read(b, args[1], with)?);
-                b.at(x, *axis, index).ok()
-            }
-            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::At(_) => None,
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) | Op::Concat(..) => {
-                b.at_all(self.new[id.index()], with).ok()
-            }
-        }
-    }
-
-    fn with_args(&mut self, b: &mut Builder, op: &Op, args: &[NodeId], with: &Subst) -> Option<NodeId> {
-        let args = args.iter().map(|a| self.read(b, *a, with)).collect::<Option<Vec<NodeId>>>()?;
-        b.add(op.clone(), &args).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +258,31 @@ mod tests {
     #[test]
     fn values_summed_under_exponentials_are_no_scores() {
         assert_eq!(salient_ir::text::print(&heads(&deferred())), salient_ir::text::print(&deferred()));
+    }
+
+    /// Attention within windows of two positions: `weights(window, row) @ v(window)`, read as one axis of positions.
+    fn windows() -> Graph {
+        let mut b = Builder::new("m");
+        let two = Dim::constant(2);
+        let [window, row, key] = ["window", "row", "key"].map(|name| b.axis_id(name, &two));
+        let [both, f] = ["both", "f"].map(|name| b.axis_id(name, &Dim::constant(4)));
+        let s = b.input("s", &[window, row, key], DType::F32, None);
+        let v = b.input("v", &[window, key, f], DType::F32, None);
+        let e = b.map(MapOp::Exp, &[s]).unwrap();
+        let z = b.reduce(ReduceOp::Sum, key, e).unwrap();
+        let w = b.map(MapOp::Div, &[e, z]).unwrap();
+        let product = b.map(MapOp::Mul, &[w, v]).unwrap();
+        let y = b.reduce(ReduceOp::Sum, key, product).unwrap();
+        let (at, by) = (b.iota(both), b.constant(salient_ir::Const::I64(2)));
+        let [quotient, rest] = [MapOp::IntDiv, MapOp::Mod].map(|op| b.map(op, &[at, by]).unwrap());
+        let y = b.at_all(y, &[(window, quotient), (row, rest)]).unwrap();
+        b.output("y", &[both, f], y).unwrap();
+        b.finish()
+    }
+
+    #[test]
+    fn the_rows_of_a_window_are_no_heads() {
+        assert_eq!(salient_ir::text::print(&heads(&windows())), salient_ir::text::print(&windows()));
     }
 
     /// The number of axes along which the outermost sum is computed.

@@ -1,0 +1,182 @@
+//! Keys of several axes have one: the pixels of an image or of a window of it, the positions of pages.
+//!
+//! A source reduces such keys one axis after the other, `sum[y](sum[x](exp(s[i, y, x])))`, and no form of an attention goes over two
+//! axes. What is combined over all of them is the same over one axis of as many positions, at which scores are products with the keys
+//! at `j / W` and `j % W`: for keys that lie row by row, no other place in memory.
+
+use super::reader::{Reader, Subst, new_axis};
+use crate::graph::index::AffineIndex;
+use crate::graph::rewrite::rewrite;
+use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The same model with one axis for the keys of every combination of scores over several.
+pub(crate) fn key_axes(g: &Graph) -> Graph {
+    let of_inputs = g.of_inputs();
+    let chain = |id: NodeId| Some((id, Chain::of(g, &of_inputs, id)?));
+    let chains: BTreeMap<NodeId, Chain> = g.ids().filter_map(chain).collect();
+    if chains.is_empty() {
+        return g.clone();
+    }
+    // Whatever is combined over the same axes is combined over one and the same.
+    let mut orders: BTreeMap<BTreeSet<AxisId>, Vec<AxisId>> = BTreeMap::new();
+    for chain in chains.values() {
+        orders.entry(chain.axes.iter().copied().collect()).or_insert_with(|| chain.in_order(g));
+    }
+    let mut made: BTreeMap<&[AxisId], AxisId> = BTreeMap::new();
+    let rewritten = rewrite(g, |b, new, id| {
+        let chain = chains.get(&id)?;
+        let order: &[AxisId] = &orders[&chain.axes.iter().copied().collect()];
+        let axis = *made.entry(order).or_insert_with(|| axis_of_all(b, order));
+        let with = places(b, order, axis);
+        let merged = Reader::new(g, new, |at| chain.scores.contains(&at)).read(b, chain.combined, &with)?;
+        b.reduce(chain.op, axis, merged).ok()
+    });
+    rewritten.graph
+}
+
+/// A combination over several axes, one after the other.
+struct Chain {
+    op: ReduceOp,
+    /// The outermost first.
+    axes: Vec<AxisId>,
+    combined: NodeId,
+    /// Scores, and what is computed of them element by element.
+    scores: BTreeSet<NodeId>,
+}
+
+impl Chain {
+    /// None if what is combined is not made of scores along all of the axes, or of something that is combined over some of them.
+    fn of(g: &Graph, of_inputs: &[bool], id: NodeId) -> Option<Chain> {
+        let Op::Reduce(op, _) = *g.op(id) else { return None };
+        let (mut axes, mut at) = (Vec::new(), id);
+        while let Op::Reduce(other, axis) = *g.op(at) {
+            if other != op || at != id && !g.has_one_reader(at) {
+                break;
+            }
+            axes.push(axis);
+            at = g.args(at)[0];
+        }
+        if axes.len() < 2 || op == ReduceOp::ArgMax {
+            return None;
+        }
+        let scores = scores(g, of_inputs, at, &axes)?;
+        Some(Chain { op, axes, combined: at, scores })
+    }
+
+    /// The axes in the order in which what is read lies along them, the outermost first; as they are combined, where nothing says it.
+    fn in_order(&self, g: &Graph) -> Vec<AxisId> {
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![self.combined]);
+        let mut found = Vec::new();
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) || !self.axes.iter().any(|axis| g.node(id).axes.contains(*axis)) {
+                continue;
+            }
+            found.extend(self.order_of(g, id));
+            stack.extend(g.args(id));
+        }
+        found
+            .into_iter()
+            .max_by_key(Vec::len)
+            .filter(|order| order.len() == self.axes.len())
+            .unwrap_or_else(|| self.axes.clone())
+    }
+
+    /// The order of those of the axes along which a view or a port says it.
+    fn order_of(&self, g: &Graph, id: NodeId) -> Option<Vec<AxisId>> {
+        if let Op::At(_) = g.op(id) {
+            // An index that counts all of them: `y * W + x`.
+            let place = AffineIndex::of(g, g.args(id)[1])?;
+            let mut rest: Vec<AxisId> =
+                place.terms.keys().copied().filter(|axis| self.axes.contains(axis)).collect();
+            let mut order = Vec::new();
+            let mut span = salient_ir::Dim::constant(1);
+            while let Some(at) = rest.iter().position(|axis| place.terms[axis] == span) {
+                let axis = rest.remove(at);
+                span = &span * g.extent(axis);
+                order.insert(0, axis);
+            }
+            if rest.is_empty() && order.len() == self.axes.len() {
+                return Some(order);
+            }
+        }
+        // The axes of a port, each under the name that it is read by.
+        let (mut at, mut names) = (id, BTreeMap::new());
+        while let Op::At(axis) = *g.op(at) {
+            if let Op::Iota(other) = *g.op(g.args(at)[1]) {
+                let name = *names.get(&other).unwrap_or(&other);
+                names.insert(axis, name);
+            }
+            at = g.args(at)[0];
+        }
+        let port = g.port(at)?;
+        let named = port.axes.iter().map(|axis| *names.get(axis).unwrap_or(axis));
+        Some(named.filter(|axis| self.axes.contains(axis)).collect())
+    }
+}
+
+/// The scores of which something is made element by element, and what is made of them along all of the axes: sums of products of
+/// which one factor does not vary along the axes but along rows, as a query does.
+fn scores(g: &Graph, of_inputs: &[bool], combined: NodeId, axes: &[AxisId]) -> Option<BTreeSet<NodeId>> {
+    let along = |id: NodeId| axes.iter().filter(|axis| g.node(id).axes.contains(**axis)).count();
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![(combined, false)]);
+    let (mut through, mut has_scores) = (BTreeSet::new(), false);
+    while let Some((id, is_operand)) = stack.pop() {
+        if along(id) == 0 || !seen.insert(id) {
+            continue;
+        }
+        let is_along_all = along(id) == axes.len();
+        match *g.op(id) {
+            // Something is combined over some of the axes alone: they are keys of more than one kind.
+            Op::Reduce(_, axis) | Op::CumSum(_, axis) if axes.contains(&axis) => return None,
+            Op::Map(_) | Op::At(_) => {
+                through.extend(is_along_all.then_some(id));
+                stack.extend(g.args(id).into_iter().map(|arg| (arg, is_operand)));
+            }
+            // What keys are made of is read where it is.
+            Op::Reduce(ReduceOp::Sum, _) if is_along_all && !is_operand => {
+                let Some((a, c, _)) = g.sum_of_products(id) else { continue };
+                // Queries have rows, along which the keys are the same.
+                let has_rows = |query: NodeId, keys: NodeId| {
+                    g.node(query).axes.iter().any(|axis| !g.node(keys).axes.contains(axis))
+                };
+                let is_query = |query: NodeId, keys: NodeId| {
+                    along(query) == 0 && of_inputs[query.index()] && has_rows(query, keys)
+                };
+                if is_query(a, c) || is_query(c, a) {
+                    has_scores = true;
+                    through.insert(id);
+                    stack.push((g.args(id)[0], true));
+                }
+            }
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::Concat(..) => {}
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+        }
+    }
+    has_scores.then_some(through)
+}
+
+/// An axis for the positions along all of these.
+fn axis_of_all(b: &mut Builder, order: &[AxisId]) -> AxisId {
+    let extents: Vec<_> = order.iter().map(|axis| b.extent(*axis).clone()).collect();
+    let all = extents.iter().skip(1).fold(extents[0].clone(), |all, extent| &all * extent);
+    new_axis(b, "key", &all)
+}
+
+/// Where each of the axes is at a position along all of them.
+fn places(b: &mut Builder, order: &[AxisId], axis: AxisId) -> Subst {
+    let mut rest = b.iota(axis);
+    let mut with = Subst::new();
+    for (n, own) in order.iter().enumerate().rev() {
+        if n == 0 {
+            with.push((*own, rest));
+            continue;
+        }
+        let extent = b.extent(*own).clone();
+        let by = b.extent_of(&extent);
+        let index = b.map(MapOp::Mod, &[rest, by]).expect("integers");
+        rest = b.map(MapOp::IntDiv, &[rest, by]).expect("integers");
+        with.push((*own, index));
+    }
+    with
+}
