@@ -1,6 +1,7 @@
 //! The passes as a table, in the order in which they run.
 
 use crate::after::columns::{parameter_columns, value_columns};
+use crate::after::distance_tables::distance_tables;
 use crate::after::joined::joined_attentions;
 use crate::after::keys_first::keys_first;
 use crate::after::log_sum_exp::by_log_sum_exp;
@@ -319,6 +320,15 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: true,
         step: Step::After(masks_outermost),
+    },
+    Pass {
+        name: "distance-tables",
+        purpose: "what is costly and depends on a row and a key by their distance alone is computed once for each distance",
+        before: "s[i, j] + cos(i - j)",
+        after: "s[i, j] + c[j + T - i], c[d] = cos(T - d)",
+        holds: Holds::Exactly,
+        strict: true,
+        step: Step::After(distance_tables),
     },
     Pass {
         name: "tables",

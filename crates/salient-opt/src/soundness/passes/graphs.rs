@@ -127,11 +127,34 @@ impl Draw {
             self.m.output("first", &both[0].axes(), both[0]);
             self.m.output("second", &both[1].axes(), both[1]);
         }
+        if self.one_of(5) == 0 {
+            let far = self.far(&weights);
+            self.m.output("far", &far.axes(), &far);
+        }
         if self.one_of(6) == 0 {
             let over_image = self.over_image();
             self.m.output("over_image", &over_image.axes(), &over_image);
         }
         self.m.finish()
+    }
+
+    /// The weights times what depends on a query and a key by their distance alone, or on their positions too, summed over the keys.
+    fn far(&mut self, weights: &V) -> V {
+        let (m, query, key) = (self.m.clone(), self.m.iota(self.i), self.m.iota(self.j));
+        let away = if self.rng.bool() { &query - &key } else { &(&key - &query) + &m.int(1) };
+        let factor = match self.one_of(5) {
+            0 => (&away.f32() * &m.input("slope", &[self.h])).exp(),
+            1 => {
+                let buckets = m.axis_of("bucket", &Dim::constant(3));
+                let least = m.map(MapOp::Max, &[&away, &m.int(0)]);
+                let bucket = m.map(MapOp::Min, &[&least, &m.int(2)]);
+                m.param("by_bucket", &[buckets, self.h]).at_index(buckets, &bucket)
+            }
+            2 => (&away.f32() * &query.f32()).map(MapOp::Cos),
+            3 => m.select(&query.lt(&key), &away.f32().exp(), &m.input("near", &[])),
+            _ => &away.f32().map(MapOp::Cos) * &m.num(0.5),
+        };
+        (weights * &factor).sum(self.j)
     }
 
     /// Values summed under weights for keys of two axes: the pixels of an image that lies by rows, by columns, or as one sequence.

@@ -234,6 +234,7 @@ passes! {
     values_side_by_side_keep_values: "values-together";
     one_axis_of_columns_of_parameters_keeps_values: "parameter-columns";
     masks_around_weights_keep_values: "masks-outermost";
+    tables_of_distances_keep_values: "distance-tables";
     tables_under_one_name_keep_values: "tables";
     names_around_views_keep_values: "names-outermost";
 }

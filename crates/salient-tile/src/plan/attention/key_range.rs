@@ -1,7 +1,7 @@
 //! The keys that a row visits: what a mask made of comparisons of indices says of them before anything runs.
 //!
-//! Only conditions that are linear in the key and in the row are understood. What is not understood excludes nothing here: a
-//! probe looks at each tile of scores before it is computed.
+//! Only conditions that are linear in the key, or in the block of so many keys in which it lies, are understood; so are rows, and the
+//! magnitude of a distance. What is not understood excludes nothing here: a probe looks at each tile of scores before it is computed.
 
 use crate::dims::{LANE, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
@@ -67,31 +67,82 @@ pub(crate) fn key_range(
             continue;
         }
         let strict = *op == Op::Map(MapOp::Lt);
-        if !(strict || *op == Op::Map(MapOp::Le)) || !g.node(args[0]).dtype.is_int() {
+        let is_equation = *op == Op::Map(MapOp::Eq);
+        if !(strict || is_equation || *op == Op::Map(MapOp::Le)) || !g.node(args[0]).dtype.is_int() {
             understood = false;
             continue;
         }
-        let sides = ranges.evaluate(g, args[0], env).zip(ranges.evaluate(g, args[1], env));
-        let bounded = sides.and_then(|(a, b)| out.add(&(&b - &a), strict, rows));
-        understood &= bounded.is_some();
+        // The magnitude is at most so much where the number and its negation are.
+        let magnitude = Some(args[0]).filter(|a| *g.op(*a) == Op::Map(MapOp::Abs) && !is_equation);
+        let of = magnitude.map_or(args[0], |magnitude| g.args(magnitude)[0]);
+        let sides = ranges.evaluate(g, of, env).zip(ranges.evaluate(g, args[1], env));
+        let differences = sides.map(|(a, b)| match (magnitude, is_equation) {
+            (Some(_), _) => vec![&b - &a, &b + &a],
+            (None, true) => vec![&b - &a, &a - &b],
+            (None, false) => vec![&b - &a],
+        });
+        understood &= differences.is_some();
+        for difference in differences.unwrap_or_default() {
+            understood &= out.add(&difference, strict, rows).is_some();
+        }
     }
     (out, understood)
+}
+
+/// `(d, times, from, W)` with `p = d + times * ((j + from) // W)`, `j` being the key, along which nothing else of `p` varies.
+fn block_of_key(p: &Dim) -> Option<(Dim, i64, Dim, Dim)> {
+    let of_key = |(index, by, _): &(Dim, Dim, i64)| {
+        index.linear_in(&LANE).is_some_and(|(slope, _)| slope == n(1))
+            && by.as_constant().is_some_and(|n| n > 0)
+    };
+    let (index, by, times) = p.quotient_terms().into_iter().find(of_key)?;
+    let rest = p - &(&n(times) * &index.floor_div(&by)?);
+    let (_, from) = index.linear_in(&LANE)?;
+    (!rest.mentions(&LANE)).then_some((rest, times, from, by))
+}
+
+/// Whether a bound grows with a variable, or is the same for all of its numbers; `None` if it may grow and fall.
+fn grows(bound: &Dim, variable: &Symbol) -> Option<bool> {
+    let mut linear = bound.clone();
+    let mut signs = Vec::new();
+    for (index, by, times) in bound.quotient_terms() {
+        let (slope, _) = index.linear_in(variable)?;
+        by.as_constant().filter(|by| *by > 0)?;
+        linear = &linear - &(&n(times) * &index.floor_div(&by)?);
+        signs.push(slope.as_constant()? * times);
+    }
+    signs.push(linear.linear_in(variable)?.0.as_constant()?);
+    let all_grow = signs.iter().all(|sign| *sign >= 0);
+    (all_grow || signs.iter().all(|sign| *sign <= 0)).then_some(all_grow)
 }
 
 impl KeyRange {
     /// Adds what `d >= 0` (or `d > 0`) says of the key.
     fn add(&mut self, d: &Dim, strict: bool, rows: Option<AxisId>) -> Option<()> {
-        let (slope, rest) = d.linear_in(&LANE)?;
-        if let Some(rows) = rows {
-            rest.linear_in(&index_of(rows))?.0.as_constant()?;
-        }
         let open = n(i64::from(!strict));
-        match slope.as_constant()? {
-            // rest - j >= 0: j < rest + 1.
-            -1 => self.ends.push(&rest + &open),
-            // rest + j >= 0: j >= -rest.
-            1 => self.begins.push(&(&n(1) - &open) - &rest),
-            _ => return None,
+        let (is_end, bound) = match d.linear_in(&LANE) {
+            Some((slope, rest)) => match slope.as_constant()? {
+                // rest - j >= 0: j < rest + 1.
+                -1 => (true, &rest + &open),
+                // rest + j >= 0: j >= -rest.
+                1 => (false, &(&n(1) - &open) - &rest),
+                _ => return None,
+            },
+            None => match block_of_key(d)? {
+                // rest - (j + from) // W >= 0: j + from < W (rest + 1).
+                (rest, -1, from, by) => (true, &(&by * &(&rest + &open)) - &from),
+                // rest + (j + from) // W >= 0: j + from >= -W rest.
+                (rest, 1, from, by) => (false, &(&by * &(&(&n(1) - &open) - &rest)) - &from),
+                _ => return None,
+            },
+        };
+        if let Some(rows) = rows {
+            grows(&bound, &index_of(rows))?;
+        }
+        if is_end {
+            self.ends.push(bound)
+        } else {
+            self.begins.push(bound)
         }
         Some(())
     }
@@ -125,12 +176,14 @@ impl KeyRange {
 }
 
 impl RowSpan<'_> {
-    /// The least and the greatest value over the rows of a polynomial that is linear in the row.
+    /// The least and the greatest value over the rows of a bound, which does not both grow and fall.
     fn extremes(&self, d: &Dim) -> (Dim, Dim) {
-        let (slope, rest) = d.linear_in(self.variable).expect("bounds are linear in the row");
-        let at = |row: &Dim| &(&slope * row) + &rest;
-        let (first, last) = (at(self.first), at(&(self.last - &n(1))));
-        let grows = slope.as_constant().expect("bounds change by a number from row to row") >= 0;
-        if grows { (first, last) } else { (last, first) }
+        let at = |row: Dim| d.substitute(&BTreeMap::from([(self.variable.clone(), row)]));
+        let (first, last) = (at(self.first.clone()), at(self.last - &n(1)));
+        if grows(d, self.variable).expect("bounds grow with the row or fall") {
+            (first, last)
+        } else {
+            (last, first)
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! computed tile by tile wherever they are read.
 
 use crate::defined::Defined;
+use crate::dims::{index_of, var};
+use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::axis_order::innermost;
 use salient_ir::{AxisId, AxisSet, Class, Graph, MapOp, NodeId, Op};
@@ -24,9 +26,10 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
         let node = g.node(id);
-        let in_weights = repeats_in_weights(g, id);
+        let is_table = is_costly_table(g, id);
+        let in_weights = is_table || repeats_in_weights(g, id);
         let repeats = in_weights || repeats_along_axes(g, uses, id);
-        let candidate = matches!(node.op, Op::Map(_))
+        let candidate = (matches!(node.op, Op::Map(_)) || is_table)
             && node.dtype.is_float()
             && !node.axes.is_empty()
             && (uses[id.index()].in_several_kernels() || repeats)
@@ -103,6 +106,57 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
                 (Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::At(_) | Op::Concat(..), _) => {}
                 (Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_), _) => {}
             }
+        }
+    }
+    false
+}
+
+/// Whether a value holds what is costly to compute for each distance of a row and a key, as pairs of these read it: at a place that
+/// both make, along neither of which it varies.
+fn is_costly_table(g: &Graph, id: NodeId) -> bool {
+    if !matches!(g.op(id), Op::Map(_) | Op::At(_)) {
+        return false;
+    }
+    let is_pair = |user: NodeId| {
+        let index = g.args(user)[1];
+        let axes: Vec<AxisId> = g.node(index).axes.iter().collect();
+        let place: Env = axes.iter().map(|axis| (*axis, AxisValue::Poly(var(&index_of(*axis))))).collect();
+        let distance = Ranges::default().evaluate(g, index, &place);
+        let slope = |axis: &AxisId| distance.as_ref()?.linear_in(&index_of(*axis))?.0.as_constant();
+        let slopes: Vec<Option<i64>> = axes.iter().map(slope).collect();
+        let is_distance = slopes == [Some(1), Some(-1)] || slopes == [Some(-1), Some(1)];
+        is_distance && axes.iter().all(|axis| !g.node(id).axes.contains(*axis))
+    };
+    let is_read =
+        |user: &NodeId| matches!(g.op(*user), Op::At(_)) && g.args(*user)[0] == id && is_pair(*user);
+    if !g.users(id).iter().any(is_read) {
+        return false;
+    }
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(at) = stack.pop() {
+        if !seen.insert(at) || !g.node(at).dtype.is_float() {
+            continue;
+        }
+        match *g.op(at) {
+            Op::Map(op) if op.info().additions >= EXPENSIVE => return true,
+            Op::At(_) if is_looked_up(g, g.args(at)[1]) => return true,
+            Op::Map(_) => stack.extend(g.args(at)),
+            Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
+        }
+    }
+    false
+}
+
+/// Whether an index is more than sums and products of indices.
+fn is_looked_up(g: &Graph, index: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![index]);
+    while let Some(id) = stack.pop() {
+        match g.op(id) {
+            Op::Map(MapOp::Add | MapOp::Sub | MapOp::Mul) if seen.insert(id) => stack.extend(g.args(id)),
+            Op::Map(MapOp::Add | MapOp::Sub | MapOp::Mul) | Op::Iota(_) | Op::Extent(_) | Op::Const(_) => {}
+            Op::Map(_) | Op::Input(_) | Op::Param(_) | Op::At(_) => return true,
+            Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => return true,
         }
     }
     false

@@ -7,6 +7,7 @@ use crate::plan::attention::mixture::mixed_heads;
 use crate::plan::attention::split::Few;
 use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
 use crate::plan::attention::{Among, Attention, attention};
+use crate::plan::contraction::is_matrix_product;
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,6 +214,13 @@ pub(in crate::plan) fn shared(
     // The expression of the attention includes its scores and its values.
     let mut members = of_members.chain([root]);
     if members.any(|member| reads_one(of, member, &of_keys)) {
+        return None;
+    }
+    // So it is with one that nobody stores.
+    let is_combined = |id: NodeId| g.op(id).bound() == Some(query) && !is_matrix_product(g, id);
+    let unstored: BTreeSet<NodeId> = g.ids().filter(|id| is_combined(*id) && !(of.is_stored)(*id)).collect();
+    let mut expressions = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
+    if expressions.any(|expression| reads_one(of, expression, &unstored)) {
         return None;
     }
     // Nor is the result of the attention there when values of its rows are read.
