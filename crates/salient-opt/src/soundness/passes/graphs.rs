@@ -129,7 +129,7 @@ impl Draw {
         }
         if self.one_of(5) == 0 {
             let far = self.far(&weights);
-            self.m.output("far", &far.axes(), &far);
+            self.m.output("by_far", &far.axes(), &far);
         }
         if self.one_of(6) == 0 {
             let over_image = self.over_image();
@@ -138,7 +138,8 @@ impl Draw {
         self.m.finish()
     }
 
-    /// The weights times what depends on a query and a key by their distance alone, or on their positions too, summed over the keys.
+    /// A softmax of the weights times what depends on a query and a key by their distance alone, or on their positions too, under which
+    /// numbers of the keys are summed.
     fn far(&mut self, weights: &V) -> V {
         let (m, query, key) = (self.m.clone(), self.m.iota(self.i), self.m.iota(self.j));
         let away = if self.rng.bool() { &query - &key } else { &(&key - &query) + &m.int(1) };
@@ -154,7 +155,7 @@ impl Draw {
             3 => m.select(&query.lt(&key), &away.f32().exp(), &m.input("near", &[])),
             _ => &away.f32().map(MapOp::Cos) * &m.num(0.5),
         };
-        (weights * &factor).sum(self.j)
+        (&m.softmax(self.j, &(weights * &factor)) * &m.input("far_numbers", &[self.j])).sum(self.j)
     }
 
     /// Values summed under weights for keys of two axes: the pixels of an image that lies by rows, by columns, or as one sequence.
