@@ -45,7 +45,7 @@ impl<'a> Lowerer<'a, '_> {
         for back in 1..=more {
             let mine = t.pos[more - back].clone();
             let Some(axis) = mine.axis else {
-                self.join_unit(common, back, have, &mine);
+                self.join_unit(common, back, &mine);
                 continue;
             };
             let by_name = common.named.iter().position(|s| is_same(s, &mine));
@@ -111,8 +111,8 @@ impl<'a> Lowerer<'a, '_> {
 
     /// Takes an axis of length one that no node has into the common axes, at a place from the right. A free index of the
     /// operands so far may be it by name.
-    fn join_unit(&self, common: &mut Common, back: usize, have: usize, mine: &Slot) {
-        if back > have {
+    fn join_unit(&self, common: &mut Common, back: usize, mine: &Slot) {
+        if back > common.pos.len() {
             common.pos.insert(0, Slot { axis: None, label: mine.label.clone() });
         }
         let at = common.pos.len() - back;
@@ -125,7 +125,7 @@ impl<'a> Lowerer<'a, '_> {
     }
 
     /// Whether an axis has length one.
-    fn is_unit(&self, axis: AxisId) -> bool {
+    pub(super) fn is_unit(&self, axis: AxisId) -> bool {
         self.b.extent(axis).as_constant() == Some(1)
     }
 

@@ -71,12 +71,7 @@ impl<'a> Lowerer<'a, '_> {
     /// The axes of a stored tensor's node are all there; those of extent one are read at 0 once and for all.
     pub(super) fn without_units(&mut self, node: NodeId, axes: &[AxisId]) -> NodeId {
         let zero = self.b.extent_of(&Dim::constant(0));
-        let ones: Vec<_> = axes
-            .iter()
-            .copied()
-            .filter(|a| self.b.extent(*a).as_constant() == Some(1))
-            .map(|a| (a, zero))
-            .collect();
+        let ones: Vec<_> = axes.iter().copied().filter(|a| self.is_unit(*a)).map(|a| (a, zero)).collect();
         self.replaced(node, &ones)
     }
 

@@ -225,7 +225,7 @@ impl<'a> Lowerer<'a, '_> {
     fn drop_units(&mut self, t: &mut Tensor) {
         for slot in &mut t.pos {
             if let Some(axis) = slot.axis
-                && self.b.extent(axis).as_constant() == Some(1)
+                && self.is_unit(axis)
             {
                 let zero: NodeId = self.b.extent_of(&Dim::constant(0));
                 t.node = self.replaced(t.node, &[(axis, zero)]);

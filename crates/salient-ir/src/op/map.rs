@@ -79,6 +79,13 @@ pub struct MapInfo {
     pub doc: &'static str,
 }
 
+impl MapInfo {
+    /// Whether one application costs more than reading its result: a transcendental function.
+    pub fn is_costly(&self) -> bool {
+        self.additions >= 10
+    }
+}
+
 /// A row with nothing in it but what every operator has.
 const fn row(
     op: MapOp,

@@ -5,7 +5,7 @@
 //! parameters may have few columns for each position of another axis, as those of each head: less than a register tile is wide.
 
 use crate::graph::index::AffineIndex;
-use crate::graph::rewrite::{Rewritten, rewrite_in_order};
+use crate::graph::rewrite::{Rewritten, axis_named, rewrite_in_order};
 use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,13 +174,6 @@ impl Columns {
     fn axis(&self, g: &Graph, b: &mut Builder) -> AxisId {
         let names: Vec<&str> = self.0.iter().map(|axis| &*g.axis(*axis).name).collect();
         let extent = &self.spans(g)[0] * g.extent(self.0[0]);
-        columns_named(g, b, &names.join("_"), &extent)
+        axis_named(g, b, &names.join("_"), &extent)
     }
-}
-
-/// An axis of columns with that name, which nothing else has.
-pub(super) fn columns_named(g: &Graph, b: &mut Builder, name: &str, extent: &Dim) -> AxisId {
-    let taken: AxisSet = g.axes().map(|(axis, _)| axis).collect();
-    let columns = b.axis_id(name, extent);
-    if taken.contains(columns) { b.fresh_axis(columns, &taken) } else { columns }
 }

@@ -5,14 +5,10 @@
 //! transcendental function or a look-up of each pair would be made anew in each of them. There are as many distances as rows and keys
 //! together, and what lies at those of one row from all keys is a row of memory.
 
-use crate::after::columns::columns_named;
 use crate::graph::index::AffineIndex;
-use crate::graph::rewrite::{Rewritten, rewrite};
+use crate::graph::rewrite::{Rewritten, axis_named, rewrite};
 use salient_ir::{AxisId, Builder, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Additions from which on an operator costs more than reading its result: the transcendental functions.
-const EXPENSIVE: u32 = 10;
 
 /// The same graph with a table of what is costly and depends on a distance alone.
 pub(crate) fn distance_tables(g: &Graph) -> Rewritten {
@@ -132,7 +128,7 @@ fn is_costly(g: &Graph, distances: &BTreeMap<NodeId, Pair>, id: NodeId) -> bool 
             continue;
         }
         match g.op(id) {
-            Op::Map(op) if g.node(id).dtype.is_float() && op.info().additions >= EXPENSIVE => return true,
+            Op::Map(op) if g.node(id).dtype.is_float() && op.info().is_costly() => return true,
             Op::At(_) if AffineIndex::of(g, g.args(id)[1]).is_none() => return true,
             Op::Map(_) | Op::At(_) => stack.extend(g.args(id)),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
@@ -163,7 +159,7 @@ impl<'a> Table<'a> {
         pair: Pair,
     ) -> Table<'a> {
         let (keys, rows) = (g.extent(pair.0), g.extent(pair.1).clone());
-        let place = columns_named(g, b, "distance", &(keys + &rows));
+        let place = axis_named(g, b, "distance", &(keys + &rows));
         Table { g, new, distances, pair, place, rows, made: BTreeMap::new() }
     }
 

@@ -4,6 +4,7 @@
 //! in an output, or else of the graph's axes, whatever the order of the sums.
 
 use crate::after::scores::Scores;
+use crate::graph::index::{parts_of, positions};
 use crate::graph::rewrite::{Rewritten, rewrite};
 use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
@@ -68,25 +69,12 @@ fn is_of_scores(g: &Graph, scores: &Scores<'_>, axes: &[AxisId], product: NodeId
 fn merged(b: &mut Builder, axes: &[AxisId], factors: &[NodeId]) -> NodeId {
     let names: Vec<&str> = axes.iter().map(|a| &*b.axis(*a).name).collect();
     let mut name = names.join("_").replace('.', "_");
-    let extents: Vec<_> = axes.iter().map(|a| b.extent(*a).clone()).collect();
-    let total = extents.iter().skip(1).fold(extents[0].clone(), |t, e| &t * e);
+    let total = positions(b, axes);
     while b.axes().any(|(_, a)| *a.name == *name && a.extent != total) {
         name.push('_');
     }
     let one = b.axis_id(&name, &total);
-    // From the last axis: the remainder by its extent, then the quotient for those before it.
-    let mut rest = b.iota(one);
-    let mut with = Vec::new();
-    for (n, (axis, extent)) in axes.iter().zip(&extents).enumerate().rev() {
-        if n == 0 {
-            with.push((*axis, rest));
-            continue;
-        }
-        let by = b.extent_of(extent);
-        let index = b.map(MapOp::Mod, &[rest, by]).expect("integers");
-        rest = b.map(MapOp::IntDiv, &[rest, by]).expect("integers");
-        with.push((*axis, index));
-    }
+    let with = parts_of(b, one, axes);
     let factors: Vec<NodeId> =
         factors.iter().map(|f| b.at_all(*f, &with).expect("an index is an integer")).collect();
     let product = b.map(MapOp::Mul, &factors).expect("as before");

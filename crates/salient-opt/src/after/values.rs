@@ -2,10 +2,9 @@
 //!
 //! A mean and a variance under one softmax are such, and what several modules read of the same attention.
 
-use crate::after::columns::columns_named;
 use crate::after::scores::Scores;
 use crate::graph::index::AffineIndex;
-use crate::graph::rewrite::{Rewritten, copy, rewrite_in_order};
+use crate::graph::rewrite::{Rewritten, axis_named, copy, rewrite_in_order};
 use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +114,7 @@ fn together(g: &Graph, b: &mut Builder, new: &[NodeId], group: &[Sum]) -> Option
         offsets.push(width.clone());
         width = &width + g.extent(sum.column);
     }
-    let columns = columns_named(g, b, &g.axis(group[0].column).name, &width);
+    let columns = axis_named(g, b, &g.axis(group[0].column).name, &width);
     let values = b.add(Op::Concat(columns, parts.into_iter().collect()), &values).ok()?;
     let first = group[0].node;
     let mut args: Vec<NodeId> = g.args(first).iter().map(|arg| new[arg.index()]).collect();

@@ -230,6 +230,30 @@ impl<'g> Bounds<'g> {
     }
 }
 
+/// Where each of several axes, the outermost first, is at a position along one that stands for all of them: from the last on the
+/// remainder by its extent, then the quotient for those before it.
+pub(crate) fn parts_of(b: &mut Builder, whole: AxisId, axes: &[AxisId]) -> Vec<(AxisId, NodeId)> {
+    let mut rest = b.iota(whole);
+    let mut parts = Vec::new();
+    for (n, axis) in axes.iter().enumerate().rev() {
+        if n == 0 {
+            parts.push((*axis, rest));
+            continue;
+        }
+        let extent = b.extent(*axis).clone();
+        let by = b.extent_of(&extent);
+        let index = b.map(MapOp::Mod, &[rest, by]).expect("integers");
+        rest = b.map(MapOp::IntDiv, &[rest, by]).expect("integers");
+        parts.push((*axis, index));
+    }
+    parts
+}
+
+/// How many positions there are along several axes.
+pub(crate) fn positions(g: &Graph, axes: &[AxisId]) -> Dim {
+    axes.iter().fold(Dim::constant(1), |all, axis| &all * g.extent(*axis))
+}
+
 /// A simpler expression for an operator on integers: `(h * E + e) / E` is `h`, `(h * E + e) % E` is `e` and, where `e` may be longer
 /// than that, `h + e / E` and `e % E`; and `x / E * E + x % E` is `x`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "others have no simpler form")]

@@ -1,6 +1,6 @@
 //! Passes over a graph that put something else in the place of some nodes and copy the rest.
 
-use salient_ir::{Builder, Graph, NodeId};
+use salient_ir::{AxisId, AxisSet, Builder, Dim, Graph, NodeId};
 
 /// A graph that a pass made of another.
 #[derive(Clone, Debug)]
@@ -82,4 +82,11 @@ fn in_order_of_use(g: &Graph) -> Rewritten {
 pub(crate) fn copy(g: &Graph, b: &mut Builder, id: NodeId, now: impl Fn(NodeId) -> NodeId) -> NodeId {
     let args: Vec<NodeId> = g.args(id).into_iter().map(now).collect();
     b.add(g.op(id).clone(), &args).expect("a node of a verified graph")
+}
+
+/// An axis with that name that the graph does not have; one of the same name and extent that the pass made before is the same.
+pub(crate) fn axis_named(g: &Graph, b: &mut Builder, name: &str, extent: &Dim) -> AxisId {
+    let taken: AxisSet = g.axes().map(|(axis, _)| axis).collect();
+    let axis = b.axis_id(name, extent);
+    if taken.contains(axis) { b.fresh_axis(axis, &taken) } else { axis }
 }

@@ -4,10 +4,10 @@
 //! axes. What is combined over all of them is the same over one axis of as many positions, at which scores are products with the keys
 //! at `j / W` and `j % W`: for keys that lie row by row, no other place in memory.
 
-use super::reader::{Reader, Subst, new_axis};
-use crate::graph::index::AffineIndex;
+use super::reader::{Reader, new_axis};
+use crate::graph::index::{AffineIndex, parts_of, positions};
 use crate::graph::rewrite::rewrite;
-use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Dim, Graph, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same model with one axis for the keys of every combination of scores over several.
@@ -27,8 +27,8 @@ pub(crate) fn key_axes(g: &Graph) -> Graph {
     let rewritten = rewrite(g, |b, new, id| {
         let chain = chains.get(&id)?;
         let order: &[AxisId] = &orders[&chain.axes.iter().copied().collect()];
-        let axis = *made.entry(order).or_insert_with(|| axis_of_all(b, order));
-        let with = places(b, order, axis);
+        let axis = *made.entry(order).or_insert_with(|| new_axis(b, "key", &positions(g, order)));
+        let with = parts_of(b, axis, order);
         let merged = Reader::new(g, new, |at| chain.scores.contains(&at)).read(b, chain.combined, &with)?;
         b.reduce(chain.op, axis, merged).ok()
     });
@@ -90,7 +90,7 @@ impl Chain {
             let mut rest: Vec<AxisId> =
                 place.terms.keys().copied().filter(|axis| self.axes.contains(axis)).collect();
             let mut order = Vec::new();
-            let mut span = salient_ir::Dim::constant(1);
+            let mut span = Dim::constant(1);
             while let Some(at) = rest.iter().position(|axis| place.terms[axis] == span) {
                 let axis = rest.remove(at);
                 span = &span * g.extent(axis);
@@ -156,27 +156,31 @@ fn scores(g: &Graph, of_inputs: &[bool], combined: NodeId, axes: &[AxisId]) -> O
     has_scores.then_some(through)
 }
 
-/// An axis for the positions along all of these.
-fn axis_of_all(b: &mut Builder, order: &[AxisId]) -> AxisId {
-    let extents: Vec<_> = order.iter().map(|axis| b.extent(*axis).clone()).collect();
-    let all = extents.iter().skip(1).fold(extents[0].clone(), |all, extent| &all * extent);
-    new_axis(b, "key", &all)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use salient_ir::{Builder, DType, MapOp};
 
-/// Where each of the axes is at a position along all of them.
-fn places(b: &mut Builder, order: &[AxisId], axis: AxisId) -> Subst {
-    let mut rest = b.iota(axis);
-    let mut with = Subst::new();
-    for (n, own) in order.iter().enumerate().rev() {
-        if n == 0 {
-            with.push((*own, rest));
-            continue;
-        }
-        let extent = b.extent(*own).clone();
-        let by = b.extent_of(&extent);
-        let index = b.map(MapOp::Mod, &[rest, by]).expect("integers");
-        rest = b.map(MapOp::IntDiv, &[rest, by]).expect("integers");
-        with.push((*own, index));
+    /// How many axes `sum[y](sum[x](exp(s[y, x])))` is summed over, where `s` is a product with keys, of rows of queries or of one query for
+    /// all keys.
+    fn axes_of_keys(has_rows: bool) -> usize {
+        let mut b = Builder::new("m");
+        let [i, y, x, e] = ["I", "Y", "X", "E"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
+        let rows: &[AxisId] = if has_rows { &[i] } else { &[] };
+        let q = b.input("q", &[rows, &[e]].concat(), DType::F32, None);
+        let k = b.input("k", &[y, x, e], DType::F32, None);
+        let product = b.map(MapOp::Mul, &[q, k]).unwrap();
+        let score = b.reduce(ReduceOp::Sum, e, product).unwrap();
+        let weight = b.map(MapOp::Exp, &[score]).unwrap();
+        let row = b.reduce(ReduceOp::Sum, x, weight).unwrap();
+        let all = b.reduce(ReduceOp::Sum, y, row).unwrap();
+        b.output("sum", rows, all).unwrap();
+        let after = key_axes(&b.finish());
+        after.ids().filter(|id| matches!(after.op(*id), Op::Reduce(..))).count() - 1
     }
-    with
+
+    #[test]
+    fn keys_of_several_axes_have_one_where_rows_meet_them() {
+        assert_eq!((axes_of_keys(true), axes_of_keys(false)), (1, 2));
+    }
 }

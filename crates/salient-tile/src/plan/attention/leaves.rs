@@ -5,7 +5,6 @@ use super::key_range::KeyRange;
 use super::whole_rows::{Leaves, RowReduction, WholeRows};
 use super::{Attention, Normaliser, Scores};
 use crate::plan::Layouts;
-use crate::plan::materialise::keep::EXPENSIVE;
 use salient_ir::{Class, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
@@ -131,10 +130,7 @@ fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], 
     let readers: Vec<NodeId> = same.map(|(a, later)| later.score_in_range(a)).collect();
     let read: BTreeSet<NodeId> = readers.iter().flat_map(|root| parts_of(*root)).collect();
     let expensive = |parts: BTreeSet<NodeId>| {
-        parts
-            .into_iter()
-            .filter(|id| matches!(g.op(*id), Op::Map(op) if op.info().additions >= EXPENSIVE))
-            .count()
+        parts.into_iter().filter(|id| matches!(g.op(*id), Op::Map(op) if op.info().is_costly())).count()
     };
     let is_expensive = |id: NodeId| expensive(parts_of(id)) > 0;
     let left_to_readers = |part: &NodeId| -> usize {

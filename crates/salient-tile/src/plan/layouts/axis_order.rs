@@ -221,7 +221,7 @@ fn put_last(order: &mut Vec<AxisId>, axis: AxisId) {
     }
 }
 
-/// The order of the axes of a temporary: as in the output that it is a part of, else as in one that is made of it element by
+/// The order of the axes of a temporary: as in the output that it is a part of or that merges some of them, else as in one that is made of it element by
 /// element or of which several axes are parts of one of its own, else as they are numbered, the columns of a product by a parameter
 /// last. Axes that a reader merges into one lie side by side, so that the merged axis is contiguous: at the inner end, unless they
 /// are side by side further out and something else runs along what lies behind them.

@@ -13,9 +13,6 @@ use crate::plan::layouts::axis_order::innermost;
 use salient_ir::{AxisId, AxisSet, Class, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
-/// Additions from which on an operator costs more than reading its result: the transcendental functions.
-pub(crate) const EXPENSIVE: u32 = 10;
-
 /// Additions from which on an operator costs more than reading its result again, where that is read anew in each row: a division.
 const WORTH_READING: u32 = 4;
 
@@ -81,7 +78,7 @@ fn repeats_along_axes(g: &Graph, uses: &[Uses], id: NodeId) -> bool {
             match (&g.node(user).op, product) {
                 // Lanes lie along what a product sums over.
                 (Op::Map(_), Some(depth))
-                    if is_repeated && additions >= EXPENSIVE && of_lanes(Some(depth)) =>
+                    if is_repeated && op.info().is_costly() && of_lanes(Some(depth)) =>
                 {
                     return true;
                 }
@@ -138,7 +135,7 @@ fn is_costly_table(g: &Graph, id: NodeId) -> bool {
             continue;
         }
         match *g.op(at) {
-            Op::Map(op) if op.info().additions >= EXPENSIVE => return true,
+            Op::Map(op) if op.info().is_costly() => return true,
             Op::At(_) if is_looked_up(g, g.args(at)[1]) => return true,
             Op::Map(_) => stack.extend(g.args(at)),
             Op::At(_) | Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
@@ -374,7 +371,7 @@ impl Inside<'_> {
         }
         match &node.op {
             Op::Map(op) => {
-                self.is_expensive |= op.info().additions >= EXPENSIVE && whole == 1;
+                self.is_expensive |= op.info().is_costly() && whole == 1;
                 g.args(id).iter().for_each(|a| self.visit(g, *a, false));
             }
             Op::At(_) => {

@@ -210,17 +210,13 @@ pub(in crate::plan) fn shared(
     }
     // A sum over rows is there when the last row has been made, and no row can wait for it.
     let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.sum.as_ref()?.node())).collect();
+    let is_over_rows = |id: NodeId| g.op(id).bound() == Some(query) && !is_matrix_product(g, id);
+    let unstored = g.ids().filter(|id| is_over_rows(*id) && !(of.is_stored)(*id));
+    let over_rows: BTreeSet<NodeId> = of_keys.iter().copied().chain(unstored).collect();
     let of_members = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
     // The expression of the attention includes its scores and its values.
     let mut members = of_members.chain([root]);
-    if members.any(|member| reads_one(of, member, &of_keys)) {
-        return None;
-    }
-    // So it is with one that nobody stores.
-    let is_combined = |id: NodeId| g.op(id).bound() == Some(query) && !is_matrix_product(g, id);
-    let unstored: BTreeSet<NodeId> = g.ids().filter(|id| is_combined(*id) && !(of.is_stored)(*id)).collect();
-    let mut expressions = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
-    if expressions.any(|expression| reads_one(of, expression, &unstored)) {
+    if members.any(|member| reads_one(of, member, &over_rows)) {
         return None;
     }
     // Nor is the result of the attention there when values of its rows are read.
