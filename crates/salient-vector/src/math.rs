@@ -146,7 +146,13 @@ fn scaled_by_power(b: &mut Builder, x: F32, y: F32, shifted: F32) -> F32 {
 
 /// The natural logarithm, at most 1 (1) ulp, of subnormal numbers too. -inf at zero, NaN below.
 pub fn log(b: &mut Builder, x: F32) -> F32 {
-    let (e, f) = exponent_and_fraction(b, x);
+    let parts = exponent_and_fraction(b, x);
+    let y = log_of_parts(b, parts);
+    log_at_the_edges(b, x, y)
+}
+
+/// `ln(2^e (1 + f))`.
+fn log_of_parts(b: &mut Builder, (e, f): (F32, F32)) -> F32 {
     let square = b.mul(f, f);
     let p = polynomial(b, f, &LOG);
     let cube = b.mul(square, f);
@@ -157,8 +163,14 @@ pub fn log(b: &mut Builder, x: F32) -> F32 {
     let y = b.fma(square, half, y);
     let y = b.add(y, f);
     let high = b.f32(LN2[0]);
-    let y = b.fma(e, high, y);
-    log_at_the_edges(b, x, y)
+    b.fma(e, high, y)
+}
+
+/// [`log`] of a normal positive number, +inf or NaN, as in a softplus `ln(1 + e^x)`. It is the faster one, and garbage elsewhere.
+pub fn log_of_normal(b: &mut Builder, x: F32) -> F32 {
+    let parts = normal_in_parts(b, x);
+    let y = log_of_parts(b, parts);
+    or_itself(b, x, y)
 }
 
 /// `x` as `2^e (1 + f)` with `1 + f` in [sqrt(1/2), sqrt(2)), for a positive finite `x`.
@@ -169,6 +181,14 @@ fn exponent_and_fraction(b: &mut Builder, x: F32) -> (F32, F32) {
     let up = b.f32(8_388_608.0);
     let scaled = b.mul(x, up);
     let x = b.select(subnormal, scaled, x);
+    let (e, f) = normal_in_parts(b, x);
+    let (zero, down) = (b.f32(0.0), b.f32(-23.0));
+    let correction = b.select(subnormal, down, zero);
+    (b.add(e, correction), f)
+}
+
+/// The same for a normal `x`.
+fn normal_in_parts(b: &mut Builder, x: F32) -> (F32, F32) {
     let bits = b.bits_i32(x);
     let root_half = b.i32(std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32);
     let over = b.sub(bits, root_half);
@@ -179,23 +199,24 @@ fn exponent_and_fraction(b: &mut Builder, x: F32) -> (F32, F32) {
     let fraction = b.bits_f32(fraction);
     let one = b.f32(1.0);
     let f = b.sub(fraction, one);
-    let e = b.to_f32(e);
-    let (zero, down) = (b.f32(0.0), b.f32(-23.0));
-    let correction = b.select(subnormal, down, zero);
-    (b.add(e, correction), f)
+    (b.to_f32(e), f)
 }
 
 /// The logarithm `y` of `x`, where `x` may be anything.
 fn log_at_the_edges(b: &mut Builder, x: F32, y: F32) -> F32 {
-    let (zero, infinity) = (b.f32(0.0), b.f32(f32::INFINITY));
-    let (least, nan) = (b.f32(f32::NEG_INFINITY), b.f32(f32::NAN));
-    let finite = b.lt(x, infinity);
-    // +inf and NaN are their own logarithms.
-    let y = b.select(finite, y, x);
+    let (zero, least, nan) = (b.f32(0.0), b.f32(f32::NEG_INFINITY), b.f32(f32::NAN));
+    let y = or_itself(b, x, y);
     let nothing = b.eq(x, zero);
     let y = b.select(nothing, least, y);
     let negative = b.lt(x, zero);
     b.select(negative, nan, y)
+}
+
+/// `y`, or `x` where that is +inf or NaN, which are their own logarithms.
+fn or_itself(b: &mut Builder, x: F32, y: F32) -> F32 {
+    let infinity = b.f32(f32::INFINITY);
+    let finite = b.lt(x, infinity);
+    b.select(finite, y, x)
 }
 
 /// `x^y`, at most 4 ulp where |y ln x| <= 20 and 12 ulp where the result is finite and normal (without fused

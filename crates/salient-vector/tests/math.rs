@@ -99,6 +99,8 @@ fn log_keeps_its_bound() {
     holds("log", [1.0, 1.0], math::log, f64::ln, 0.9, 1.1);
     holds("log", [1.0, 1.0], math::log, f64::ln, 1e-38, f32::MAX);
     holds("log", [1.0, 1.0], math::log, f64::ln, 1e-45, 1e-37);
+    holds("log_of_normal", [1.0, 1.0], math::log_of_normal, f64::ln, 0.9, 1.1);
+    holds("log_of_normal", [1.0, 1.0], math::log_of_normal, f64::ln, 1.2e-38, f32::MAX);
 }
 
 #[test]
@@ -106,6 +108,8 @@ fn log_at_the_edges() {
     let inf = f32::INFINITY;
     assert_eq!(run(math::log, true, &[1.0, 0.0, -0.0, inf]), [0.0, -inf, -inf, inf]);
     assert!(run(math::log, true, &[-1.0, -1e-45, -inf, f32::NAN]).iter().all(|y| y.is_nan()));
+    assert_eq!(run(math::log_of_normal, true, &[1.0, inf]), [0.0, inf]);
+    assert!(run(math::log_of_normal, true, &[f32::NAN])[0].is_nan());
 }
 
 #[test]

@@ -35,8 +35,16 @@ fn sample() -> Vec<f32> {
 
 #[test]
 fn functions_of_one_argument_agree_with_the_interpreter() {
-    let functions: [fn(&mut Builder, F32) -> F32; 7] =
-        [math::exp, math::exp_nonpositive, math::log, math::tanh, math::erf, math::sin, math::cos];
+    let functions: [fn(&mut Builder, F32) -> F32; 8] = [
+        math::exp,
+        math::exp_nonpositive,
+        math::log,
+        math::log_of_normal,
+        math::tanh,
+        math::erf,
+        math::sin,
+        math::cos,
+    ];
     let values = sample();
     for function in functions {
         let mut b = Builder::new("function");

@@ -14,7 +14,7 @@ use crate::plan::Layouts;
 use crate::plan::attention::Scores;
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, Check, Limit};
-use salient_ir::{AxisId, DType, Dim, DimNode, MapOp, NodeId, Op, Symbol};
+use salient_ir::{AxisId, DType, Dim, DimNode, Graph, MapOp, NodeId, Op, Symbol};
 use salient_vector::body::{Const, Elem, Value};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
@@ -538,6 +538,10 @@ impl<'s, 'g> Strip<'s, 'g> {
                 let values = [0, 1, 2].map(|n| self.value(b, args[n], env));
                 b.op(salient_vector::Op::Select, &values)
             }
+            Op::Map(MapOp::Log) if is_one_or_more(g, args[0]) => {
+                let x = self.value(b, args[0], env);
+                math::log_of_normal(b, F32::from_value(x)).value()
+            }
             Op::Map(map) => {
                 let values: Vec<Value> = args.iter().map(|a| self.value(b, *a, env)).collect();
                 scalar(b, *map, g.node(args[0]).dtype, &values)
@@ -655,6 +659,14 @@ impl<'s, 'g> Strip<'s, 'g> {
         let (low, high) = (b.le(from, index), b.lt(index, to));
         b.and(low, high)
     }
+}
+
+/// Whether the node is `c + e^x` with `c >= 1`, which is no less than one.
+fn is_one_or_more(g: &Graph, id: NodeId) -> bool {
+    let args = g.args(id);
+    let is_one = |id: &NodeId| matches!(g.op(*id), Op::Const(c) if c.value() >= 1.0);
+    let is_exponential = |id: &NodeId| matches!(g.op(*id), Op::Map(MapOp::Exp));
+    matches!(g.op(id), Op::Map(MapOp::Add)) && args.iter().any(is_one) && args.iter().any(is_exponential)
 }
 
 pub(crate) fn both(b: &mut Builder, guard: Option<Mask>, mask: Mask) -> Mask {
