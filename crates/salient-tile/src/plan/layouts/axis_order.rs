@@ -42,14 +42,38 @@ fn renamings(g: &Graph, node: NodeId) -> Vec<(NodeId, BTreeMap<AxisId, AxisId>)>
     views
 }
 
-/// The axis of a node over which a product sums that has it, or a renaming of it, as an operand.
+/// The operand that a product has beside another one.
+fn operand_beside(id: NodeId, (a, b): (NodeId, NodeId)) -> Option<NodeId> {
+    [(a, b), (b, a)].into_iter().find_map(|(own, other)| (own == id).then_some(other))
+}
+
+/// Whether a product with this operand mixes a few places, as heads are mixed: none of its axes has columns for a vector, and the node
+/// that is mixed has another axis that does, along which it lies.
+fn is_of_few(g: &Graph, node: NodeId, by: NodeId) -> bool {
+    let wide = |id: NodeId| g.node(id).axes.iter().any(|axis| is_wide(g, axis));
+    !wide(by) && wide(node)
+}
+
+/// The axis of a node over which a product sums that has it, or a renaming of it, as an operand, but for mixtures of a few places.
 fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
     renamings(g, node).into_iter().find_map(|(id, names)| {
         let sums = g.users(id).into_iter().flat_map(|user| g.users(user));
-        let depths = sums.filter_map(|sum| g.sum_of_products(sum)).filter(|(a, b, _)| *a == id || *b == id);
-        let mut depths = depths.map(|(_, _, depth)| names.get(&depth).copied().unwrap_or(depth));
+        let depth = |sum: NodeId| {
+            let (a, b, depth) = g.sum_of_products(sum)?;
+            operand_beside(id, (a, b)).filter(|by| !is_of_few(g, id, *by)).map(|_| depth)
+        };
+        let mut depths = sums.filter_map(depth).map(|depth| names.get(&depth).copied().unwrap_or(depth));
         depths.find(|depth| g.node(node).axes.contains(*depth))
     })
+}
+
+/// The last axis with columns for a vector of a node that a product mixes: the mixture is computed along it.
+fn mixed_along(g: &Graph, node: NodeId) -> Option<AxisId> {
+    let sums = g.users(node).into_iter().flat_map(|user| g.users(user));
+    let others =
+        sums.filter_map(|sum| g.sum_of_products(sum).and_then(|(a, b, _)| operand_beside(node, (a, b))));
+    let is_mixed = others.into_iter().any(|by| is_of_few(g, node, by));
+    g.node(node).axes.iter().rfind(|axis| is_mixed && is_wide(g, *axis))
 }
 
 /// The longest axis that a node, or a renaming of it, has as the values of an attention and the scores lack: the columns of the
@@ -64,7 +88,9 @@ fn columns_of_values(g: &Graph, node: NodeId) -> Option<AxisId> {
         })?;
         let length = |axis: &AxisId| g.extent(*axis).as_constant().unwrap_or(i64::MAX);
         let own = g.node(id).axes.iter().filter(|axis| !g.node(scores).axes.contains(*axis));
-        own.max_by_key(length).map(|axis| names.get(&axis).copied().unwrap_or(axis))
+        own.max_by_key(length)
+            .filter(|axis| is_wide(g, *axis))
+            .map(|axis| names.get(&axis).copied().unwrap_or(axis))
     })
 }
 
@@ -88,8 +114,11 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
     let mut readers = vec![node];
     while let Some(id) = readers.pop() {
         for user in g.users(id) {
+            let mixed = g.sum_of_products(user).map(|(a, b, _)| (a, b));
+            let is_mixture = mixed.is_some_and(|(a, b)| is_of_few(g, a, b) || is_of_few(g, b, a));
             if let Some(axis) = added_up_along(g, user, id)
                 && g.node(node).axes.contains(axis)
+                && !is_mixture
             {
                 return Some(axis);
             }
@@ -237,6 +266,7 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     // reads values in panels of columns.
     let along =
         summed_over(g, node).or_else(|| reduced_along(g, node)).or_else(|| columns_of_values(g, node));
+    let along = along.or_else(|| mixed_along(g, node));
     let is_free =
         along.is_none() && columns.is_empty() && g.op(node).bound().is_none_or(|axis| !order.contains(&axis));
     if let Some(order) = order_in_merged(g, node).filter(|_| is_free) {
@@ -382,6 +412,28 @@ mod tests {
         let g = b.finish();
         let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
         layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    /// The order of `value[t, h]`, of which a product with `by[h, g]` sums over `h`.
+    fn order_of_mixed(heads: i64) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [t, k] = ["T", "K"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let [h, g] = ["h", "g"].map(|name| b.axis_id(name, &Dim::constant(heads)));
+        let x = b.input("x", &[h, t, k], DType::F32, None);
+        let by = b.input("by", &[h, g], DType::F32, None);
+        let value = b.reduce(ReduceOp::Sum, k, x).unwrap();
+        let product = b.map(MapOp::Mul, &[value, by]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, h, product).unwrap();
+        b.output("y", &[g, t], sum).unwrap();
+        let g = b.finish();
+        let value = g.ids().find(|id| *g.op(*id) == Op::Reduce(ReduceOp::Sum, k)).expect("it is there");
+        layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_value_of_which_few_places_are_mixed_lies_along_its_long_axis() {
+        assert_eq!(order_of_mixed(4), ["h", "t"]);
+        assert_eq!(order_of_mixed(64), ["t", "h"]);
     }
 
     #[test]
