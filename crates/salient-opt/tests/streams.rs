@@ -67,6 +67,17 @@ fn products_over_their_sum_are_products() {
     assert_same_values(&g, DIMS);
 }
 
+/// Queries and keys are data: values that are parameters make no layer of this.
+#[test]
+fn learned_values_are_weighed_in_one_pass() {
+    let p = parts();
+    let learned = p.m.param("learned", &[p.j, p.f]);
+    let g = p.done(&(&p.positive() * &learned).sum(p.j));
+    let text = optimised(&g);
+    assert!(text.contains("fused.weighted_sum[s]("), "{text}");
+    assert_same_values(&g, DIMS);
+}
+
 /// `v` is a parameter: this is a layer with an activation, whose products have panels.
 #[test]
 fn a_layer_is_no_attention() {

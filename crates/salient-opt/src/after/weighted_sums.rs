@@ -255,12 +255,11 @@ fn weighted(g: &Graph, known: &Scores<'_>, extents: &[u64], id: NodeId) -> Optio
     }
     let of_values = axes(g, &values, &[]);
     let queries: AxisSet = weighed.iter().filter(|a| *a != key && !of_values.contains(*a)).collect();
-    let is_data = values.above.iter().chain(&values.below).any(|v| known.is_data(*v));
     let meets = |id: &NodeId| {
         let axes = &g.node(*id).axes;
         axes.contains(key) && axes.iter().any(|a| queries.contains(a))
     };
-    if scores.is_empty() || !scores.iter().all(meets) || !is_data || !of_values.contains(key) {
+    if scores.is_empty() || !scores.iter().all(meets) || !of_values.contains(key) {
         return None;
     }
     // A product and what belongs to one of its operands is a product still.

@@ -14,8 +14,11 @@ use crate::graph::demanded::DemandedRead;
 use crate::lang::{Tag, Term};
 use crate::options::Fp;
 use egg::Id;
-use salient_ir::{AxisId, Const, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::HashMap;
+
+/// Operators that are looked through for whether a value may be negative: those of a softmax.
+const DEPTH: usize = 6;
 
 /// Every node of the graph as a class; the result gives the class of each node. `demanded` are reads that are made in any case.
 pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp, demanded: &[DemandedRead]) -> Vec<Id> {
@@ -208,7 +211,8 @@ impl Normaliser<'_> {
         // number.
         let data = &self.classes[args[0]].data;
         let rooted = data.has(Property::NonNegative) | data.has(Property::Unmasked);
-        let rooted = self.classes.analysis.is_shown(rooted, data.axes.as_slice());
+        let rooted = self.classes.analysis.is_shown(rooted, data.axes.as_slice())
+            || self.is_never_negative(args[0], DEPTH);
         let root = |n: &mut Self| n.add(Tag::Map(MapOp::Sqrt), &args[..1]);
         match exponent {
             Some(1.0) => args[0],
@@ -225,6 +229,24 @@ impl Normaliser<'_> {
             Some(-1.0) => self.add(Tag::Map(MapOp::Recip), &args[..1]),
             Some(_) => self.add(Tag::Map(MapOp::Pow), args),
             None => self.exponential(args).unwrap_or_else(|| self.add(Tag::Map(MapOp::Pow), args)),
+        }
+    }
+
+    /// Whether no element is negative, by how the value is written; it may be NaN.
+    /// Looks through so many operators.
+    fn is_never_negative(&self, id: Id, depth: usize) -> bool {
+        let term = self.written(id);
+        let all = |args: &[Id]| depth > 0 && args.iter().all(|arg| self.is_never_negative(*arg, depth - 1));
+        #[expect(clippy::wildcard_enum_match_arm, reason = "others may be negative")]
+        match term.tag {
+            Tag::Const(c) => c.value() >= 0.0,
+            Tag::Map(MapOp::Exp | MapOp::Abs) => true,
+            Tag::Map(MapOp::Add | MapOp::Mul | MapOp::Div | MapOp::Recip | MapOp::Sqrt) => {
+                all(&term.children)
+            }
+            Tag::Map(MapOp::Select) => all(&term.children[1..]),
+            Tag::Reduce(ReduceOp::Sum) => all(&term.children[1..]),
+            _ => false,
         }
     }
 
