@@ -98,7 +98,7 @@ impl Tiling {
             few_rows: 8,
             // Panels of values are read one after the other, while the tile is in the nearest cache.
             few_keys: 32,
-            few_part: 512,
+            few_part: 256,
         }
     }
 

@@ -524,7 +524,7 @@ impl<'g> Decider<'g> {
         }
         let limit = self.layouts.options.tiling.few_rows;
         let rows = a.query.map(|query| self.layouts.graph.extent(query).clone());
-        let few = rows.as_ref().map_or(Few::Never, |rows| Few::of(rows, limit));
+        let few = rows.as_ref().map_or(Few::Always, |rows| Few::of(rows, limit));
         let parts = BufferId(self.done.buffers.len());
         let found = if few == Few::Never { None } else { split(&self.layouts, parts, target.order, &a) };
         match (few, found, rows) {

@@ -165,7 +165,7 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             of_attention(g, rows, a, scores.iter().map(|s| s.product))
         }
         Anchor::SplitKv(split) => {
-            let rows = split.parts.held.iter().copied().chain([split.parts.query]);
+            let rows = split.parts.held.iter().copied().chain(split.parts.query);
             of_attention(g, rows, &split.attention, split.products.iter().copied())
         }
         Anchor::Merge(split) => &elements * &(&split.parts.count * &n(2)),

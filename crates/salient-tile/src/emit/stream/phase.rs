@@ -39,6 +39,9 @@ pub(crate) struct Making<'t> {
     pub(crate) panel: &'t Dim,
 }
 
+/// Rows up to which it costs less to skip every zero among the weights than to look at the values first.
+const ROWS_THAT_SKIP: i64 = 2;
+
 /// What streaming leaves behind.
 pub(crate) struct Streamed {
     pub(crate) stmts: Vec<Stmt>,
@@ -292,7 +295,7 @@ fn weights_of(
         let made = softmax.scores(m, score, t.env, place, is_there);
         let mut stmts: Vec<Stmt> = made.map(|row| t.each_row(row)).into_iter().collect();
         let check = check.filter(|_| is_checked);
-        stmts.extend(check.map(|(values, flag)| values.find_not_finite(m, flag)).into_iter().flatten());
+        stmts.extend(check.map(|(values, flag)| look_at_values(m, t, values, flag)).into_iter().flatten());
         stmts
     };
     let masked = weights(m, a.score, true);
@@ -310,6 +313,24 @@ fn weights_of(
             let (stmts, any, hidden) = look(m, (mask.condition, probe), t, place);
             tile.push(Stmt::If { left: n(0), right: hidden, then: masked, otherwise: plain });
             Some((stmts, any))
+        }
+    }
+}
+
+/// Sets the flag where zeros among the weights must be skipped since a value is NaN or infinite. To look at the values costs as much as
+/// a row of the product: a few rows skip zeros whatever the values are.
+fn look_at_values(m: &mut Maker<'_, '_>, t: &RowTile<'_>, values: &Values, flag: Base) -> Vec<Stmt> {
+    let count = t.count();
+    let look = |m: &mut Maker<'_, '_>| values.find_not_finite(m, flag);
+    if !t.few {
+        return look(m);
+    }
+    match count.as_constant() {
+        Some(count) if count <= ROWS_THAT_SKIP => vec![fill(m, flag, &n(1), 1.0)],
+        Some(_) => look(m),
+        None => {
+            let (then, otherwise) = (look(m), vec![fill(m, flag, &n(1), 1.0)]);
+            vec![Stmt::If { left: n(ROWS_THAT_SKIP), right: count, then, otherwise }]
         }
     }
 }

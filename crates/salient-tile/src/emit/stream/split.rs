@@ -16,7 +16,7 @@ use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::layouts::StridedRows;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
-use salient_ir::{Dim, Symbol};
+use salient_ir::{AxisId, Dim, Symbol};
 use salient_vector::body::Elem;
 use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
@@ -26,13 +26,13 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let g = scope.graph;
     let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
     let SplitKv { attention: a, group, parts: home, .. } = plan;
-    let (query, width) = (home.query, a.width.expect("planned with values"));
+    let width = a.width.expect("planned with values");
     let part_keys = n(tiling.few_part);
     let mut m = Maker::planned(scope, target, Kind::Attention);
     let mut env = Env::new();
     let outer = home.held.iter().copied().filter(|x| group.as_ref().is_none_or(|g| g.axis != *x));
     m.outer_axes(outer, &mut env);
-    let (rows, keys) = (g.extent(query).clone(), g.extent(a.key).clone());
+    let keys = g.extent(a.key).clone();
     let TileRows { row, count, each_query } = tile_rows(&mut m, plan, &mut env);
     let part = m.outer("part", &home.count);
     env.insert(a.key, AxisValue::Poly(var(&LANE)));
@@ -73,8 +73,8 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let context = (streamed.context, &streamed.context_row);
     let keep = keep_part(&mut m, home, &at, &wide, place, &streamed.softmax, context);
     block.push(for_loop(&row, n(0), count.clone(), n(1), vec![keep]));
-    if let Some(each) = each_query {
-        block = vec![for_loop(&each, n(0), rows.clone(), n(1), block)];
+    if let Some((each, queries)) = each_query {
+        block = vec![for_loop(&each, n(0), queries, n(1), block)];
     }
     block.insert(0, let_min(&end, vec![keys.clone(), &begin + &part_keys]));
     m.finish(block, target.node, home.id)
@@ -86,25 +86,30 @@ struct TileRows {
     row: Symbol,
     /// How many rows there are.
     count: Dim,
-    /// The variable of the queries, where rows are heads.
-    each_query: Option<Symbol>,
+    /// The variable of the queries and how many there are, where rows are heads.
+    each_query: Option<(Symbol, Dim)>,
 }
 
 /// The rows that meet the same keys: the queries, or for each query the heads that share these.
 fn tile_rows(m: &mut Maker<'_, '_>, plan: &SplitKv, env: &mut Env) -> TileRows {
-    let (g, query) = (m.scope.graph, plan.parts.query);
-    let rows = g.extent(query).clone();
-    let Some(group) = &plan.group else {
-        let row = m.variable(&g.axis(query).name.clone(), &rows);
-        env.insert(query, AxisValue::Poly(var(&row)));
-        return TileRows { row, count: rows, each_query: None };
-    };
+    let g = m.scope.graph;
+    let (row, count) = queries(m, plan.parts.query, env);
+    let Some(group) = &plan.group else { return TileRows { row, count, each_query: None } };
     let shares = m.outer("group", &group.count);
-    let row = m.variable(&g.axis(group.axis).name.clone(), &group.size);
-    env.insert(group.axis, AxisValue::Poly(&(&shares * &group.size) + &var(&row)));
-    let each = m.variable(&g.axis(query).name.clone(), &rows);
-    env.insert(query, AxisValue::Poly(var(&each)));
-    TileRows { row, count: group.size.clone(), each_query: Some(each) }
+    let head = m.variable(&g.axis(group.axis).name.clone(), &group.size);
+    env.insert(group.axis, AxisValue::Poly(&(&shares * &group.size) + &var(&head)));
+    TileRows { row: head, count: group.size.clone(), each_query: Some((row, count)) }
+}
+
+/// The variable of the queries, and how many there are: one, where no axis has them.
+fn queries(m: &mut Maker<'_, '_>, query: Option<AxisId>, env: &mut Env) -> (Symbol, Dim) {
+    let count = query.map_or(n(1), |query| m.scope.graph.extent(query).clone());
+    let name = query.map_or_else(|| "row".into(), |query| m.axis_name(query));
+    let row = m.variable(&name, &count);
+    if let Some(query) = query {
+        env.insert(query, AxisValue::Poly(var(&row)));
+    }
+    (row, count)
 }
 
 /// Rows of keys whose dot products with one row are summed at once.
@@ -223,9 +228,7 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let mut m = Maker::planned(scope, target, Kind::Attention);
     let mut env = Env::new();
     m.outer_axes(home.held.iter().copied(), &mut env);
-    let rows = g.extent(home.query).clone();
-    let row = m.variable(&g.axis(home.query).name.clone(), &rows);
-    env.insert(home.query, AxisValue::Poly(var(&row)));
+    let (row, rows) = queries(&mut m, home.query, &mut env);
     let wide = home.width();
     let (context, factors) = (m.scratch(Slot::Context), m.scratch(Slot::Factors));
     let softmax = Softmax::new(&mut m, a, context, wide.clone());

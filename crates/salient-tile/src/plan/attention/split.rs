@@ -106,26 +106,29 @@ pub(crate) fn split(
 ) -> Option<(SplitKv, Vec<Dim>)> {
     let (g, tiling) = (layouts.graph, layouts.options.tiling);
     // A further score would be counted in every part.
-    let (query, width, value) = (a.query?, a.width?, a.value.filter(|_| a.sink.is_none())?);
-    let (found, _) = layouts.inner_products(query, a.key, a.score);
-    if found.iter().any(|scores| scores.shift.is_some()) {
+    let (width, value) = (a.width?, a.value.filter(|_| a.sink.is_none())?);
+    let found = a.query.map(|query| layouts.inner_products(query, a.key, a.score).0).unwrap_or_default();
+    if found.iter().any(|scores| scores.shift.is_some()) || a.query.is_some() && found.is_empty() {
         return None;
     }
     let operands: Vec<NodeId> = found.iter().map(|s| s.key).chain([value]).collect();
-    let group = if found.is_empty() { return None } else { group(g, a, &operands) };
-    let held: Vec<AxisId> = order.iter().copied().filter(|x| *x != width && *x != query).collect();
+    let group = a.query.and_then(|_| group(g, a, &operands));
+    let is_held = |x: &AxisId| *x != width && Some(*x) != a.query;
+    let held: Vec<AxisId> = order.iter().copied().filter(is_held).collect();
 
     // Each axis at any place.
     let (mut env, mut ranges) = (Env::new(), Ranges::default());
-    for axis in held.iter().chain([&query]) {
+    for axis in held.iter().chain(&a.query) {
         let name = index_of(*axis);
         ranges.insert(&name, g.extent(*axis));
         env.insert(*axis, AxisValue::Poly(var(&name)));
     }
     match &group {
         None => {
-            ranges.insert(&ROW, g.extent(query));
-            env.insert(query, AxisValue::Poly(var(&ROW)));
+            if let Some(query) = a.query {
+                ranges.insert(&ROW, g.extent(query));
+                env.insert(query, AxisValue::Poly(var(&ROW)));
+            }
         }
         Some(group) => {
             ranges.insert(&SHARES, &group.count);
@@ -147,14 +150,15 @@ pub(crate) fn split(
         return None;
     }
 
-    let (rows, size) = (n(tiling.few_rows), g.extent(width) + &n(2));
+    let rows = n(a.query.map_or(1, |_| tiling.few_rows));
+    let size = g.extent(width) + &n(2);
     let count = ceil_div(g.extent(a.key), &n(tiling.few_part));
     let mut shape = g.shape(&held);
     shape.extend([rows.clone(), count.clone(), size.clone()]);
-    let parts = Parts { id, held: held.clone(), query, rows, count, size };
+    let parts = Parts { id, held: held.clone(), query: a.query, rows, count, size };
     let made = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
-    let tile_rows = group.as_ref().map_or(query, |group| group.axis);
-    let key_loop = key_loop(layouts, a, Some(tile_rows), (&held, &Default::default()), &made);
+    let tile_rows = group.as_ref().map(|group| group.axis).or(a.query);
+    let key_loop = key_loop(layouts, a, tile_rows, (&held, &Default::default()), &made);
     // Both were found to be rows in memory, heads that share them taken together.
     let key_loop = KeyLoop { values: ValueForm::InPlace, ..key_loop };
     let products = found.iter().map(|s| s.node).collect();
@@ -166,7 +170,8 @@ pub(crate) fn split(
 pub(crate) struct Parts {
     pub(crate) id: BufferId,
     pub(crate) held: Vec<AxisId>,
-    pub(crate) query: AxisId,
+    /// The axis of the rows; without it there is one.
+    pub(crate) query: Option<AxisId>,
     /// Rows for which there is room.
     pub(crate) rows: Dim,
     /// Parts of a row, and elements of a part.
@@ -187,11 +192,11 @@ impl Parts {
     /// Where a part begins, the axes standing for what `env` says.
     pub(crate) fn at(&self, g: &Graph, env: &Env, part: &Dim) -> Dim {
         let mut place = n(0);
-        for axis in self.held.iter().chain([&self.query]) {
+        for axis in self.held.iter().chain(&self.query) {
             let Some(AxisValue::Poly(index)) = env.get(axis) else {
                 unreachable!("outer axes stand for polynomials")
             };
-            let extent = if *axis == self.query { self.rows.clone() } else { g.extent(*axis).clone() };
+            let extent = if Some(*axis) == self.query { self.rows.clone() } else { g.extent(*axis).clone() };
             place = &(&place * &extent) + index;
         }
         &(&(&place * &self.count) + part) * &self.size

@@ -524,9 +524,9 @@ impl Priced<'_> {
     /// Keys and values are read where they lie, a dot product for each row.
     fn split(&self, kernel: &KernelPlan, split: &SplitKv) -> Option<Work> {
         let (a, key_loop) = (&split.attention, &split.key_loop);
-        let rows = self.extents(split.parts.held.iter().copied().chain([split.parts.query]))?;
+        let rows = self.extents(split.parts.held.iter().copied().chain(split.parts.query))?;
         let keys = self.extent(a.key)?;
-        let scores = rows * keys * self.share(&key_loop.range, a, Some(split.parts.query), 1)?;
+        let scores = rows * keys * self.share(&key_loop.range, a, split.parts.query, 1)?;
         let mut each = self.score(kernel, a, key_loop, &split.products);
         each.operations += of_weights(a);
         let fma = 2.0 * self.products(split.products.iter().copied(), scores, (keys, Edge::Whole));
