@@ -10,14 +10,14 @@ import re
 import tempfile
 
 from common import HERE, Call, Salient, compare, np, torch_arrays
-from families import families
+from families import families, reference, sizes
 
 FOLDER = tempfile.TemporaryDirectory()
 
 
 def gradients_of(name, arrays):
     """A program with the gradients of a reference by its float inputs: its file."""
-    with open(os.path.join(HERE, f"../../tests/equivalence/{name}/reference.attn")) as file:
+    with open(os.path.join(HERE, reference(name))) as file:
         text = file.read()
     inputs, result = re.search(r"^model \w+\((.*)\) -> \(y: (.*)\) \{$", text, re.M).groups()
     names = re.findall(r"(\w+): \w+\[", inputs)
@@ -71,7 +71,7 @@ def run(name, arrays, written, _by_flex):
         return AllGradients(lambda: torch.autograd.grad(compiled(*tensors), asked, given))
 
     def salient():
-        return AllOutputs(gradients_of(name, arrays), "gradients", {**arrays, "dy": dy})
+        return AllOutputs(gradients_of(name, arrays), "gradients", {**arrays, "dy": dy}, sets=sizes(name, arrays))
 
     compare("V", name, {"torch_compiled": torch_compiled, "salient": salient}, None)
 

@@ -6,8 +6,10 @@ torch.compile of the mathematics as written.
 
 import functools
 import math
+import os
+import re
 
-from common import Salient, compare, np, torch_arrays, torch_call
+from common import HERE, Salient, compare, np, torch_arrays, torch_call
 
 B, H, T, E = 1, 4, 512, 64
 SCALE = 1 / math.sqrt(E)
@@ -265,6 +267,20 @@ def families():
     }
 
 
+def reference(name):
+    """The file of a family's reference."""
+    return f"../../tests/equivalence/{name}/reference.attn"
+
+
+def sizes(name, arrays):
+    """The sizes of a family's inputs, which ours knows when it compiles, as torch.compile does."""
+    with open(os.path.join(HERE, reference(name))) as file:
+        inputs = re.search(r"^model \w+\((.*)\) -> ", file.read(), re.M)[1]
+    shapes = re.findall(r"(\w+): \w+\[([^\]]*)\]", inputs)
+    named = [pair for x, dims in shapes for pair in zip(dims.split(", "), arrays[x].shape)]
+    return [(dim, size) for dim, size in dict(named).items() if dim.isalpha()]
+
+
 def run(name, arrays, written, by_flex):
     # What a mask hides is credited to nobody.
     unmasked = ("plain", "padded", "gate_query", "talking_heads", "differential", "relu", "sink")
@@ -286,7 +302,7 @@ def run(name, arrays, written, by_flex):
         return torch_call(by_flex, *tensors)
 
     def salient():
-        return Salient(f"../../tests/equivalence/{name}/reference.attn", f"{name}_spelling", arrays)
+        return Salient(reference(name), f"{name}_spelling", arrays, sets=sizes(name, arrays))
 
     makers = {make.__name__: make for make in (torch_compiled, torch_flex, salient)}
     compare("F", name, makers, flops)
