@@ -113,8 +113,10 @@ pub(super) fn missed(
     let mut out: BTreeSet<NodeId> = sums.chain(products.map(|(product, _)| *product)).collect();
     let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.beside_others.contains_key(id);
     out.extend(read_beside_others(planner, steps).into_iter().filter(is_expected));
-    // A product that is stored for another reader besides: a kernel that holds reductions of it would have to make it, not to read it.
-    out.extend(steps.iter().map(|(root, _)| *root).filter(|root| planner.tiled.products.contains(root)));
+    // A product that is stored for another reader besides, by itself or in an expression: a kernel that holds reductions of it would have
+    // to make it, not to read it.
+    let stored = steps.iter().flat_map(|(root, choice)| [Some(*root), choice.product()]).flatten();
+    out.extend(stored.filter(|id| planner.tiled.products.contains(id)));
     out
 }
 
