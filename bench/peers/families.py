@@ -268,14 +268,15 @@ def families():
 
 
 def reference(name):
-    """The file of a family's reference."""
-    return f"../../tests/equivalence/{name}/reference.attn"
+    """The file of a family's reference, and its text."""
+    path = os.path.join(HERE, f"../../tests/equivalence/{name}/reference.attn")
+    with open(path) as file:
+        return path, file.read()
 
 
 def sizes(name, arrays):
     """The sizes of a family's inputs, which ours knows when it compiles, as torch.compile does."""
-    with open(os.path.join(HERE, reference(name))) as file:
-        inputs = re.search(r"^model \w+\((.*)\) -> ", file.read(), re.M)[1]
+    inputs = re.search(r"^model \w+\((.*)\) -> ", reference(name)[1], re.M)[1]
     shapes = re.findall(r"(\w+): \w+\[([^\]]*)\]", inputs)
     named = [pair for x, dims in shapes for pair in zip(dims.split(", "), arrays[x].shape)]
     return [(dim, size) for dim, size in dict(named).items() if dim.isalpha()]
@@ -302,7 +303,7 @@ def run(name, arrays, written, by_flex):
         return torch_call(by_flex, *tensors)
 
     def salient():
-        return Salient(reference(name), f"{name}_spelling", arrays, sets=sizes(name, arrays))
+        return Salient(reference(name)[0], f"{name}_spelling", arrays, sets=sizes(name, arrays))
 
     makers = {make.__name__: make for make in (torch_compiled, torch_flex, salient)}
     compare("F", name, makers, flops)

@@ -16,11 +16,12 @@ const ELEMENTS: usize = 1024;
 
 type Function = fn(&mut Builder, F32) -> F32;
 
-const FUNCTIONS: [(&str, Function); 9] = [
+const FUNCTIONS: [(&str, Function); 10] = [
     ("copy", |_, x| x),
     ("exp", math::exp),
     ("exp_nonpositive", math::exp_nonpositive),
     ("log", math::log),
+    ("log of normal", math::log_of_normal),
     ("tanh", math::tanh),
     ("erf", math::erf),
     ("sin", math::sin),

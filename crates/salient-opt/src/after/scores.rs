@@ -27,28 +27,17 @@ type Mixed = Option<Rc<BTreeSet<NodeId>>>;
 pub(crate) struct Scores<'g> {
     g: &'g Graph,
     data: Vec<bool>,
-    /// Whether each node depends on an input or a parameter.
-    given: Vec<bool>,
     mixed: RefCell<BTreeMap<(NodeId, AxisId), Mixed>>,
 }
 
 impl<'g> Scores<'g> {
     pub(crate) fn new(g: &'g Graph) -> Scores<'g> {
-        let mut given: Vec<bool> = Vec::with_capacity(g.len());
-        for id in g.ids() {
-            given.push(g.op(id).class() == Class::Port || g.args(id).iter().any(|x| given[x.index()]));
-        }
-        Scores { g, data: g.of_inputs(), given, mixed: RefCell::default() }
+        Scores { g, data: g.of_inputs(), mixed: RefCell::default() }
     }
 
     /// Whether a value depends on an input of the model.
     pub(crate) fn is_data(&self, id: NodeId) -> bool {
         self.data[id.index()]
-    }
-
-    /// Whether a value depends on an input or a parameter, and not on indices alone.
-    pub(crate) fn is_given(&self, id: NodeId) -> bool {
-        self.given[id.index()]
     }
 
     /// The products of two values of which one depends on the key, element by element inside the expression or in what is mixed

@@ -253,15 +253,13 @@ fn weighted(g: &Graph, known: &Scores<'_>, extents: &[u64], id: NodeId) -> Optio
     if averaged {
         values.take(&others);
     }
-    // Sums under a mask of indices add up scores: they are no values.
-    let is_given = values.above.iter().chain(&values.below).any(|v| known.is_given(*v));
     let of_values = axes(g, &values, &[]);
     let queries: AxisSet = weighed.iter().filter(|a| *a != key && !of_values.contains(*a)).collect();
     let meets = |id: &NodeId| {
         let axes = &g.node(*id).axes;
         axes.contains(key) && axes.iter().any(|a| queries.contains(a))
     };
-    if scores.is_empty() || !scores.iter().all(meets) || !is_given || !of_values.contains(key) {
+    if scores.is_empty() || !scores.iter().all(meets) || !of_values.contains(key) {
         return None;
     }
     // A product and what belongs to one of its operands is a product still.

@@ -17,8 +17,8 @@ use egg::Id;
 use salient_ir::{AxisId, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::HashMap;
 
-/// Operators that are looked through for whether a value may be negative: those of a softmax.
-const DEPTH: usize = 6;
+/// How many operators deep the sign of a value is looked for: those of a softmax.
+const SIGN_DEPTH: usize = 6;
 
 /// Every node of the graph as a class; the result gives the class of each node. `demanded` are reads that are made in any case.
 pub(crate) fn insert(g: &Graph, classes: &mut Classes, fp: Fp, demanded: &[DemandedRead]) -> Vec<Id> {
@@ -212,7 +212,7 @@ impl Normaliser<'_> {
         let data = &self.classes[args[0]].data;
         let rooted = data.has(Property::NonNegative) | data.has(Property::Unmasked);
         let rooted = self.classes.analysis.is_shown(rooted, data.axes.as_slice())
-            || self.is_never_negative(args[0], DEPTH);
+            || self.is_never_negative(args[0], SIGN_DEPTH);
         let root = |n: &mut Self| n.add(Tag::Map(MapOp::Sqrt), &args[..1]);
         match exponent {
             Some(1.0) => args[0],
@@ -232,14 +232,14 @@ impl Normaliser<'_> {
         }
     }
 
-    /// Whether no element is negative, by how the value is written; it may be NaN.
-    /// Looks through so many operators.
+    /// Whether every element is zero, positive or NaN, and none is -0, of which the reciprocal is -inf: by how the value is written, so
+    /// many operators deep. [`Property::NonNegative`] is for numbers alone, which weights of any data need not be.
     fn is_never_negative(&self, id: Id, depth: usize) -> bool {
         let term = self.written(id);
         let all = |args: &[Id]| depth > 0 && args.iter().all(|arg| self.is_never_negative(*arg, depth - 1));
         #[expect(clippy::wildcard_enum_match_arm, reason = "others may be negative")]
         match term.tag {
-            Tag::Const(c) => c.value() >= 0.0,
+            Tag::Const(c) => c.value().is_sign_positive(),
             Tag::Map(MapOp::Exp | MapOp::Abs) => true,
             Tag::Map(MapOp::Add | MapOp::Mul | MapOp::Div | MapOp::Recip | MapOp::Sqrt) => {
                 all(&term.children)

@@ -39,9 +39,6 @@ pub(crate) struct Making<'t> {
     pub(crate) panel: &'t Dim,
 }
 
-/// Rows up to which it costs less to skip every zero among the weights than to look at the values first.
-const ROWS_THAT_SKIP: i64 = 2;
-
 /// What streaming leaves behind.
 pub(crate) struct Streamed {
     pub(crate) stmts: Vec<Stmt>,
@@ -295,7 +292,7 @@ fn weights_of(
         let made = softmax.scores(m, score, t.env, place, is_there);
         let mut stmts: Vec<Stmt> = made.map(|row| t.each_row(row)).into_iter().collect();
         let check = check.filter(|_| is_checked);
-        stmts.extend(check.map(|(values, flag)| look_at_values(m, t, values, flag)).into_iter().flatten());
+        stmts.extend(check.map(|(values, flag)| check_values(m, t, values, flag)).into_iter().flatten());
         stmts
     };
     let masked = weights(m, a.score, true);
@@ -317,20 +314,16 @@ fn weights_of(
     }
 }
 
-/// Sets the flag where zeros among the weights must be skipped since a value is NaN or infinite. To look at the values costs as much as
-/// a row of the product: a few rows skip zeros whatever the values are.
-fn look_at_values(m: &mut Maker<'_, '_>, t: &RowTile<'_>, values: &Values, flag: Base) -> Vec<Stmt> {
-    let count = t.count();
-    let look = |m: &mut Maker<'_, '_>| values.find_not_finite(m, flag);
-    if !t.few {
-        return look(m);
-    }
-    match count.as_constant() {
-        Some(count) if count <= ROWS_THAT_SKIP => vec![fill(m, flag, &n(1), 1.0)],
-        Some(_) => look(m),
+/// Makes the flag other than zero where weights of zero are skipped: where a value is NaN or infinite, or without a look at them.
+fn check_values(m: &mut Maker<'_, '_>, t: &RowTile<'_>, values: &Values, flag: Base) -> Vec<Stmt> {
+    let (count, unchecked) = (t.count(), t.key_loop.unchecked_rows);
+    let is_unchecked = if unchecked == 0 { Some(false) } else { count.as_constant().map(|n| n <= unchecked) };
+    match is_unchecked {
+        Some(true) => vec![fill(m, flag, &n(1), 1.0)],
+        Some(false) => values.find_not_finite(m, flag),
         None => {
-            let (then, otherwise) = (look(m), vec![fill(m, flag, &n(1), 1.0)]);
-            vec![Stmt::If { left: n(ROWS_THAT_SKIP), right: count, then, otherwise }]
+            let (then, otherwise) = (values.find_not_finite(m, flag), vec![fill(m, flag, &n(1), 1.0)]);
+            vec![Stmt::If { left: n(unchecked), right: count, then, otherwise }]
         }
     }
 }

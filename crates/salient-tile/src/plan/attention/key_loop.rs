@@ -27,6 +27,8 @@ pub(crate) struct KeyLoop {
     /// computed once for each row.
     pub(crate) invariant: Vec<NodeId>,
     pub(crate) nan_check: NanCheck,
+    /// Tiles of up to so many rows skip weights of zero in place of that check.
+    pub(crate) unchecked_rows: i64,
     pub(crate) values: ValueForm,
     /// How the last panel of values that are packed is multiplied.
     pub(crate) edge: Edge,
@@ -134,7 +136,7 @@ pub(crate) fn key_loop(
         true => Edge::of(g.extent(a.key), layouts.options.tiling.tile()),
         false => Edge::Narrow,
     };
-    KeyLoop { rows, range, mask, invariant, nan_check, values, edge, key_edge }
+    KeyLoop { rows, range, mask, invariant, nan_check, unchecked_rows: 0, values, edge, key_edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

@@ -42,37 +42,33 @@ fn renamings(g: &Graph, node: NodeId) -> Vec<(NodeId, BTreeMap<AxisId, AxisId>)>
     views
 }
 
-/// The operand that a product has beside another one.
-fn operand_beside(id: NodeId, (a, b): (NodeId, NodeId)) -> Option<NodeId> {
-    [(a, b), (b, a)].into_iter().find_map(|(own, other)| (own == id).then_some(other))
-}
-
-/// Whether a product with this operand mixes a few places, as heads are mixed: none of its axes has columns for a vector, and the node
-/// that is mixed has another axis that does, along which it lies.
-fn is_of_few(g: &Graph, node: NodeId, by: NodeId) -> bool {
+/// The operand of which a product mixes a few positions, as heads are mixed, if it does so: no axis of the other operand, the
+/// coefficients, has columns for a vector, and this one has such an axis, along which it lies.
+fn mixed(g: &Graph, sum: NodeId) -> Option<NodeId> {
+    let (a, b, _) = g.sum_of_products(sum)?;
     let wide = |id: NodeId| g.node(id).axes.iter().any(|axis| is_wide(g, axis));
-    !wide(by) && wide(node)
+    match (wide(a), wide(b)) {
+        (true, false) => Some(a),
+        (false, true) => Some(b),
+        (true, true) | (false, false) => None,
+    }
 }
 
-/// The axis of a node over which a product sums that has it, or a renaming of it, as an operand, but for mixtures of a few places.
+/// The axis of a node over which a product sums that has it, or a renaming of it, as an operand, unless that is what it mixes.
 fn summed_over(g: &Graph, node: NodeId) -> Option<AxisId> {
     renamings(g, node).into_iter().find_map(|(id, names)| {
         let sums = g.users(id).into_iter().flat_map(|user| g.users(user));
-        let depth = |sum: NodeId| {
-            let (a, b, depth) = g.sum_of_products(sum)?;
-            operand_beside(id, (a, b)).filter(|by| !is_of_few(g, id, *by)).map(|_| depth)
-        };
-        let mut depths = sums.filter_map(depth).map(|depth| names.get(&depth).copied().unwrap_or(depth));
+        let others = sums.filter(|sum| mixed(g, *sum) != Some(id)).filter_map(|sum| g.sum_of_products(sum));
+        let depths = others.filter(|(a, b, _)| *a == id || *b == id);
+        let mut depths = depths.map(|(_, _, depth)| names.get(&depth).copied().unwrap_or(depth));
         depths.find(|depth| g.node(node).axes.contains(*depth))
     })
 }
 
 /// The last axis with columns for a vector of a node that a product mixes: the mixture is computed along it.
 fn mixed_along(g: &Graph, node: NodeId) -> Option<AxisId> {
-    let sums = g.users(node).into_iter().flat_map(|user| g.users(user));
-    let others =
-        sums.filter_map(|sum| g.sum_of_products(sum).and_then(|(a, b, _)| operand_beside(node, (a, b))));
-    let is_mixed = others.into_iter().any(|by| is_of_few(g, node, by));
+    let mut sums = g.users(node).into_iter().flat_map(|user| g.users(user));
+    let is_mixed = sums.any(|sum| mixed(g, sum) == Some(node));
     g.node(node).axes.iter().rfind(|axis| is_mixed && is_wide(g, *axis))
 }
 
@@ -114,11 +110,9 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
     let mut readers = vec![node];
     while let Some(id) = readers.pop() {
         for user in g.users(id) {
-            let mixed = g.sum_of_products(user).map(|(a, b, _)| (a, b));
-            let is_mixture = mixed.is_some_and(|(a, b)| is_of_few(g, a, b) || is_of_few(g, b, a));
             if let Some(axis) = added_up_along(g, user, id)
                 && g.node(node).axes.contains(axis)
-                && !is_mixture
+                && mixed(g, user).is_none()
             {
                 return Some(axis);
             }
@@ -264,9 +258,10 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     });
     // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions. An attention
     // reads values in panels of columns.
-    let along =
-        summed_over(g, node).or_else(|| reduced_along(g, node)).or_else(|| columns_of_values(g, node));
-    let along = along.or_else(|| mixed_along(g, node));
+    let along = summed_over(g, node)
+        .or_else(|| reduced_along(g, node))
+        .or_else(|| columns_of_values(g, node))
+        .or_else(|| mixed_along(g, node));
     let is_free =
         along.is_none() && columns.is_empty() && g.op(node).bound().is_none_or(|axis| !order.contains(&axis));
     if let Some(order) = order_in_merged(g, node).filter(|_| is_free) {
@@ -431,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_which_few_places_are_mixed_lies_along_its_long_axis() {
+    fn a_value_of_which_few_positions_are_mixed_lies_along_its_long_axis() {
         assert_eq!(order_of_mixed(4), ["h", "t"]);
         assert_eq!(order_of_mixed(64), ["t", "h"]);
     }
