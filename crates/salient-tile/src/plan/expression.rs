@@ -60,12 +60,13 @@ impl Walk {
                 walk.reads.insert(of.parts);
             }
             Anchor::Merge(split) => {
-                walk.products.insert(split.attention.node, Vec::new());
+                walk.products.insert(split.attention.node, split.attention.sink.into_iter().collect());
                 walk.reads.insert(split.parts.id);
             }
             Anchor::SplitKv(split) => {
-                walk.own = Some(split.attention.node);
-                walk.roots = vec![split.attention.node];
+                let a = &split.attention;
+                walk.roots = vec![a.node];
+                walk.products.insert(a.node, [a.score].into_iter().chain(a.value).collect());
             }
             Anchor::Map | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction => {}
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Pack(_) => {}

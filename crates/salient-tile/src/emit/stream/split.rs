@@ -9,9 +9,10 @@ use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
-use crate::emit::stream::softmax::{ScoreTile, Softmax, fill};
+use crate::emit::stream::softmax::{RowShift, ScoreTile, Softmax, fill};
 use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
+use crate::plan::attention::Attention;
 use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::layouts::StridedRows;
 use crate::plan::scratch::Slot;
@@ -25,7 +26,9 @@ use salient_vector::{Body, Builder, F32, math};
 pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -> Kernel {
     let g = scope.graph;
     let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
-    let SplitKv { attention: a, group, parts: home, .. } = plan;
+    let SplitKv { attention, group, parts: home, .. } = plan;
+    // A further score is counted once, where the parts are merged.
+    let a = &Attention { sink: None, ..attention.clone() };
     let width = a.width.expect("planned with values");
     let part_keys = n(tiling.few_part);
     let mut m = Maker::planned(scope, target, Kind::Attention);
@@ -234,37 +237,48 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let softmax = Softmax::new(&mut m, a, context, wide.clone());
     let first = home.at(g, &env, &n(0));
 
+    let (here, zero) = (var(&row), n(0));
+    let mut block = Vec::new();
+    if let Some(sink) = a.sink {
+        block.extend(softmax.start_at(&mut m, sink, home.query, &env, &here, &n(1)));
+    }
+
     let mut b = Builder::new("merge_sums");
     let (states, factor, total) = (b.input("states"), b.output("factors"), b.output("sum"));
     let (count, size) = (b.int_param("n"), b.int_param("size"));
-    let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+    let (low, nothing) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
     let most = b.lanes(count, low, |b, index, most| {
         let at = b.mul(index, size);
         let max = b.load::<F32>(states.at(at).strided(size));
         b.max(max, most)
     });
     let most = b.hmax(most);
-    let nothing = b.eq(most, low);
-    let shift = b.select(nothing, zero, most);
-    let sum = b.lanes(count, zero, |b, index, sum| {
+    let sink = a.sink.map(|_| {
+        let sink = b.input("sink");
+        b.load::<F32>(sink.at_start().one())
+    });
+    let relative = RowShift::new(&mut b, most, sink);
+    let sum = b.lanes(count, nothing, |b, index, sum| {
         let at = b.mul(index, size);
         let place = states.at(at).strided(size);
         let (max, part) = (b.load::<F32>(place), b.load::<F32>(place.plus(1)));
-        let drop = b.sub(max, shift);
+        let drop = b.sub(max, relative.shift);
         let scale = math::exp_nonpositive(b, drop);
         b.store(factor.at(index), scale);
         b.fma(part, scale, sum)
     });
     let sum = b.hsum(sum);
+    let sum = relative.total(&mut b, sum);
     b.store(total.at_start().one(), sum);
-    let args = vec![
+    let mut args = vec![
         address(home.base(), &first + &wide),
         address(factors, n(0)),
         address(softmax.sum, n(0)),
         Arg::Int(home.count.clone()),
         Arg::Int(home.size.clone()),
     ];
-    let sums = m.call(b.finish(), args);
+    args.extend(a.sink.map(|_| address(softmax.max, n(0))));
+    block.push(m.call(b.finish(), args));
 
     let mut b = Builder::new("merge_part");
     let (x, factor, to) = (b.input("x"), b.input("factor"), b.output("to"));
@@ -283,9 +297,8 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         Arg::Int(wide.clone()),
     ];
     let add = m.call(b.finish(), args);
-    let mut block = vec![sums, fill(&mut m, context, &wide, 0.0)];
+    block.push(fill(&mut m, context, &wide, 0.0));
     block.push(for_loop(&part, n(0), home.count.clone(), n(1), vec![add]));
-    let (here, zero) = (var(&row), n(0));
     let place = ScoreTile { row: &row, first: &here, key: &zero, count: &zero };
     block.extend(store_row(&mut m, target, a, &env, place, softmax.state(), (context, &wide)));
     let block = vec![for_loop(&row, n(0), rows, n(1), block)];

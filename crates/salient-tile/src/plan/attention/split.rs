@@ -109,8 +109,7 @@ pub(crate) fn split(
     a: &Attention,
 ) -> Option<(SplitKv, Vec<Dim>)> {
     let (g, tiling) = (layouts.graph, layouts.options.tiling);
-    // A further score would be counted in every part.
-    let (width, value) = (a.width?, a.value.filter(|_| a.sink.is_none())?);
+    let (width, value) = (a.width?, a.value?);
     let found = a.query.map(|query| layouts.inner_products(query, a.key, a.score).0).unwrap_or_default();
     if found.iter().any(|scores| scores.shift.is_some()) || a.query.is_some() && found.is_empty() {
         return None;
