@@ -11,6 +11,12 @@ mod linux {
     use salient::{Graph, Options, lower};
     use salient_tests::examples::{Example, examples, small};
     use salient_tests::generate;
+    use std::env;
+    use std::process::{Child, Command, Stdio};
+
+    /// Processes that share the programs, and the variable that tells one which part is its own.
+    const PARTS: usize = 2;
+    const PART: &str = "SALIENT_GUARDED_PART";
 
     /// Programs at random, and operators of each.
     const PROGRAMS: u64 = 40;
@@ -46,19 +52,39 @@ mod linux {
         }
     }
 
-    /// One test, since the allocator is that of the whole process.
-    #[test]
-    fn no_program_touches_memory_outside_its_tensors() {
-        for (seed, example) in examples().into_iter().enumerate() {
+    /// Every so-many-th program, from the `part`-th on.
+    fn check_part(part: usize) {
+        for (seed, example) in examples().into_iter().enumerate().skip(part).step_by(PARTS) {
             let name = &example.name;
             let sources = example.sources().unwrap_or_else(|e| panic!("{name}: {e}"));
             let options = Options { set: set(&example), ..example.options() };
             let graph = lower(&sources, &options).unwrap_or_else(|e| panic!("{name}: {e}")).graph;
             agrees(name, &graph, &options, seed as u64);
         }
-        for seed in 0..PROGRAMS {
+        for seed in (0..PROGRAMS).skip(part).step_by(PARTS) {
             let graph = generate::program(seed, STEPS);
             agrees(&format!("program {seed}"), &graph, &Options::default(), seed);
+        }
+    }
+
+    /// One test, since the allocator is that of the whole process, which runs itself for each part of the programs.
+    #[test]
+    fn no_program_touches_memory_outside_its_tensors() {
+        if let Ok(part) = env::var(PART) {
+            return check_part(part.parse().expect("the number of a part"));
+        }
+        let itself = env::current_exe().expect("this test");
+        let run = |part: usize| {
+            let mut command = Command::new(&itself);
+            command.args(["no_program_touches_memory_outside_its_tensors", "--nocapture"]);
+            command.env(PART, part.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("a process for a part")
+        };
+        let running: Vec<Child> = (0..PARTS).map(run).collect();
+        for process in running {
+            let ended = process.wait_with_output().expect("the end of a part");
+            let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+            assert!(ended.status.success() && out.contains("1 passed"), "{}\n{out}\n{err}", ended.status);
         }
     }
 }
