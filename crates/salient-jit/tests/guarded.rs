@@ -52,7 +52,7 @@ mod linux {
         }
     }
 
-    /// Every so-many-th program, from the `part`-th on.
+    /// The programs of a part: number `part`, and every `PARTS`-th after it.
     fn check_part(part: usize) {
         for (seed, example) in examples().into_iter().enumerate().skip(part).step_by(PARTS) {
             let name = &example.name;
@@ -67,7 +67,7 @@ mod linux {
         }
     }
 
-    /// One test, since the allocator is that of the whole process, which runs itself for each part of the programs.
+    /// One test, since the allocator serves the whole process; it runs itself in a process of its own for each part of the programs.
     #[test]
     fn no_program_touches_memory_outside_its_tensors() {
         if let Ok(part) = env::var(PART) {

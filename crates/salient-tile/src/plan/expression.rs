@@ -60,7 +60,7 @@ impl Walk {
                 walk.reads.insert(of.parts);
             }
             Anchor::Merge(split) => {
-                walk.products.insert(split.attention.node, split.attention.sink.into_iter().collect());
+                walk.products.insert(split.attention.node, split.sink.into_iter().collect());
                 walk.reads.insert(split.parts.id);
             }
             Anchor::SplitKv(split) => {

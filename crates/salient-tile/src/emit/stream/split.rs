@@ -10,15 +10,15 @@ use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::stream::phase::{Making, store_row, stream};
 use crate::emit::stream::row_tile::RowTile;
 use crate::emit::stream::softmax::{RowShift, ScoreTile, Softmax, fill};
-use crate::emit::strip::Scope;
+use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::Attention;
 use crate::plan::attention::split::{Parts, SplitKv};
 use crate::plan::layouts::StridedRows;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, Symbol};
 use salient_vector::body::Elem;
+use salient_vector::handle::Handle;
 use salient_vector::tile::Shape;
 use salient_vector::{Body, Builder, F32, math};
 
@@ -26,9 +26,7 @@ use salient_vector::{Body, Builder, F32, math};
 pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -> Kernel {
     let g = scope.graph;
     let (tiling, shape) = (scope.options.tiling, scope.options.tiling.tile());
-    let SplitKv { attention, group, parts: home, .. } = plan;
-    // A further score is counted once, where the parts are merged.
-    let a = &Attention { sink: None, ..attention.clone() };
+    let SplitKv { attention: a, group, parts: home, .. } = plan;
     let width = a.width.expect("planned with values");
     let part_keys = n(tiling.few_part);
     let mut m = Maker::planned(scope, target, Kind::Attention);
@@ -237,48 +235,7 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
     let softmax = Softmax::new(&mut m, a, context, wide.clone());
     let first = home.at(g, &env, &n(0));
 
-    let (here, zero) = (var(&row), n(0));
-    let mut block = Vec::new();
-    if let Some(sink) = a.sink {
-        block.extend(softmax.start_at(&mut m, sink, home.query, &env, &here, &n(1)));
-    }
-
-    let mut b = Builder::new("merge_sums");
-    let (states, factor, total) = (b.input("states"), b.output("factors"), b.output("sum"));
-    let (count, size) = (b.int_param("n"), b.int_param("size"));
-    let (low, nothing) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
-    let most = b.lanes(count, low, |b, index, most| {
-        let at = b.mul(index, size);
-        let max = b.load::<F32>(states.at(at).strided(size));
-        b.max(max, most)
-    });
-    let most = b.hmax(most);
-    let sink = a.sink.map(|_| {
-        let sink = b.input("sink");
-        b.load::<F32>(sink.at_start().one())
-    });
-    let relative = RowShift::new(&mut b, most, sink);
-    let sum = b.lanes(count, nothing, |b, index, sum| {
-        let at = b.mul(index, size);
-        let place = states.at(at).strided(size);
-        let (max, part) = (b.load::<F32>(place), b.load::<F32>(place.plus(1)));
-        let drop = b.sub(max, relative.shift);
-        let scale = math::exp_nonpositive(b, drop);
-        b.store(factor.at(index), scale);
-        b.fma(part, scale, sum)
-    });
-    let sum = b.hsum(sum);
-    let sum = relative.total(&mut b, sum);
-    b.store(total.at_start().one(), sum);
-    let mut args = vec![
-        address(home.base(), &first + &wide),
-        address(factors, n(0)),
-        address(softmax.sum, n(0)),
-        Arg::Int(home.count.clone()),
-        Arg::Int(home.size.clone()),
-    ];
-    args.extend(a.sink.map(|_| address(softmax.max, n(0))));
-    block.push(m.call(b.finish(), args));
+    let sums = merge_sums(&mut m, plan, &env, &first, factors, softmax.sum);
 
     let mut b = Builder::new("merge_part");
     let (x, factor, to) = (b.input("x"), b.input("factor"), b.output("to"));
@@ -297,10 +254,52 @@ pub(crate) fn merge(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         Arg::Int(wide.clone()),
     ];
     let add = m.call(b.finish(), args);
-    block.push(fill(&mut m, context, &wide, 0.0));
+    let mut block = vec![sums, fill(&mut m, context, &wide, 0.0)];
     block.push(for_loop(&part, n(0), home.count.clone(), n(1), vec![add]));
+    let (here, zero) = (var(&row), n(0));
     let place = ScoreTile { row: &row, first: &here, key: &zero, count: &zero };
     block.extend(store_row(&mut m, target, a, &env, place, softmax.state(), (context, &wide)));
     let block = vec![for_loop(&row, n(0), rows, n(1), block)];
     m.finish(block, target.node, target.id)
+}
+
+/// What each part of a row is multiplied by, and the row's sum of exponentials, from the states of the parts, the first of which lies at
+/// `first`.
+fn merge_sums(
+    m: &mut Maker<'_, '_>,
+    plan: &SplitKv,
+    env: &Env,
+    first: &Dim,
+    factors: Base,
+    total: Base,
+) -> Stmt {
+    let home = &plan.parts;
+    let mut b = Builder::new("merge_sums");
+    let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[factors, total]);
+    let (count, size) = (s.integer(&mut b, &home.count), s.integer(&mut b, &home.size));
+    let states = s.pointer(&mut b, home.base(), &(first + &home.width()));
+    let (factor, total) = (s.pointer(&mut b, factors, &n(0)), s.pointer(&mut b, total, &n(0)));
+    let (low, zero) = (b.f32(f32::NEG_INFINITY), b.f32(0.0));
+    let most = b.lanes(count, low, |b, index, most| {
+        let at = b.mul(index, size);
+        let max = b.load::<F32>(states.at(at).strided(size));
+        b.max(max, most)
+    });
+    let most = b.hmax(most);
+    let sink = plan.sink.map(|sink| F32::from_value(s.root(&mut b, sink, env)));
+    let relative = RowShift::new(&mut b, most, sink);
+    let sum = b.lanes(count, zero, |b, index, sum| {
+        let at = b.mul(index, size);
+        let place = states.at(at).strided(size);
+        let (max, part) = (b.load::<F32>(place), b.load::<F32>(place.plus(1)));
+        let drop = b.sub(max, relative.shift);
+        let scale = math::exp_nonpositive(b, drop);
+        b.store(factor.at(index), scale);
+        b.fma(part, scale, sum)
+    });
+    let sum = b.hsum(sum);
+    let sum = relative.total(&mut b, sum);
+    b.store(total.at_start().one(), sum);
+    let args = s.finish();
+    m.call(b.finish(), args)
 }

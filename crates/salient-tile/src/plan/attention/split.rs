@@ -71,7 +71,10 @@ fn shared(g: &Graph, node: NodeId, axis: AxisId) -> Option<(Dim, Dim)> {
 /// An attention whose keys are split over items.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitKv {
+    /// The attention of each part, without a further score.
     pub(crate) attention: Attention,
+    /// A further score of each row, which has no value: the merge counts it, once.
+    pub(crate) sink: Option<NodeId>,
     /// The products of queries and keys inside the scores.
     pub(crate) products: Vec<NodeId>,
     /// Heads of queries that share heads of keys and values.
@@ -96,7 +99,8 @@ impl SplitKv {
         let parts = Parts { id: buffer(self.parts.id), ..self.parts.clone() };
         let (attention, key_loop) = (self.attention.moved(node), self.key_loop.moved(node));
         let products = self.products.iter().map(|id| node(*id)).collect();
-        SplitKv { attention, products, group: self.group.clone(), parts, key_loop }
+        let (sink, group) = (self.sink.map(node), self.group.clone());
+        SplitKv { attention, sink, products, group, parts, key_loop }
     }
 }
 
@@ -165,7 +169,8 @@ pub(crate) fn split(
     // Both were found to be rows in memory, heads that share them taken together.
     let key_loop = KeyLoop { values: ValueForm::InPlace, unchecked_rows: UNCHECKED_ROWS, ..key_loop };
     let products = found.iter().map(|s| s.node).collect();
-    Some((SplitKv { attention: a.clone(), products, group, parts, key_loop }, shape))
+    let attention = Attention { sink: None, ..a.clone() };
+    Some((SplitKv { attention, sink: a.sink, products, group, parts, key_loop }, shape))
 }
 
 /// The parts in memory: for each position of the held axes and each row, part by part.
