@@ -1,10 +1,11 @@
 //! Spelling does not matter: every way of writing a variant of attention reaches the identical fused graph and kernels.
 //!
 //! So do the norms and activations around it. `tests/equivalence/VARIANT/` holds the spellings; `reference.attn` is the one that the others are compared with, and its
-//! `//! run:` lines give the sizes at which all must compute the same. Spellings that do not reach it yet stand in
-//! `KNOWN_MISSES`, and leave it when they do.
+//! `//! run:` lines give the sizes at which all must compute the same. Spellings that compute other numbers on the way, so
+//! that their expressions must differ, stand in `KNOWN_MISSES` with the reason: they reach the plan of the reference all the
+//! same, which is the same kernels in the same form over the same stored arrays.
 
-use salient::{Engine, Graph, Model, Options, Timings, explain, fuse, lower, schedule};
+use salient::{Engine, Graph, Model, Options, Stage, Timings, explain, fuse, lower, print_stage, schedule};
 use salient_ir::{Builder, NodeId};
 use salient_tests::agree::all_agree;
 use salient_tests::case::Case;
@@ -46,6 +47,30 @@ fn forms(variant: &str, spelling: &str) -> Result<[String; 2], String> {
     let fused = without_names(&fuse(&graph, &options));
     let texts = [salient_ir::text::print(&fused), salient_tile::text::print(&schedule(&fused, &options))];
     Ok(texts.map(|text| with_axes_by_number(&text, &fused)))
+}
+
+/// The plan of a spelling without its expressions: the kind of each kernel, the axes of what it stores, the range of its keys
+/// and its form.
+fn plan_form(variant: &str, spelling: &str) -> Result<String, String> {
+    let options = Options::default();
+    let sources = sources(&path(variant, spelling))?;
+    let fused = fuse(&lower(&sources, &options).map_err(|e| e.to_string())?.graph, &options).into_owned();
+    let plan =
+        print_stage(&sources, Stage::Plan, &options, &mut Timings::default()).map_err(|e| e.to_string())?;
+    let kept = plan.lines().skip(1).map(str::trim).filter(|line| !line.starts_with("where "));
+    let mut kernels: Vec<String> = Vec::new();
+    for line in kept {
+        match (line.split_once(" = "), line.split_once(' '), kernels.last_mut()) {
+            // A kernel, what it stores and along which axes: its expression and the name of the value do not count.
+            (Some((stored, _)), Some((kernel, _)), _) => {
+                kernels.push(format!("{kernel} {}", stored.split_once('[').map_or("", |(_, axes)| axes)));
+            }
+            (_, _, Some(kernel)) => *kernel += &format!(" {line}"),
+            (_, _, None) => kernels.push(line.to_owned()),
+        }
+    }
+    // Axes are told apart within a kernel: which of two of one length the source gives a value does not count.
+    Ok(kernels.iter().map(|kernel| with_axes_by_number(kernel, &fused) + "\n").collect())
 }
 
 /// A text about a graph in which each axis is called by the number of its first mention.
@@ -127,7 +152,11 @@ fn every_spelling_reaches_the_same_kernels() {
         }
         missed.lock().expect("no check holds it").insert(name.to_owned());
         if known.contains(name) {
-            return Ok(());
+            let [wanted, found] = [REFERENCE, spelling].map(|spelling| plan_form(variant, spelling));
+            return match (wanted?, found?) {
+                (wanted, found) if wanted == found => Ok(()),
+                (wanted, found) => Err(format!("another plan:\n{found}The reference:\n{wanted}")),
+            };
         }
         // Where the graphs are the same, it is the kernels that differ.
         let stage = usize::from(wanted[0] == found[0]);

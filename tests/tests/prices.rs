@@ -84,16 +84,15 @@ fn verdict_on(text: &str) -> Verdict {
     verdict(&lower(&sources, &Options::default()).unwrap().graph, &Options::default())
 }
 
-/// The fused plan makes the scores for the sum of the weights, and again for the weighted sum; joined, both are of one pass.
+/// The fused plan reads the values for each head; joined, they are packed and multiplied with the weights of all heads.
 #[test]
 fn a_plan_of_joined_operators_that_costs_much_less_and_stores_no_more_is_taken() {
     let found = verdict_on(
-        "model m(q: f32[4, T, 32], k: f32[2, S, 32], z: f32[T, S]) -> (y: f32[T, S, 4]) {
-             let s[a: 4, i, j] = sum[e](q[a, i, e] * k[a % 2, j, e])
-             let w[a, i, j] = exp(s[a, i, j])
-             let p[a, i, j] = w[a, i, j] / (sum[j](w[a, i, j]) + 1)
-             let r[a, i] = sum[j](p[a, i, j] * z[i, j])
-             let y[i, j, a] = r[a, i] + z[i, j]
+        "model m(x: f32[4, S, 64], v: f32[S, 128]) -> (y: f32[4, 128]) {
+             let s[h, j] = sum[e](x[h, j, e] * x[h, j, e])
+             let mean[h] = sum[j](s[h, j]) / S
+             let w = softmax(if mean[:, _] < s then s else -1000000000.0)
+             let y[h, f] = sum[j]((if 0.05 < w[h, j] then w[h, j] else 0) * v[j, f])
              return y
          }",
     );

@@ -56,6 +56,9 @@ pub struct Settings {
     pub train: Option<u32>,
     /// Values inside of the model that are to be results too: their paths, or the ends of them; `*` stands for any letters.
     pub inner: Vec<String>,
+    /// What gives a loss the form in which `grad` differentiates it: an equal graph of the same ports. Without it a loss is
+    /// differentiated as it is written.
+    pub normal_form: Option<fn(&Graph) -> Graph>,
 }
 
 /// A model as a graph, with what is worth saying about it.
@@ -168,6 +171,8 @@ struct Lowerer<'a, 's> {
     guards: usize,
     /// Above zero while an expression is tried for its shape only: what fails then is no one's mistake yet.
     trials: usize,
+    /// Losses in the forms in which they are differentiated.
+    normal_forms: BTreeMap<NodeId, NodeId>,
     /// Places at which numbers are drawn, so far.
     draws: i64,
     /// The rounds of the loops at work, outermost first.
@@ -238,6 +243,7 @@ fn lower_model<'a>(
             depth: 0,
             guards: 0,
             trials: 0,
+            normal_forms: BTreeMap::new(),
             draws: 0,
             rounds: Vec::new(),
             made: BTreeMap::new(),

@@ -3,7 +3,7 @@
 //! Nodes are visited from the loss back to the targets. Each operator has one adjoint, written in the same operators, so that all
 //! that works on programs works on gradients: the text form, the oracle, the optimiser's rules, plans. [`gradients`] is the
 //! entry; `adjoint` collects what flows into a node, `operators` and `maps` have the adjoints, `views` inverts indices,
-//! `slices` puts parts together, and `shifts` finds maxima that cancel.
+//! `slices` puts parts together, `shifts` finds maxima that cancel, and `normal` gives all spellings of a loss one form.
 //!
 //! What is decided at points without a derivative:
 //! - the greater of two that are equal: half to each; where only one of them is differentiated, nothing (so `max(x, 0)` has 0 at 0);
@@ -16,6 +16,7 @@ mod adjoint;
 mod error;
 mod make;
 mod maps;
+mod normal;
 mod operators;
 mod results;
 mod shifts;
@@ -24,6 +25,7 @@ mod stop;
 mod views;
 
 pub use error::GradientError;
+pub use normal::in_normal_form;
 pub use results::{LOSS, backward, gradient_name, of_results};
 pub use stop::stopped;
 

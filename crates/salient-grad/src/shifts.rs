@@ -20,9 +20,12 @@ enum Change {
     Any,
 }
 
-/// The maxima and minima among the active nodes on which the loss does not depend.
+/// The maxima and minima among the active nodes on which the loss does not depend: those of a row, and those of two numbers, as of
+/// that and of a sink.
 pub(crate) fn that_cancel(b: &Builder, loss: NodeId, is_active: impl Fn(NodeId) -> bool) -> BTreeSet<NodeId> {
-    let is_extreme = |id: &NodeId| matches!(b.op(*id), Op::Reduce(ReduceOp::Max | ReduceOp::Min, _));
+    let is_extreme = |id: &NodeId| {
+        matches!(b.op(*id), Op::Reduce(ReduceOp::Max | ReduceOp::Min, _) | Op::Map(MapOp::Max | MapOp::Min))
+    };
     let extremes = b.ids().take(loss.index() + 1).filter(is_extreme).filter(|id| is_active(*id));
     extremes.filter(|id| cancels(b, *id, loss)).collect()
 }

@@ -31,7 +31,7 @@ pub use egraph::saturate::Stop;
 pub use facts::Property;
 pub use options::{Fp, Options};
 pub use passes::{PASSES, Pass};
-pub use pipeline::{Optimised, in_one_sum, optimise, optimise_with, trace};
+pub use pipeline::{Optimised, in_one_sum, normal_form, optimise, optimise_with, trace};
 pub use report::certificate::{Certificate, Miss};
 pub use report::named::{Named, NamedOp};
 pub use report::walk::WalkStep;

@@ -30,6 +30,23 @@ pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
     Pipeline { rules: saturate::all_rules(options.fp), options, traced: false }.run(graph).optimised
 }
 
+/// The passes that give different spellings of one value one form, written in the operators of the language.
+const OF_SPELLINGS: &[&str] = &["batch-heads", "running-sums", "guarded-indices", "sums-at-the-end"];
+
+/// The same graph, what it computes in forms that depend less on how it is spelled: for what is made of a graph before it is optimised, as
+/// gradients are.
+pub fn normal_form(graph: &Graph) -> Graph {
+    let of_spellings = PASSES.iter().filter(|pass| OF_SPELLINGS.contains(&pass.name));
+    let room = 2 * graph.depth();
+    let through = || {
+        of_spellings.fold(graph.clone(), |g, pass| match pass.step {
+            Step::Before(step) => step(&g, &Border::default()),
+            Step::Search | Step::After(_) => g,
+        })
+    };
+    salient_ir::stack::with_room(room, through).unwrap_or_else(|e| panic!("no thread could be started: {e}"))
+}
+
 /// An optimised graph with attentions over the same values in one sum also where rows are not as many as keys, if it has any.
 pub fn in_one_sum(graph: &Graph, fp: Fp) -> Option<Graph> {
     if fp == Fp::Strict {

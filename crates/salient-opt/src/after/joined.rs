@@ -160,7 +160,7 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], digests: &[u64], terms: &[T
             let (mask, mut weight) = if matches!(g.op(*attention), Op::Fused(FusedOp::WeightedSum, _)) {
                 under_mask(g, new, score)
             } else {
-                weights_by_log_sum_exp(g, b, new, (key, score, true))
+                weights_by_log_sum_exp(g, b, new, (key, score, true), None)
             };
             if !factors.above.is_empty() {
                 let above = Factors { below: Vec::new(), ..factors.clone() };

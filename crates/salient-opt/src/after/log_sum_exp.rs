@@ -2,9 +2,8 @@
 //! differ from query to query or have no axis of their own.
 //!
 //! With the log-sum-exp of its row a weight is known by itself, `exp(s - lse)`, so that such sums are over expressions of
-//! scores, and no matrix of weights is stored. Where the log-sum-exp would round what the scores differ by, or a sink is among
-//! the scores, it follows from the greatest score and a sum instead. Weights that are asked for themselves stay: those are
-//! stored anyway.
+//! scores, and no matrix of weights is stored. Where the log-sum-exp would round what the scores differ by, it follows from the
+//! greatest score and a sum instead. Weights that are asked for themselves stay: those are stored anyway.
 
 use crate::after::scores::{Scores, readers, reduces_scores};
 use crate::facts::is_sentinel;
@@ -129,18 +128,21 @@ pub(crate) fn has_sentinel(g: &Graph, score: NodeId) -> bool {
 }
 
 /// The weights that a softmax along a key makes of a score: where they are not zero, if that is known, and what they are there.
-/// Of a row in which every key is masked they are zeros if `zeros`.
+/// Of a row in which every key is masked they are zeros if `zeros`. A sink takes its share of them.
 pub(crate) fn weights_by_log_sum_exp(
     g: &Graph,
     b: &mut Builder,
     new: &[NodeId],
     (key, score, zeros): (AxisId, NodeId, bool),
+    sink: Option<NodeId>,
 ) -> (Option<NodeId>, NodeId) {
     let masked = new[score.index()];
     let low = b.constant(Const::f32(f32::NEG_INFINITY));
     let zero = b.constant(Const::f32(0.0));
     let lse = b.add(Op::Fused(FusedOp::LogSumExp, key), &[masked]).expect("numbers");
+    let one = b.constant(Const::f32(1.0));
     let mut map = |op, args: &[NodeId]| b.map(op, args).expect("numbers");
+    let zeros = zeros || sink.is_some();
     let shift = if zeros {
         // No key: any finite shift gives zeros.
         let some = map(MapOp::Ne, &[lse, low]);
@@ -154,7 +156,14 @@ pub(crate) fn weights_by_log_sum_exp(
         None => (None, masked),
     };
     let by = map(MapOp::Sub, &[score, shift]);
-    (mask, map(MapOp::Exp, &[by]))
+    let weight = map(MapOp::Exp, &[by]);
+    let Some(sink) = sink else { return (mask, weight) };
+    // What the sink leaves of the row: exp(lse) / (exp(lse) + exp(sink)).
+    let by = map(MapOp::Sub, &[new[sink.index()], shift]);
+    let beside = map(MapOp::Exp, &[by]);
+    let sum = map(MapOp::Add, &[beside, one]);
+    let left = map(MapOp::Recip, &[sum]);
+    (mask, map(MapOp::Mul, &[weight, left]))
 }
 
 /// The weights of a row by its greatest score and the sum of their exponentials relative to that, which stay apart.
@@ -236,12 +245,11 @@ fn build(g: &Graph, b: &mut Builder, new: &[NodeId], w: &WeightedRow) -> NodeId 
     if w.share {
         return shares(g, b, new, w);
     }
-    let by_sum = w.sink.is_some() || has_sentinel(g, w.score);
-    let (mask, weight, sum) = if by_sum {
+    let (mask, weight, sum) = if has_sentinel(g, w.score) {
         let Exponentials { mask, exponential, sum } = exponentials(g, b, new, w);
         (mask, exponential, Some(sum))
     } else {
-        let (mask, weight) = weights_by_log_sum_exp(g, b, new, (w.key, w.score, w.zeros));
+        let (mask, weight) = weights_by_log_sum_exp(g, b, new, (w.key, w.score, w.zeros), w.sink);
         (mask, weight, None)
     };
     let divided =

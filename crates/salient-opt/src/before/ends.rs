@@ -2,8 +2,8 @@
 //!
 //! `cumsum[j](x)[T - 1]` and `reverse_cumsum[j](x)[0]` are `sum[j](x)`; so is `cumsum[j](if j < i then x else 0)[i]`. As a sum it needs no running sum in memory.
 
-use crate::before::guards::{AtLeastZero, inequalities, is_never_below_zero};
 use crate::graph::index::AffineIndex;
+use crate::graph::inequalities::{AtLeastZero, inequalities, is_never_below_zero};
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, Const, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 //! choice that asks for it.
 
 use crate::graph::index::AffineIndex;
+use crate::graph::inequalities::{AtLeastZero, MOST, inequalities, is_never_below_zero};
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, Builder, Class, Dim, Graph, MapOp, NodeId, Op};
 use std::cell::RefCell;
@@ -30,28 +31,6 @@ pub(crate) fn guarded_indices(g: &Graph) -> Graph {
     rewritten.graph
 }
 
-/// An inequality: an index that is at least zero.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct AtLeastZero {
-    terms: BTreeMap<AxisId, Dim>,
-    offset: Dim,
-}
-
-impl AtLeastZero {
-    fn of(AffineIndex { terms, offset }: AffineIndex) -> AtLeastZero {
-        AtLeastZero { terms, offset }
-    }
-
-    pub(super) fn index(&self) -> AffineIndex {
-        AffineIndex { terms: self.terms.clone(), offset: self.offset.clone() }
-    }
-
-    /// The same with an index in place of an axis's own.
-    pub(super) fn with(&self, axis: AxisId, place: &AffineIndex) -> AtLeastZero {
-        AtLeastZero::of(self.index().with(axis, place))
-    }
-}
-
 /// What is known wherever a value is used.
 #[derive(Clone, Debug, Default)]
 struct Guards(BTreeSet<AtLeastZero>);
@@ -63,7 +42,7 @@ impl Guards {
 
     /// Those that do not speak of an axis.
     fn without(&self, axis: AxisId) -> Guards {
-        Guards(self.0.iter().filter(|known| !known.terms.contains_key(&axis)).cloned().collect())
+        Guards(self.0.iter().filter(|known| !known.has(axis)).cloned().collect())
     }
 }
 
@@ -85,9 +64,6 @@ impl<'g> KnownIndices<'g> {
         under.is_at_least_zero(index) && under.is_at_least_zero(&last.less(index))
     }
 }
-
-/// The most inequalities that are carried along.
-const MOST: usize = 16;
 
 /// For each node what holds wherever it is used.
 fn guards(g: &Graph) -> Vec<Guards> {
@@ -122,7 +98,7 @@ fn of_argument(g: &Graph, id: NodeId, at: usize, own: &Guards) -> Guards {
         Op::At(axis) if at == 0 => {
             let mut out = own.without(*axis);
             if let Some((other, place)) = inverse(g, *axis, g.args(id)[1]) {
-                let moved = own.0.iter().filter(|known| !known.terms.contains_key(axis));
+                let moved = own.0.iter().filter(|known| !known.has(*axis));
                 out.0.extend(moved.map(|known| known.with(other, &place)));
             }
             out
@@ -143,57 +119,6 @@ fn inverse(g: &Graph, axis: AxisId, index: NodeId) -> Option<(AxisId, AffineInde
     let minus = &Dim::constant(0) - &place.offset;
     (times.as_constant() == Some(1))
         .then(|| (*other, AffineIndex { terms: [(axis, Dim::constant(1))].into(), offset: minus }))
-}
-
-/// What a condition says of indices where it holds, or where it does not.
-pub(super) fn inequalities(g: &Graph, condition: NodeId, holds: bool) -> Vec<AtLeastZero> {
-    let args = g.args(condition);
-    if let Op::At(axis) = *g.op(condition) {
-        // The condition as it is at another place.
-        let Some(place) = AffineIndex::of(g, args[1]) else { return Vec::new() };
-        let inside = inequalities(g, args[0], holds);
-        return inside.iter().map(|known| known.with(axis, &place)).collect();
-    }
-    let Op::Map(op) = *g.op(condition) else { return Vec::new() };
-    let at_least = |a: NodeId, c: NodeId, less: i64| difference(g, a, c, less).into_iter().collect();
-    match (op, holds) {
-        (MapOp::And, true) | (MapOp::Or, false) => {
-            args.iter().flat_map(|arg| inequalities(g, *arg, holds)).take(MOST).collect()
-        }
-        (MapOp::Not, _) => inequalities(g, args[0], !holds),
-        (MapOp::Le, true) => at_least(args[1], args[0], 0),
-        (MapOp::Lt, true) => at_least(args[1], args[0], 1),
-        (MapOp::Le, false) => at_least(args[0], args[1], 1),
-        (MapOp::Lt, false) => at_least(args[0], args[1], 0),
-        (MapOp::Eq, true) | (MapOp::Ne, false) => [(args[0], args[1]), (args[1], args[0])]
-            .iter()
-            .flat_map(|(a, c)| difference(g, *a, *c, 0))
-            .collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// `a - c - less`, if both are sums of indices.
-fn difference(g: &Graph, a: NodeId, c: NodeId, less: i64) -> Option<AtLeastZero> {
-    let is_index = |id: NodeId| g.node(id).dtype.is_int();
-    if !is_index(a) || !is_index(c) {
-        return None;
-    }
-    let (a, c) = (AffineIndex::of(g, a)?, AffineIndex::of(g, c)?);
-    let mut index = a.less(&c);
-    index.offset = &index.offset - &Dim::constant(less);
-    Some(AtLeastZero::of(index))
-}
-
-/// Whether an index is proved to be at least zero at every position of its axes.
-pub(super) fn is_never_below_zero(g: &Graph, index: &AffineIndex) -> bool {
-    let mut least = index.offset.clone();
-    for (axis, times) in &index.terms {
-        if !times.is_nonnegative() {
-            least = &least + &(times * &(g.extent(*axis) - &Dim::constant(1)));
-        }
-    }
-    least.is_nonnegative()
 }
 
 /// A view, and what holds wherever it is used.

@@ -10,11 +10,11 @@
 
 mod products;
 
-use crate::before::guards::{AtLeastZero, inequalities};
 use crate::before::numbers::numbers;
 use crate::graph::border::Border;
 use crate::graph::factors::args_of;
 use crate::graph::index::AffineIndex;
+use crate::graph::inequalities::{AtLeastZero, inequalities};
 use crate::graph::rewrite::rewrite;
 use crate::graph::views::without_view;
 use salient_ir::{AxisId, AxisSet, Builder, Const, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp};

@@ -4,8 +4,9 @@
 
 use crate::graph::digest::digests;
 use crate::graph::index::{AffineIndex, Bounds};
-use salient_ir::{AxisId, AxisSet, Graph, NodeId, Op, demand};
-use std::collections::BTreeMap;
+use crate::graph::inequalities::{AtLeastZero, MOST, inequalities, is_never_below_zero};
+use salient_ir::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op, demand};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A read whose every element a call needs. Each output that needs any of it needs all of it, wherever the output has elements;
 /// or one does wherever the read has elements, whatever the other ones need: then the call is refused in any case.
@@ -52,23 +53,86 @@ pub(crate) fn demanded_reads(g: &Graph) -> Vec<DemandedRead> {
     reads.into_iter().zip(needed).filter_map(|((_, read), n)| is_demanded(n).then_some(read)).collect()
 }
 
-/// The values of a graph inside of which a read may leave its axis that is not demanded.
+/// The values of a graph inside of which a read may leave its axis that is not demanded. A choice that makes the read only where it
+/// stays inside closes it.
 pub(crate) fn open_values(g: &Graph) -> Vec<bool> {
     let (demanded, mut bounds) = (demanded_reads(g), Bounds::new(g));
-    let mut open: Vec<bool> = Vec::with_capacity(g.len());
+    let mut open: Vec<OpenReads> = Vec::with_capacity(g.len());
     for id in g.ids() {
-        let args = g.args(id);
-        let is_open = if let Op::At(axis) = g.op(id) {
-            let axes = &g.node(id).axes;
-            let is_it = |read: &DemandedRead| (read.axis, read.index) == (*axis, args[1]);
-            let is_demanded = |read: &DemandedRead| is_it(read) && read.axes.is_subset(axes);
-            !bounds.is_inside(args[1], *axis) && !demanded.iter().any(is_demanded)
-        } else {
-            false
-        };
-        open.push(is_open || args.iter().any(|a| open[a.index()]));
+        let mut own = OpenReads::of_arguments(g, id, &open);
+        if let Op::At(axis) = *g.op(id) {
+            let index = g.args(id)[1];
+            let is_demanded = |read: &DemandedRead| {
+                (read.axis, read.index) == (axis, index) && read.axes.is_subset(&g.node(id).axes)
+            };
+            if !bounds.is_inside(index, axis) && !demanded.iter().any(is_demanded) {
+                own.read(g, index, axis);
+            }
+        }
+        open.push(own);
     }
-    open
+    open.iter().map(|own| own.is_any || !own.unproved.is_empty()).collect()
+}
+
+/// The reads inside of a value that may leave their axes.
+#[derive(Clone, Default)]
+struct OpenReads {
+    /// Whether one is by an index that is no sum of indices, or was bound.
+    is_any: bool,
+    /// What has to hold for the others to stay inside.
+    unproved: BTreeSet<AtLeastZero>,
+}
+
+impl OpenReads {
+    /// Those inside of what a node reads, as they are seen from it.
+    fn of_arguments(g: &Graph, id: NodeId, open: &[OpenReads]) -> OpenReads {
+        let mut out = OpenReads::default();
+        let args = g.args(id);
+        for (at, arg) in args.iter().enumerate() {
+            let of = &open[arg.index()];
+            out.is_any |= of.is_any;
+            match *g.op(id) {
+                Op::Map(MapOp::Select) if at > 0 && !of.unproved.is_empty() => {
+                    let known = inequalities(g, args[0], at == 1);
+                    let is_open = |read: &&AtLeastZero| {
+                        let follows = |known: &AtLeastZero| read.index().less(&known.index());
+                        !known.iter().any(|known| is_never_below_zero(g, &follows(known)))
+                    };
+                    out.unproved.extend(of.unproved.iter().filter(is_open).cloned());
+                }
+                Op::At(axis) if at == 0 => out.moved(of, axis, AffineIndex::of(g, args[1])),
+                Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => out.moved(of, axis, None),
+                Op::Concat(..) => out.is_any |= !of.unproved.is_empty(),
+                Op::Map(_) | Op::At(_) => out.unproved.extend(of.unproved.iter().cloned()),
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            }
+        }
+        out.is_any |= out.unproved.len() > MOST;
+        out
+    }
+
+    /// Adds reads as they are where an axis of theirs is another index, or is bound.
+    fn moved(&mut self, of: &OpenReads, axis: AxisId, place: Option<AffineIndex>) {
+        for read in &of.unproved {
+            match &place {
+                _ if !read.has(axis) => _ = self.unproved.insert(read.clone()),
+                Some(place) => _ = self.unproved.insert(read.with(axis, place)),
+                None => self.is_any = true,
+            }
+        }
+    }
+
+    /// Adds a read of a tensor along an axis.
+    fn read(&mut self, g: &Graph, index: NodeId, axis: AxisId) {
+        let Some(index) = AffineIndex::of(g, index) else {
+            self.is_any = true;
+            return;
+        };
+        let last = AffineIndex::fixed(g.extent(axis) - &Dim::constant(1));
+        let sides = [last.less(&index), index];
+        let open = sides.into_iter().filter(|side| !is_never_below_zero(g, side));
+        self.unproved.extend(open.map(AtLeastZero::of));
+    }
 }
 
 /// The node as a read, if its index may be anything.
@@ -126,7 +190,7 @@ pub(crate) fn are_kept(before: &Graph, demanded: &[DemandedRead], after: &Graph)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::{Builder, Const, DType, Dim, MapOp, ReduceOp};
+    use salient_ir::{Builder, Const, DType, ReduceOp};
 
     /// Whether the read of a table by ids is demanded where one result adds up all that is read, times a number along an axis of
     /// its own if `repeats`, and another result looks at it where a mask holds alone.
@@ -156,5 +220,27 @@ mod tests {
         assert!(!is_demanded(false, false));
         // Without positions along its axis the sum reads nothing, and the other result may leave an index aside.
         assert!(!is_demanded(true, true));
+    }
+
+    #[test]
+    fn a_choice_closes_the_reads_that_it_keeps_inside() {
+        let mut b = Builder::new("m");
+        let t = b.axis_id("t", &Dim::symbol("T"));
+        let x = b.input("x", &[t], DType::F32, None);
+        let (at, one, extent) = (b.iota(t), b.constant(Const::I64(1)), b.extent_of(&Dim::symbol("T")));
+        let next = b.map(MapOp::Add, &[at, one]).unwrap();
+        let read = b.at(x, t, next).unwrap();
+        let (inside, zero) = (b.map(MapOp::Lt, &[next, extent]).unwrap(), b.constant(Const::f32(0.0)));
+        let guarded = b.map(MapOp::Select, &[inside, read, zero]).unwrap();
+        let outside = b.map(MapOp::Select, &[inside, zero, read]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, t, read).unwrap();
+        for (name, axes, node) in
+            [("guarded", vec![t], guarded), ("outside", vec![t], outside), ("sum", vec![], sum)]
+        {
+            b.output(name, &axes, node).unwrap();
+        }
+        let open = open_values(&b.finish());
+        let of = |id: NodeId| open[id.index()];
+        assert_eq!([read, guarded, outside, sum].map(of), [true, false, true, true]);
     }
 }

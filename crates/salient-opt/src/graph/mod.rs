@@ -7,6 +7,7 @@ pub(crate) mod demanded;
 pub(crate) mod digest;
 pub(crate) mod factors;
 pub(crate) mod index;
+pub(crate) mod inequalities;
 pub(crate) mod rewrite;
 pub(crate) mod sizes;
 pub(crate) mod views;

@@ -144,15 +144,16 @@ pub enum Guard {
     Filled(&'static str),
     /// A sentinel: a finite literal that stands for -inf.
     Sentinel(&'static str),
+    /// Both values are literals, and their product rounds to one.
+    Reciprocals(&'static str, &'static str),
 }
 
 impl Guard {
     /// The variable that it is about, and the axis or the other variable if it names one.
     pub(crate) fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Guard::Within(x, y) | Guard::Narrower(x, y) | Guard::Beyond(x, y) | Guard::Covered(x, y) => {
-                (x, Some(y))
-            }
+            Guard::Within(x, y) | Guard::Narrower(x, y) | Guard::Beyond(x, y) => (x, Some(y)),
+            Guard::Covered(x, y) | Guard::Reciprocals(x, y) => (x, Some(y)),
             Guard::Free(x, a) | Guard::Along(x, a) | Guard::TotalOrFilled(x, a) => (x, Some(a)),
             Guard::NumberWithout(x, a) | Guard::KeepsKey(x, a) | Guard::LetsThrough(x, a) => (x, Some(a)),
             Guard::Scalar(x)
@@ -201,6 +202,7 @@ impl Guard {
             Guard::One(_) => x.axis.is_some_and(|a| known.extents[a.index()].as_constant() == Some(1)),
             Guard::Filled(_) => x.axis.is_some_and(|a| known.is_filled(a)),
             Guard::Sentinel(_) => x.dtype == DType::F32 && x.constant.is_some_and(|c| is_sentinel(c.value())),
+            Guard::Reciprocals(..) => x.dtype == DType::F32 && other.is_some_and(|y| are_reciprocals(x, y)),
         }
     }
 
@@ -222,7 +224,8 @@ impl Guard {
             | Guard::Factor(_)
             | Guard::Rounded(_)
             | Guard::One(_)
-            | Guard::Sentinel(_) => false,
+            | Guard::Sentinel(_)
+            | Guard::Reciprocals(..) => false,
         }
     }
 
@@ -260,8 +263,15 @@ impl Guard {
             Guard::One(a) => format!("{a} has one position"),
             Guard::Filled(a) => format!("{a} is not empty"),
             Guard::Sentinel(x) => format!("{x} is a finite literal at or below {SENTINEL:e}"),
+            Guard::Reciprocals(x, y) => format!("{x} and {y} are literals whose product rounds to one"),
         }
     }
+}
+
+/// Whether two values are literals whose product is one in 32 bits, as the factor to another base and the one back are.
+fn are_reciprocals(x: &Facts, y: &Facts) -> bool {
+    let (Some(x), Some(y)) = (x.constant, y.constant) else { return false };
+    (x.value() as f32) * (y.value() as f32) == 1.0
 }
 
 /// A row made ready to be searched.

@@ -24,6 +24,22 @@ const COLUMN: &[Guard] = &[
     Guard::Is("?r", Property::Finite),
 ];
 
+/// Scores and a sink, less what all of them are shifted by.
+const SHARE_SHIFTED: &[Guard] = &[
+    Guard::Rounded("?s"),
+    Guard::Factor("?s"),
+    Guard::Factor("?r"),
+    Guard::Factor("?c"),
+    Guard::Free("?r", "@j"),
+    Guard::Free("?c", "@j"),
+    Guard::Along("?s", "@j"),
+    Guard::Is("?s", Property::Score),
+    Guard::Is("?r", Property::Finite),
+    Guard::Is("?c", Property::Finite),
+    Guard::Covered("?c", "?r"),
+    Guard::TotalOrFilled("?c", "@j"),
+];
+
 /// The family.
 pub(super) const ROWS: &[RuleRow] = &[
     RuleRow {
@@ -214,6 +230,27 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "a further factor of the weights belongs to the values",
     },
     RuleRow {
+        name: "sinks/share",
+        left: "(mul (exp ?r) (recip (add (sum @j (exp ?s)) (exp ?r))))",
+        right: "(recip (add (exp (add (fused.log_sum_exp @j ?s) (mul ?r -1))) 1))",
+        when: SCORES,
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]")],
+        why: "what a sink takes of its row: exp(r) / (exp(lse(s)) + exp(r)) = sigmoid(r - lse(s))",
+    },
+    RuleRow {
+        name: "sinks/share-shifted",
+        left: "(mul (exp (add ?r (mul ?c -1))) \
+                (recip (add (sum @j (exp (add ?s (mul ?c -1)))) (exp (add ?r (mul ?c -1))))))",
+        right: "(recip (add (exp (add (fused.log_sum_exp @j ?s) (mul ?r -1))) 1))",
+        when: SHARE_SHIFTED,
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?r", "f32[i]"), ("?c", "f32[i]")],
+        why: "the same with a shift of the whole row, which cancels",
+    },
+    RuleRow {
         name: "sinks/log-sum-exp",
         left: "(log (sum @j (exp ?s)))",
         right: "(fused.log_sum_exp @j ?s)",
@@ -267,6 +304,55 @@ pub(super) const ROWS: &[RuleRow] = &[
         holds: Holds::Refining,
         kind: Kind::Directed,
         vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]")],
+        why: "the same under a mask",
+    },
+    RuleRow {
+        name: "sinks/log-sum-exp-scaled-shifted-back",
+        left: "(add (fused.log_sum_exp @j (mul (add ?s (mul ?c -1)) ?k)) (mul ?c ?k))",
+        right: "(fused.log_sum_exp @j (mul ?s ?k))",
+        when: &[
+            Guard::Rounded("?s"),
+            Guard::Free("?c", "@j"),
+            Guard::Free("?k", "@j"),
+            Guard::Is("?c", Property::Finite),
+            Guard::Is("?s", Property::Score),
+            Guard::Is("?k", Property::Positive),
+            Guard::Is("?k", Property::Finite),
+            Guard::Factor("?s"),
+            Guard::Factor("?c"),
+            Guard::Factor("?k"),
+            Guard::Along("?s", "@j"),
+            Guard::Covered("?c", "?s"),
+            Guard::TotalOrFilled("?c", "@j"),
+            Guard::TotalOrFilled("?k", "@j"),
+        ],
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],
+        why: "the same with a factor around the shift: (s - c) k = s k - c k",
+    },
+    RuleRow {
+        name: "sinks/log-sum-exp-masked-scaled-shifted-back",
+        left: "(add (fused.log_sum_exp @j (select ?m (mul (add ?x (mul ?c -1)) ?k) -inf)) (mul ?c ?k))",
+        right: "(fused.log_sum_exp @j (select ?m (mul ?x ?k) -inf))",
+        when: &[
+            Guard::Rounded("?x"),
+            Guard::Free("?c", "@j"),
+            Guard::Free("?k", "@j"),
+            Guard::Is("?c", Property::Finite),
+            Guard::Is("?x", Property::Score),
+            Guard::Is("?k", Property::Positive),
+            Guard::Is("?k", Property::Finite),
+            Guard::Factor("?x"),
+            Guard::Factor("?c"),
+            Guard::Factor("?k"),
+            Guard::Along("?x", "@j"),
+            Guard::Total("?c"),
+            Guard::Total("?k"),
+        ],
+        holds: Holds::Refining,
+        kind: Kind::Directed,
+        vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],
         why: "the same under a mask",
     },
     RuleRow {

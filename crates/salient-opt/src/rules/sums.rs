@@ -169,6 +169,22 @@ pub(super) const ROWS: &[RuleRow] = &[
         why: "x c + y c = (x + y) c: a scale of the scores and of a bias that is a product too",
     },
     RuleRow {
+        name: "sums/scaled-back",
+        left: "(mul (add ?s (mul (add ?t (mul ?x ?c)) -1)) ?k)",
+        right: "(add (mul ?s ?k) (mul (add (mul ?t ?k) ?x) -1))",
+        when: &[
+            Guard::Reciprocals("?c", "?k"),
+            Guard::Rounded("?s"),
+            Guard::Factor("?s"),
+            Guard::Factor("?t"),
+            Guard::Factor("?x"),
+        ],
+        holds: Holds::Rounding,
+        kind: Kind::Directed,
+        vars: &[("?s", "f32[i, j]"), ("?t", "f32[i]"), ("?x", "f32[i]"), ("?c", "f32[]"), ("?k", "f32[]")],
+        why: "(s - (t + x c)) k = s k - (t k + x) where c k = 1: a logarithm to another base, and the power of that base",
+    },
+    RuleRow {
         name: "sums/running-sum-of-negatives",
         left: "(cumsum @j (mul ?x -1))",
         right: "(mul (cumsum @j ?x) -1)",

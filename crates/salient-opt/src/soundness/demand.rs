@@ -127,7 +127,7 @@ fn unexplained(row: &RuleRow) -> Vec<String> {
             all.iter().filter(|at| left.reads(var, at) != right.reads(var, at)).collect();
         let explains = |guard: &Guard, at: &Path| {
             let why = match *guard {
-                Guard::Total(_) | Guard::Sentinel(_) => true,
+                Guard::Total(_) | Guard::Sentinel(_) | Guard::Reciprocals(..) => true,
                 Guard::TotalOrFilled(_, axis) => at.get(&some(variable(axis))) == Some(&false),
                 Guard::Covered(_, other) => {
                     [&left, &right].iter().all(|side| side.reads(variable(other), at))

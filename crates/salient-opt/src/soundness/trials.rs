@@ -93,6 +93,8 @@ const FLOATS: &[TrialData] = &[
     TrialData::Literal(0.0),
     TrialData::Literal(f32::NEG_INFINITY),
 ];
+/// Literals of which some are reciprocals of each other.
+const RECIPROCALS: &[TrialData] = &[TrialData::Literal(0.5), TrialData::Literal(2.0)];
 /// What variables are tried as together, beside the above: masked and missing operands under each other.
 const OPEN_FLOATS: &[TrialData] =
     &[TrialData::Plain, TrialData::Open, TrialData::Outside, TrialData::Literal(0.0)];
@@ -197,7 +199,11 @@ fn combinations_of(row: &RuleRow, purpose: Purpose) -> Vec<Trial> {
             let rounded = row.when.contains(&Guard::Rounded(name)) && purpose == Purpose::Any;
             let summed: &[TrialData] =
                 if rounded { &[TrialData::Summed, TrialData::SummedMasked] } else { &[] };
-            let forms = forms(dtype, row, purpose).into_iter().chain(summed.iter().copied());
+            let is_reciprocal =
+                |guard: &Guard| matches!(guard, Guard::Reciprocals(x, y) if [x, y].contains(&name));
+            let is_literal = row.when.iter().any(is_reciprocal);
+            let of_type = if is_literal { RECIPROCALS.to_vec() } else { forms(dtype, row, purpose) };
+            let forms = of_type.into_iter().chain(summed.iter().copied());
             for form in forms.filter(|f| !factor || *f != TrialData::Open) {
                 let mut trial = trial.clone();
                 trial.push(Variable { name, dtype, form, axes: axes.clone() });

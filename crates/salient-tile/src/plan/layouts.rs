@@ -11,7 +11,7 @@ use crate::dims::{LANE, index_of, n, row_major, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::program::kernel::{Base, Buffer, BufferId};
 use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Dim, Graph, NodeId, Op};
 use salient_vector::body::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,17 +116,20 @@ impl Layouts<'_> {
             env.insert(other, AxisValue::Poly(n(0)));
         }
         env.insert(axis?, AxisValue::Poly(var(&LANE)));
-        let address = self.leaf(ranges, (node, &[axis, other]), &env, &mut BTreeSet::new())?;
+        let of: Vec<AxisSet> =
+            [axis, other].into_iter().flatten().map(|axis| AxisSet::from_iter([axis])).collect();
+        let address = self.leaf(ranges, (node, &of), &env, &mut BTreeSet::new())?;
         address.linear_in(&LANE).map(|(slope, _)| slope)
     }
 
-    /// The address of the first stored tensor that an expression reads; operands with all of these axes come before others.
+    /// The address of the first stored tensor that an expression reads; operands that vary with all of these come before others, each
+    /// of which is given as the axes of the operand that do.
     ///
     /// A node in `without` was asked before and had none: a graph shares nodes, and its paths are far more than its nodes.
     fn leaf(
         &self,
         ranges: &Ranges,
-        (node, of): (NodeId, &[Option<AxisId>]),
+        (node, of): (NodeId, &[AxisSet]),
         env: &Env,
         without: &mut BTreeSet<NodeId>,
     ) -> Option<Dim> {
@@ -137,8 +140,23 @@ impl Layouts<'_> {
         if let Some((_, at)) = self.stored_view(ranges, node, env) {
             return Some(at);
         }
-        let has_all = |id: &NodeId| of.iter().flatten().all(|axis| g.node(*id).axes.contains(*axis));
         let args = g.args(node);
+        if let Op::At(axis) = *g.op(node)
+            && let Some(index) = ranges.evaluate(g, args[1], env)
+            && ranges.inside(&index, g.extent(axis))
+        {
+            // As if the view were around what its expression reads.
+            let mut inner = env.clone();
+            inner.insert(axis, AxisValue::Poly(index));
+            let by = &g.node(args[1]).axes;
+            let moved = |of: &AxisSet| {
+                let varies = of.iter().any(|a| by.contains(a));
+                of.iter().filter(|a| *a != axis).chain(varies.then_some(axis)).collect()
+            };
+            let of: Vec<AxisSet> = of.iter().map(moved).collect();
+            return self.leaf(ranges, (args[0], &of), &inner, without);
+        }
+        let has_all = |id: &NodeId| of.iter().all(|of| of.iter().any(|a| g.node(*id).axes.contains(a)));
         let with_axes = args.iter().copied().filter(|a| !g.node(*a).axes.is_empty());
         let (first, rest): (Vec<NodeId>, Vec<NodeId>) = with_axes.partition(has_all);
         first.into_iter().chain(rest).find_map(|a| self.leaf(ranges, (a, of), env, without))

@@ -43,7 +43,12 @@ pub fn models(sources: &Sources) -> Result<Vec<String>, Error> {
 /// # Errors
 /// [`Error::Source`] with every mistake that could be told apart.
 pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
-    let settings = Settings { set: options.set.clone(), train: options.train, inner: options.inner.clone() };
+    let settings = Settings {
+        set: options.set.clone(),
+        train: options.train,
+        inner: options.inner.clone(),
+        normal_form: Some(salient_opt::normal_form),
+    };
     let lowered = salient_front::compile(sources, options.model.as_deref(), &settings)
         .map_err(|faults| Error::source(faults, sources.clone()))?;
     if options.deny_warnings && !lowered.warnings.is_empty() {

@@ -107,7 +107,8 @@ impl Model {
     /// # Errors
     /// [`Error::Code`] if the model has no derivative, or no code can be made for it on this machine.
     pub fn backward(&self, options: &Options) -> Result<Model, Error> {
-        let graph = salient_grad::backward(&self.graph).map_err(|e| Error::Code(e.to_string()))?;
+        let normal = salient_opt::normal_form(&self.graph);
+        let graph = salient_grad::backward(&normal).map_err(|e| Error::Code(e.to_string()))?;
         Model::from_graph(graph, options)
     }
 

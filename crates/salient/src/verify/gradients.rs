@@ -11,6 +11,7 @@ use salient_ir::array::Array;
 use salient_ir::eval::{Data, EvalError, Oracle};
 use salient_ir::stack::with_room;
 use salient_ir::{Bindings, Graph, Name, NodeId, Output, Port};
+use salient_opt::normal_form;
 use std::collections::BTreeMap;
 
 /// The steps of a difference, of the spread of the data. A function that has a kink between its ends gives others for each.
@@ -112,7 +113,7 @@ pub fn verify_gradients(
 /// # Errors
 /// [`Error::Run`] if the model has no gradient.
 pub fn gradients_of(graph: &Graph) -> Result<Graph, Error> {
-    of_results(graph).map_err(|e| {
+    of_results(&normal_form(graph)).map_err(|e| {
         Error::Run(match e {
             GradientError::NoNumber => {
                 "no result of the model is a number, which could be differentiated".to_owned()

@@ -6,8 +6,8 @@ use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
 use crate::syntax::ast::Argument;
 use crate::value::{Builtin, StaticArg, Tensor, Value};
-use salient_grad::{GradientError, gradients, gradients_where, stopped};
-use salient_ir::{Class, Dim, NodeId, Op, Port};
+use salient_grad::{GradientError, gradients, gradients_where, in_normal_form, stopped};
+use salient_ir::{Class, DType, Dim, NodeId, Op, Port};
 
 impl<'a> Lowerer<'a, '_> {
     /// The gradients of a number by tensors that go in: one for each, of its shape.
@@ -47,7 +47,8 @@ impl<'a> Lowerer<'a, '_> {
             targets.push((target, span));
         }
         let nodes: Vec<NodeId> = targets.iter().map(|(target, _)| self.port_of(target.node)).collect();
-        let found = gradients(&mut self.b, loss.node, &nodes)
+        let normal = self.normal_form(loss.node);
+        let found = gradients(&mut self.b, normal, &nodes)
             .map_err(|e| self.no_gradient(&e, (&loss, place), &targets))?;
         let mut out: Vec<Value<'a>> = Vec::new();
         for ((target, _), gradient) in targets.into_iter().zip(found) {
@@ -68,12 +69,27 @@ impl<'a> Lowerer<'a, '_> {
         Err(Diagnostic::error(place, message).help("add up its elements: `sum[i, j](loss[i, j])`").into())
     }
 
+    /// A loss in the form in which it is differentiated. Each is brought into that form once.
+    fn normal_form(&mut self, loss: NodeId) -> NodeId {
+        let Some(form) = self.settings.normal_form else { return loss };
+        if self.b.node(loss).dtype != DType::F32 {
+            return loss;
+        }
+        if let Some(known) = self.normal_forms.get(&loss) {
+            return *known;
+        }
+        let normal = in_normal_form(&mut self.b, loss, form);
+        self.normal_forms.insert(loss, normal);
+        normal
+    }
+
     /// `grad(loss, parameters)`: by every one of these parameters on which the loss depends.
     fn gradients_by(&mut self, list: &[usize], (loss, place): (&Tensor, Span)) -> Eval<Value<'a>> {
         let port =
             |l: &mut Self, at: usize| l.b.add(Op::Param(at), &[]).expect("a parameter that is declared");
         let nodes: Vec<NodeId> = list.iter().map(|at| port(self, *at)).collect();
-        let found = gradients_where(&mut self.b, loss.node, &nodes);
+        let normal = self.normal_form(loss.node);
+        let found = gradients_where(&mut self.b, normal, &nodes);
         let found = found.map_err(|e| self.no_gradient(&e, (loss, place), &[]))?;
         let mut out = Vec::new();
         for (at, gradient) in list.iter().zip(found) {

@@ -1,8 +1,8 @@
 //! An expression with other places in place of the indices of some of its axes, down to what it is made of: `at(f(x[i, j]), j := i - d)`
 //! becomes `f(x[i, i - d])`.
 
-use crate::before::guards::is_never_below_zero;
 use crate::graph::index::AffineIndex;
+use crate::graph::inequalities::is_never_below_zero;
 use salient_ir::{AxisId, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
 

@@ -7,9 +7,9 @@
 //! The same where two axes are one for a while: what is made of `flat[n] = x[n / S, n % S]` and read at `n = i * S + j` is made of
 //! `x[i, j]`.
 
-use crate::before::guards::is_never_below_zero;
 use crate::graph::factors::Factors;
 use crate::graph::index::{AffineIndex, simpler};
+use crate::graph::inequalities::is_never_below_zero;
 use crate::graph::rewrite::rewrite;
 use salient_ir::{AxisId, AxisSet, Builder, Class, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};

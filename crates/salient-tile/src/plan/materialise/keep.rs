@@ -17,7 +17,8 @@ use std::collections::BTreeSet;
 const WORTH_READING: u32 = 4;
 
 /// The element-wise nodes that are worth their memory. Each is read by several reductions, fused operators or outputs.
-/// Nothing `of_scores`, which are computed tile by tile, is stored, and nothing that is undefined where nobody asks for it.
+/// Nothing `of_scores`, which are computed tile by tile, is stored, nothing that follows from a reduction of their rows, which the
+/// kernel of an attention holds, and nothing that is undefined where nobody asks for it.
 pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[bool]) -> BTreeSet<NodeId> {
     let mut kept = BTreeSet::new();
     // Arguments come first: what is kept of them is one value to read.
@@ -32,6 +33,7 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
             && (uses[id.index()].in_several_kernels() || repeats)
             && (in_weights || !uses[id.index()].is_score)
             && !of_scores[id.index()]
+            && !reduces_scores(g, of_scores, id)
             && defined.may_be_stored(id);
         if candidate {
             let mut found = Inside {
@@ -48,6 +50,25 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
         }
     }
     kept
+}
+
+/// Whether an expression reads a reduction of scores. If it were stored, the scores would be made twice: before, for the reduction, and for
+/// what reads the expression.
+fn reduces_scores(g: &Graph, of_scores: &[bool], id: NodeId) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = stack.pop() {
+        let args = g.args(id);
+        match g.op(id).class() {
+            Class::Map if seen.insert(id) => stack.extend(args),
+            Class::Bind
+                if g.node(id).axes.len() < g.node(args[0]).axes.len() && of_scores[args[0].index()] =>
+            {
+                return true;
+            }
+            Class::Map | Class::Bind | Class::Port | Class::Leaf | Class::View | Class::Concat => {}
+        }
+    }
+    false
 }
 
 /// Whether an operator is computed again for each position of further axes: in an operand of a product, if it is a transcendental

@@ -236,7 +236,10 @@ pub(in crate::plan) fn shared(
     let expressions: Vec<NodeId> =
         held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
     let (products, _) = products_inside(of, axes, &expressions)?;
-    (!products.is_empty()).then_some(held)
+    // Queries and keys are packed before anything of a row is known.
+    let of_rows: BTreeSet<NodeId> = held.iter().copied().chain(results).collect();
+    let mut operands = products.iter().flat_map(|scores| [scores.query, scores.key]);
+    (!products.is_empty() && !operands.any(|operand| reads_one(of, operand, &of_rows))).then_some(held)
 }
 
 /// Whether an expression reads one of these through what is not stored.

@@ -1,0 +1,86 @@
+//! Inequalities of indices: what the condition of a choice says of them where it holds.
+
+use crate::graph::index::AffineIndex;
+use salient_ir::{AxisId, Dim, Graph, MapOp, NodeId, Op};
+use std::collections::BTreeMap;
+
+/// The most inequalities that are carried along.
+pub(crate) const MOST: usize = 16;
+
+/// An inequality: an index that is at least zero.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AtLeastZero {
+    terms: BTreeMap<AxisId, Dim>,
+    offset: Dim,
+}
+
+impl AtLeastZero {
+    pub(crate) fn of(AffineIndex { terms, offset }: AffineIndex) -> AtLeastZero {
+        AtLeastZero { terms, offset }
+    }
+
+    pub(crate) fn index(&self) -> AffineIndex {
+        AffineIndex { terms: self.terms.clone(), offset: self.offset.clone() }
+    }
+
+    /// Whether it speaks of an axis.
+    pub(crate) fn has(&self, axis: AxisId) -> bool {
+        self.terms.contains_key(&axis)
+    }
+
+    /// The same with an index in place of an axis's own.
+    pub(crate) fn with(&self, axis: AxisId, place: &AffineIndex) -> AtLeastZero {
+        AtLeastZero::of(self.index().with(axis, place))
+    }
+}
+
+/// What a condition says of indices where it holds, or where it does not.
+pub(crate) fn inequalities(g: &Graph, condition: NodeId, holds: bool) -> Vec<AtLeastZero> {
+    let args = g.args(condition);
+    if let Op::At(axis) = *g.op(condition) {
+        // The condition as it is at another place.
+        let Some(place) = AffineIndex::of(g, args[1]) else { return Vec::new() };
+        let inside = inequalities(g, args[0], holds);
+        return inside.iter().map(|known| known.with(axis, &place)).collect();
+    }
+    let Op::Map(op) = *g.op(condition) else { return Vec::new() };
+    let at_least = |a: NodeId, c: NodeId, less: i64| difference(g, a, c, less).into_iter().collect();
+    match (op, holds) {
+        (MapOp::And, true) | (MapOp::Or, false) => {
+            args.iter().flat_map(|arg| inequalities(g, *arg, holds)).take(MOST).collect()
+        }
+        (MapOp::Not, _) => inequalities(g, args[0], !holds),
+        (MapOp::Le, true) => at_least(args[1], args[0], 0),
+        (MapOp::Lt, true) => at_least(args[1], args[0], 1),
+        (MapOp::Le, false) => at_least(args[0], args[1], 1),
+        (MapOp::Lt, false) => at_least(args[0], args[1], 0),
+        (MapOp::Eq, true) | (MapOp::Ne, false) => [(args[0], args[1]), (args[1], args[0])]
+            .iter()
+            .flat_map(|(a, c)| difference(g, *a, *c, 0))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `a - c - less`, if both are sums of indices.
+fn difference(g: &Graph, a: NodeId, c: NodeId, less: i64) -> Option<AtLeastZero> {
+    let is_index = |id: NodeId| g.node(id).dtype.is_int();
+    if !is_index(a) || !is_index(c) {
+        return None;
+    }
+    let (a, c) = (AffineIndex::of(g, a)?, AffineIndex::of(g, c)?);
+    let mut index = a.less(&c);
+    index.offset = &index.offset - &Dim::constant(less);
+    Some(AtLeastZero::of(index))
+}
+
+/// Whether an index is proved to be at least zero at every position of its axes.
+pub(crate) fn is_never_below_zero(g: &Graph, index: &AffineIndex) -> bool {
+    let mut least = index.offset.clone();
+    for (axis, times) in &index.terms {
+        if !times.is_nonnegative() {
+            least = &least + &(times * &(g.extent(*axis) - &Dim::constant(1)));
+        }
+    }
+    least.is_nonnegative()
+}
