@@ -59,7 +59,9 @@ fn exponentials_of(layouts: &Layouts<'_>, plan: &WholeRows, roots: &[NodeId], at
     let g = layouts.graph;
     let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
     let scores = masked_and_not(g, own.score, key_loop);
-    let found = g.ids().find(|id| is_exponential_of(g, *id, &scores, own.node) && !layouts.is_stored(*id))?;
+    // Of scores that are all one number where they are not masked there is one exponential for the row.
+    let is_of_keys = |id: NodeId| g.node(id).axes.contains(own.key) && !layouts.is_stored(id);
+    let found = g.ids().find(|id| is_of_keys(*id) && is_exponential_of(g, *id, &scores, own.node))?;
     let is_read = roots[at + 1..].iter().any(|root| layouts.reads(*root, |id| id == found));
     (is_read && is_found_by_readers(g, plan, (at, found), |id| layouts.is_stored(id))).then_some(found)
 }
