@@ -1,10 +1,10 @@
 //! Gradients of every program of the tree, against differences of the interpreter.
 
 use salient::verify::{GradientFinding, Lengths, Trials, verify, verify_gradients};
-use salient::{Engine, Error, Model, Options, fuse, lower, schedule};
-use salient_grad::{backward, of_results};
+use salient::{Engine, Error, Model, Options, Sources, fuse, lower, schedule};
+use salient_grad::{backward, in_normal_form, of_results};
 use salient_ir::{Bindings, Dim, Name, Op, ReduceOp, text};
-use salient_opt::normal_form;
+use salient_opt::{Fp, normal_form};
 use salient_tests::examples::{Example, models_under};
 use salient_tests::files::files_under;
 use salient_tests::generate::{attention, program};
@@ -63,7 +63,8 @@ fn of_equivalent_spellings() {
     assert!(agree("tests/equivalence", 1) > 1000);
 }
 
-/// The maximum that a softmax subtracts cancels in every spelling of a causal attention.
+/// The maximum that a softmax subtracts cancels in every spelling of a causal attention, and that of the scores and a sink in every spelling
+/// of an attention with one.
 #[test]
 fn no_maximum_is_differentiated_in_any_spelling() {
     let spellings = ["causal", "sink"].map(|variant| models_under(&format!("tests/equivalence/{variant}")));
@@ -78,6 +79,28 @@ fn no_maximum_is_differentiated_in_any_spelling() {
             if graph.ids().any(is_first) { Err("a maximum has a gradient".to_owned()) } else { Ok(()) }
         },
     );
+}
+
+/// A loss is differentiated with running sums in place of sums over what comes before; as it is written in strict mode, where these
+/// would add up in another order, and where something in it is not to be differentiated.
+#[test]
+fn a_loss_is_differentiated_in_a_normal_form_where_that_may_be() {
+    let has_running_sum = |weight: &str, fp: Fp| {
+        let text = format!(
+            "model m(x: f32[T], u: f32[T]) -> (d: f32[T]) {{
+                 let before[t: T] = sum[s: T](if s <= t then x[s] else 0)
+                 let w = {weight}
+                 return grad(sum[t](before[t] * before[t] * w[t]), x)
+             }}"
+        );
+        let mut sources = Sources::new();
+        sources.add("source", &text);
+        let graph = lower(&sources, &Options { fp, ..Options::default() }).unwrap().graph;
+        graph.ids().any(|id| matches!(graph.op(id), Op::CumSum(..)))
+    };
+    assert!(has_running_sum("u", Fp::Default));
+    assert!(!has_running_sum("u", Fp::Strict));
+    assert!(!has_running_sum("stop(u)", Fp::Default));
 }
 
 /// An index that reads its parts over and over is looked at once: written out it would have 2⁴⁰ terms.
@@ -174,7 +197,9 @@ fn of_random_programs() {
 fn squares(example: &Example) -> Result<Vec<String>, String> {
     let options = Options { model: Some(example.model.clone()), ..Options::default() };
     let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
-    let Ok(graph) = backward(&normal_form(&graph)) else { return Ok(Vec::new()) };
+    let Ok(graph) = backward(&in_normal_form(&graph, |graph| normal_form(graph, Fp::Default))) else {
+        return Ok(Vec::new());
+    };
     let program = schedule(&fuse(&graph, &options), &options);
     let elements = |count: &Dim, length: i64| {
         let of = |name: Name| (name.clone(), if ["T", "S"].contains(&&*name) { length } else { 8 });

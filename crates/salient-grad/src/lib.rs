@@ -2,7 +2,7 @@
 //!
 //! Nodes are visited from the loss back to the targets. Each operator has one adjoint, written in the same operators, so that all
 //! that works on programs works on gradients: the text form, the oracle, the optimiser's rules, plans. [`gradients`] is the
-//! entry; `adjoint` collects what flows into a node, `operators` and `maps` have the adjoints, `views` inverts indices,
+//! entry; `adjoint` collects what flows into a node, `operators`, `maps` and `softmax` have the adjoints, `views` inverts indices,
 //! `slices` puts parts together, `shifts` finds maxima that cancel, and `normal` gives all spellings of a loss one form.
 //!
 //! What is decided at points without a derivative:
@@ -21,11 +21,12 @@ mod operators;
 mod results;
 mod shifts;
 mod slices;
+mod softmax;
 mod stop;
 mod views;
 
 pub use error::GradientError;
-pub use normal::in_normal_form;
+pub use normal::{in_normal_form, loss_in_normal_form};
 pub use results::{LOSS, backward, gradient_name, of_results};
 pub use stop::stopped;
 

@@ -1,25 +1,29 @@
-//! The form in which a number is differentiated. Gradients are those of what the graph says, and a sum of all gates between two
-//! positions has another adjoint than a difference of running sums, though both are one number: with one form for all spellings
-//! there is one gradient for all of them.
+//! The form in which a loss is differentiated. A sum of gates between two positions has another adjoint than a difference of running
+//! sums, though both are one number: with one form for its spellings a loss has one gradient for all of them.
 
 use crate::results::LOSS;
 use crate::stop::is_stopped;
 use salient_ir::{Args, Axis, AxisId, Builder, Graph, NodeId};
+use std::borrow::Cow;
 
-/// The number `loss` in the form that `form` gives a graph of it alone: a graph of the same ports with the same result. What holds values
-/// through which nothing is differentiated stays as it is, since a form may fold them.
+/// A graph in the form that `form` gives it, an equal graph of the same ports and results. One that holds values through which nothing is
+/// differentiated stays as it is: a form may fold them.
+pub fn in_normal_form(graph: &Graph, form: fn(&Graph) -> Graph) -> Cow<'_, Graph> {
+    let has_stop = graph.ids().any(|id| is_stopped(graph, id));
+    if has_stop { Cow::Borrowed(graph) } else { Cow::Owned(form(graph)) }
+}
+
+/// A loss among other nodes in the form that `form` gives a graph of it alone.
 ///
 /// # Panics
 /// If `form` gives a graph of other ports, or without a result.
-pub fn in_normal_form(b: &mut Builder, loss: NodeId, form: fn(&Graph) -> Graph) -> NodeId {
+pub fn loss_in_normal_form(b: &mut Builder, loss: NodeId, form: fn(&Graph) -> Graph) -> NodeId {
     let mut alone = Builder::like(b);
     alone.states_of(&Builder::new(b.name()).finish());
     let copied = alone.copy(b, loss);
-    if alone.ids().any(|id| is_stopped(&alone, id)) {
-        return loss;
-    }
     alone.output(LOSS, &[], copied).expect("a number is a result");
-    let normal = form(&alone.finish());
+    let alone = alone.finish();
+    let normal = in_normal_form(&alone, form);
     adopt(b, &normal, normal.outputs()[0].node)
 }
 

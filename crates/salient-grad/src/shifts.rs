@@ -20,8 +20,8 @@ enum Change {
     Any,
 }
 
-/// The maxima and minima among the active nodes on which the loss does not depend: those of a row, and those of two numbers, as of
-/// that and of a sink.
+/// The maxima and minima among the active nodes on which the loss does not depend: those along an axis, and those of two numbers, such as
+/// the greatest score of a row and a sink.
 pub(crate) fn that_cancel(b: &Builder, loss: NodeId, is_active: impl Fn(NodeId) -> bool) -> BTreeSet<NodeId> {
     let is_extreme = |id: &NodeId| {
         matches!(b.op(*id), Op::Reduce(ReduceOp::Max | ReduceOp::Min, _) | Op::Map(MapOp::Max | MapOp::Min))

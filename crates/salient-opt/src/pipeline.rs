@@ -33,18 +33,26 @@ pub fn optimise(graph: &Graph, options: &Options) -> Optimised {
 /// The passes that give different spellings of one value one form, written in the operators of the language.
 const OF_SPELLINGS: &[&str] = &["batch-heads", "running-sums", "guarded-indices", "sums-at-the-end"];
 
-/// The same graph, what it computes in forms that depend less on how it is spelled: for what is made of a graph before it is optimised, as
-/// gradients are.
-pub fn normal_form(graph: &Graph) -> Graph {
-    let of_spellings = PASSES.iter().filter(|pass| OF_SPELLINGS.contains(&pass.name));
-    let room = 2 * graph.depth();
+/// The same graph with what it computes in forms that depend less on how it is spelled: for what is made of a graph before it is
+/// optimised, as gradients are. In strict mode without the passes that regroup what the source says.
+pub fn normal_form(graph: &Graph, fp: Fp) -> Graph {
+    let pass = |name: &&str| PASSES.iter().find(|pass| pass.name == *name).expect("it is in the table");
     let through = || {
-        of_spellings.fold(graph.clone(), |g, pass| match pass.step {
-            Step::Before(step) => step(&g, &Border::default()),
-            Step::Search | Step::After(_) => g,
+        OF_SPELLINGS.iter().map(pass).filter(|pass| pass.runs_in(fp)).fold(graph.clone(), |g, pass| {
+            let Step::Before(make) = pass.step else { unreachable!("{} comes before the search", pass.name) };
+            let after = make(&g, &Border::default());
+            check(pass.name, &g, &after, false);
+            after
         })
     };
-    salient_ir::stack::with_room(room, through).unwrap_or_else(|e| panic!("no thread could be started: {e}"))
+    in_room(graph, through)
+}
+
+/// Runs what walks a graph with room on the stack for it: passes walk from users to arguments, over views that they put in between as
+/// well.
+fn in_room<T: Send>(graph: &Graph, run: impl FnOnce() -> T + Send) -> T {
+    let room = 2 * graph.depth();
+    salient_ir::stack::with_room(room, run).unwrap_or_else(|e| panic!("no thread could be started: {e}"))
 }
 
 /// An optimised graph with attentions over the same values in one sum also where rows are not as many as keys, if it has any.
@@ -94,10 +102,7 @@ struct Outcome {
 
 impl Pipeline<'_> {
     fn run(&self, graph: &Graph) -> Outcome {
-        // Passes walk from users to arguments, over views that they put in between as well.
-        let room = 2 * graph.depth();
-        salient_ir::stack::with_room(room, || self.optimise_part(graph, &Border::default()))
-            .unwrap_or_else(|e| panic!("no thread could be started: {e}"))
+        in_room(graph, || self.optimise_part(graph, &Border::default()))
     }
 
     /// Optimises a graph with one block for each chain of equal ones.

@@ -40,6 +40,23 @@ const SHARE_SHIFTED: &[Guard] = &[
     Guard::TotalOrFilled("?c", "@j"),
 ];
 
+/// A shift of a whole row that is scaled with the scores, and is taken back.
+const SHIFT_BEHIND_A_FACTOR: &[Guard] = &[
+    Guard::Rounded("?s"),
+    Guard::Free("?c", "@j"),
+    Guard::Free("?k", "@j"),
+    Guard::Is("?c", Property::Finite),
+    Guard::Is("?s", Property::Score),
+    Guard::Is("?k", Property::Positive),
+    Guard::Is("?k", Property::Finite),
+    Guard::Factor("?s"),
+    Guard::Factor("?c"),
+    Guard::Factor("?k"),
+    Guard::Along("?s", "@j"),
+    Guard::Total("?c"),
+    Guard::Total("?k"),
+];
+
 /// The family.
 pub(super) const ROWS: &[RuleRow] = &[
     RuleRow {
@@ -310,22 +327,7 @@ pub(super) const ROWS: &[RuleRow] = &[
         name: "sinks/log-sum-exp-scaled-shifted-back",
         left: "(add (fused.log_sum_exp @j (mul (add ?s (mul ?c -1)) ?k)) (mul ?c ?k))",
         right: "(fused.log_sum_exp @j (mul ?s ?k))",
-        when: &[
-            Guard::Rounded("?s"),
-            Guard::Free("?c", "@j"),
-            Guard::Free("?k", "@j"),
-            Guard::Is("?c", Property::Finite),
-            Guard::Is("?s", Property::Score),
-            Guard::Is("?k", Property::Positive),
-            Guard::Is("?k", Property::Finite),
-            Guard::Factor("?s"),
-            Guard::Factor("?c"),
-            Guard::Factor("?k"),
-            Guard::Along("?s", "@j"),
-            Guard::Covered("?c", "?s"),
-            Guard::TotalOrFilled("?c", "@j"),
-            Guard::TotalOrFilled("?k", "@j"),
-        ],
+        when: SHIFT_BEHIND_A_FACTOR,
         holds: Holds::Refining,
         kind: Kind::Directed,
         vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],
@@ -333,26 +335,12 @@ pub(super) const ROWS: &[RuleRow] = &[
     },
     RuleRow {
         name: "sinks/log-sum-exp-masked-scaled-shifted-back",
-        left: "(add (fused.log_sum_exp @j (select ?m (mul (add ?x (mul ?c -1)) ?k) -inf)) (mul ?c ?k))",
-        right: "(fused.log_sum_exp @j (select ?m (mul ?x ?k) -inf))",
-        when: &[
-            Guard::Rounded("?x"),
-            Guard::Free("?c", "@j"),
-            Guard::Free("?k", "@j"),
-            Guard::Is("?c", Property::Finite),
-            Guard::Is("?x", Property::Score),
-            Guard::Is("?k", Property::Positive),
-            Guard::Is("?k", Property::Finite),
-            Guard::Factor("?x"),
-            Guard::Factor("?c"),
-            Guard::Factor("?k"),
-            Guard::Along("?x", "@j"),
-            Guard::Total("?c"),
-            Guard::Total("?k"),
-        ],
+        left: "(add (fused.log_sum_exp @j (select ?m (mul (add ?s (mul ?c -1)) ?k) -inf)) (mul ?c ?k))",
+        right: "(fused.log_sum_exp @j (select ?m (mul ?s ?k) -inf))",
+        when: SHIFT_BEHIND_A_FACTOR,
         holds: Holds::Refining,
         kind: Kind::Directed,
-        vars: &[("?m", "bool[i, j]"), ("?x", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],
+        vars: &[("?m", "bool[i, j]"), ("?s", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],
         why: "the same under a mask",
     },
     RuleRow {

@@ -141,13 +141,8 @@ impl Layouts<'_> {
             return Some(at);
         }
         let args = g.args(node);
-        if let Op::At(axis) = *g.op(node)
-            && let Some(index) = ranges.evaluate(g, args[1], env)
-            && ranges.inside(&index, g.extent(axis))
-        {
+        if let Some((axis, inner)) = self.inside_view(ranges, node, env) {
             // As if the view were around what its expression reads.
-            let mut inner = env.clone();
-            inner.insert(axis, AxisValue::Poly(index));
             let by = &g.node(args[1]).axes;
             let moved = |of: &AxisSet| {
                 let varies = of.iter().any(|a| by.contains(a));
@@ -220,16 +215,22 @@ impl Layouts<'_> {
         if let Some(stored) = self.stored.get(&node) {
             return stored.at(env);
         }
-        let Op::At(axis) = g.op(node) else { return None };
-        let args = g.args(node);
-        let index = ranges.evaluate(g, args[1], env)?;
+        let (_, inner) = self.inside_view(ranges, node, env)?;
+        self.stored_view(ranges, g.args(node)[0], &inner)
+    }
+
+    /// The axis that a view replaces, and what axes stand for inside of it, if its index stays within that axis.
+    fn inside_view(&self, ranges: &Ranges, node: NodeId, env: &Env) -> Option<(AxisId, Env)> {
+        let g = self.graph;
+        let Op::At(axis) = *g.op(node) else { return None };
+        let index = ranges.evaluate(g, g.args(node)[1], env)?;
         // What a guard would have to exclude is not read without one.
-        if !ranges.inside(&index, g.extent(*axis)) {
+        if !ranges.inside(&index, g.extent(axis)) {
             return None;
         }
         let mut inner = env.clone();
-        inner.insert(*axis, AxisValue::Poly(index));
-        self.stored_view(ranges, args[0], &inner)
+        inner.insert(axis, AxisValue::Poly(index));
+        Some((axis, inner))
     }
 }
 

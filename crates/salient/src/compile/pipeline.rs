@@ -14,7 +14,7 @@ use salient_ir::quantised::Coding;
 use salient_ir::{Const, Graph, MapOp, NodeId, Op, text};
 use salient_jit::Compiled;
 use salient_jit::target::{Isa, Target};
-use salient_opt::{Named, Optimised, Pass};
+use salient_opt::{Fp, Named, Optimised, Pass};
 use salient_tile::plan::price::Machine;
 use salient_tile::plan::text::read::ReadPlan;
 use salient_tile::{Plan, Program, Tiling, memory, program_of};
@@ -47,7 +47,7 @@ pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
         set: options.set.clone(),
         train: options.train,
         inner: options.inner.clone(),
-        normal_form: Some(salient_opt::normal_form),
+        normal_form: Some(normal_form(options.fp)),
     };
     let lowered = salient_front::compile(sources, options.model.as_deref(), &settings)
         .map_err(|faults| Error::source(faults, sources.clone()))?;
@@ -56,6 +56,14 @@ pub fn lower(sources: &Sources, options: &Options) -> Result<Lowered, Error> {
         return Err(Error::source(denied, sources.clone()));
     }
     Ok(lowered)
+}
+
+/// What gives a loss the form in which it is differentiated.
+pub(crate) fn normal_form(fp: Fp) -> fn(&Graph) -> Graph {
+    match fp {
+        Fp::Default => |graph| salient_opt::normal_form(graph, Fp::Default),
+        Fp::Strict => |graph| salient_opt::normal_form(graph, Fp::Strict),
+    }
 }
 
 /// Graph to fused graph, with the report of how it came about.

@@ -5,13 +5,14 @@
 use crate::compile::engine::Code;
 use crate::compile::explain::require_fused;
 use crate::compile::options::Options;
-use crate::compile::pipeline::lower;
+use crate::compile::pipeline::{lower, normal_form};
 use crate::compile::sources::read_sources;
 use crate::report::error::{Error, Rejected};
 use crate::report::fault::Fault;
 use crate::report::places::Places;
 use crate::report::timings::{Step, Timings};
 use salient_front::{Inner, Lowered, Sources};
+use salient_grad::in_normal_form;
 use salient_ir::Graph;
 use salient_tile::plan::text::read::ReadPlan;
 use std::path::Path;
@@ -107,7 +108,7 @@ impl Model {
     /// # Errors
     /// [`Error::Code`] if the model has no derivative, or no code can be made for it on this machine.
     pub fn backward(&self, options: &Options) -> Result<Model, Error> {
-        let normal = salient_opt::normal_form(&self.graph);
+        let normal = in_normal_form(&self.graph, normal_form(options.fp));
         let graph = salient_grad::backward(&normal).map_err(|e| Error::Code(e.to_string()))?;
         Model::from_graph(graph, options)
     }

@@ -2,16 +2,17 @@
 //! gradient's elements times `2 d`, along a random direction of each input and each parameter.
 
 use super::{Drawn, Trials, seed_of, uses};
+use crate::compile::pipeline::normal_form;
 use crate::report::error::Error;
 use crate::report::fault::{Fault, Side};
 use crate::session::init::{path_key, uniform};
-use salient_grad::{GradientError, LOSS, gradient_name, of_results};
+use salient_grad::{GradientError, LOSS, gradient_name, in_normal_form, of_results};
 use salient_io::Arrays;
 use salient_ir::array::Array;
 use salient_ir::eval::{Data, EvalError, Oracle};
 use salient_ir::stack::with_room;
 use salient_ir::{Bindings, Graph, Name, NodeId, Output, Port};
-use salient_opt::normal_form;
+use salient_opt::Fp;
 use std::collections::BTreeMap;
 
 /// The steps of a difference, of the spread of the data. A function that has a kink between its ends gives others for each.
@@ -113,7 +114,7 @@ pub fn verify_gradients(
 /// # Errors
 /// [`Error::Run`] if the model has no gradient.
 pub fn gradients_of(graph: &Graph) -> Result<Graph, Error> {
-    of_results(&normal_form(graph)).map_err(|e| {
+    of_results(&in_normal_form(graph, normal_form(Fp::Default))).map_err(|e| {
         Error::Run(match e {
             GradientError::NoNumber => {
                 "no result of the model is a number, which could be differentiated".to_owned()

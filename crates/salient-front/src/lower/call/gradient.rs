@@ -6,7 +6,7 @@ use crate::lower::{Eval, Fail, Lowerer};
 use crate::source::Span;
 use crate::syntax::ast::Argument;
 use crate::value::{Builtin, StaticArg, Tensor, Value};
-use salient_grad::{GradientError, gradients, gradients_where, in_normal_form, stopped};
+use salient_grad::{GradientError, gradients, gradients_where, loss_in_normal_form, stopped};
 use salient_ir::{Class, DType, Dim, NodeId, Op, Port};
 
 impl<'a> Lowerer<'a, '_> {
@@ -78,7 +78,7 @@ impl<'a> Lowerer<'a, '_> {
         if let Some(known) = self.normal_forms.get(&loss) {
             return *known;
         }
-        let normal = in_normal_form(&mut self.b, loss, form);
+        let normal = loss_in_normal_form(&mut self.b, loss, form);
         self.normal_forms.insert(loss, normal);
         normal
     }

@@ -21,6 +21,7 @@ const WORTH_READING: u32 = 4;
 /// kernel of an attention holds, and nothing that is undefined where nobody asks for it.
 pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[bool]) -> BTreeSet<NodeId> {
     let mut kept = BTreeSet::new();
+    let reads_reduced = reading_reduced_scores(g, of_scores);
     // Arguments come first: what is kept of them is one value to read.
     for id in g.ids() {
         let node = g.node(id);
@@ -33,7 +34,7 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
             && (uses[id.index()].in_several_kernels() || repeats)
             && (in_weights || !uses[id.index()].is_score)
             && !of_scores[id.index()]
-            && !reduces_scores(g, of_scores, id)
+            && !reads_reduced[id.index()]
             && defined.may_be_stored(id);
         if candidate {
             let mut found = Inside {
@@ -52,23 +53,19 @@ pub(crate) fn kept(g: &Graph, defined: &Defined, uses: &[Uses], of_scores: &[boo
     kept
 }
 
-/// Whether an expression reads a reduction of scores. If it were stored, the scores would be made twice: before, for the reduction, and for
-/// what reads the expression.
-fn reduces_scores(g: &Graph, of_scores: &[bool], id: NodeId) -> bool {
-    let (mut seen, mut stack) = (BTreeSet::new(), vec![id]);
-    while let Some(id) = stack.pop() {
+/// Whether each expression reads a reduction of scores. If such a one were stored, the scores would be made twice: before, for the
+/// reduction, and for what reads the expression.
+fn reading_reduced_scores(g: &Graph, of_scores: &[bool]) -> Vec<bool> {
+    let mut out: Vec<bool> = Vec::with_capacity(g.len());
+    for id in g.ids() {
         let args = g.args(id);
-        match g.op(id).class() {
-            Class::Map if seen.insert(id) => stack.extend(args),
-            Class::Bind
-                if g.node(id).axes.len() < g.node(args[0]).axes.len() && of_scores[args[0].index()] =>
-            {
-                return true;
-            }
-            Class::Map | Class::Bind | Class::Port | Class::Leaf | Class::View | Class::Concat => {}
-        }
+        out.push(match g.op(id).class() {
+            Class::Map => args.iter().any(|arg| out[arg.index()]),
+            Class::Bind => of_scores[args[0].index()] && g.node(id).axes.len() < g.node(args[0]).axes.len(),
+            Class::Port | Class::Leaf | Class::View | Class::Concat => false,
+        });
     }
-    false
+    out
 }
 
 /// Whether an operator is computed again for each position of further axes: in an operand of a product, if it is a transcendental
