@@ -2,7 +2,10 @@
 //!
 //! Does not read the file system: whoever compiles hands the texts over.
 
+use crate::diag::Diagnostic;
+use crate::syntax::ast::File;
 use salient_ir::Origin;
+use std::sync::OnceLock;
 
 /// A file of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +48,8 @@ pub struct SourceFile {
     pub name: String,
     /// The text.
     pub text: String,
+    /// What came of parsing it, once somebody asked for that.
+    pub(crate) parsed: OnceLock<Result<File, Vec<Diagnostic>>>,
 }
 
 /// Every file of a compilation. The language's own library comes first.
@@ -73,7 +78,8 @@ impl Sources {
     pub fn add(&mut self, name: &str, text: &str) -> SourceId {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let id = SourceId(u32::try_from(self.files.len()).expect("fewer than 2^32 files"));
-        self.files.push(SourceFile { id, name: name.to_owned(), text: text.to_owned() });
+        let (name, text) = (name.to_owned(), text.to_owned());
+        self.files.push(SourceFile { id, name, text, parsed: OnceLock::new() });
         id
     }
 

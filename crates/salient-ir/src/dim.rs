@@ -97,7 +97,7 @@ pub enum DimError {
 
 impl Atom {
     /// Whether a symbol that is mapped occurs in it.
-    fn mentions_any(&self, with: &BTreeMap<Symbol, Dim>) -> bool {
+    fn mentions_any<T>(&self, with: &BTreeMap<Symbol, T>) -> bool {
         let any = |d: &Dim| d.terms.iter().flat_map(|(atoms, _)| atoms).any(|atom| atom.mentions_any(with));
         match self {
             Atom::Symbol(symbol) => with.contains_key(symbol),
@@ -215,6 +215,9 @@ impl Dim {
     /// Every symbol that `with` maps as the one that it maps it to. No two symbols may become one.
     #[must_use]
     pub fn renamed(&self, with: &BTreeMap<Symbol, Symbol>) -> Dim {
+        if !self.terms.iter().flat_map(|(atoms, _)| atoms).any(|atom| atom.mentions_any(with)) {
+            return self.clone();
+        }
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(symbol) => Atom::Symbol(with.get(symbol).unwrap_or(symbol).clone()),
             Atom::Exact(a, b) => Atom::Exact(a.renamed(with), b.renamed(with)),

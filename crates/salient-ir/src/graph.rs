@@ -347,14 +347,12 @@ impl Graph {
     /// by element, as the parameter that a step of training changes is made of its gradient; the nearest of such outputs.
     pub fn order_in_output(&self, id: NodeId) -> Option<Vec<AxisId>> {
         let axes = &self.node(id).axes;
+        let has_all = |o: &&Output| o.axes.len() == axes.len() && o.axes.iter().all(|a| axes.contains(*a));
+        let outputs: Vec<&Output> = self.outputs.iter().filter(has_all).collect();
         let (mut seen, mut next) = (BTreeSet::from([id]), vec![id]);
-        while !next.is_empty() {
-            let outputs = self.outputs.iter().filter(|output| next.contains(&output.node));
-            let mut orders = outputs.map(|output| output.axes.to_vec());
-            let has_all =
-                |order: &Vec<AxisId>| order.len() == axes.len() && order.iter().all(|a| axes.contains(*a));
-            if let Some(order) = orders.find(has_all) {
-                return Some(order);
+        while !outputs.is_empty() && !next.is_empty() {
+            if let Some(output) = outputs.iter().find(|output| next.contains(&output.node)) {
+                return Some(output.axes.to_vec());
             }
             let users: BTreeSet<NodeId> = next.iter().flat_map(|id| self.users(*id)).collect();
             let is_alike =

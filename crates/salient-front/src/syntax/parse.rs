@@ -24,8 +24,12 @@ use pest::iterators::{Pair, Pairs};
 type Piece<'i> = Pair<'i, Rule>;
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// The syntax tree of a file, or every syntax error in it (one for each declaration that has one).
+/// The syntax tree of a file, or every syntax error in it (one for each declaration that has one). It is parsed once.
 pub fn parse(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> {
+    source.parsed.get_or_init(|| parse_anew(source)).clone()
+}
+
+fn parse_anew(source: &SourceFile) -> std::result::Result<File, Vec<Diagnostic>> {
     let tokens = limits::check(source).map_err(|d| vec![*d])?;
     match Grammar::parse(Rule::file, &source.text) {
         Ok(pairs) => items(pairs, &Tree { source: source.id, offset: 0 }).map(|items| File { items }),

@@ -10,6 +10,10 @@ use std::collections::BTreeSet;
 
 /// Warnings about a file.
 pub(crate) fn check(source: &SourceFile) -> Vec<Diagnostic> {
+    let is_behind = |line: &str| line.trim_start().find("//").is_some_and(|at| at > 0);
+    if !source.text.lines().any(is_behind) {
+        return Vec::new();
+    }
     let all = tokens(&source.text);
     let names: BTreeSet<&str> = all.iter().filter(|t| t.rule == Rule::word).map(|t| t.text).collect();
     let mut out = Vec::new();

@@ -78,6 +78,9 @@ pub fn names_in(text: &str) -> BTreeSet<&str> {
 
 /// The paths that a text imports, with their quotes: known by tokens alone, so that text which does not parse has them too.
 pub(crate) fn imports(text: &str) -> Vec<(Range<usize>, &str)> {
+    if !text.contains("import") {
+        return Vec::new();
+    }
     let all = tokens(text);
     let pairs = all.windows(2).filter(|pair| pair[0].text == "import" && pair[1].rule == Rule::string);
     pairs.map(|pair| (pair[1].start..pair[1].end(), pair[1].text.trim_matches('"'))).collect()

@@ -80,6 +80,9 @@ struct Match {
 /// Every match of a rule. The e-graph must be clean: instances are looked up in it.
 fn search(classes: &Classes, rule: &Rule) -> Vec<Match> {
     let mut out = Vec::new();
+    if !rule.may_be_found(classes) {
+        return out;
+    }
     for found in rule.left.search(classes) {
         for subst in found.substs {
             let mut inside = Vec::new();
@@ -103,7 +106,7 @@ fn apply(classes: &mut Classes, n: usize, rule: &Rule, found: Match) {
         classes.analysis.refused.insert(Refusal { rule: n, guard, class });
         return;
     }
-    let (right, id) = instance(&rule.right.ast, &subst, |term| classes.add(term.clone()));
+    let (right, id) = instance(&rule.right, &subst, |term| classes.add(term.clone()));
     // A rule retires its left side even where another rule has made the sides equal before.
     if rule.row.kind == Kind::Directed {
         // So is the same term with its arguments swapped, which is in the class by the law of commutativity.

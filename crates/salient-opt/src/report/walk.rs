@@ -74,7 +74,7 @@ impl Walker<'_> {
     /// The step that a use of a rule is.
     pub(crate) fn step(&self, rule: &Rule, used: &Application) -> WalkStep {
         let side = |ast, depth| self.instance(ast, &used.subst, depth).text;
-        let sides = |depth| (side(&rule.left.ast, depth), side(&rule.right.ast, depth));
+        let sides = |depth| (side(&rule.left.ast, depth), side(&rule.right, depth));
         let mut tried = DEPTHS.iter().map(|depth| sides(*depth));
         let fits =
             |(before, after): &(String, String)| before.chars().count().max(after.chars().count()) <= LONG;

@@ -15,10 +15,11 @@ mod sums;
 use crate::facts::Classes;
 use crate::facts::witness::Witnesses;
 use crate::facts::{Facts, Known, Proof, Property, SENTINEL, is_sentinel};
-use crate::lang::{self, Term};
+use crate::lang::{self, Tag, Term};
 use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
 use salient_ir::{AxisId, DType};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// Every family, in the order in which their rules are tried.
 pub const FAMILIES: &[(&str, &[RuleRow])] = &[
@@ -281,8 +282,10 @@ pub struct Rule {
     pub row: RuleRow,
     /// The left side.
     pub left: Pattern<Term>,
+    /// The operators of the left side, each once.
+    tags: BTreeSet<Tag>,
     /// The right side.
-    pub right: Pattern<Term>,
+    pub right: PatternAst<Term>,
     /// The variables of each guard, and the axes along which both sides run wherever they read the first.
     guards: Vec<(Guard, Var, Option<Var>, Vec<Var>)>,
 }
@@ -293,28 +296,40 @@ impl Rule {
     /// # Panics
     /// If a side does not parse, or the right side or a guard has a variable that the left side does not bind.
     pub fn new(row: &RuleRow) -> Rule {
-        let (left, right) = (lang::pattern(row.left), lang::pattern(row.right));
+        let (left, right) = (Pattern::new(lang::pattern(row.left)), lang::pattern(row.right));
         let bound: Vec<Var> = left.vars();
         let check = |var: Var| {
             assert!(bound.contains(&var), "{}: {var} is not bound on the left", row.name);
             var
         };
-        for var in right.vars() {
-            check(var);
+        for part in right.iter() {
+            if let ENodeOrVar::Var(var) = part {
+                check(*var);
+            }
         }
         let guards = row.when.iter().map(|guard| {
             let (x, other) = guard.names();
             let x = check(lang::variable(x));
             let mut around = Vec::new();
-            for side in [&left, &right] {
-                bound_around(&side.ast, Id::from(side.ast.len() - 1), x, &mut Vec::new(), &mut around);
+            for side in [&left.ast, &right] {
+                bound_around(side, Id::from(side.len() - 1), x, &mut Vec::new(), &mut around);
             }
             let first = around.first().cloned().unwrap_or_default();
             let along = first.into_iter().filter(|axis| around.iter().all(|axes| axes.contains(axis)));
             (*guard, x, other.map(|y| check(lang::variable(y))), along.collect())
         });
         let guards = guards.collect();
-        Rule { row: *row, left, right, guards }
+        let tag = |part: &ENodeOrVar<Term>| match part {
+            ENodeOrVar::ENode(term) => Some(term.tag),
+            ENodeOrVar::Var(_) => None,
+        };
+        let tags = left.ast.iter().filter_map(tag).collect();
+        Rule { row: *row, left, tags, right, guards }
+    }
+
+    /// Whether all operators of the left side occur: where one is missing nothing is to be found.
+    pub(crate) fn may_be_found(&self, classes: &Classes) -> bool {
+        self.tags.iter().all(|tag| classes.classes_for_op(tag).is_some())
     }
 
     /// The position of the first guard that does not know that it holds for the match, of which `root` is the left side. What

@@ -118,7 +118,7 @@ fn assignments(conditions: &BTreeSet<String>) -> Vec<Path> {
 /// calls.
 fn unexplained(row: &RuleRow) -> Vec<String> {
     let rule = Rule::new(row);
-    let (left, right) = (Reads::of(&rule.left.ast), Reads::of(&rule.right.ast));
+    let (left, right) = (Reads::of(&rule.left.ast), Reads::of(&rule.right));
     let all = assignments(&left.conditions().union(&right.conditions()).cloned().collect());
     let vars = rule.left.vars();
     let mut out = Vec::new();

@@ -461,7 +461,7 @@ pub(super) fn build(instance: &mut Instance, side: &PatternAst<Term>) -> Option<
 /// The graph of both sides as two outputs over the same axes.
 pub(super) fn both_sides(instance: &mut Instance, rule: &Rule) -> Result<Option<Graph>, String> {
     let Some(left) = build(instance, &rule.left.ast) else { return Ok(None) };
-    let right = build(instance, &rule.right.ast).ok_or("the right side is not well-typed")?;
+    let right = build(instance, &rule.right).ok_or("the right side is not well-typed")?;
     let (l, r) = (instance.b.node(left), instance.b.node(right));
     if l.dtype != r.dtype {
         return Err(format!("{} became {}", l.dtype, r.dtype));

@@ -161,10 +161,11 @@ pub(crate) fn tiled_scores(
             let found = reductions_inside(g, g.args(id)[0], (key, query), is_stored);
             mixtures.extend(found.into_iter().filter(|id| mixture(g, *id, key, query).is_some()));
         }
-        let again = if let (Op::Reduce(_, key), Some(query)) = (g.op(id), query) {
-            made_again(&of, g.args(id)[0], (*key, query))
-        } else {
-            BTreeSet::new()
+        let again = match (g.op(id), query) {
+            (Op::Reduce(_, key), Some(query)) if !inside.is_empty() => {
+                made_again(&of, g.args(id)[0], (*key, query))
+            }
+            _ => BTreeSet::new(),
         };
         for product in inside.into_iter().filter(|p| !reduces || of_inputs(*p) && !again.contains(p)) {
             found.entry(product).or_default().insert(id);

@@ -184,10 +184,12 @@ impl<'g> Decider<'g> {
         // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
         let once = g.outputs().iter().filter(|o| o.node == node).count() == 1;
         let repeated = once && g.users(node).is_empty() && matches!(choice, KernelChoice::Map);
-        let direct = g.outputs().iter().enumerate().find_map(|(k, out)| {
+        let outputs = g.outputs().iter().enumerate().filter(|(_, out)| out.node == node);
+        let is_free =
+            |k: usize| self.choices.is_none_or(|choices| choices.homes.get(&node) == Some(&Some(k)));
+        let direct = outputs.filter(|(k, _)| is_free(*k)).find_map(|(k, out)| {
             let order = order_of_output(g, out).or_else(|| repeated.then(|| out.axes.clone()));
-            let is_free = self.choices.is_none_or(|choices| choices.homes.get(&node) == Some(&Some(k)));
-            order.filter(|_| out.node == node && is_free).map(|order| (k, order))
+            order.map(|order| (k, order))
         });
         let id = match direct {
             Some((k, order)) => self.push(g.outputs()[k].name.to_string(), Role::Output(k), node, order),

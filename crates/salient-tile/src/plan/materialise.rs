@@ -253,6 +253,7 @@ impl<'g> Planner<'g> {
         if !self.fuse {
             work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
         }
+        let mut ends = BTreeMap::new();
         // Users first, so that what a kernel takes in is decided before it is asked for elsewhere.
         while let Some(id) = work.pop_last() {
             if self.choices.contains_key(&id) {
@@ -262,7 +263,7 @@ impl<'g> Planner<'g> {
             self.choices.insert(id, choice);
             let mut seen = BTreeSet::new();
             for operand in operands {
-                self.frontier(operand, &mut seen, &mut work);
+                self.frontier(operand, (&mut seen, &mut ends), &mut work);
             }
         }
         let chosen = || self.choices.clone().into_iter().collect();
@@ -282,18 +283,26 @@ impl<'g> Planner<'g> {
         elementwise && !inside_product && self.defined.may_be_stored(id)
     }
 
-    /// Anchors that the expression of `id` reads.
-    fn frontier(&self, id: NodeId, seen: &mut BTreeSet<NodeId>, work: &mut BTreeSet<NodeId>) {
+    /// Anchors that the expression of `id` reads; `ends` are answers of [`Self::ends_a_kernel`].
+    fn frontier(
+        &self,
+        id: NodeId,
+        (seen, ends): (&mut BTreeSet<NodeId>, &mut BTreeMap<NodeId, bool>),
+        work: &mut BTreeSet<NodeId>,
+    ) {
         if !seen.insert(id) {
             return;
         }
         let stored_alone = !self.fuse && self.is_whole_operator(id);
         if self.held.contains(&id) {
-            self.frontier(self.g.args(id)[0], seen, work);
-        } else if self.is_anchor(id) || stored_alone || self.ends_a_kernel(id) {
+            self.frontier(self.g.args(id)[0], (seen, ends), work);
+        } else if self.is_anchor(id)
+            || stored_alone
+            || *ends.entry(id).or_insert_with(|| self.ends_a_kernel(id))
+        {
             work.insert(id);
         } else {
-            self.g.args(id).iter().for_each(|a| self.frontier(*a, seen, work));
+            self.g.args(id).iter().for_each(|a| self.frontier(*a, (&mut *seen, &mut *ends), work));
         }
     }
 

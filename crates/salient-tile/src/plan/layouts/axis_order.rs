@@ -144,9 +144,12 @@ fn order_in_parts(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
     g.outputs().iter().find_map(|output| {
         let Op::At(axis) = *g.op(output.node) else { return None };
         let (of, index) = (g.args(output.node)[0], g.args(output.node)[1]);
+        if of != node {
+            return None;
+        }
         let parts = &g.node(index).axes;
         let is_part = |other: &AxisId| parts.contains(*other);
-        let mut order = order_of_output(g, output).filter(|_| of == node)?;
+        let mut order = order_of_output(g, output)?;
         let first = order.iter().position(is_part)?;
         let end = order.iter().rposition(is_part)? + 1;
         let is_run = axes.contains(axis)
@@ -169,7 +172,10 @@ fn order_in_merged(g: &Graph, node: NodeId) -> Option<Vec<AxisId>> {
             indices.insert(*axis, g.args(at)[1]).is_none().then_some(()).filter(|()| is_own)?;
             at = g.args(at)[0];
         }
-        let order = order_of_output(g, output).filter(|_| at == node && !indices.is_empty())?;
+        if at != node || indices.is_empty() {
+            return None;
+        }
+        let order = order_of_output(g, output)?;
         let mut places: Vec<(usize, Dim, AxisId)> = Vec::new();
         for axis in g.node(node).axes.iter() {
             let (from, span) = match indices.get(&axis) {

@@ -184,15 +184,29 @@ struct Priced<'p> {
     numbers: BTreeMap<Symbol, i64>,
     /// Where each node is stored.
     homes: BTreeMap<NodeId, BufferId>,
+    /// For each kernel the first one that does the same over other buffers: kernels of equal blocks are priced once.
+    originals: Vec<usize>,
 }
 
 impl Plan<'_> {
     /// What its kernels take at these sizes; `None` where a dimension has no number at them.
     pub fn price(&self, sizes: &Bindings, machine: &Machine) -> Option<Price> {
         let priced = Priced::new(self, sizes, machine)?;
-        let mut memory = Memory::new(&priced)?;
-        let kernels = self.order.iter().map(|set| priced.kernel(set, &mut memory));
+        let (mut memory, mut known) = (Memory::new(&priced)?, BTreeMap::new());
+        let kernels = self.order.iter().map(|set| priced.kernel(set, (&mut memory, &mut known)));
         Some(Price { kernels: kernels.collect::<Option<Vec<_>>>()? })
+    }
+
+    /// For each kernel itself, or of a copy that of which it is one.
+    fn originals(&self) -> Vec<usize> {
+        let mut out: Vec<usize> = (0..self.kernels.len()).collect();
+        for step in &self.steps {
+            let Some(copy) = &step.copy else { continue };
+            for (own, of) in step.kernels.clone().zip(self.steps[copy.of].kernels.clone()) {
+                out[own] = out[of];
+            }
+        }
+        out
     }
 }
 
@@ -209,7 +223,7 @@ impl<'p> Priced<'p> {
         let mut homes: BTreeMap<NodeId, BufferId> =
             sources.map(|(at, buffer)| (buffer.node, BufferId(at))).collect();
         homes.extend(plan.steps.iter().map(|step| (step.node, step.buffer)));
-        Some(Priced { plan, machine, numbers, homes })
+        Some(Priced { plan, machine, numbers, homes, originals: plan.originals() })
     }
 
     fn eval(&self, dim: &Dim) -> Option<f64> {
@@ -224,16 +238,25 @@ impl<'p> Priced<'p> {
         axes.into_iter().try_fold(1.0, |product, axis| Some(product * self.extent(axis)?))
     }
 
-    /// The price of kernels that run as one.
-    fn kernel(&self, set: &[usize], memory: &mut Memory) -> Option<KernelPrice> {
+    /// The price of kernels that run as one; `known` are the seconds of arithmetic of those that were priced before.
+    fn kernel(
+        &self,
+        set: &[usize],
+        (memory, known): (&mut Memory, &mut BTreeMap<usize, f64>),
+    ) -> Option<KernelPrice> {
         let (mut arithmetic, mut touched) = (0.0, BTreeSet::new());
-        for kernel in set.iter().map(|at| &self.plan.kernels[*at]) {
+        for (at, kernel) in set.iter().map(|at| (*at, &self.plan.kernels[*at])) {
             let runs = match &kernel.when {
                 Some((a, b)) => a.eval(&self.numbers).ok()? < b.eval(&self.numbers).ok()?,
                 None => true,
             };
             if runs && !kernel.once {
-                arithmetic += self.work(kernel)?.seconds(self.machine);
+                let seconds = match known.get(&self.originals[at]) {
+                    Some(seconds) => *seconds,
+                    None => self.work(kernel)?.seconds(self.machine),
+                };
+                known.insert(self.originals[at], seconds);
+                arithmetic += seconds;
                 touched.extend(kernel.reads().iter().copied().chain([kernel.buffer]));
             }
         }
