@@ -141,8 +141,9 @@ pub(crate) struct KernelPlan {
     pub(crate) once: bool,
 }
 
-/// Columns that one item of a kernel of columns computes: their results and sums stay in the first cache.
-pub(crate) const STRIP_OF_COLUMNS: i64 = 512;
+/// Columns that one item of a kernel of columns computes: their results and sums stay in the first cache, and matrices of a few hundred
+/// columns are items for several threads.
+pub(crate) const STRIP_OF_COLUMNS: i64 = 128;
 
 /// Positions of the result that one item of a scattering sum owns, and indices that it looks at in one go.
 pub(crate) const OWNED_POSITIONS: i64 = 256;

@@ -202,7 +202,8 @@ pub(crate) fn weigh_columns(
     stmts.push(frame.each_row(add));
     if info.reduces {
         stmts.push(strip.divide(&mut frame.m, &frame.above));
-    } else {
+    } else if info.weights != RowWeights::Unnormalised {
+        stmts.extend((info.weights == RowWeights::Softmax).then(|| strip.invert(&mut frame.m)));
         let divide = strip.divide(&mut frame.m, &frame.env);
         stmts.push(frame.each_row(divide));
     }
@@ -318,7 +319,17 @@ impl WeighedColumns<'_> {
         })
     }
 
-    /// What is stored is divided by the sum of the weights.
+    /// One over what each weight of a softmax is divided by, in place of their sum, which is at least one or there are no weights.
+    fn invert(&self, m: &mut Maker<'_, '_>) -> Stmt {
+        self.call(m, "invert", |b, _, index, (_, sum)| {
+            let total = b.load::<F32>(sum.at(index));
+            let (one, divisor) = (b.f32(1.0), divisor(b, total));
+            let factor = b.div(one, divisor);
+            b.store(sum.at(index), factor);
+        })
+    }
+
+    /// What is stored is divided by the sum of the weights; weights of a softmax are multiplied by what [`Self::invert`] leaves.
     fn divide(&self, m: &mut Maker<'_, '_>, env: &Env) -> Stmt {
         let out = stored(self.target.id, self.target.buffer);
         self.call(m, "divide", |b, s, index, (shift, sum)| {
@@ -330,9 +341,13 @@ impl WeighedColumns<'_> {
                     let shift = b.load::<F32>(shift.at(index));
                     log_sum(b, shift, sum)
                 }
-                RowWeights::Softmax => {
+                RowWeights::Softmax if self.op.info().reduces => {
                     let (x, divisor) = (b.load::<F32>(place), divisor(b, sum));
                     b.div(x, divisor)
+                }
+                RowWeights::Softmax => {
+                    let x = b.load::<F32>(place);
+                    b.mul(x, sum)
                 }
                 RowWeights::ExpNorm | RowWeights::Share => {
                     let x = b.load::<F32>(place);

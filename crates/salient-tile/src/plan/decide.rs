@@ -626,7 +626,8 @@ impl<'g> Decider<'g> {
             held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
         let found = self.layouts.products_of_heads((query, a.key), &expressions, held);
         let (products, anywhere) = found.expect("looked at before");
-        let wanted = Wanted { attention: a, query, outer, products: &products, held, beside };
+        let stored = target.node;
+        let wanted = Wanted { attention: a, stored, query, outer, products: &products, held, beside };
         let mut plan = whole_rows(&self.layouts, &wanted);
         plan.scores = self.pack_keys(target, &products, &anywhere, None);
         let scores = plan.scores.clone();

@@ -2,10 +2,10 @@
 
 use super::{Anchor, Gemm, Options};
 use crate::dims::{ceil_div, n};
+use crate::plan::attention::Attention;
 use crate::plan::attention::beside::KeySum;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
 use crate::plan::attention::whole_rows::{Leaves, WholeRows};
-use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::{STRIP_OF_COLUMNS, STRIP_OF_INDICES};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
@@ -244,7 +244,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
         out.extend([slot(Slot::Queries, &rows * &depth), slot(Slot::Scores, own)]);
     }
     for (at, held) in whole.held.iter().enumerate() {
-        let leaves = held.leaves.as_ref().filter(|_| !whole.is_weights(at));
+        let leaves: &[Leaves] = if whole.is_weights(at) { &[] } else { &held.leaves };
         out.extend(of_held(g, (&rows, &of_row), whole, (at, leaves)));
     }
     let heads = whole.count_of_heads(g, a.score);
@@ -296,7 +296,7 @@ fn of_held(
     g: &Graph,
     (rows, row): (&Dim, &Dim),
     whole: &WholeRows,
-    (at, leaves): (usize, Option<&Leaves>),
+    (at, leaves): (usize, &[Leaves]),
 ) -> Vec<Scratch> {
     let held = &whole.held[at];
     let heads = |node: NodeId| whole.count_of_heads(g, node);
@@ -308,17 +308,14 @@ fn of_held(
                 out.push(slot(Slot::Mixed, row * g.extent(mixture.over)));
             }
         }
-        None if !matches!(held.attention.normaliser, Normaliser::Running(_)) => {
-            out.push(slot(Slot::Held, rows * &heads(held.attention.node)));
-        }
+        None if held.is_kept => out.push(slot(Slot::Held, rows * &heads(held.attention.node))),
         None => {}
     }
     if whole.is_to_be_divided(at) {
         out.push(slot(Slot::Factor, rows.clone()));
     }
-    if let Some(leaves) = leaves.filter(|leaves| leaves.in_place_of.is_none()) {
-        out.push(slot(Slot::Weights, row * &heads(leaves.node)));
-    }
+    let apart = leaves.iter().filter(|leaves| leaves.in_place_of.is_none());
+    out.extend(apart.map(|leaves| slot(Slot::Weights, row * &heads(leaves.node))));
     out
 }
 

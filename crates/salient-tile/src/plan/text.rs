@@ -317,7 +317,7 @@ impl Printer<'_, '_> {
         let mut leaves = self.of_tiles(a, &whole.key_loop, &whole.scores, stored);
         for held in &whole.held {
             leaves.lines.extend([held.attention.node, held.attention.score]);
-            leaves.lines.extend(held.leaves.as_ref().map(|leaves| leaves.node));
+            leaves.lines.extend(held.left());
         }
         let clause = format!("over {}, whole rows of scores", self.keys(a, &whole.key_loop));
         let axes = &self.plan.buffers[k.buffer.0].axes;

@@ -8,7 +8,7 @@ use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::leaves::{elementwise, is_exponential_of, is_found_by_readers, masked_and_not};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
-use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows, ends_in_mixture, reads};
+use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows, ends_in_mixture, is_kept, reads};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::alias::alias_of;
@@ -375,7 +375,17 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     mixtures(plan, k, whole, faults);
     weights(plan, k, whole, faults);
     let computed = whole.count_before_weights() + usize::from(whole.weights == WeightsFrom::Scores);
-    let left = whole.held.iter().enumerate().filter_map(|(at, h)| Some((at, h, h.leaves.as_ref()?)));
+    let held = whole.held.iter().enumerate();
+    let left = held.flat_map(|(at, h)| h.leaves.iter().map(move |leaves| (at, h, leaves)));
+    let is_stored = |id: NodeId| plan.buffers.iter().any(|buffer| buffer.node == id);
+    // What the kernel stores itself it computes.
+    let is_result = |id: NodeId| id == k.node || whole.beside.iter().any(|beside| beside.node == id);
+    for (at, h) in whole.held.iter().enumerate() {
+        let is_read = is_kept(g, whole, (at, k.node), |id| is_stored(id) && !is_result(id));
+        faults.unless(h.is_kept == is_read, own, || {
+            "it keeps what nobody reads, or lets go what somebody does".to_owned()
+        });
+    }
     for (at, h, leaves) in left {
         let scores = masked_and_not(g, h.attention.score, &h.key_loop);
         let in_range = h.key_loop.score_in_range(&h.attention);
@@ -387,7 +397,6 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
             }
         };
         faults.unless(is_own, own, || "a reduction leaves behind what it does not compute".to_owned());
-        let is_stored = |id: NodeId| plan.buffers.iter().any(|buffer| buffer.node == id);
         let is_found = is_found_by_readers(g, whole, (at, leaves.node), is_stored);
         faults.unless(is_found, own, || "what a reduction leaves behind is read at other keys".to_owned());
         let is_product = leaves.in_place_of.is_none_or(|at| at < whole.scores.len());
@@ -416,12 +425,12 @@ fn mixtures(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Fau
             faults.unless(of == Some(h.attention.score), own, || "it mixes something else".to_owned());
             let is_whole = h.key_loop.range == whole.visits && h.key_loop.mask.is_none();
             faults.unless(is_whole, own, || "heads are not mixed at every key that is visited".to_owned());
-            let is_left = h.leaves.as_ref().is_some_and(|leaves| leaves.in_place_of.is_none());
+            let is_left = h.leaves.len() == 1 && h.leaves[0].in_place_of.is_none();
             faults.unless(is_left, own, || "a mixture has no place of its own".to_owned());
             let is_there = h.copies || made.contains(&h.attention.score);
             faults.unless(is_there, own, || "heads are mixed before they are made".to_owned());
         }
-        made.extend(h.leaves.as_ref().map(|leaves| leaves.node));
+        made.extend(h.left());
     }
 }
 
@@ -445,7 +454,7 @@ fn weights(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faul
     faults.unless(whole.is_softmax_of(at), own, || "its weights are no softmax of what it holds".to_owned());
     if whole.weights == WeightsFrom::Copied(at) {
         return faults
-            .unless(held.leaves.is_some(), own, || "it copies weights that nothing leaves".to_owned());
+            .unless(!held.leaves.is_empty(), own, || "it copies weights that nothing leaves".to_owned());
     }
     let place = whole.weights_in_place_of(g).map(|at| whole.scores[at].product);
     let readers = at + 1..whole.count_before_weights();

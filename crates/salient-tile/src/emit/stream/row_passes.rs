@@ -115,15 +115,15 @@ impl Whole<'_> {
         m.call(b.finish(), args)
     }
 
-    /// The sum or the greatest of a row of scores, if there is a place for it. A node of their expression is stored if there is a place
-    /// for that: the scores themselves, which become the weights, or a part of them.
+    /// The sum or the greatest of a row of scores, if there is a place for it. Nodes of their expression are stored for which there are
+    /// places: the scores themselves, which become the weights, or parts of them.
     pub(crate) fn reduction(
         &self,
         m: &mut Maker<'_, '_>,
         (a, key_loop): (&Attention, &KeyLoop),
         keys: &Visited,
         own: Option<(Base, Dim)>,
-        kept: Option<(NodeId, &Place)>,
+        kept: &[(NodeId, &Place)],
     ) -> Stmt {
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let greatest = a.normaliser == Normaliser::Greatest;
@@ -133,10 +133,12 @@ impl Whole<'_> {
             (Some(_), true) => "greatest_of_row",
         });
         let numbers = own.iter().map(|(base, _)| *base);
-        let written: Vec<Base> = numbers.chain(kept.map(|(_, place)| place.base)).collect();
+        let written: Vec<Base> = numbers.chain(kept.iter().map(|(_, place)| place.base)).collect();
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &written);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = kept.map(|(node, p)| (node, s.pointer(&mut b, p.base, &self.at(p, &keys.from))));
+        let pointer =
+            |(node, p): &(NodeId, &Place)| (*node, s.pointer(&mut b, p.base, &self.at(p, &keys.from)));
+        let to: Vec<(NodeId, Ptr)> = kept.iter().map(pointer).collect();
         let start = b.f32(if greatest { f32::NEG_INFINITY } else { 0.0 });
         let clean = b.mask(false);
         s.hoist(&mut b, score, self.tile.env);
@@ -145,8 +147,9 @@ impl Whole<'_> {
             b.repeat(LoopKind::Lanes, UNROLL, trip, (start, clean), |b, index, (total, nan)| {
                 s.enter(index);
                 let v = F32::from_value(s.root_of(b, score, self.tile.env, reports));
-                if let Some((node, to)) = to {
-                    let part = s.f32(b, node, self.tile.env);
+                // A part may take the place of what another one is made of.
+                let parts: Vec<F32> = to.iter().map(|(node, _)| s.f32(b, *node, self.tile.env)).collect();
+                for (part, (_, to)) in parts.into_iter().zip(&to) {
                     b.store(to.at(index), part);
                 }
                 match (&own, greatest) {
@@ -159,7 +162,7 @@ impl Whole<'_> {
                 }
             });
         s.leave();
-        if let Some((_, place)) = kept {
+        for (_, place) in kept {
             self.zeros(&mut b, &mut s, place, keys);
         }
         if let Some(own) = own {

@@ -20,7 +20,7 @@ use crate::emit::strip::Scope;
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::KeyRange;
-use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
+use crate::plan::attention::whole_rows::{Leaves, WeightsFrom, WholeRows};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::{Slot, band_row, whole_row};
@@ -88,7 +88,7 @@ struct Held {
     /// What the exponentials that are left are multiplied by.
     factor: Option<Base>,
     /// What is left for each key.
-    left: Option<Place>,
+    left: Vec<Place>,
 }
 
 /// Where what comes of the scores goes.
@@ -175,7 +175,7 @@ impl<'t> Whole<'t> {
             }
             WeightsFrom::Held(_) | WeightsFrom::Reduction(_) => {}
             WeightsFrom::Copied(at) => {
-                let left = plan.held[at].leaves.as_ref().expect("it leaves the weights behind").node;
+                let left = plan.held[at].left().next().expect("it leaves the weights behind");
                 let keys = self.visited(m, &plan.key_loop.range, &mut of_row);
                 of_row.push(self.copy(m, (left, None), &keys, &self.slots.weights));
             }
@@ -230,17 +230,17 @@ impl Slots {
         for (at, h) in plan.held.iter().enumerate() {
             let mixture = plan.mixture(m.scope.graph, h);
             let coefficients = mixture.map(|x| Coefficients::pack(m, (t, plan), h, x, stmts));
-            let is_kept = coefficients.is_none() && !matches!(h.attention.normaliser, Normaliser::Running(_));
-            let own = is_kept.then(|| m.scratch(Slot::Held));
+            let own = h.is_kept.then(|| m.scratch(Slot::Held));
             let factor = plan.is_to_be_divided(at).then(|| m.scratch(Slot::Factor));
-            let leaves = h.leaves.as_ref().filter(|_| !plan.is_weights(at));
-            let left = leaves.map(|leaves| match leaves.in_place_of {
+            let leaves = h.leaves.iter().filter(|_| !plan.is_weights(at));
+            let place = |leaves: &Leaves| match leaves.in_place_of {
                 Some(at) => places[at].clone(),
                 None => {
                     let (base, heads) = (m.scratch(Slot::Weights), heads_of(m, plan, leaves.node));
                     Place { base, heads: strides_of_heads(m, &heads, row), row: None }
                 }
-            });
+            };
+            let left = leaves.map(place).collect();
             held.push(Held { own, coefficients, factor, left });
         }
         let of_head = &plan.tile_rows(m.scope.options.tiling) * row;
@@ -251,7 +251,7 @@ impl Slots {
         };
         let weights = Place { base, heads, row: Some(row.clone()) };
         if let WeightsFrom::Held(at) = plan.weights {
-            held[at].left = Some(weights.clone());
+            held[at].left = vec![weights.clone()];
         }
         let key_sums = sums_of_part(m, plan, row, &weights);
         let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
@@ -367,7 +367,7 @@ impl Whole<'_> {
         let held = &self.plan.held[at];
         let a = &held.attention;
         if let Some(coefficients) = &self.slots.held[at].coefficients {
-            let to = self.slots.held[at].left.as_ref().expect("a mixture leaves itself behind");
+            let to = self.slots.held[at].left.first().expect("a mixture leaves itself behind");
             stmts.extend(coefficients.mix(m, self, held, to));
         } else {
             let mut of_head = Vec::new();
@@ -383,13 +383,13 @@ impl Whole<'_> {
             let value = Maker::scratch_value(own, &n(0) - &self.tile.first, strides);
             self.before.push((a.node, m.scope.stored.insert(a.node, value)));
         }
-        if let (Some(leaves), Some(left)) = (&held.leaves, &self.slots.held[at].left) {
+        for (node, left) in held.left().zip(&self.slots.held[at].left) {
             let value = self.stored(left);
-            self.before.push((leaves.node, m.scope.stored.insert(leaves.node, value)));
-            m.scope.inlined.insert(leaves.node);
+            self.before.push((node, m.scope.stored.insert(node, value)));
+            m.scope.inlined.insert(node);
             if let Some(factor) = self.slots.held[at].factor {
                 let value = Maker::scratch_value(factor, &n(0) - &self.tile.first, vec![(query, n(1))]);
-                m.scope.factors.insert(leaves.node, value);
+                m.scope.factors.insert(node, value);
             }
         }
     }
@@ -411,7 +411,7 @@ impl Whole<'_> {
                 let results = Results {
                     log: own,
                     state: self.plan.is_weights(at).then(|| self.state_of(&row)),
-                    exponentials: left.as_ref(),
+                    exponentials: left.first(),
                     factor: factor.map(|factor| (factor, self.local())),
                     divided: !self.plan.heads.is_empty(),
                     sink: None,
@@ -421,11 +421,11 @@ impl Whole<'_> {
             // The running sum that comes next gives it.
             Normaliser::Sum if self.plan.is_end_of_next(at) => None,
             Normaliser::Sum | Normaliser::Greatest | Normaliser::One => {
-                let kept = held.leaves.as_ref().map(|leaves| leaves.node).zip(left.as_ref());
-                Some(self.reduction(m, of, keys, Some(own.expect("a reduction is kept")), kept))
+                let kept: Vec<(NodeId, &Place)> = held.left().zip(left).collect();
+                Some(self.reduction(m, of, keys, Some(own.expect("a reduction is kept")), &kept))
             }
             Normaliser::Running(direction) => {
-                let to = left.as_ref().expect("a running sum leaves itself behind");
+                let to = left.first().expect("a running sum leaves itself behind");
                 let before = at.checked_sub(1).filter(|before| self.plan.is_end_of_next(*before));
                 let end = before.and_then(|before| self.slots.held[before].own).map(|own| (own, row));
                 Some(self.running_sum(m, of, keys, direction, (to, end)))
@@ -439,7 +439,7 @@ impl Whole<'_> {
         let (a, key_loop) = (&self.plan.attention, &self.plan.key_loop);
         let keys = self.visited(m, &key_loop.range, stmts);
         let weights = a.value.map(|_| &self.slots.weights);
-        let kept = weights.map(|weights| (key_loop.score_in_range(a), weights));
+        let kept = Vec::from_iter(weights.map(|weights| (key_loop.score_in_range(a), weights)));
         let row = &self.first_row(m, a.score) + &self.local();
         match a.normaliser {
             Normaliser::Softmax { .. } => {
@@ -448,14 +448,14 @@ impl Whole<'_> {
                 stmts.push(self.exponentials(m, (a, key_loop), &keys, results));
             }
             // What is not divided by their sum needs none.
-            Normaliser::One => stmts.push(self.reduction(m, (a, key_loop), &keys, None, kept)),
+            Normaliser::One => stmts.push(self.reduction(m, (a, key_loop), &keys, None, &kept)),
             Normaliser::Sum => {
                 let sum = Some((self.slots.sum, row));
-                stmts.push(self.reduction(m, (a, key_loop), &keys, sum, kept));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, sum, &kept));
             }
             Normaliser::Greatest => {
                 let greatest = Some((self.slots.max, row));
-                stmts.push(self.reduction(m, (a, key_loop), &keys, greatest, kept));
+                stmts.push(self.reduction(m, (a, key_loop), &keys, greatest, &kept));
             }
             Normaliser::Running(_) | Normaliser::Mixture => unreachable!("these are held"),
         }

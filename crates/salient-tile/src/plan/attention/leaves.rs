@@ -23,20 +23,20 @@ pub(super) fn leave_behind(layouts: &Layouts<'_>, plan: &mut WholeRows, products
     let roots: Vec<NodeId> = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a)).collect();
     for at in 0..plan.held.len() {
         let own = &plan.held[at].attention;
-        let node = match own.normaliser {
-            Normaliser::Running(_) | Normaliser::Mixture => Some(own.node),
-            Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at),
+        let nodes = match own.normaliser {
+            Normaliser::Running(_) | Normaliser::Mixture => vec![own.node],
+            Normaliser::Softmax { .. } => exponentials_of(layouts, plan, &roots, at).into_iter().collect(),
             Normaliser::Sum | Normaliser::One | Normaliser::Greatest => {
-                expensive_part(layouts, plan, products, at)
+                expensive_parts(layouts, plan, products, at)
             }
         };
-        plan.held[at].leaves = node.map(|node| Leaves { node, in_place_of: None });
+        plan.held[at].leaves = nodes.into_iter().map(|node| Leaves { node, in_place_of: None }).collect();
     }
-    let left: Vec<Option<NodeId>> = plan.held.iter().map(|h| Some(h.leaves.as_ref()?.node)).collect();
+    let left: Vec<Vec<NodeId>> = plan.held.iter().map(|h| h.left().collect()).collect();
     // What a reduction leaves behind it computes itself.
     let reads = |at: usize, product: &Scores| {
         let before = &left[..at.min(left.len())];
-        let is_left = |id: NodeId| before.contains(&Some(id));
+        let is_left = |id: NodeId| before.iter().flatten().any(|left| *left == id);
         reaches(g, roots[at], |id| id == product.scaled(), |id| layouts.is_stored(id), is_left)
     };
     for at in 0..plan.held.len() {
@@ -47,7 +47,7 @@ pub(super) fn leave_behind(layouts: &Layouts<'_>, plan: &mut WholeRows, products
         let mixes = !plan.heads.is_empty();
         let fits = |product: &Scores| product.shift.is_none() && !mixes && is_last(&product);
         let place = products.iter().position(fits);
-        if let Some(leaves) = &mut plan.held[at].leaves {
+        if let Some(leaves) = plan.held[at].leaves.first_mut() {
             leaves.in_place_of = place;
         }
     }
@@ -110,17 +110,16 @@ pub(crate) fn is_found_by_readers(
     later.iter().all(finds) && !(is_part && is_elsewhere())
 }
 
-/// The part of the scores of a reduction that is expensive to compute and that a later expression over the same keys reads: the one
-/// that leaves the fewest expensive operators to these, and of several the outermost.
-fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Option<NodeId> {
+/// The parts of the scores of a reduction that are expensive to compute and that later expressions over the same keys read: first the
+/// one that leaves the fewest expensive operators to these, and of several the outermost; then the same of what is left to them.
+fn expensive_parts(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], at: usize) -> Vec<NodeId> {
     let g = layouts.graph;
     let RowReduction { attention: own, key_loop, .. } = &plan.held[at];
     // What has no pass of its own computes nothing; of several heads each would have its own.
     if plan.is_end_of_next(at) || !plan.heads.is_empty() {
-        return None;
+        return Vec::new();
     }
-    let left: BTreeSet<NodeId> =
-        plan.held[..at].iter().filter_map(|h| Some(h.leaves.as_ref()?.node)).collect();
+    let left: BTreeSet<NodeId> = plan.held[..at].iter().flat_map(|h| h.left()).collect();
     let is_there = |id: NodeId| {
         left.contains(&id)
             || layouts.is_stored(id)
@@ -135,8 +134,9 @@ fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], 
         parts.into_iter().filter(|id| matches!(g.op(*id), Op::Map(op) if op.info().is_costly())).count()
     };
     let is_expensive = |id: NodeId| expensive(parts_of(id)) > 0;
-    let left_to_readers = |part: &NodeId| -> usize {
-        let without = |root: &NodeId| expensive(elementwise(g, *root, |id| id == *part || is_there(id)));
+    let left_to_readers = |parts: &[NodeId]| -> usize {
+        let without =
+            |root: &NodeId| expensive(elementwise(g, *root, |id| parts.contains(&id) || is_there(id)));
         readers.iter().map(without).sum()
     };
     let fits = |id: &NodeId| {
@@ -147,7 +147,16 @@ fn expensive_part(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores], 
             && is_expensive(*id)
             && is_found_by_readers(g, plan, (at, *id), |id| layouts.is_stored(id))
     };
-    parts_of(key_loop.score_in_range(own)).into_iter().rev().filter(fits).min_by_key(left_to_readers)
+    let candidates: Vec<NodeId> =
+        parts_of(key_loop.score_in_range(own)).into_iter().rev().filter(fits).collect();
+    let mut parts = Vec::new();
+    loop {
+        let with = |part: &NodeId| left_to_readers(&[&parts[..], &[*part]].concat());
+        let best =
+            candidates.iter().copied().min_by_key(with).filter(|best| with(best) < left_to_readers(&parts));
+        let Some(best) = best else { return parts };
+        parts.push(best);
+    }
 }
 
 /// Scores, and what they are where they are not masked.
@@ -221,7 +230,7 @@ fn is_log_sum(g: &Graph, id: NodeId, of: NodeId) -> bool {
 }
 
 /// Whether an expression has a node in it, above what is stored and what `stops` says.
-fn reaches(
+pub(super) fn reaches(
     g: &Graph,
     root: NodeId,
     is_one: impl Fn(NodeId) -> bool,

@@ -9,7 +9,7 @@
 use super::beside::{Beside, BesideOf, KeySum, Store, SumOverRows};
 use super::key_loop::{KeyLoop, Mask, key_loop};
 use super::key_range::KeyRange;
-use super::leaves::leave_behind;
+use super::leaves::{leave_behind, reaches};
 use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
 use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
 use crate::dims::{LANE, ROW, index_of, n, product, var};
@@ -60,20 +60,29 @@ pub(crate) struct RowReduction {
     /// The reduction, as an attention without values.
     pub(crate) attention: Attention,
     pub(crate) key_loop: KeyLoop,
-    pub(crate) leaves: Option<Leaves>,
+    pub(crate) leaves: Vec<Leaves>,
+    /// Whether its own value is kept: that of a log-sum-exp may serve nobody but the exponentials that it leaves behind.
+    pub(crate) is_kept: bool,
     /// Whether a mixture first computes what it mixes, because that is neither a product nor left behind by what comes before.
     pub(crate) copies: bool,
 }
 
 /// What a reduction leaves behind for each key, for those that come after it: a log-sum-exp the exponentials of its scores, which
-/// those multiply by one over their sum; a running sum and a mixture themselves; a sum and a maximum a part of their scores that
-/// is expensive to compute again.
+/// those multiply by one over their sum; a running sum and a mixture themselves; a sum and a maximum parts of their scores that
+/// are expensive to compute again.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves {
     /// The value that they are.
     pub(crate) node: NodeId,
     /// The product, by position, in whose place they are stored, if nobody reads that any more.
     pub(crate) in_place_of: Option<usize>,
+}
+
+impl RowReduction {
+    /// The values that it leaves behind.
+    pub(crate) fn left(&self) -> impl Iterator<Item = NodeId> {
+        self.leaves.iter().map(|leaves| leaves.node)
+    }
 }
 
 impl WholeRows {
@@ -86,7 +95,8 @@ impl WholeRows {
         let reduction = |held: &RowReduction| RowReduction {
             attention: held.attention.moved(node),
             key_loop: held.key_loop.moved(node),
-            leaves: held.leaves.as_ref().map(|leaves| Leaves { node: node(leaves.node), ..leaves.clone() }),
+            leaves: held.leaves.iter().map(|l| Leaves { node: node(l.node), ..l.clone() }).collect(),
+            is_kept: held.is_kept,
             copies: held.copies,
         };
         WholeRows {
@@ -145,7 +155,7 @@ impl WholeRows {
     pub(crate) fn is_to_be_divided(&self, at: usize) -> bool {
         let held = &self.held[at];
         let is_softmax = matches!(held.attention.normaliser, Normaliser::Softmax { .. });
-        is_softmax && self.heads.is_empty() && held.leaves.is_some()
+        is_softmax && self.heads.is_empty() && !held.leaves.is_empty()
     }
 
     /// What one of the steps that are held mixes.
@@ -403,6 +413,8 @@ pub(crate) fn in_order(g: &Graph, held: &BTreeSet<NodeId>, (key, query): (AxisId
 /// What a kernel over whole rows of scores is to compute, before it is planned.
 pub(crate) struct Wanted<'w> {
     pub(crate) attention: &'w Attention,
+    /// The expression of it that is stored.
+    pub(crate) stored: NodeId,
     pub(crate) query: AxisId,
     /// The axes around its rows.
     pub(crate) outer: &'w [AxisId],
@@ -417,7 +429,7 @@ pub(crate) struct Wanted<'w> {
 /// The plan of an attention over whole rows of scores. The packed products are filled in later.
 pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRows {
     let g = layouts.graph;
-    let Wanted { attention: a, query, outer, products, held, beside } = *wanted;
+    let Wanted { attention: a, stored, query, outer, products, held, beside } = *wanted;
     let made: BTreeSet<NodeId> = products.iter().flat_map(|s| [s.node, s.scaled()]).collect();
     let heads = mixed_heads(g, held, a.key, query);
     let outer: Vec<AxisId> = outer.iter().copied().filter(|axis| !heads.contains(axis)).collect();
@@ -434,7 +446,7 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let mut held: Vec<RowReduction> = reductions
         .map(|attention| {
             let key_loop = of_rows(&attention);
-            RowReduction { attention, key_loop, leaves: None, copies: false }
+            RowReduction { attention, key_loop, leaves: Vec::new(), is_kept: true, copies: false }
         })
         .collect();
     // A running sum goes on where its scores are masked: it stops there only if nobody reads it there.
@@ -475,12 +487,39 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     leave_behind(layouts, &mut out, products);
     for at in 0..out.held.len() {
         let of = out.held[at].attention.score;
-        let left = out.held[..at].iter().filter_map(|h| h.leaves.as_ref());
-        let is_there = products.iter().any(|s| s.scaled() == of) || left.into_iter().any(|l| l.node == of);
+        let mut left = out.held[..at].iter().flat_map(|h| &h.leaves);
+        let is_there = products.iter().any(|s| s.scaled() == of) || left.any(|l| l.node == of);
         out.held[at].copies = is_mixture(&out.held[at]) && !is_there;
+    }
+    for at in 0..out.held.len() {
+        out.held[at].is_kept = is_kept(g, &out, (at, stored), |id| layouts.is_stored(id));
     }
     out.weights = itself.unwrap_or_else(|| weights_from(layouts, &out, products));
     out
+}
+
+/// Whether the value of what is held at a position is kept: a running sum and a mixture are what they leave behind; a log-sum-exp is
+/// kept for those that read it, beside the exponentials that it leaves behind; `stored` is the expression that the kernel stores.
+pub(crate) fn is_kept(
+    g: &Graph,
+    plan: &WholeRows,
+    (at, stored): (usize, NodeId),
+    is_stored: impl Fn(NodeId) -> bool,
+) -> bool {
+    let own = &plan.held[at].attention;
+    let members = || plan.members().map(|(a, _)| a);
+    let of_rows = members().flat_map(|a| [a.value, a.sink]).flatten();
+    let sums = plan.key_sums().filter_map(|sum| Some(sum.of.value?.node));
+    let roots = of_rows.chain(sums).chain(plan.beside.iter().map(|beside| beside.node)).chain([stored]);
+    let is_read = || {
+        reads(g, plan, at + 1..members().count(), |id| id == own.node)
+            || roots.into_iter().any(|root| reaches(g, root, |id| id == own.node, &is_stored, |_| false))
+    };
+    match own.normaliser {
+        Normaliser::Running(_) | Normaliser::Mixture => false,
+        Normaliser::Sum | Normaliser::Greatest | Normaliser::One => true,
+        Normaliser::Softmax { .. } => is_read(),
+    }
 }
 
 /// Where the weights come from: they take the place of a product if nobody reads that after what leaves them behind.
@@ -492,16 +531,16 @@ fn weights_from(layouts: &Layouts<'_>, plan: &WholeRows, products: &[Scores]) ->
         return WeightsFrom::Scores;
     };
     let place = products.iter().position(|s| s.shift.is_none());
-    let lies_there = |other: usize| plan.held[other].leaves.as_ref().is_some_and(|l| l.in_place_of == place);
+    let lies_there = |other: usize| plan.held[other].leaves.iter().any(|l| l.in_place_of == place);
     let is_free = place.is_none_or(|place| {
         let readers = at + 1..plan.count_before_weights();
         let reads_scores = reads(layouts.graph, plan, readers, |id| id == products[place].scaled());
         !reads_scores && (0..plan.held.len()).all(|other| other == at || !lies_there(other))
     });
-    match &plan.held[at].leaves {
+    match plan.held[at].leaves.is_empty() {
         _ if is_free => WeightsFrom::Held(at),
-        Some(_) => WeightsFrom::Copied(at),
-        None => WeightsFrom::Scores,
+        false => WeightsFrom::Copied(at),
+        true => WeightsFrom::Scores,
     }
 }
 
@@ -512,13 +551,12 @@ pub(crate) fn reads(
     readers: Range<usize>,
     is_one: impl Fn(NodeId) -> bool,
 ) -> bool {
-    let left: Vec<Option<NodeId>> = plan.held.iter().map(|h| Some(h.leaves.as_ref()?.node)).collect();
     let roots = plan.members().map(|(a, key_loop)| key_loop.score_in_range(a));
     roots.enumerate().take(readers.end).skip(readers.start).any(|(reader, root)| {
-        let before = &left[..reader.min(left.len())];
+        let before: Vec<NodeId> = plan.held.iter().take(reader).flat_map(|h| h.left()).collect();
         let (mut seen, mut stack) = (BTreeSet::new(), vec![root]);
         while let Some(id) = stack.pop() {
-            if before.contains(&Some(id)) || !seen.insert(id) {
+            if before.contains(&id) || !seen.insert(id) {
                 continue;
             }
             if is_one(id) {
@@ -538,7 +576,7 @@ pub(crate) fn ends_in_mixture(g: &Graph, whole: &WholeRows) -> bool {
     let a = &whole.attention;
     let is_made = |id: NodeId| {
         let mut held = whole.held.iter();
-        held.any(|h| h.attention.node == id || h.leaves.as_ref().is_some_and(|leaves| leaves.node == id))
+        held.any(|h| h.attention.node == id || h.left().any(|left| left == id))
     };
     whole.held.last().is_some_and(|last| {
         let reads_product = || {

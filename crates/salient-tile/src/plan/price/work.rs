@@ -448,7 +448,7 @@ impl Priced<'_> {
         let share = |range: &KeyRange| self.share(range, a, whole.key_loop.rows, tile);
         let products: Vec<NodeId> = whole.scores.iter().map(|s| s.product).collect();
         let held = products.iter().copied().chain(whole.held.iter().map(|held| held.attention.node));
-        let left = whole.held.iter().filter_map(|held| Some(held.leaves.as_ref()?.node));
+        let left = whole.held.iter().flat_map(|held| held.left());
         let held: Vec<NodeId> = held.chain(left).collect();
         let visited = rows * keys * share(&whole.visits)?;
         // Of other heads there may be more or fewer than of those of the result.
@@ -479,8 +479,8 @@ impl Priced<'_> {
         }
         for (at, (member, key_loop)) in whole.members().enumerate() {
             // What a pass leaves behind it computes.
-            let own = whole.held.get(at).and_then(|held| Some(held.leaves.as_ref()?.node));
-            let held: Vec<NodeId> = held.iter().copied().filter(|id| Some(*id) != own).collect();
+            let own: Vec<NodeId> = whole.held.get(at).into_iter().flat_map(|held| held.left()).collect();
+            let held: Vec<NodeId> = held.iter().copied().filter(|id| !own.contains(id)).collect();
             let has_no_pass = whole.weights != WeightsFrom::Scores && member.node == a.node
                 || whole.key_sums().any(|sum| sum.of.node() == member.node && whole.sums_weights(sum));
             if member.normaliser != Normaliser::Mixture && !has_no_pass {

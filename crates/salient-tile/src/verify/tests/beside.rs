@@ -173,7 +173,7 @@ fn weights_are_left_behind_before_they_are_taken() {
         whole.weights = WeightsFrom::Held(7);
     });
     broken_plan(&with_results(true), "it copies weights that nothing leaves", |whole| {
-        whole.held[0].leaves = None;
+        whole.held[0].leaves.clear();
     });
 }
 

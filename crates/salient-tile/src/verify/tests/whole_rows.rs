@@ -111,7 +111,7 @@ fn heads_are_mixed_at_every_key_that_is_visited() {
 #[test]
 fn a_mixture_has_a_place_of_its_own() {
     broken_plan(&mixed(), "a mixture has no place of its own", |whole| {
-        whole.held[0].leaves.as_mut().expect("a mixture leaves itself").in_place_of = Some(0);
+        whole.held[0].leaves[0].in_place_of = Some(0);
     });
 }
 
@@ -158,7 +158,7 @@ fn what_is_held_visits_the_keys_of_its_mask() {
 #[test]
 fn what_is_left_behind_are_the_exponentials_themselves() {
     broken("a reduction leaves behind what it does not compute", |whole| {
-        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.as_mut());
+        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.first_mut());
         leaves.expect("some are left").node = whole.attention.score;
     });
 }
@@ -166,7 +166,7 @@ fn what_is_left_behind_are_the_exponentials_themselves() {
 #[test]
 fn exponentials_lie_in_place_of_a_product() {
     broken("it leaves them in place of no product", |whole| {
-        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.as_mut());
+        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.first_mut());
         leaves.expect("some are left").in_place_of = Some(9);
     });
 }
@@ -174,7 +174,7 @@ fn exponentials_lie_in_place_of_a_product() {
 #[test]
 fn what_is_left_in_place_of_a_product_is_not_before_its_last_reader() {
     broken("it leaves them in place of a product that is still read", |whole| {
-        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.as_mut());
+        let leaves = whole.held.iter_mut().find_map(|h| h.leaves.first_mut());
         leaves.expect("some are left").in_place_of = Some(0);
     });
 }
@@ -214,11 +214,11 @@ fn scores_and_values(b: &mut Builder) -> (NodeId, [AxisId; 2], NodeId, AxisId) {
 }
 
 /// What the reductions of a graph's only attention over whole rows leave behind.
-fn left_behind(g: &Graph) -> Vec<Option<NodeId>> {
+fn left_behind(g: &Graph) -> Vec<Vec<NodeId>> {
     let plan = crate::plan::plan(g, crate::plan::Options::default());
     let found = wholes(&plan);
     assert_eq!(found.len(), 1, "there is one attention");
-    found[0].held.iter().map(|h| h.leaves.as_ref().map(|leaves| leaves.node)).collect()
+    found[0].held.iter().map(|h| h.left().collect()).collect()
 }
 
 #[test]
@@ -244,11 +244,11 @@ fn exponentials_are_left_to_what_reads_them_at_more_keys_if_under_their_mask() {
         b.output("y", &[i, f], y).unwrap();
         let g = b.finish();
         let exponential = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Exp));
-        assert_eq!(left_behind(&g), [exponential.filter(|_| is_masked_there)]);
+        assert_eq!(left_behind(&g), [Vec::from_iter(exponential.filter(|_| is_masked_there))]);
         if !is_masked_there {
             broken_plan(&g, "what a reduction leaves behind is read at other keys", |whole| {
                 let node = exponential.expect("it is there");
-                whole.held[0].leaves = Some(Leaves { node, in_place_of: None });
+                whole.held[0].leaves = vec![Leaves { node, in_place_of: None }];
             });
         }
     }
@@ -276,11 +276,11 @@ fn what_is_left_behind_is_read_at_the_same_keys() {
         b.output("y", &[i, f], y).unwrap();
         let g = b.finish();
         let expensive = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Tanh));
-        assert_eq!(left_behind(&g)[0], expensive.filter(|_| is_masked_there));
+        assert_eq!(left_behind(&g)[0], Vec::from_iter(expensive.filter(|_| is_masked_there)));
         if !is_masked_there {
             broken_plan(&g, "what a reduction leaves behind is read at other keys", |whole| {
                 let node = expensive.expect("it is there");
-                whole.held[0].leaves = Some(Leaves { node, in_place_of: None });
+                whole.held[0].leaves = vec![Leaves { node, in_place_of: None }];
             });
         }
     }
@@ -302,7 +302,34 @@ fn the_part_is_left_that_leaves_the_fewest_expensive_operators() {
     b.output("y", &[i, f], y).unwrap();
     let g = b.finish();
     let expensive = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Tanh));
-    assert_eq!(left_behind(&g), [expensive]);
+    assert_eq!(left_behind(&g), [Vec::from_iter(expensive)]);
+}
+
+#[test]
+fn what_is_read_is_kept() {
+    broken("it keeps what nobody reads, or lets go what somebody does", |whole| {
+        whole.held.iter_mut().for_each(|h| h.is_kept = !h.is_kept);
+    });
+}
+
+#[test]
+fn several_parts_are_left_where_one_leaves_expensive_operators() {
+    let mut b = Builder::new("two_parts");
+    let (score, [i, j], v, f) = scores_and_values(&mut b);
+    let inner = b.map(MapOp::Tanh, &[score]).unwrap();
+    let outer = b.map(MapOp::Tanh, &[inner]).unwrap();
+    let sum = b.reduce(ReduceOp::Sum, j, outer).unwrap();
+    // The weights read both, and neither is made of the other without another operator that is expensive.
+    let share = b.map(MapOp::Div, &[outer, sum]).unwrap();
+    let weight = b.map(MapOp::Mul, &[share, inner]).unwrap();
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[weight, v]).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    let g = b.finish();
+    let tanhs = g.ids().filter(|id| *g.op(*id) == Op::Map(MapOp::Tanh));
+    assert_eq!(left_behind(&g), [tanhs.rev().collect::<Vec<NodeId>>()]);
+    broken_plan(&g, "it leaves them in place of a product that is still read", |whole| {
+        whole.held[0].leaves.pop();
+    });
 }
 
 /// The greatest score of each row and a sum of what is relative to it, both of them asked for.
