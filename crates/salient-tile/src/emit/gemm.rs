@@ -19,7 +19,7 @@ use salient_ir::{Dim, Symbol};
 use salient_vector::Builder;
 use salient_vector::body::{Body, Elem};
 use salient_vector::quantised::{block_tile, spread_row, widen_panel};
-use salient_vector::tile::{Columns, Into, LINE, Left, Right, Shape, Tile, Zeros, product_tile};
+use salient_vector::tile::{Columns, Into, LINE, Left, Right, Shape, Tile, Zeros};
 use std::collections::BTreeMap;
 
 /// Rows of smaller tiles, for what whole tiles leave over.
@@ -136,7 +136,7 @@ fn tiles_from(
         unroll: if shape.rows * shape.vectors <= 8 { 4 } else { 1 },
         ahead: is_ahead,
     };
-    block.push(m.call(product_tile(&tile), args));
+    block.push(m.call_tile(&tile, args));
     let size = n(shape.rows as i64);
     let end = if shape.rows == 1 {
         to.clone()

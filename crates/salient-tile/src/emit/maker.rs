@@ -8,6 +8,7 @@ use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Buffer, BufferId, Int, Kernel, Kind, Scratch, Stmt};
 use salient_ir::{AxisId, Dim, Name, NodeId, Symbol};
 use salient_vector::body::{Body, Elem};
+use salient_vector::tile::{Tile, product_tile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -133,9 +134,21 @@ impl<'s, 'g> Maker<'s, 'g> {
 
     /// Adds a body and gives the statement that calls it.
     pub(crate) fn call(&mut self, body: Body, args: Vec<Arg>) -> Stmt {
+        self.call_shared(Arc::new(body), args)
+    }
+
+    /// The call of a register tile.
+    pub(crate) fn call_tile(&mut self, tile: &Tile, args: Vec<Arg>) -> Stmt {
+        let body = self.scope.tiles.entry(*tile).or_insert_with(|| Arc::new(product_tile(tile)));
+        let body = Arc::clone(body);
+        self.call_shared(body, args)
+    }
+
+    fn call_shared(&mut self, body: Arc<Body>, args: Vec<Arg>) -> Stmt {
         assert_eq!(body.params.len(), args.len(), "one argument for each parameter of `{}`", body.name);
-        let at = self.bodies.iter().position(|b| **b == body).unwrap_or_else(|| {
-            self.bodies.push(Arc::new(body));
+        let is_same = |known: &Arc<Body>| Arc::ptr_eq(known, &body) || **known == *body;
+        let at = self.bodies.iter().position(is_same).unwrap_or_else(|| {
+            self.bodies.push(body);
             self.bodies.len() - 1
         });
         Stmt::Call { body: at, args }

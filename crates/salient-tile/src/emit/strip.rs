@@ -15,11 +15,13 @@ use crate::plan::attention::Scores;
 use crate::plan::layouts::Stored;
 use crate::program::kernel::{Arg, Base, Check, Limit};
 use salient_ir::{AxisId, DType, Dim, DimNode, Graph, MapOp, NodeId, Op, Symbol};
-use salient_vector::body::{Const, Elem, Value};
+use salient_vector::body::{Body, Const, Elem, Value};
 use salient_vector::handle::Handle;
+use salient_vector::tile::Tile;
 use salient_vector::{Builder, F32, I32, Int, Mask, Place, Ptr, math};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// What the expressions of one kernel are made of.
 pub(crate) struct Scope<'g> {
@@ -34,6 +36,8 @@ pub(crate) struct Scope<'g> {
     pub(crate) checks: Vec<Check>,
     /// What has to stay within 32 bits so far.
     pub(crate) limits: Vec<Limit>,
+    /// The bodies of the register tiles that were made so far: kernels of products share most of theirs.
+    pub(crate) tiles: HashMap<Tile, Arc<Body>>,
 }
 
 impl<'g> Deref for Scope<'g> {
@@ -59,6 +63,7 @@ impl<'g> Scope<'g> {
             inlined: BTreeSet::new(),
             checks: Vec::new(),
             limits: Vec::new(),
+            tiles: HashMap::new(),
         }
     }
 
