@@ -8,7 +8,9 @@ use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::leaves::{elementwise, is_exponential_of, is_found_by_readers, masked_and_not};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
-use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows, ends_in_mixture, is_kept, reads};
+use crate::plan::attention::whole_rows::{
+    WeightsFrom, WholeRows, are_of_own_row, ends_in_mixture, is_kept, reads,
+};
 use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::alias::alias_of;
@@ -386,6 +388,12 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
             "it keeps what nobody reads, or lets go what somebody does".to_owned()
         });
     }
+    let held = whole.held.iter().map(|h| h.attention.node).collect();
+    let beside = whole.beside.iter().map(|beside| beside.node);
+    let roots = whole.members().map(|(a, _)| a.score).chain(beside).chain([k.node]);
+    let stored = |id: NodeId| is_stored(id) && !is_result(id);
+    let are_own = are_of_own_row(g, roots, &held, (whole.attention.key, &whole.heads), stored);
+    faults.unless(are_own, own, || "it reads what it holds at another row".to_owned());
     for (at, h, leaves) in left {
         let scores = masked_and_not(g, h.attention.score, &h.key_loop);
         let in_range = h.key_loop.score_in_range(&h.attention);

@@ -18,8 +18,8 @@ use crate::plan::contraction::is_matrix_product;
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
-use salient_ir::{AxisId, Class, DType, Dim, Graph, NodeId, Op, ReduceOp, Symbol};
-use std::collections::BTreeSet;
+use salient_ir::{AxisId, AxisSet, Class, DType, Dim, Graph, NodeId, Op, ReduceOp, Symbol};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// An attention in tiles of rows, of which the scores of all keys are kept.
@@ -273,6 +273,41 @@ pub(crate) fn reductions_inside(
         }
     }
     found
+}
+
+/// Whether these expressions read what is held of each row at that row: under no view of an axis that the reduction has. Running sums and
+/// mixtures are kept for all keys, and for all heads that are mixed.
+pub(crate) fn are_of_own_row(
+    g: &Graph,
+    roots: impl IntoIterator<Item = NodeId>,
+    held: &BTreeSet<NodeId>,
+    (key, heads): (AxisId, &BTreeSet<AxisId>),
+    is_stored: impl Fn(NodeId) -> bool,
+) -> bool {
+    // Of each node that is read the axes that some view above it reads at an index; users come first.
+    let mut open: BTreeMap<NodeId, AxisSet> = roots.into_iter().map(|id| (id, AxisSet::new())).collect();
+    while let Some((id, indexed)) = open.pop_last() {
+        let is_held = held.contains(&id);
+        let own = |axis: &AxisId| g.node(id).axes.contains(*axis) && *axis != key && !heads.contains(axis);
+        if is_held && indexed.iter().any(|axis| own(&axis)) {
+            return false;
+        }
+        if is_stored(id) {
+            continue;
+        }
+        for (at, arg) in g.args(id).into_iter().enumerate() {
+            let of_view = match g.op(id) {
+                Op::At(axis) => Some(*axis).filter(|_| at == 0),
+                Op::Concat(_, parts) => Some(parts[at]),
+                _ if g.op(id).class() == Class::Map || is_held => None,
+                _ => continue,
+            };
+            let below = open.entry(arg).or_default();
+            *below = below.union(&indexed);
+            of_view.into_iter().for_each(|axis| _ = below.insert(axis));
+        }
+    }
+    true
 }
 
 /// A reduction or a mixture of the rows of scores, as an attention without values.

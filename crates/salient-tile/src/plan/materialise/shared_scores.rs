@@ -5,7 +5,7 @@ use super::{KernelChoice, Planner};
 use crate::plan::attention::beside::{SumOverRows, key_sum};
 use crate::plan::attention::mixture::mixed_heads;
 use crate::plan::attention::split::Few;
-use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
+use crate::plan::attention::whole_rows::{are_of_own_row, products_inside, reductions_inside, row_reduction};
 use crate::plan::attention::{Among, Attention, attention};
 use crate::plan::contraction::is_matrix_product;
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId};
@@ -230,6 +230,11 @@ pub(in crate::plan) fn shared(
         of_row.is_some_and(|own| g.node(own.node).axes == rows || own.key == a.key)
     };
     if !held.iter().all(is_of_row) || !mixed_heads(g, &held, a.key, query).is_empty() {
+        return None;
+    }
+    let roots = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
+    let roots = roots.chain(others.iter().map(|f| f.root)).chain([root, a.score]);
+    if !are_of_own_row(g, roots, &held, (a.key, &BTreeSet::new()), of.is_stored) {
         return None;
     }
     let sums = others.iter().filter_map(|further| Some(further.sum.as_ref()?.attention.score));

@@ -306,6 +306,25 @@ fn the_part_is_left_that_leaves_the_fewest_expensive_operators() {
 }
 
 #[test]
+fn what_is_held_is_read_at_its_own_row() {
+    for is_own in [true, false] {
+        let mut b = Builder::new("sum_and_product");
+        let (score, [i, j], ..) = scores_and_values(&mut b);
+        let sum = b.reduce(ReduceOp::Sum, j, score).unwrap();
+        let key = b.iota(j);
+        let read = if is_own { sum } else { b.add(Op::At(i), &[sum, key]).unwrap() };
+        let product = b.map(MapOp::Mul, &[score, read]).unwrap();
+        let y = b.reduce(ReduceOp::Sum, j, product).unwrap();
+        b.output("sum", &[i], sum).unwrap();
+        b.output("y", &[i], y).unwrap();
+        let g = b.finish();
+        let plan = crate::plan::plan(&g, crate::plan::Options::default());
+        // One kernel stores both if the sum is there when the row is made.
+        assert_eq!(wholes(&plan).len(), usize::from(is_own), "at its own row: {is_own}");
+    }
+}
+
+#[test]
 fn what_is_read_is_kept() {
     broken("it keeps what nobody reads, or lets go what somebody does", |whole| {
         whole.held.iter_mut().for_each(|h| h.is_kept = !h.is_kept);
