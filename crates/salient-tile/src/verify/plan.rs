@@ -390,7 +390,9 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     }
     let held = whole.held.iter().map(|h| h.attention.node).collect();
     let beside = whole.beside.iter().map(|beside| beside.node);
-    let roots = whole.members().map(|(a, _)| a.score).chain(beside).chain([k.node]);
+    let of_members = whole.members().flat_map(|(a, _)| [Some(a.score), a.value, a.sink]);
+    let of_sums = whole.key_sums().map(|sum| sum.of.value.map(|value| value.node));
+    let roots = of_members.chain(of_sums).flatten().chain(beside).chain([k.node]);
     let stored = |id: NodeId| is_stored(id) && !is_result(id);
     let are_own = are_of_own_row(g, roots, &held, (whole.attention.key, &whole.heads), stored);
     faults.unless(are_own, own, || "it reads what it holds at another row".to_owned());

@@ -275,8 +275,8 @@ pub(crate) fn reductions_inside(
     found
 }
 
-/// Whether these expressions read what is held of each row at that row: under no view of an axis that the reduction has. Running sums and
-/// mixtures are kept for all keys, and for all heads that are mixed.
+/// Whether these expressions read what is held of each row at that row: under no view of an axis that the reduction has, as values that
+/// are read at each key would. Running sums and mixtures are kept for all keys, and for all heads that are mixed.
 pub(crate) fn are_of_own_row(
     g: &Graph,
     roots: impl IntoIterator<Item = NodeId>,
@@ -295,16 +295,20 @@ pub(crate) fn are_of_own_row(
         if is_stored(id) {
             continue;
         }
+        if !is_held && !matches!(g.op(id).class(), Class::Map | Class::View | Class::Concat) {
+            continue;
+        }
         for (at, arg) in g.args(id).into_iter().enumerate() {
-            let of_view = match g.op(id) {
-                Op::At(axis) => Some(*axis).filter(|_| at == 0),
-                Op::Concat(_, parts) => Some(parts[at]),
-                _ if g.op(id).class() == Class::Map || is_held => None,
-                _ => continue,
-            };
             let below = open.entry(arg).or_default();
             *below = below.union(&indexed);
-            of_view.into_iter().for_each(|axis| _ = below.insert(axis));
+            if let Op::At(axis) = g.op(id)
+                && at == 0
+            {
+                below.insert(*axis);
+            }
+            if let Op::Concat(_, parts) = g.op(id) {
+                below.insert(parts[at]);
+            }
         }
     }
     true

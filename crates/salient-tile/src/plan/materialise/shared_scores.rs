@@ -232,8 +232,10 @@ pub(in crate::plan) fn shared(
     if !held.iter().all(is_of_row) || !mixed_heads(g, &held, a.key, query).is_empty() {
         return None;
     }
-    let roots = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
-    let roots = roots.chain(others.iter().map(|f| f.root)).chain([root, a.score]);
+    let of_sums = others.iter().filter_map(|f| f.sum.as_ref());
+    let of_sums = of_sums.flat_map(|sum| [Some(sum.attention.score), sum.value.map(|value| value.node)]);
+    let own = [Some(root), Some(a.score), a.value, a.sink];
+    let roots = of_sums.chain(own).flatten().chain(others.iter().map(|f| f.root));
     if !are_of_own_row(g, roots, &held, (a.key, &BTreeSet::new()), of.is_stored) {
         return None;
     }
