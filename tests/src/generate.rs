@@ -8,6 +8,7 @@
 pub mod call;
 mod guards;
 mod integers;
+mod positions;
 mod readers;
 mod scores;
 mod source;
@@ -124,11 +125,12 @@ pub fn attention(seed: u64) -> Graph {
 }
 
 /// A program in which several expressions read one part of the scores, each under a mask of its own: numbers of each row, weights, and
-/// sums over queries.
+/// sums over queries. Or numbers of rows are read at keys.
 pub fn readers(seed: u64) -> Graph {
     let mut p = Program::new(seed);
+    let at_keys = p.rarely(3);
     let made = loop {
-        if let Some(made) = p.readers_of_one_part() {
+        if let Some(made) = if at_keys { p.numbers_at_keys() } else { p.readers_of_one_part() } {
             break made;
         }
     };
