@@ -3,7 +3,7 @@
 //! Names are the mnemonics of the operator tables, so that rules are text: `(sum @j (mul ?x ?y))`. An `@` marks a
 //! variable that stands for an axis, and an integer ends in `i`. Nothing here knows what an operator means.
 
-use egg::{ENodeOrVar, FromOp, Id, Language, PatternAst};
+use egg::{FromOp, Id, Language, PatternAst};
 use salient_ir::{AxisId, Const, Direction, FusedOp, MapOp, ReduceOp};
 use smallvec::SmallVec;
 use std::fmt;
@@ -158,70 +158,19 @@ impl FromOp for Term {
 /// # Panics
 /// If the text is no pattern: rules are written by us and each is parsed in a test.
 pub(crate) fn pattern(text: &str) -> PatternAst<Term> {
-    let mut ast = PatternAst::default();
-    let mut reader = Reader { text, rest: text };
-    reader.part(&mut ast);
-    assert!(reader.rest.is_empty(), "the pattern `{text}` ends before `{}`", reader.rest);
-    ast
-}
-
-/// Reads a side of a rule part by part.
-struct Reader<'t> {
-    text: &'t str,
-    rest: &'t str,
-}
-
-impl<'t> Reader<'t> {
-    /// A variable, a literal, or an operator with its arguments in parentheses.
-    fn part(&mut self, ast: &mut PatternAst<Term>) -> Id {
-        let is_operator = self.skip('(');
-        let word = self.word();
-        let mut children = Vec::new();
-        let binds = self.rest.starts_with('@');
-        while is_operator && !self.skip(')') {
-            children.push(self.part(ast));
-        }
-        if !is_operator && word.starts_with(['?', '@']) {
-            return once(ast, ENodeOrVar::Var(variable(word)));
-        }
-        // A reduction is followed by the axis that it binds, which no scalar operator of its name is.
-        let reduction = ReduceOp::from_name(word).filter(|_| binds && children.len() == 2);
-        let term = match reduction {
-            Some(op) => Term::new(Tag::Reduce(op), &children),
-            None => {
-                Term::from_op(word, children).unwrap_or_else(|e| panic!("the pattern `{}`: {e}", self.text))
-            }
-        };
-        once(ast, ENodeOrVar::ENode(term))
+    // A reduction is followed by the axis that it binds, which no scalar operator of its name is.
+    let mut spelled = String::with_capacity(2 * text.len());
+    for (at, part) in text.split('(').enumerate() {
+        let (name, rest) = part.split_once(' ').unwrap_or((part, ""));
+        let is_reduction = at > 0 && rest.starts_with('@') && ReduceOp::from_name(name).is_some();
+        spelled.extend([if at > 0 { "(" } else { "" }, if is_reduction { REDUCE } else { "" }, part]);
     }
-
-    /// Whether that character comes next; then it is passed, with the space behind it.
-    fn skip(&mut self, sign: char) -> bool {
-        let rest = self.rest.strip_prefix(sign);
-        self.rest = rest.unwrap_or(self.rest).trim_start();
-        rest.is_some()
-    }
-
-    /// What comes before the next space or parenthesis.
-    fn word(&mut self) -> &'t str {
-        let end = self.rest.find([' ', '(', ')']).unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at(end);
-        assert!(!word.is_empty(), "the pattern `{}` lacks a word before `{rest}`", self.text);
-        self.rest = rest.trim_start();
-        word
-    }
-}
-
-/// The place of a part of a pattern, which has each once.
-fn once(ast: &mut PatternAst<Term>, part: ENodeOrVar<Term>) -> Id {
-    let known = ast.iter().position(|known| *known == part);
-    known.map_or_else(|| ast.add(part), Id::from)
+    spelled.replace('@', "?@").parse().unwrap_or_else(|e| panic!("the pattern `{text}`: {e}"))
 }
 
 /// The variable of that name, with its `?` or `@`.
 pub(crate) fn variable(name: &str) -> egg::Var {
-    let name = if name.starts_with('@') { &format!("?{name}") } else { name };
-    name.parse().unwrap_or_else(|e| panic!("the variable `{name}`: {e}"))
+    name.replace('@', "?@").parse().unwrap_or_else(|e| panic!("the variable `{name}`: {e}"))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use crate::emit::strip::Scope;
 use crate::plan::layouts::stored;
 use crate::plan::order::host_of;
 use crate::plan::repeat::Repeats;
-use crate::plan::{Anchor, KernelPlan, Plan, Step};
+use crate::plan::{Anchor, KernelPlan, Plan};
 use crate::program::kernel::{Kernel, Program, Stmt};
 use crate::program::values::value;
 use salient_ir::Op;
@@ -97,21 +97,15 @@ pub fn emit(plan: &Plan<'_>) -> Program {
 
 /// For each kernel as it runs the one that it is a copy of, if it is one.
 fn copies(plan: &Plan<'_>) -> Vec<Option<usize>> {
-    // Copies of copies are copies of the first.
-    let mut of: Vec<Option<usize>> = vec![None; plan.kernels.len()];
-    for Step { kernels, copy, .. } in &plan.steps {
-        let Some(copy) = copy else { continue };
-        for (own, other) in kernels.clone().zip(plan.steps[copy.of].kernels.clone()) {
-            of[own] = Some(of[other].unwrap_or(other));
-        }
-    }
+    let originals = plan.originals();
     let mut position = vec![0; plan.kernels.len()];
     for (new, set) in plan.order.iter().enumerate() {
         set.iter().for_each(|old| position[*old] = new);
     }
     let copy = |set: &Vec<usize>| {
-        let of: Option<Vec<usize>> = set.iter().map(|old| of[*old]).collect();
-        let of = of?;
+        let is_copy = |old: &usize| originals[*old] != *old;
+        let of =
+            set.iter().all(is_copy).then(|| set.iter().map(|old| originals[*old]).collect::<Vec<_>>())?;
         let new = position[of[0]];
         (plan.order[new] == of).then_some(new)
     };

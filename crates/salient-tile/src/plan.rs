@@ -260,6 +260,18 @@ pub(crate) struct PackedScores {
 }
 
 impl Plan<'_> {
+    /// For each kernel itself, or of a copy the first kernel of which it is one: that does the same over other buffers.
+    pub(crate) fn originals(&self) -> Vec<usize> {
+        let mut out: Vec<usize> = (0..self.kernels.len()).collect();
+        for Step { kernels, copy, .. } in &self.steps {
+            let Some(copy) = copy else { continue };
+            for (own, of) in kernels.clone().zip(self.steps[copy.of].kernels.clone()) {
+                out[own] = out[of];
+            }
+        }
+        out
+    }
+
     /// What is stored before anything is computed.
     pub(crate) fn layouts(&self) -> Layouts<'_> {
         let of = |(at, buffer): (usize, &Buffer)| (buffer.node, stored(BufferId(at), buffer));

@@ -22,10 +22,7 @@ impl Program {
         if !self.fits(&[score.node, v.node]) {
             return None;
         }
-        let mut part = self.map(MapOp::Tanh, &[score.node]);
-        if self.rng.bool() {
-            part = score.node;
-        }
+        let part = if self.rng.bool() { self.map(MapOp::Tanh, &[score.node]) } else { score.node };
         let mut numbers = Vec::new();
         for _ in 0..1 + self.rng.usize(0..2) {
             let what = self.with_number_at(part, &numbers);

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 /// Warnings about a file.
 pub(crate) fn check(source: &SourceFile) -> Vec<Diagnostic> {
+    // Most files have no comment behind code, and need not be taken apart.
     let is_behind = |line: &str| line.trim_start().find("//").is_some_and(|at| at > 0);
     if !source.text.lines().any(is_behind) {
         return Vec::new();

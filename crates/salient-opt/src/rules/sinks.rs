@@ -41,7 +41,7 @@ const SHARE_SHIFTED: &[Guard] = &[
 ];
 
 /// A shift of a whole row that is scaled with the scores, and is taken back.
-const SHIFT_BEHIND_A_FACTOR: &[Guard] = &[
+const SHIFT_TAKEN_BACK: &[Guard] = &[
     Guard::Rounded("?s"),
     Guard::Free("?c", "@j"),
     Guard::Free("?k", "@j"),
@@ -327,7 +327,7 @@ pub(super) const ROWS: &[RuleRow] = &[
         name: "sinks/log-sum-exp-scaled-shifted-back",
         left: "(add (fused.log_sum_exp @j (mul (add ?s (mul ?c -1)) ?k)) (mul ?c ?k))",
         right: "(fused.log_sum_exp @j (mul ?s ?k))",
-        when: SHIFT_BEHIND_A_FACTOR,
+        when: SHIFT_TAKEN_BACK,
         holds: Holds::Refining,
         kind: Kind::Directed,
         vars: &[("?s", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],
@@ -337,7 +337,7 @@ pub(super) const ROWS: &[RuleRow] = &[
         name: "sinks/log-sum-exp-masked-scaled-shifted-back",
         left: "(add (fused.log_sum_exp @j (select ?m (mul (add ?s (mul ?c -1)) ?k) -inf)) (mul ?c ?k))",
         right: "(fused.log_sum_exp @j (select ?m (mul ?s ?k) -inf))",
-        when: SHIFT_BEHIND_A_FACTOR,
+        when: SHIFT_TAKEN_BACK,
         holds: Holds::Refining,
         kind: Kind::Directed,
         vars: &[("?m", "bool[i, j]"), ("?s", "f32[i, j]"), ("?c", "f32[i]"), ("?k", "f32[]")],

@@ -376,27 +376,36 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     });
     mixtures(plan, k, whole, faults);
     weights(plan, k, whole, faults);
-    let computed = whole.count_before_weights() + usize::from(whole.weights == WeightsFrom::Scores);
-    let held = whole.held.iter().enumerate();
-    let left = held.flat_map(|(at, h)| h.leaves.iter().map(move |leaves| (at, h, leaves)));
-    let is_stored = |id: NodeId| plan.buffers.iter().any(|buffer| buffer.node == id);
+    readers_of_held(plan, k, whole, faults);
+    left_behind(plan, k, whole, faults);
+    whole.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
+}
+
+/// A reduction is kept if somebody reads it, and read at its own row.
+fn readers_of_held(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
+    let (g, own) = (&*plan.graph, name(plan, k.buffer));
     // What the kernel stores itself it computes.
     let is_result = |id: NodeId| id == k.node || whole.beside.iter().any(|beside| beside.node == id);
+    let is_stored = |id: NodeId| !is_result(id) && plan.buffers.iter().any(|buffer| buffer.node == id);
     for (at, h) in whole.held.iter().enumerate() {
-        let is_read = is_kept(g, whole, (at, k.node), |id| is_stored(id) && !is_result(id));
+        let is_read = is_kept(g, whole, (at, k.node), is_stored);
         faults.unless(h.is_kept == is_read, own, || {
-            "it keeps what nobody reads, or lets go what somebody does".to_owned()
+            "it keeps what nobody reads, or does not keep what somebody does".to_owned()
         });
     }
     let held = whole.held.iter().map(|h| h.attention.node).collect();
-    let beside = whole.beside.iter().map(|beside| beside.node);
-    let of_members = whole.members().flat_map(|(a, _)| [Some(a.score), a.value, a.sink]);
-    let of_sums = whole.key_sums().map(|sum| sum.of.value.map(|value| value.node));
-    let roots = of_members.chain(of_sums).flatten().chain(beside).chain([k.node]);
-    let stored = |id: NodeId| is_stored(id) && !is_result(id);
-    let are_own = are_of_own_row(g, roots, &held, (whole.attention.key, &whole.heads), stored);
+    let roots = whole.members().map(|(a, _)| a.score).chain(whole.beside_scores(k.node));
+    let are_own = are_of_own_row(g, roots, &held, (whole.attention.key, &whole.heads), is_stored);
     faults.unless(are_own, own, || "it reads what it holds at another row".to_owned());
-    for (at, h, leaves) in left {
+}
+
+/// What a reduction leaves behind it computes, and those that come after it find it there.
+fn left_behind(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
+    let (g, own) = (&*plan.graph, name(plan, k.buffer));
+    let computed = whole.count_before_weights() + usize::from(whole.weights == WeightsFrom::Scores);
+    let is_stored = |id: NodeId| plan.buffers.iter().any(|buffer| buffer.node == id);
+    let held = whole.held.iter().enumerate();
+    for (at, h, leaves) in held.flat_map(|(at, h)| h.leaves.iter().map(move |leaves| (at, h, leaves))) {
         let scores = masked_and_not(g, h.attention.score, &h.key_loop);
         let in_range = h.key_loop.score_in_range(&h.attention);
         let is_own = match h.attention.normaliser {
@@ -415,7 +424,6 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
         let is_read = place.is_some_and(|place| reads(g, whole, at + 1..computed, |id| id == place.product));
         faults.unless(!is_read, own, || "it leaves them in place of a product that is still read".to_owned());
     }
-    whole.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
 }
 
 /// The heads are those that are mixed. A mixture goes over all keys for which there are products, leaves itself behind in a place

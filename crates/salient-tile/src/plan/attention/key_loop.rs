@@ -19,8 +19,6 @@ use std::collections::BTreeSet;
 pub(crate) struct KeyLoop {
     /// The axis along which the rows of a tile lie.
     pub(crate) rows: Option<AxisId>,
-    /// Whether all rows that there are, a known number, would be one tile: then they are two, for two threads.
-    pub(crate) is_one_tile: bool,
     /// The keys that a row visits.
     pub(crate) range: KeyRange,
     /// The mask around the scores, where a tile that it does not touch is computed without it.
@@ -82,10 +80,7 @@ impl KeyLoop {
             Some(Probe::Sides(_) | Probe::Elements { by_row: false }) => {
                 (tiling.probed_rows, tiling.probed_keys)
             }
-            Some(Probe::Elements { by_row: true }) | None => {
-                let rows = tiling.attention_rows;
-                (if self.is_one_tile { (rows / 2).max(1) } else { rows }, tiling.attention_keys)
-            }
+            Some(Probe::Elements { by_row: true }) | None => (tiling.attention_rows, tiling.attention_keys),
         }
     }
 
@@ -130,11 +125,6 @@ pub(crate) fn key_loop(
     let (env, ranges) = &self::places(g, axes.iter().chain(heads).copied(), a.key);
     let in_place = a.value.is_some_and(|value| values_in_place(layouts, ranges, a, value, env).is_some());
     let values = if in_place { ValueForm::InPlace } else { ValueForm::PackedPerTile };
-    let around = outer.iter().filter(|axis| Some(**axis) != rows && Some(**axis) != a.query);
-    let items = around.map(|axis| g.extent(*axis).as_constant()).product::<Option<i64>>();
-    let tile_rows = layouts.options.tiling.attention_rows;
-    let count = rows.and_then(|axis| g.extent(axis).as_constant());
-    let is_one_tile = items == Some(1) && count.is_some_and(|n| tile_rows / 2 < n && n <= tile_rows);
     // Heads of known width may be narrower than a panel.
     let width = a.width.map_or(n(1), |axis| g.extent(axis).clone());
     let edge = match width.as_constant() {
@@ -146,8 +136,7 @@ pub(crate) fn key_loop(
         true => Edge::of(g.extent(a.key), layouts.options.tiling.tile()),
         false => Edge::Narrow,
     };
-    let unchecked_rows = 0;
-    KeyLoop { rows, is_one_tile, range, mask, invariant, nan_check, unchecked_rows, values, edge, key_edge }
+    KeyLoop { rows, range, mask, invariant, nan_check, unchecked_rows: 0, values, edge, key_edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

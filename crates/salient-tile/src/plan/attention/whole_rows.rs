@@ -173,6 +173,14 @@ impl WholeRows {
         held.chain(sums).chain(own)
     }
 
+    /// The expressions that its kernel computes beside scores: values, sinks, and what it stores, of which `stored` is that of the attention.
+    pub(crate) fn beside_scores(&self, stored: NodeId) -> Vec<NodeId> {
+        let of_rows = self.members().flat_map(|(a, _)| [a.value, a.sink]).flatten();
+        let of_sums = self.key_sums().filter_map(|sum| Some(sum.of.value?.node));
+        let results = self.beside.iter().map(|beside| beside.node).chain([stored]);
+        of_rows.chain(of_sums).chain(results).collect()
+    }
+
     /// The position of the attention itself among what is held, if it is the sum or the maximum of its scores.
     pub(crate) fn held_itself(&self) -> Option<usize> {
         let a = &self.attention;
@@ -546,13 +554,10 @@ pub(crate) fn is_kept(
     is_stored: impl Fn(NodeId) -> bool,
 ) -> bool {
     let own = &plan.held[at].attention;
-    let members = || plan.members().map(|(a, _)| a);
-    let of_rows = members().flat_map(|a| [a.value, a.sink]).flatten();
-    let sums = plan.key_sums().filter_map(|sum| Some(sum.of.value?.node));
-    let roots = of_rows.chain(sums).chain(plan.beside.iter().map(|beside| beside.node)).chain([stored]);
     let is_read = || {
-        reads(g, plan, at + 1..members().count(), |id| id == own.node)
-            || roots.into_iter().any(|root| reaches(g, root, |id| id == own.node, &is_stored, |_| false))
+        let mut others = plan.beside_scores(stored).into_iter();
+        reads(g, plan, at + 1..plan.members().count(), |id| id == own.node)
+            || others.any(|root| reaches(g, root, |id| id == own.node, &is_stored, |_| false))
     };
     match own.normaliser {
         Normaliser::Running(_) | Normaliser::Mixture => false,

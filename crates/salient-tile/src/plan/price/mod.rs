@@ -184,7 +184,7 @@ struct Priced<'p> {
     numbers: BTreeMap<Symbol, i64>,
     /// Where each node is stored.
     homes: BTreeMap<NodeId, BufferId>,
-    /// For each kernel the first one that does the same over other buffers: kernels of equal blocks are priced once.
+    /// What [`Plan::originals`] gives: kernels of equal blocks are priced once.
     originals: Vec<usize>,
 }
 
@@ -195,18 +195,6 @@ impl Plan<'_> {
         let (mut memory, mut known) = (Memory::new(&priced)?, BTreeMap::new());
         let kernels = self.order.iter().map(|set| priced.kernel(set, (&mut memory, &mut known)));
         Some(Price { kernels: kernels.collect::<Option<Vec<_>>>()? })
-    }
-
-    /// For each kernel itself, or of a copy that of which it is one.
-    fn originals(&self) -> Vec<usize> {
-        let mut out: Vec<usize> = (0..self.kernels.len()).collect();
-        for step in &self.steps {
-            let Some(copy) = &step.copy else { continue };
-            for (own, of) in step.kernels.clone().zip(self.steps[copy.of].kernels.clone()) {
-                out[own] = out[of];
-            }
-        }
-        out
     }
 }
 

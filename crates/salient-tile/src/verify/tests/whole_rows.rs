@@ -326,7 +326,7 @@ fn what_is_held_is_read_at_its_own_row() {
 
 #[test]
 fn what_is_read_is_kept() {
-    broken("it keeps what nobody reads, or lets go what somebody does", |whole| {
+    broken("it keeps what nobody reads, or does not keep what somebody does", |whole| {
         whole.held.iter_mut().for_each(|h| h.is_kept = !h.is_kept);
     });
 }
