@@ -83,8 +83,9 @@ impl Tiling {
             // So many that what they read of a panel stays near: in the second cache, and in the first.
             product_depth: 512,
             product_depth_few: 192,
-            // With their scores, they stay in the nearest caches.
-            attention_rows: 64,
+            // Few, so that a short sequence of one head has work for several threads; whole register tiles. With their
+            // scores, they stay in the nearest caches.
+            attention_rows: (32 as i64 + tile.rows as i64 - 1) / tile.rows as i64 * tile.rows as i64,
             attention_keys: 128,
             // Smaller ones are masked as a whole more often.
             probed_rows: 32,

@@ -169,6 +169,19 @@ impl Backend for Emit<'_> {
         self.b.ins().iadd_imm_s(a, distance)
     }
 
+    fn minus(&mut self, a: ir::Value, b: ir::Value) -> ir::Value {
+        self.b.ins().isub(a, b)
+    }
+
+    fn times(&mut self, a: ir::Value, b: ir::Value) -> ir::Value {
+        self.b.ins().imul(a, b)
+    }
+
+    fn least(&mut self, a: ir::Value, b: ir::Value) -> ir::Value {
+        let is_less = self.b.ins().icmp(IntCC::SignedLessThan, a, b);
+        self.b.ins().select(is_less, a, b)
+    }
+
     fn where_active(&mut self, _of: Value, new: ir::Value, old: ir::Value) -> ir::Value {
         let strip = self.last_strip.expect("within the last strip");
         self.select(strip.mask, new, old)
@@ -199,7 +212,7 @@ impl Backend for Emit<'_> {
 
     fn if_whole(&mut self, rows: ir::Value, count: ir::Value) -> ir::Value {
         let whole = self.b.ins().sshr_imm_u(rows, i64::from(LANES.trailing_zeros()));
-        self.b.ins().imul(whole, count)
+        self.times(whole, count)
     }
 
     fn square(&mut self, from: (ir::Value, ir::Value), to: (ir::Value, ir::Value)) -> ir::Value {

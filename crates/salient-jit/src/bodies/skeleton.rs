@@ -24,6 +24,10 @@ pub(super) trait Backend {
     fn operator(&mut self, out: Value, op: Op, args: &[Value]);
     fn integer(&mut self, value: i64) -> Self::Value;
     fn plus(&mut self, a: Self::Value, distance: i64) -> Self::Value;
+    /// The difference, the product and the lesser of two integers.
+    fn minus(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
+    fn times(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
+    fn least(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
     /// Within the last strip, for a carried value of the body: `new` in the active lanes, `old` in the others.
     fn where_active(&mut self, of: Value, new: Self::Value, old: Self::Value) -> Self::Value;
 
@@ -137,7 +141,8 @@ pub(super) fn instruction<B: Backend>(backend: &mut B, inst: &Inst) {
     backend.set(*out, value);
 }
 
-/// Squares as long as there are any, if there are as many rows as lanes; then word by word.
+/// Squares as long as there are any, if there are as many rows as lanes, and one more that ends at the last column, over some that
+/// are copied already; without a square word by word.
 fn transpose<B: Backend>(backend: &mut B, (from, to): (&Matrix, &Matrix), (rows, columns): (Value, Value)) {
     let [source, target] = [from, to].map(|of| backend.address(Elem::F32, &of.addr));
     let [from_row, to_row] = [from, to].map(|of| backend.get(of.row));
@@ -150,6 +155,18 @@ fn transpose<B: Backend>(backend: &mut B, (from, to): (&Matrix, &Matrix), (rows,
         let below = backend.square((source, from_row), (target, to_row));
         let beside = backend.plus(source, 4 * lanes);
         State { index: backend.plus(at.index, lanes), carried: vec![beside, below] }
+    });
+    // None of them if no square was copied, all if some was.
+    let after_squares = backend.if_whole(left.index, columns);
+    let once = Trip { trip: backend.least(after_squares, columns), stride: 1 };
+    let left = backend.while_whole(once, left, |backend, at| {
+        let left = backend.minus(columns, at.index);
+        let back = backend.plus(left, -lanes);
+        let source = backend.after_words(at.carried[0], back);
+        let rows_back = backend.times(back, to_row);
+        let target = backend.after_words(at.carried[1], rows_back);
+        let below = backend.square((source, from_row), (target, to_row));
+        State { index: columns, carried: vec![source, below] }
     });
     backend.while_whole(Trip { trip: columns, stride: 1 }, left, |backend, at| {
         let start = State { index: none, carried: at.carried.clone() };

@@ -76,10 +76,11 @@ pub(crate) fn pack(
     inner: &Span,
     to: &Packed,
 ) -> Stmt {
-    pack_scaled(m, label, (node, None), env, outer, inner, to)
+    let walk = Walk::new(m, node, env, (outer, inner), to);
+    transposed(m, node, env, &walk).unwrap_or_else(|| strips(m, label, (node, None), env, &walk))
 }
 
-/// As [`pack`], scaled on the way if a scale is given.
+/// As [`pack`], scaled on the way if a scale is given; of what is transposed, row by row after it.
 pub(crate) fn pack_scaled(
     m: &mut Maker<'_, '_>,
     label: &str,
@@ -88,17 +89,43 @@ pub(crate) fn pack_scaled(
     outer: &Span,
     inner: &Span,
     to: &Packed,
-) -> Stmt {
-    let along_outer = inner.axis.is_none()
-        || m.scope.slope(node, env, inner.axis, outer.axis) != Some(n(1))
-            && m.scope.slope(node, env, outer.axis, inner.axis) == Some(n(1));
-    let (fixed, run, fixed_stride, run_stride) =
-        if along_outer { (inner, outer, &to.inner, &to.outer) } else { (outer, inner, &to.outer, &to.inner) };
-    let strides = (fixed_stride, run_stride);
-    if let Some(transposed) = transposed(m, (node, scale), env, (fixed, run), strides, to) {
-        return transposed;
+) -> Vec<Stmt> {
+    let Some(scale) = scale else { return vec![pack(m, label, node, env, outer, inner, to)] };
+    let walk = Walk::new(m, node, env, (outer, inner), to);
+    match transposed(m, node, env, &walk) {
+        Some(copy) => vec![copy, scale_rows(m, scale, env, &walk)],
+        None => vec![strips(m, label, (node, Some(scale)), env, &walk)],
     }
-    strips(m, label, (node, scale), env, (fixed, run), strides, to)
+}
+
+/// In which order an operand is read and written.
+struct Walk<'a> {
+    /// One position at a time.
+    fixed: &'a Span,
+    /// What a strip runs along.
+    run: &'a Span,
+    /// Elements between neighbours of each in the target.
+    fixed_stride: &'a Dim,
+    run_stride: &'a Dim,
+    to: &'a Packed,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        m: &Maker<'_, '_>,
+        node: NodeId,
+        env: &Env,
+        (outer, inner): (&'a Span, &'a Span),
+        to: &'a Packed,
+    ) -> Walk<'a> {
+        let along_outer = inner.axis.is_none()
+            || m.scope.slope(node, env, inner.axis, outer.axis) != Some(n(1))
+                && m.scope.slope(node, env, outer.axis, inner.axis) == Some(n(1));
+        match along_outer {
+            true => Walk { fixed: inner, run: outer, fixed_stride: &to.inner, run_stride: &to.outer, to },
+            false => Walk { fixed: outer, run: inner, fixed_stride: &to.outer, run_stride: &to.inner, to },
+        }
+    }
 }
 
 /// A value times, or over, what it is scaled by.
@@ -113,10 +140,9 @@ fn strips(
     label: &str,
     (node, scale): (NodeId, Option<Scale>),
     env: &Env,
-    (fixed, run): (&Span, &Span),
-    (fixed_stride, run_stride): (&Dim, &Dim),
-    to: &Packed,
+    walk: &Walk<'_>,
 ) -> Stmt {
+    let Walk { fixed, run, fixed_stride, run_stride, to } = *walk;
     let g = m.scope.graph;
     let mut env = env.clone();
     let each = match fixed.axis {
@@ -157,16 +183,10 @@ fn strips(
 
 /// Packs what lies in memory with its rows along `run` and goes to memory with its rows along `fixed`: rows and columns of as many of
 /// them as there are lanes are exchanged at once. `None` where the operand is computed, or lies otherwise.
-fn transposed(
-    m: &mut Maker<'_, '_>,
-    (node, scale): (NodeId, Option<Scale>),
-    env: &Env,
-    (fixed, run): (&Span, &Span),
-    strides: (&Dim, &Dim),
-    to: &Packed,
-) -> Option<Stmt> {
+fn transposed(m: &mut Maker<'_, '_>, node: NodeId, env: &Env, walk: &Walk<'_>) -> Option<Stmt> {
+    let Walk { fixed, run, fixed_stride, run_stride, to } = *walk;
     let (fixed_axis, run_axis) = (fixed.axis?, run.axis?);
-    if strides.0.as_constant() != Some(1) || strides.1.as_constant() == Some(1) {
+    if fixed_stride.as_constant() != Some(1) || run_stride.as_constant() == Some(1) {
         return None;
     }
     let lies = m.scope.viewed(node)?;
@@ -186,23 +206,36 @@ fn transposed(
     let from = &(&rows.start + &run.from) + &(&first * &rows.row);
     let target = &to.offset + &(&first - &fixed.from);
     let (from, target) = (s.pointer(&mut b, rows.base, &from), s.pointer(&mut b, to.base, &target));
-    let (from_row, to_row) = (s.integer(&mut b, &rows.row), s.integer(&mut b, strides.1));
+    let (from_row, to_row) = (s.integer(&mut b, &rows.row), s.integer(&mut b, run_stride));
     let (of_block, columns) = (s.integer(&mut b, &count), s.integer(&mut b, &run.count));
     b.transpose((from, from_row), (target, to_row), (of_block, columns));
-    if let Some(scale) = scale {
-        b.count(columns, (), |b, column, ()| {
-            s.enter(column);
-            let mask = b.first(of_block);
-            let place = target.at(b.mul(column, to_row)).masked(mask);
-            let value = b.load::<F32>(place);
-            let scaled = scaled(b, &mut s, value, scale, env);
-            b.store::<F32>(place, scaled);
-        });
-    }
     let args = s.finish();
     let call = m.call(b.finish(), args);
     let limit = let_min(&upto, vec![&first + &var(&LANES), end.clone()]);
     Some(for_loop(&block, fixed.from.clone(), end, var(&LANES), vec![limit, call]))
+}
+
+/// Scales what [`transposed`] has copied, a row of the target at a time.
+fn scale_rows(m: &mut Maker<'_, '_>, scale: Scale, env: &Env, walk: &Walk<'_>) -> Stmt {
+    let Walk { fixed, run, run_stride, to, .. } = *walk;
+    let axis = run.axis.expect("what is transposed has both axes");
+    let (name, extent) = (m.axis_name(axis), m.scope.graph.extent(axis).clone());
+    let row = m.variable(&name, &extent);
+    let mut env = env.clone();
+    env.insert(axis, AxisValue::Poly(var(&row)));
+    let start = &to.offset + &(&(&var(&row) - &run.from) * run_stride);
+    let mut b = Builder::new("scale");
+    let mut s = Strip::new(m.scope, Visit::Lanes, n(0), &[to.base]);
+    let (trip, target) = (s.integer(&mut b, &fixed.count), s.pointer(&mut b, to.base, &start));
+    b.lanes(trip, (), |b, index, ()| {
+        s.enter(index);
+        let value = b.load::<F32>(target.at(index));
+        let value = scaled(b, &mut s, value, scale, &env);
+        b.store(target.at(index), value);
+    });
+    let args = s.finish();
+    let call = m.call(b.finish(), args);
+    for_loop(&row, run.from.clone(), &run.from + &run.count, n(1), vec![call])
 }
 
 /// The kernel that packs an operand.

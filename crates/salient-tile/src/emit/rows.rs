@@ -288,14 +288,22 @@ pub(crate) fn normalise(
     };
     s.leave();
     let sum = b.hsum(sum);
-    let sum = relative.map_or(sum, |row| row.total(&mut b, sum));
+    let sum = relative.as_ref().map_or(sum, |row| row.total(&mut b, sum));
     // All scores -inf: a softmax is zeros, the others divide zero by zero.
     let divisor = if op == FusedOp::Softmax { divisor(&mut b, sum) } else { sum };
+    // Exponentials of which the greatest is one have a sum of which one over it is a number.
+    let inverse = relative.map(|_| {
+        let one = b.f32(1.0);
+        b.div(one, divisor)
+    });
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let place = s.place(b, &out, &env);
         let v = b.load::<F32>(place);
-        let v = b.div(v, divisor);
+        let v = match inverse {
+            Some(inverse) => b.mul(v, inverse),
+            None => b.div(v, divisor),
+        };
         b.store(place, v);
     });
     let args = s.finish();

@@ -50,6 +50,18 @@ impl Backend for Lower<'_> {
         self.add_int(a, distance)
     }
 
+    fn minus(&mut self, a: VReg, b: VReg) -> VReg {
+        self.int_of(Opcode::Sub_r64_rm64, a, b)
+    }
+
+    fn times(&mut self, a: VReg, b: VReg) -> VReg {
+        self.int_of(Opcode::Imul_r64_rm64, a, b)
+    }
+
+    fn least(&mut self, a: VReg, b: VReg) -> VReg {
+        self.moved_if(Opcode::Cmovg_r64_rm64, a, b)
+    }
+
     fn where_active(&mut self, of: Value, new: VReg, old: VReg) -> VReg {
         let strip = self.last_strip.expect("within the last strip");
         self.select(self.body.ty(of), strip.mask, new, old)
@@ -82,9 +94,7 @@ impl Backend for Lower<'_> {
         let whole = self.code.register(INT);
         let by = Arg::Imm8(self.isa.lanes().trailing_zeros() as u8);
         self.push(Opcode::Sar_rm64_imm8, &[Arg::Tied(whole, rows, View::R64), by]);
-        let of = self.code.register(INT);
-        self.push(Opcode::Imul_r64_rm64, &[Arg::Tied(of, whole, View::R64), Arg::Use(count, View::R64)]);
-        of
+        self.times(whole, count)
     }
 
     fn square(&mut self, from: (VReg, VReg), to: (VReg, VReg)) -> VReg {

@@ -149,6 +149,10 @@ impl Lower<'_> {
 
     fn int_two(&mut self, opcode: Opcode, args: &[Value]) -> VReg {
         let (a, b) = (self.get(args[0]), self.get(args[1]));
+        self.int_of(opcode, a, b)
+    }
+
+    pub(super) fn int_of(&mut self, opcode: Opcode, a: VReg, b: VReg) -> VReg {
         let result = self.code.register(INT);
         self.push(opcode, &[Arg::Tied(result, a, View::R64), Arg::Use(b, View::R64)]);
         result
@@ -160,7 +164,7 @@ impl Lower<'_> {
     }
 
     /// `b` if comparing `a` with it fulfils the condition of the move, else `a`.
-    fn moved_if(&mut self, move_if: Opcode, a: VReg, b: VReg) -> VReg {
+    pub(super) fn moved_if(&mut self, move_if: Opcode, a: VReg, b: VReg) -> VReg {
         self.push(Opcode::Cmp_r64_rm64, &[Arg::Use(a, View::R64), Arg::Use(b, View::R64)]);
         let result = self.code.register(INT);
         self.push(move_if, &[Arg::Tied(result, a, View::R64), Arg::Use(b, View::R64)]);

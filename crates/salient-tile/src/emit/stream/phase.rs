@@ -10,7 +10,9 @@ use crate::emit::pack::{Packed, Span, pack_scaled};
 use crate::emit::stream::look::{flag, look};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
-use crate::emit::stream::softmax::{RowState, ScoreTile, Softmax, divide_row, fill, log_of_row};
+use crate::emit::stream::softmax::{
+    RowState, ScoreTile, Softmax, divide_row, fill, log_of_row, normalise_row,
+};
 use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::NanCheck;
@@ -164,7 +166,7 @@ pub(crate) fn pack_query<'t>(
     let over_rows = Span { axis: Some(s.row_axis), from, count: t.count() };
     let over_depth = Span { axis: Some(s.depth), from: n(0), count: depth.clone() };
     let to = Packed { base: queries, offset: n(0), outer: depth.clone(), inner: n(1) };
-    stmts.push(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
+    stmts.extend(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
     let out = m.scratch(Slot::Scores);
     QueryTile { scores: s, queries, out, depth, at: n(0), heads: Vec::new() }
 }
@@ -386,13 +388,13 @@ pub(crate) fn finish_row(
     let local = place.local();
     let row = address(context, &local * context_width);
     let state_at = &local + &state.at;
-    let mut divide = |zeros| {
+    let mut change = |body| {
         let args = vec![row.clone(), Arg::Int(context_width.clone()), address(state.sum, state_at.clone())];
-        m.call(divide_row(zeros), args)
+        Some(m.call(body, args))
     };
     match (a.value, a.normaliser) {
-        (Some(_), Normaliser::Softmax { zeros }) => Some(divide(zeros)),
-        (Some(_), Normaliser::Sum) => Some(divide(false)),
+        (Some(_), Normaliser::Softmax { zeros }) => change(normalise_row(zeros)),
+        (Some(_), Normaliser::Sum) => change(divide_row()),
         (None, Normaliser::Softmax { .. }) => {
             let args = vec![row, address(state.max, state_at.clone()), address(state.sum, state_at)];
             Some(m.call(log_of_row(), args))

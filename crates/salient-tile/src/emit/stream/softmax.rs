@@ -320,17 +320,37 @@ pub(crate) fn fill(m: &mut Maker<'_, '_>, base: Base, count: &Dim, value: f32) -
     m.call(b.finish(), vec![address(base, n(0)), Arg::Int(count.clone())])
 }
 
-/// `x[..n] /= sum`: where the sum is zero, every key was masked, and the row is zeros or NaN.
-pub(crate) fn divide_row(zeros: bool) -> Body {
-    let mut b = Builder::new(if zeros { "divide_or_zero" } else { "divide" });
+/// `x[..n] /= sum`, by any sum.
+pub(crate) fn divide_row() -> Body {
+    change_row("divide", |_, sum| sum, Builder::div)
+}
+
+/// `x[..n] /= sum` by a sum of exponentials of a softmax, which is at least one: one over it is a number. Where the sum is zero,
+/// every key was masked, and the row is zeros or NaN.
+pub(crate) fn normalise_row(zeros: bool) -> Body {
+    let inverse = |b: &mut Builder, sum| {
+        let divisor = if zeros { divisor(b, sum) } else { sum };
+        let one = b.f32(1.0);
+        b.div(one, divisor)
+    };
+    change_row(if zeros { "normalise_or_zero" } else { "normalise" }, inverse, Builder::mul)
+}
+
+/// Changes each element of a row by what is made of its sum.
+fn change_row(
+    name: &str,
+    by: impl FnOnce(&mut Builder, F32) -> F32,
+    change: impl FnOnce(&mut Builder, F32, F32) -> F32,
+) -> Body {
+    let mut b = Builder::new(name);
     let x = b.output("x");
     let trip = b.int_param("n");
     let sum = b.input("sum");
     let sum = b.load::<F32>(sum.at_start().one());
-    let divisor = if zeros { divisor(&mut b, sum) } else { sum };
+    let by = by(&mut b, sum);
     b.lanes(trip, (), |b, index, ()| {
         let v = b.load::<F32>(x.at(index));
-        let v = b.div(v, divisor);
+        let v = change(b, v, by);
         b.store(x.at(index), v);
     });
     b.finish()
