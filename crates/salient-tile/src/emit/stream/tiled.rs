@@ -61,7 +61,7 @@ impl RowBlock {
             first: self.first.clone(),
             last: self.last.clone(),
             keys: (n(0), scope.graph.extent(attention.key).clone()),
-            tile: key_loop.tile(tiling).1,
+            tile: key_loop.tile.1,
             few: false,
             scores,
             key_loop,
@@ -197,9 +197,9 @@ pub(crate) fn packed_product(
 /// The kernel that stores `target.node`, an expression of an attention over the axes of its result: rows in tiles over packed
 /// keys.
 pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
-    let (a, tiling) = (&plan.attention, scope.options.tiling);
+    let a = &plan.attention;
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let rows = n(plan.key_loop.tile(tiling).0);
+    let rows = n(plan.key_loop.tile.0);
     let block = row_block(&mut m, target, a, (&rows, None), &BTreeSet::new());
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),
