@@ -275,37 +275,42 @@ fn run_forward(
     })
 }
 
-/// Stores the sum from each element on: first within each vector, then, from the last vector back, what the vectors behind come to.
-/// The last one, which may be short, is there after the first pass. Gives the sum of all.
+/// Stores the sum from each element on. The elements are made first: vectors of them do not wait for each other, as their sums do. Then,
+/// from the last vector back, the sum within each and what the vectors behind it come to. Gives the sum of all.
 fn run_backward(
     b: &mut Builder,
     s: &mut Strip<'_, '_>,
     (trip, vectors, to): (IntValue, IntValue, Ptr),
     read: impl Fn(&mut Builder, &mut Strip<'_, '_>, IntValue) -> F32,
 ) -> F32 {
-    let zero = b.f32(0.0);
-    // What the vector at hand comes to is in its first lane, which every vector has.
-    let last = b.lanes(trip, zero, |b, index, _| {
+    b.lanes(trip, (), |b, index, ()| {
         let v = read(b, s, index);
-        let left = b.sub(trip, index);
+        b.store(to.at(index), v);
+    });
+    let (zero, one, lanes) = (b.f32(0.0), b.int(1), b.lane_count());
+    // The last vector, which may be short. What a vector comes to is in its first lane, which every vector has.
+    let is_any = b.min(vectors, one);
+    let last = b.count(is_any, zero, |b, step, _| {
+        let before = b.sub(vectors, step);
+        let before = b.sub(before, one);
+        let at = b.mul(before, lanes);
+        let left = b.sub(trip, at);
         let is_there = b.first(left);
+        let v = b.load::<F32>(to.at(at).masked(is_there));
         let v = b.select(is_there, v, zero);
         let own = b.suffix_sum(v);
-        b.store(to.at(index), own);
-        own
+        b.store(to.at(at).masked(is_there), own);
+        b.load::<F32>(to.at(at).one())
     });
-    let one = b.int(1);
-    let is_first = b.first(one);
-    let last = b.select(is_first, last, zero);
-    let last = b.hsum(last);
-    let lanes = b.lane_count();
     let others = b.sub(vectors, one);
     b.count(others, last, |b, step, behind| {
         let left = b.sub(others, step);
         let at = b.sub(left, one);
         let at = b.mul(at, lanes);
+        let v = b.load::<F32>(to.at(at));
+        let own = b.suffix_sum(v);
+        b.store(to.at(at), own);
         let total = b.load::<F32>(to.at(at).one());
-        let own = b.load::<F32>(to.at(at));
         let sum = b.add(own, behind);
         b.store(to.at(at), sum);
         b.add(behind, total)
