@@ -273,13 +273,15 @@ impl Graph {
 
     /// The arguments of a node, in order.
     pub fn args(&self, id: NodeId) -> Args {
-        let mut edges: SmallVec<[(u8, NodeId); 3]> = self
-            .dag
-            .edges_directed(id.0, Direction::Incoming)
-            .map(|e| (*e.weight(), NodeId(e.source())))
-            .collect();
-        edges.sort_unstable();
-        edges.into_iter().map(|(_, n)| n).collect()
+        let mut args = Args::new();
+        for edge in self.dag.edges_directed(id.0, Direction::Incoming) {
+            let slot = usize::from(*edge.weight());
+            if args.len() <= slot {
+                args.resize(slot + 1, NodeId(edge.source()));
+            }
+            args[slot] = NodeId(edge.source());
+        }
+        args
     }
 
     /// The nodes that take this one as an argument, each once, by id. Outputs are not nodes.

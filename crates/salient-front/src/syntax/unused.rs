@@ -157,7 +157,8 @@ pub(crate) fn imports(files: &[(&SourceFile, &File)]) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     for (source, file) in files {
         // A file that declares nothing passes on what it imports.
-        if file.items.iter().all(|item| matches!(item, Item::Import(_))) {
+        let imports = file.items.iter().filter(|item| matches!(item, Item::Import(_))).count();
+        if imports == 0 || imports == file.items.len() {
             continue;
         }
         let words: BTreeSet<&str> =
