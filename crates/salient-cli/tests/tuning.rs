@@ -12,12 +12,12 @@ fn explain(variable: &str, more: &[&str]) -> Ended {
     salient_with(&[("SALIENT_TUNING", variable)], &[&EXPLAIN, more].concat())
 }
 
-/// A file for this processor with 7 rows in a tile of attention.
+/// A file for this processor with 7 rows in a tile of attention of one head.
 fn right(name: &str) -> String {
     file(
         name,
         format!(
-            "processor = \"{}\"\n[avx512]\nattention_rows = 7\n[baseline]\nattention_rows = 7\n",
+            "processor = \"{}\"\n[avx512]\nhead_rows = 7\n[baseline]\nhead_rows = 7\n",
             processor()
         ),
     )
@@ -41,7 +41,7 @@ fn sizes_of_a_file_reach_the_kernels() {
     let args = ["ir", "examples/bench/one_head.attn", "--stage", "kernels", "--isa", "baseline"];
     let kernels = |tuning: &str| salient_with(&[("SALIENT_TUNING", tuning)], &args).stdout;
     assert!(kernels(&path).contains("let first = 7 * block"), "{}", kernels(&path));
-    assert!(kernels("default").contains("let first = 64 * block"), "{}", kernels("default"));
+    assert!(kernels("default").contains("let first = 32 * block"), "{}", kernels("default"));
 }
 
 #[test]
