@@ -12,12 +12,12 @@ fn explain(variable: &str, more: &[&str]) -> Ended {
     salient_with(&[("SALIENT_TUNING", variable)], &[&EXPLAIN, more].concat())
 }
 
-/// A file for this processor with 7 rows in a tile of attention of one head.
+/// A file for this processor with 7 rows in a tile of attention.
 fn right(name: &str) -> String {
     file(
         name,
         format!(
-            "processor = \"{}\"\n[avx512]\nhead_rows = 7\n[baseline]\nhead_rows = 7\n",
+            "processor = \"{}\"\n[avx512]\nattention_rows = 7\n[baseline]\nattention_rows = 7\n",
             processor()
         ),
     )

@@ -274,6 +274,7 @@ impl Graph {
     /// The arguments of a node, in order.
     pub fn args(&self, id: NodeId) -> Args {
         let mut args = Args::new();
+        // The last slot mostly comes first, and makes room for all.
         for edge in self.dag.edges_directed(id.0, Direction::Incoming) {
             let slot = usize::from(*edge.weight());
             if args.len() <= slot {

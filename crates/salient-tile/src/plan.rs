@@ -245,6 +245,8 @@ pub(crate) struct Tiled {
     /// The products inside the scores that are made tile by tile.
     pub(crate) scores: Vec<PackedScores>,
     pub(crate) key_loop: KeyLoop,
+    /// The most rows of a tile.
+    pub(crate) tile_rows: i64,
 }
 
 /// A product of queries and keys inside scores.
@@ -398,6 +400,7 @@ impl Anchor {
                 attention: tiled.attention.moved(node),
                 scores: tiled.scores.iter().map(|s| s.moved(node, buffer)).collect(),
                 key_loop: tiled.key_loop.moved(node),
+                tile_rows: tiled.tile_rows,
             }),
             Anchor::WholeRows(whole) => Anchor::WholeRows(whole.moved(node, buffer)),
             Anchor::Beside(of) => Anchor::Beside(BesideKernel {

@@ -24,7 +24,7 @@ pub struct Tiling {
     pub product_depth_few: i64,
     /// Query rows of a tile of attention.
     pub attention_rows: i64,
-    /// The same where one head is all that there is.
+    /// The same where one head is all that there is, if it is less.
     pub head_rows: i64,
     /// Keys of a tile of attention.
     pub attention_keys: i64,
@@ -73,11 +73,11 @@ impl Tiling {
         self.parts_of(rows).min(1 + (BUSY - 1) / items).min(MOST_WITH_COLUMNS)
     }
 
-    /// Query rows of a tile of an attention of one head, of so many rows if that is known: those of other attentions where these make
-    /// as many tiles as keep some threads busy.
+    /// Query rows of a tile of an attention of one head, which has so many of them if that is known: as many as of several heads where
+    /// the tiles keep some threads busy all the same.
     pub(crate) fn rows_of_one_head(&self, rows: Option<i64>) -> i64 {
         let is_long = rows.is_some_and(|rows| rows >= BUSY * self.attention_rows);
-        if is_long { self.attention_rows } else { self.head_rows }
+        if is_long { self.attention_rows } else { self.head_rows.min(self.attention_rows) }
     }
 
     /// The sizes that have served everywhere so far, for a register tile.
@@ -95,7 +95,7 @@ impl Tiling {
             // With their scores, they stay in the nearest caches.
             attention_rows: 64,
             // About half of them, so that a short sequence has work for two threads, and whole register tiles.
-            head_rows: (32 + tile.rows as i64 - 1) / tile.rows as i64 * tile.rows as i64,
+            head_rows: 32_usize.next_multiple_of(tile.rows) as i64,
             attention_keys: 128,
             // Smaller ones are masked as a whole more often.
             probed_rows: 32,
@@ -185,7 +185,7 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(product_depth, (1, 65536), "steps of the inner index that an item takes at once"),
     knob!(product_depth_few, (1, 65536), "the same, where a register tile has fewer than four rows"),
     knob!(attention_rows, (1, 1024), "query rows of a tile of attention"),
-    knob!(head_rows, (1, 1024), "the same, where one head is all that there is"),
+    knob!(head_rows, (1, 1024), "the same, where one head is all that there is, if it is less"),
     knob!(attention_keys, (1, 4096), "keys of a tile of attention"),
     knob!(probed_rows, (1, 1024), "query rows of a tile of attention whose mask is looked at first"),
     knob!(probed_keys, (1, 4096), "keys of such a tile"),

@@ -156,7 +156,7 @@ impl<'a> Uses<'a> {
 pub(crate) fn imports(files: &[(&SourceFile, &File)]) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     for (source, file) in files {
-        // A file that declares nothing passes on what it imports.
+        // A file without imports has none in vain, and one that declares nothing passes on what it imports.
         let imports = file.items.iter().filter(|item| matches!(item, Item::Import(_))).count();
         if imports == 0 || imports == file.items.len() {
             continue;

@@ -210,8 +210,8 @@ impl Backend for Emit<'_> {
         self.b.ins().iadd(address, bytes)
     }
 
-    fn if_whole(&mut self, rows: ir::Value, count: ir::Value) -> ir::Value {
-        let whole = self.b.ins().sshr_imm_u(rows, i64::from(LANES.trailing_zeros()));
+    fn times_strips(&mut self, elements: ir::Value, count: ir::Value) -> ir::Value {
+        let whole = self.b.ins().sshr_imm_u(elements, i64::from(LANES.trailing_zeros()));
         self.times(whole, count)
     }
 

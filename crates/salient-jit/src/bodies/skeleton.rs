@@ -38,8 +38,8 @@ pub(super) trait Backend {
     fn store(&mut self, elem: Elem, place: &Place, value: Value);
     /// The address so many words after another one.
     fn after_words(&mut self, address: Self::Value, words: Self::Value) -> Self::Value;
-    /// `count` if there are as many rows as lanes, zero if there are fewer.
-    fn if_whole(&mut self, rows: Self::Value, count: Self::Value) -> Self::Value;
+    /// `count` times the number of whole vectors in so many elements: zero if these are fewer than lanes.
+    fn times_strips(&mut self, elements: Self::Value, count: Self::Value) -> Self::Value;
     /// Copies a square of as many words as lanes each way, its rows and columns exchanged; each side is an address and the words between
     /// its rows. Gives where the row behind what was written begins.
     fn square(&mut self, from: (Self::Value, Self::Value), to: (Self::Value, Self::Value)) -> Self::Value;
@@ -149,17 +149,17 @@ fn transpose<B: Backend>(backend: &mut B, (from, to): (&Matrix, &Matrix), (rows,
     let [rows, columns] = [rows, columns].map(|count| backend.get(count));
     let (none, lanes) = (backend.integer(0), backend.lanes() as i64);
     let start = State { index: none, carried: vec![source, target] };
-    let whole = Trip { trip: backend.if_whole(rows, columns), stride: lanes };
-    let left = backend.while_whole(whole, start, |backend, at| {
+    let whole = Trip { trip: backend.times_strips(rows, columns), stride: lanes };
+    let squares = backend.while_whole(whole, start, |backend, at| {
         let (source, target) = (at.carried[0], at.carried[1]);
         let below = backend.square((source, from_row), (target, to_row));
         let beside = backend.plus(source, 4 * lanes);
         State { index: backend.plus(at.index, lanes), carried: vec![beside, below] }
     });
-    // None of them if no square was copied, all if some was.
-    let after_squares = backend.if_whole(left.index, columns);
-    let once = Trip { trip: backend.least(after_squares, columns), stride: 1 };
-    let left = backend.while_whole(once, left, |backend, at| {
+    // All columns where there was a square, none where there was not: the loop runs once where a square is before columns that are left.
+    let behind = backend.times_strips(squares.index, columns);
+    let behind = Trip { trip: backend.least(behind, columns), stride: 1 };
+    let words = backend.while_whole(behind, squares, |backend, at| {
         let left = backend.minus(columns, at.index);
         let back = backend.plus(left, -lanes);
         let source = backend.after_words(at.carried[0], back);
@@ -168,7 +168,7 @@ fn transpose<B: Backend>(backend: &mut B, (from, to): (&Matrix, &Matrix), (rows,
         let below = backend.square((source, from_row), (target, to_row));
         State { index: columns, carried: vec![source, below] }
     });
-    backend.while_whole(Trip { trip: columns, stride: 1 }, left, |backend, at| {
+    backend.while_whole(Trip { trip: columns, stride: 1 }, words, |backend, at| {
         let start = State { index: none, carried: at.carried.clone() };
         backend.while_whole(Trip { trip: rows, stride: 1 }, start, |backend, at| {
             backend.word(at.carried[0], at.carried[1]);

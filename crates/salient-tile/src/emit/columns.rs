@@ -6,7 +6,7 @@
 
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_dim, let_min};
-use crate::emit::stream::softmax::{RowShift, divisor, log_sum};
+use crate::emit::stream::softmax::{RowShift, divisor, inverse, log_sum};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::STRIP_OF_COLUMNS;
@@ -323,8 +323,8 @@ impl WeighedColumns<'_> {
     fn invert(&self, m: &mut Maker<'_, '_>) -> Stmt {
         self.call(m, "invert", |b, _, index, (_, sum)| {
             let total = b.load::<F32>(sum.at(index));
-            let (one, divisor) = (b.f32(1.0), divisor(b, total));
-            let factor = b.div(one, divisor);
+            let divisor = divisor(b, total);
+            let factor = inverse(b, divisor);
             b.store(sum.at(index), factor);
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target};
-use crate::emit::stream::softmax::{RowShift, divisor, log_sum};
+use crate::emit::stream::softmax::{RowShift, divisor, inverse, log_sum};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::layouts::{Stored, stored};
@@ -288,22 +288,16 @@ pub(crate) fn normalise(
     };
     s.leave();
     let sum = b.hsum(sum);
-    let sum = relative.as_ref().map_or(sum, |row| row.total(&mut b, sum));
+    let is_relative = relative.is_some();
+    let sum = relative.map_or(sum, |row| row.total(&mut b, sum));
     // All scores -inf: a softmax is zeros, the others divide zero by zero.
     let divisor = if op == FusedOp::Softmax { divisor(&mut b, sum) } else { sum };
-    // Exponentials of which the greatest is one have a sum of which one over it is a number.
-    let inverse = relative.map(|_| {
-        let one = b.f32(1.0);
-        b.div(one, divisor)
-    });
+    let by = if is_relative { inverse(&mut b, divisor) } else { divisor };
     b.lanes(trip, (), |b, index, ()| {
         s.enter(index);
         let place = s.place(b, &out, &env);
         let v = b.load::<F32>(place);
-        let v = match inverse {
-            Some(inverse) => b.mul(v, inverse),
-            None => b.div(v, divisor),
-        };
+        let v = if is_relative { b.mul(v, by) } else { b.div(v, by) };
         b.store(place, v);
     });
     let args = s.finish();

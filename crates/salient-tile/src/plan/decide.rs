@@ -554,9 +554,10 @@ impl<'g> Decider<'g> {
         let (found, anywhere) = found.unwrap_or_default();
         let products: BTreeSet<NodeId> = found.iter().flat_map(|s| [s.node, s.scaled()]).collect();
         let scores = self.pack_keys(target, &found, &anywhere, when.as_ref());
-        let key_loop =
-            key_loop(&self.layouts, &a, a.query, (&around(target, &a), &BTreeSet::new()), &products);
-        let anchor = Anchor::Tiled(Tiled { attention: a, scores, key_loop });
+        let outer = around(target, &a);
+        let key_loop = key_loop(&self.layouts, &a, a.query, (&outer, &BTreeSet::new()), &products);
+        let tile_rows = key_loop.tile_rows(&self.layouts, a.query, &outer);
+        let anchor = Anchor::Tiled(Tiled { attention: a, scores, key_loop, tile_rows });
         self.kernel(target.node, target.id, anchor, when);
     }
 

@@ -108,13 +108,12 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &An
     match anchor {
         Anchor::Gemm(gemm) => of_gemm(g, options, gemm),
         Anchor::Tiled(tiled) => {
-            let (rows, keys) = tiled.key_loop.tile;
             let tile = Tile {
                 attention: &tiled.attention,
                 products: tiled.scores.iter().map(|s| s.product).collect(),
                 key_loop: &tiled.key_loop,
-                rows: n(rows),
-                widths: TileWidths::new(g, options, &tiled.attention, keys),
+                rows: n(tiled.tile_rows),
+                widths: TileWidths::new(g, options, &tiled.attention, tiled.key_loop.tile_keys(tiling)),
             };
             tile.scratch(g)
         }
@@ -232,7 +231,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     let rows = whole.tile_rows(options.tiling);
     let of_row = whole_row(options, g.extent(a.key));
     let scores = &rows * &of_row;
-    let w = TileWidths::new(g, options, a, key_loop.tile.1);
+    let w = TileWidths::new(g, options, a, key_loop.tile_keys(options.tiling));
     let mut out: Vec<Scratch> = Vec::new();
     for node in &key_loop.invariant {
         out.push(slot(Slot::LoopInvariant, if key_loop.is_by_row(g, *node) { rows.clone() } else { n(1) }));

@@ -279,7 +279,7 @@ impl Printer<'_, '_> {
     }
 
     fn tiled(&self, out: &mut String, k: &KernelPlan, tiled: &Tiled, stored: &BTreeSet<NodeId>) {
-        let Tiled { attention: a, scores, key_loop } = tiled;
+        let Tiled { attention: a, scores, key_loop, .. } = tiled;
         let leaves = self.of_tiles(a, key_loop, scores, stored);
         let when = k.when.as_ref().map(|(_, rows)| {
             let limit = n(self.plan.options.tiling.few_rows + 1);

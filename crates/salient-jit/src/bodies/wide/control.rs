@@ -90,10 +90,10 @@ impl Backend for Lower<'_> {
         self.general(Opcode::Lea_r64_m, View::R64, &[Arg::Mem(after)])
     }
 
-    fn if_whole(&mut self, rows: VReg, count: VReg) -> VReg {
+    fn times_strips(&mut self, elements: VReg, count: VReg) -> VReg {
         let whole = self.code.register(INT);
         let by = Arg::Imm8(self.isa.lanes().trailing_zeros() as u8);
-        self.push(Opcode::Sar_rm64_imm8, &[Arg::Tied(whole, rows, View::R64), by]);
+        self.push(Opcode::Sar_rm64_imm8, &[Arg::Tied(whole, elements, View::R64), by]);
         self.times(whole, count)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::dims::{LANES, ceil_div, var};
 use crate::emit::maker::Maker;
-use crate::emit::stream::softmax::{RowShift, UNROLL, divisor, log_sum};
+use crate::emit::stream::softmax::{RowShift, UNROLL, divisor, inverse, log_sum};
 use crate::emit::stream::whole_rows::{Place, Visited, Whole};
 use crate::emit::strip::{Strip, Visit};
 use crate::plan::attention::key_loop::KeyLoop;
@@ -87,13 +87,13 @@ impl Whole<'_> {
         s.leave();
         let sum = b.hsum(sum);
         let sum = relative.total(&mut b, sum);
-        let (divisor, one) = (divisor(&mut b, sum), b.f32(1.0));
+        let divisor = divisor(&mut b, sum);
         if let Some(at) = factor {
-            let factor = b.div(one, divisor);
+            let factor = inverse(&mut b, divisor);
             store_one(&mut b, &mut s, &at, factor);
         }
         if let (Some(to), true) = (to, divided) {
-            let factor = b.div(one, divisor);
+            let factor = inverse(&mut b, divisor);
             b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, index, ()| {
                 let e = b.load::<F32>(to.at(index));
                 let e = b.mul(e, factor);
@@ -288,12 +288,11 @@ fn run_backward(
         b.store(to.at(index), v);
     });
     let (zero, one, lanes) = (b.f32(0.0), b.int(1), b.lane_count());
-    // The last vector, which may be short. What a vector comes to is in its first lane, which every vector has.
-    let is_any = b.min(vectors, one);
-    let last = b.count(is_any, zero, |b, step, _| {
-        let before = b.sub(vectors, step);
-        let before = b.sub(before, one);
-        let at = b.mul(before, lanes);
+    let others = b.sub(vectors, one);
+    // The last vector, if there is one; it may be short. What a vector comes to is in its first lane, which every vector has.
+    let once = b.min(vectors, one);
+    let last = b.count(once, zero, |b, _, _| {
+        let at = b.mul(others, lanes);
         let left = b.sub(trip, at);
         let is_there = b.first(left);
         let v = b.load::<F32>(to.at(at).masked(is_there));
@@ -302,7 +301,6 @@ fn run_backward(
         b.store(to.at(at).masked(is_there), own);
         b.load::<F32>(to.at(at).one())
     });
-    let others = b.sub(vectors, one);
     b.count(others, last, |b, step, behind| {
         let left = b.sub(others, step);
         let at = b.sub(left, one);

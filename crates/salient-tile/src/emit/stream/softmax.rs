@@ -325,15 +325,13 @@ pub(crate) fn divide_row() -> Body {
     change_row("divide", |_, sum| sum, Builder::div)
 }
 
-/// `x[..n] /= sum` by a sum of exponentials of a softmax, which is at least one: one over it is a number. Where the sum is zero,
-/// every key was masked, and the row is zeros or NaN.
+/// `x[..n] /= sum` by a sum of the exponentials of a softmax. Where it is zero, every key was masked, and the row is zeros or NaN.
 pub(crate) fn normalise_row(zeros: bool) -> Body {
-    let inverse = |b: &mut Builder, sum| {
-        let divisor = if zeros { divisor(b, sum) } else { sum };
-        let one = b.f32(1.0);
-        b.div(one, divisor)
+    let by = |b: &mut Builder, sum| {
+        let sum = if zeros { divisor(b, sum) } else { sum };
+        inverse(b, sum)
     };
-    change_row(if zeros { "normalise_or_zero" } else { "normalise" }, inverse, Builder::mul)
+    change_row(if zeros { "normalise_or_zero" } else { "normalise" }, by, Builder::mul)
 }
 
 /// Changes each element of a row by what is made of its sum.
@@ -403,6 +401,13 @@ pub(crate) fn divisor(b: &mut Builder, sum: F32) -> F32 {
     let (zero, one) = (b.f32(0.0), b.f32(1.0));
     let nothing = b.eq(sum, zero);
     b.select(nothing, one, sum)
+}
+
+/// One over a sum of exponentials: they are multiplied by it in place of a division of each. The greatest of them is one, so that
+/// the sum is at least one, and one over it a number, or there are none.
+pub(crate) fn inverse(b: &mut Builder, sum: F32) -> F32 {
+    let one = b.f32(1.0);
+    b.div(one, sum)
 }
 
 /// `max + log(sum)`, -inf where all exponentials are zero.

@@ -61,7 +61,7 @@ impl RowBlock {
             first: self.first.clone(),
             last: self.last.clone(),
             keys: (n(0), scope.graph.extent(attention.key).clone()),
-            tile: key_loop.tile.1,
+            tile: key_loop.tile_keys(tiling),
             few: false,
             scores,
             key_loop,
@@ -199,7 +199,7 @@ pub(crate) fn packed_product(
 pub(crate) fn tiled(scope: &mut Scope<'_>, target: Target<'_>, plan: &Tiled) -> Kernel {
     let a = &plan.attention;
     let mut m = Maker::planned(scope, target, Kind::Attention);
-    let rows = n(plan.key_loop.tile.0);
+    let rows = n(plan.tile_rows);
     let block = row_block(&mut m, target, a, (&rows, None), &BTreeSet::new());
     let scores = match a.query {
         Some(_) => m.scope.find_scores(a.score, &block.env, &block.row),

@@ -32,7 +32,7 @@ pub(crate) enum BesideOf {
     /// An expression of what is held of each row.
     Row,
     /// A sum over rows, for each key. The rows go in parts, and the buffer has a sum for each of them.
-    Key(Box<KeySum>),
+    Key(KeySum),
 }
 
 /// A sum over the rows of an attention, for each key.
@@ -79,11 +79,14 @@ impl Beside {
     ) -> Beside {
         let of = match &self.of {
             BesideOf::Row => BesideOf::Row,
-            BesideOf::Key(sum) => {
-                let SumOverRows { attention, value } = &sum.of;
-                let value = value.map(|value| RowValue { node: node(value.node), ..value });
-                let of = SumOverRows { attention: attention.moved(node), value };
-                BesideOf::Key(Box::new(KeySum { of, key_loop: sum.key_loop.moved(node) }))
+            BesideOf::Key(KeySum { of: SumOverRows { attention, value }, key_loop }) => {
+                BesideOf::Key(KeySum {
+                    of: SumOverRows {
+                        attention: attention.moved(node),
+                        value: value.map(|value| RowValue { node: node(value.node), ..value }),
+                    },
+                    key_loop: key_loop.moved(node),
+                })
             }
         };
         Beside { node: node(self.node), buffer: buffer(self.buffer), of }

@@ -10,6 +10,7 @@ use crate::plan::attention::{Attention, Normaliser};
 use crate::plan::layouts::StridedRows;
 use crate::plan::layouts::panels::Edge;
 use crate::program::kernel::Base;
+use crate::tiling::Tiling;
 use salient_ir::{AxisId, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeSet;
 
@@ -18,8 +19,6 @@ use std::collections::BTreeSet;
 pub(crate) struct KeyLoop {
     /// The axis along which the rows of a tile lie.
     pub(crate) rows: Option<AxisId>,
-    /// The most rows and keys of a tile.
-    pub(crate) tile: (i64, i64),
     /// The keys that a row visits.
     pub(crate) range: KeyRange,
     /// The mask around the scores, where a tile that it does not touch is computed without it.
@@ -75,6 +74,33 @@ impl KeyLoop {
         self.rows.is_some_and(|rows| g.node(node).axes.contains(rows))
     }
 
+    /// Whether the mask is looked at before the scores of a tile, and looking costs little: tiles are smaller then.
+    fn is_probed(&self) -> bool {
+        match self.mask.as_ref().and_then(|mask| mask.probe.as_ref()) {
+            Some(Probe::Sides(_) | Probe::Elements { by_row: false }) => true,
+            Some(Probe::Elements { by_row: true }) | None => false,
+        }
+    }
+
+    /// The most keys of a tile.
+    pub(crate) fn tile_keys(&self, tiling: Tiling) -> i64 {
+        if self.is_probed() { tiling.probed_keys } else { tiling.attention_keys }
+    }
+
+    /// The most rows of a tile where each is an item, as there are of every position along the axes `outer`: fewer where the tiles of
+    /// one head may be all that threads can share.
+    pub(crate) fn tile_rows(&self, layouts: &Layouts<'_>, query: Option<AxisId>, outer: &[AxisId]) -> i64 {
+        let (g, tiling) = (layouts.graph, layouts.options.tiling);
+        if self.is_probed() {
+            return tiling.probed_rows;
+        }
+        let mut others = outer.iter().filter(|axis| Some(**axis) != query);
+        if others.any(|axis| g.extent(*axis).as_constant() != Some(1)) {
+            return tiling.attention_rows;
+        }
+        tiling.rows_of_one_head(query.and_then(|query| g.extent(query).as_constant()))
+    }
+
     /// The same over other nodes.
     pub(crate) fn moved(&self, node: &impl Fn(NodeId) -> NodeId) -> KeyLoop {
         let mask = self.mask.as_ref().map(|mask| Mask {
@@ -127,24 +153,7 @@ pub(crate) fn key_loop(
         true => Edge::of(g.extent(a.key), layouts.options.tiling.tile()),
         false => Edge::Narrow,
     };
-    let tile = tile(layouts, a, outer, mask.as_ref());
-    KeyLoop { rows, tile, range, mask, invariant, nan_check, unchecked_rows: 0, values, edge, key_edge }
-}
-
-/// The most rows and keys of a tile: fewer where a mask is looked at first, and looking costs little, and fewer rows where the tiles
-/// of one head may be all that threads can share.
-fn tile(layouts: &Layouts<'_>, a: &Attention, outer: &[AxisId], mask: Option<&Mask>) -> (i64, i64) {
-    let (g, tiling) = (layouts.graph, layouts.options.tiling);
-    match mask.and_then(|mask| mask.probe.as_ref()) {
-        Some(Probe::Sides(_) | Probe::Elements { by_row: false }) => (tiling.probed_rows, tiling.probed_keys),
-        Some(Probe::Elements { by_row: true }) | None => {
-            let mut around = outer.iter().filter(|axis| Some(**axis) != a.query);
-            let is_one_head = around.all(|axis| g.extent(*axis).as_constant() == Some(1));
-            let rows = a.query.and_then(|query| g.extent(query).as_constant());
-            let rows = if is_one_head { tiling.rows_of_one_head(rows) } else { tiling.attention_rows };
-            (rows, tiling.attention_keys)
-        }
-    }
+    KeyLoop { rows, range, mask, invariant, nan_check, unchecked_rows: 0, values, edge, key_edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

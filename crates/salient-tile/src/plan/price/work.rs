@@ -379,7 +379,7 @@ impl Priced<'_> {
     ) -> Option<Work> {
         let Some(value) = a.value else { return Some(Work::default()) };
         let width = self.width(a)?;
-        let keys = key_loop.tile.1 as f64;
+        let keys = key_loop.tile_keys(self.plan.options.tiling) as f64;
         let fma = of_rows(tile) * self.tiles(scores / keys * width, width, keys, key_loop.edge);
         let mut work = Work { fma, ..Work::default() };
         if key_loop.values == ValueForm::PackedPerTile {
@@ -425,8 +425,8 @@ impl Priced<'_> {
     }
 
     fn tiled(&self, kernel: &KernelPlan, tiled: &Tiled) -> Option<Work> {
-        let Tiled { attention: a, scores: made, key_loop } = tiled;
-        let (tile, of_keys) = key_loop.tile;
+        let Tiled { attention: a, scores: made, key_loop, tile_rows: tile } = tiled;
+        let (tile, of_keys) = (*tile, key_loop.tile_keys(self.plan.options.tiling));
         let share = self.share(&key_loop.range, a, key_loop.rows, tile)?;
         let (rows, keys) = (self.rows_of(kernel, a)?, self.extent(a.key)?);
         let scores = rows * keys * share;
@@ -455,7 +455,7 @@ impl Priced<'_> {
         let g = &*self.plan.graph;
         let own = self.eval(&whole.count_of_heads(g, a.score))?.max(1.0);
         let heads = |node: NodeId| Some(self.eval(&whole.count_of_heads(g, node))? / own);
-        let of_keys = whole.key_loop.tile.1;
+        let of_keys = whole.key_loop.tile_keys(tiling);
         let calls = self.calls(a, visited / keys.max(1.0), keys, of_keys);
         let per_tile = self.lanes() * (tiling.tile_vectors * tiling.tile_rows) as f64;
         let mut work = Work { calls, ..Work::default() };
