@@ -361,7 +361,7 @@ impl Tile<'_> {
         if self.attention.value.is_some() {
             out.push(values(w, self.key_loop));
             if self.key_loop.nan_check != NanCheck::Never {
-                out.push(slot(Slot::NotFinite, n(1)));
+                out.push(slot(Slot::NotFinite, n(2)));
             }
         }
         if self.key_loop.mask.as_ref().is_some_and(|mask| mask.probe.is_some()) {

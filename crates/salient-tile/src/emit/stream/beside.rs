@@ -205,7 +205,7 @@ impl Whole<'_> {
         let each_panel = for_loop(&column, n(0), padded.clone(), width.clone(), vec![limit, body]);
         // Columns that fill up the last panel are zeros, which are finite.
         let clear = fill(m, *values, &(rows * padded), 0.0);
-        let look = find_not_finite(m, (*values, n(0)), &(rows * padded), *not_finite);
+        let look = find_not_finite(m, (*values, n(0)), &(rows * padded), (*not_finite, n(0)));
         vec![clear, each_panel, fill(m, *not_finite, &n(1), 0.0), look]
     }
 

@@ -12,7 +12,7 @@ use crate::index::{AxisValue, Env};
 use crate::plan::attention::probe::{OneSided, Probe, Side};
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Base, Stmt};
-use salient_ir::{Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{Dim, Graph, MapOp, NodeId, Op, Symbol};
 use salient_vector::handle::Handle;
 use salient_vector::{Builder, I32, Mask};
 use std::collections::BTreeMap;
@@ -41,9 +41,14 @@ pub(crate) fn look(
 
 /// Reads a flag.
 pub(crate) fn flag(m: &mut Maker<'_, '_>, flags: Base, at: i64) -> (Stmt, Dim) {
-    let Base::Scratch(scratch) = flags else { unreachable!("a slot of scratch memory") };
     let found = m.variable("found", &n(2));
-    (Stmt::Read { var: found.clone(), scratch, offset: n(at) }, var(&found))
+    (read_flag(found.clone(), flags, at), var(&found))
+}
+
+/// Reads a flag into a variable.
+pub(crate) fn read_flag(variable: Symbol, flags: Base, at: i64) -> Stmt {
+    let Base::Scratch(scratch) = flags else { unreachable!("a slot of scratch memory") };
+    Stmt::Read { var: variable, scratch, offset: n(at) }
 }
 
 /// Begins the names of the parameters of a side.

@@ -7,13 +7,13 @@
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled};
-use crate::emit::stream::look::{flag, look};
+use crate::emit::stream::look::{flag, look, read_flag};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
 use crate::emit::stream::softmax::{
     RowState, ScoreTile, Softmax, divide_row, fill, log_of_row, normalise_row,
 };
-use crate::emit::stream::values::{Keys, Values, Weighted};
+use crate::emit::stream::values::{Keys, Values, Weighted, find_not_finite};
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{KeyRange, RowSpan, TileRange};
@@ -21,7 +21,7 @@ use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Int, Stmt};
-use salient_ir::{AxisId, Dim, NodeId};
+use salient_ir::{AxisId, Dim, NodeId, Symbol};
 use salient_vector::tile::Zeros;
 use std::collections::BTreeMap;
 
@@ -70,11 +70,7 @@ pub(crate) fn stream(
     let weights = weights.unwrap_or_else(|| m.scratch(Slot::Weights));
     let softmax = Softmax::new(m, a, weights, sizes.score_row.clone());
     let context = m.scratch(Slot::Context);
-    match a.sink {
-        None => stmts.extend(softmax.start(m, &count)),
-        Some(sink) => stmts.extend(softmax.start_at(m, sink, t.axis(), t.env, &at_first, &count)),
-    }
-    stmts.push(fill(m, context, &(&count * &sizes.context_row), 0.0));
+    let wide = &count * &sizes.context_row;
 
     // The keys that some row of the tile keeps.
     m.scope.ranges.insert(&LANE, &keys);
@@ -82,23 +78,25 @@ pub(crate) fn stream(
     let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &n(1))));
     let (from, upto) = (var(&key), var(&stop));
     let here = &upto - &from;
+    let of_tile = Keys { first: from.clone(), count: here.clone(), row: sizes.score_row.clone() };
+    let values = a.value.map(|value| Values::new(m, t, value, of_tile, &sizes, &mut stmts));
+    let retry = values.as_ref().and_then(|_| Retry::new(m, t.key_loop.nan_check));
+    let mut pass = match a.sink {
+        None => softmax.start(m, &count).to_vec(),
+        Some(sink) => softmax.start_at(m, sink, t.axis(), t.env, &at_first, &count).to_vec(),
+    };
+    pass.push(fill(m, context, &wide, 0.0));
     let widths = (&sizes.score_row, &sizes.panel);
     let (mut tile, made) = scores(m, t, widths, &products, (&from, &upto), make);
 
     // The values of the tile, and the scores to weights element by element: unmasked where the whole tile is kept.
-    let of_tile = Keys { first: from.clone(), count: here.clone(), row: sizes.score_row.clone() };
-    let values = a.value.map(|value| Values::new(m, t, value, of_tile, &sizes, &mut stmts));
     if let Some(values) = &values {
         tile.push(values.pack(m, a, t.env));
     }
     m.scope.ranges.insert(&LANE, &keys);
     let place = ScoreTile { row: t.row, first: &t.first, key: &from, count: &here };
-    let check = values.as_ref().filter(|_| t.key_loop.nan_check != NanCheck::Never);
-    let check = check.map(|values| (values, m.scratch(Slot::NotFinite)));
-    if let Some((_, flag)) = check {
-        tile.push(fill(m, flag, &n(1), 0.0));
-    }
-    let looked = weights_of(m, t, &softmax, (place, &range, &upto), check, &mut tile);
+    let skips = retry.as_ref().map(|retry| retry.of_tile(m, &mut tile));
+    let looked = weights_of(m, t, &softmax, (place, &range, &upto), retry.as_ref(), &mut tile);
     if let Some((all_rows, one_row)) = softmax.normalise(m, &count, place) {
         tile.extend([all_rows, t.each_row(one_row)]);
     }
@@ -109,14 +107,76 @@ pub(crate) fn stream(
         context,
         context_row: &sizes.context_row,
     };
-    weigh(m, values.as_ref(), check, &to, &mut tile);
+    weigh(m, values.as_ref(), skips, &to, &mut tile);
     let limit = let_min(&stop, vec![end.clone(), &from + &sizes.score_row]);
     let block = visit(limit, looked, tile);
-    stmts.push(for_loop(&key, begin, end, sizes.score_row.clone(), block));
+    pass.push(for_loop(&key, begin, end, sizes.score_row.clone(), block));
+    match retry {
+        None => stmts.extend(pass),
+        Some(retry) => stmts.extend(retry.passes(m, pass, (context, &wide))),
+    }
     for (node, before) in invariant.into_iter().chain(made).rev() {
         m.scope.forget(node, before);
     }
     Streamed { stmts, softmax, context, context_row: sizes.context_row }
+}
+
+/// A second pass over the keys where a sum of the first is NaN or infinite. A masked key adds nothing even where its value is one of
+/// these, which a weight of zero alone does not ensure: the second pass skips weights of zero.
+struct Retry {
+    check: NanCheck,
+    /// Whether a tile skips weights of zero, and whether some sum is not finite.
+    flags: Base,
+    /// Whether this is the second pass.
+    again: Symbol,
+}
+
+/// How a pass knows which tiles skip weights of zero.
+enum Skips {
+    /// All of them, where this number is not zero.
+    All(Dim),
+    /// Those that leave something else than zero at the head of these flags.
+    Some(Base),
+}
+
+impl Retry {
+    const OF_TILE: i64 = 0;
+    const OF_SUMS: i64 = 1;
+
+    /// What the plan asks for, if the values are those of keys that may be masked.
+    fn new(m: &mut Maker<'_, '_>, check: NanCheck) -> Option<Retry> {
+        (check != NanCheck::Never).then(|| {
+            let flags = m.scratch(Slot::NotFinite);
+            Retry { check, flags, again: m.variable("again", &n(2)) }
+        })
+    }
+
+    /// Begins a tile: where only some skip weights of zero, this one does not yet.
+    fn of_tile(&self, m: &mut Maker<'_, '_>, tile: &mut Vec<Stmt>) -> Skips {
+        if self.check == NanCheck::EveryTile {
+            return Skips::All(var(&self.again));
+        }
+        tile.push(fill(m, self.flags, &n(1), 0.0));
+        Skips::Some(self.flags)
+    }
+
+    /// In a tile to which the mask is applied.
+    fn masked(&self, m: &mut Maker<'_, '_>) -> Option<Stmt> {
+        let mark = (self.check == NanCheck::MaskedTiles).then(|| fill(m, self.flags, &n(1), 1.0))?;
+        Some(Stmt::If { left: n(0), right: var(&self.again), then: vec![mark], otherwise: Vec::new() })
+    }
+
+    /// The first pass, and the second if it is wanted.
+    fn passes(&self, m: &mut Maker<'_, '_>, mut pass: Vec<Stmt>, (sums, count): (Base, &Dim)) -> [Stmt; 2] {
+        let number = m.variable("pass", &n(2));
+        let flag = (self.flags, n(Self::OF_SUMS));
+        pass.push(find_not_finite(m, (sums, n(0)), count, flag));
+        let read = read_flag(self.again.clone(), self.flags, Self::OF_SUMS);
+        let wanted = &var(&self.again) + &n(1);
+        let run = Stmt::If { left: var(&number), right: wanted, then: pass, otherwise: Vec::new() };
+        let clear = fill(m, self.flags, &n(2), 0.0);
+        [clear, for_loop(&number, n(0), n(2), n(1), vec![read, run])]
+    }
 }
 
 /// A tile of keys: where it ends, what a probe does before, and the tile itself, if any of its keys is kept.
@@ -274,9 +334,6 @@ fn band(
     (var(&begin), var(&end))
 }
 
-/// Values that are checked for NaN and infinity, and where the flag is.
-type Checked<'v> = Option<(&'v Values, Base)>;
-
 /// Adds the statements that make weights of the scores of a tile. What a probe does before, and the number that is not zero if
 /// any key is kept, is given back.
 fn weights_of(
@@ -284,25 +341,23 @@ fn weights_of(
     t: &RowTile<'_>,
     softmax: &Softmax,
     (place, range, upto): (ScoreTile<'_>, &TileRange, &Dim),
-    check: Checked<'_>,
+    retry: Option<&Retry>,
     tile: &mut Vec<Stmt>,
 ) -> Option<(Vec<Stmt>, Dim)> {
     let a = t.attention;
-    let weights = |m: &mut Maker<'_, '_>, score: NodeId, is_checked: bool| {
+    let weights = |m: &mut Maker<'_, '_>, score: NodeId| {
         // A product that is a score as it stands has been stored as such.
         let is_there = t.scores.first().is_some_and(|s| s.scaled() == score);
         let made = softmax.scores(m, score, t.env, place, is_there);
-        let mut stmts: Vec<Stmt> = made.map(|row| t.each_row(row)).into_iter().collect();
-        let check = check.filter(|_| is_checked);
-        stmts.extend(check.map(|(values, flag)| check_values(m, t, values, flag)).into_iter().flatten());
-        stmts
+        made.map(|row| t.each_row(row)).into_iter().collect::<Vec<Stmt>>()
     };
-    let masked = weights(m, a.score, true);
+    let mut masked = weights(m, a.score);
+    masked.extend(retry.and_then(|retry| retry.masked(m)));
     let Some(mask) = &t.key_loop.mask else {
         tile.extend(masked);
         return None;
     };
-    let plain = weights(m, mask.unmasked, t.key_loop.nan_check == NanCheck::EveryTile);
+    let plain = weights(m, mask.unmasked);
     match &mask.probe {
         None => {
             tile.extend(unmasked_inside(range, (place.key, upto), plain, &masked));
@@ -316,38 +371,27 @@ fn weights_of(
     }
 }
 
-/// Makes the flag other than zero where weights of zero are skipped: where a value is NaN or infinite, or without a look at them.
-fn check_values(m: &mut Maker<'_, '_>, t: &RowTile<'_>, values: &Values, flag: Base) -> Vec<Stmt> {
-    let (count, unchecked) = (t.count(), t.key_loop.unchecked_rows);
-    let is_unchecked = if unchecked == 0 { Some(false) } else { count.as_constant().map(|n| n <= unchecked) };
-    match is_unchecked {
-        Some(true) => vec![fill(m, flag, &n(1), 1.0)],
-        Some(false) => values.find_not_finite(m, flag),
-        None => {
-            let (then, otherwise) = (values.find_not_finite(m, flag), vec![fill(m, flag, &n(1), 1.0)]);
-            vec![Stmt::If { left: n(unchecked), right: count, then, otherwise }]
-        }
-    }
-}
-
 /// Adds the product of the weights with the values.
 fn weigh(
     m: &mut Maker<'_, '_>,
     values: Option<&Values>,
-    check: Checked<'_>,
+    skips: Option<Skips>,
     to: &Weighted<'_>,
     tile: &mut Vec<Stmt>,
 ) {
-    let plain = values.map(|values| values.weigh(m, Zeros::Multiply, to)).unwrap_or_default();
-    match check {
-        None => tile.extend(plain),
-        Some((values, at)) => {
-            let (read, found) = flag(m, at, 0);
+    let Some(values) = values else { return };
+    let plain = values.weigh(m, Zeros::Multiply, to);
+    let found = match skips {
+        None => return tile.extend(plain),
+        Some(Skips::All(found)) => found,
+        Some(Skips::Some(flags)) => {
+            let (read, found) = flag(m, flags, Retry::OF_TILE);
             tile.push(read);
-            let then = values.weigh(m, Zeros::Skip, to);
-            tile.push(Stmt::If { left: n(0), right: found, then, otherwise: plain });
+            found
         }
-    }
+    };
+    let then = values.weigh(m, Zeros::Skip, to);
+    tile.push(Stmt::If { left: n(0), right: found, then, otherwise: plain });
 }
 
 /// The end of a row: the weighted sum, divided by the sum of weights if that is the normaliser, through whatever follows, to its place.

@@ -124,22 +124,6 @@ impl Values {
         self.for_packed(&panel, vec![limit, body])
     }
 
-    /// Sets the flag where a value of the tile is NaN or infinite.
-    pub(crate) fn find_not_finite(&self, m: &mut Maker<'_, '_>, flag: Base) -> Vec<Stmt> {
-        let mut out = Vec::new();
-        if let Some((base, first, row)) = &self.in_place {
-            let key = m.variable("j", &self.keys.count);
-            let at = first + &(&var(&key) * row);
-            let call = find_not_finite(m, (*base, at), &(&self.whole * &self.panel), flag);
-            out.push(for_loop(&key, n(0), self.keys.count.clone(), n(1), vec![call]));
-        }
-        let panel = m.variable("panel", &self.panels);
-        let at = self.packed_at(&var(&panel));
-        let call = find_not_finite(m, (self.packed, at), &(&self.keys.count * &self.panel), flag);
-        out.push(self.for_packed(&panel, vec![call]));
-        out
-    }
-
     /// Adds the product of the weights with the values of the tile.
     pub(crate) fn weigh(&self, m: &mut Maker<'_, '_>, zeros: Zeros, to: &Weighted<'_>) -> Vec<Stmt> {
         let mut out = Vec::new();
@@ -180,12 +164,12 @@ pub(crate) fn find_not_finite(
     m: &mut Maker<'_, '_>,
     (base, at): (Base, Dim),
     count: &Dim,
-    flag: Base,
+    (flag, flag_at): (Base, Dim),
 ) -> Stmt {
     let mut b = Builder::new("find_not_finite");
     let x = b.input("x");
     let trip = b.int_param("n");
-    let flag_at = b.output("flag");
+    let to = b.output("flag");
     let clean = b.mask(false);
     let found = b.lanes(trip, clean, |b, index, found| {
         let v = b.load::<F32>(x.at(index));
@@ -195,7 +179,7 @@ pub(crate) fn find_not_finite(
     });
     let found = b.hany(found);
     let one = b.i32(1);
-    b.store(flag_at.at_start().one().masked(found), one);
-    let args = vec![address(base, at), Arg::Int(count.clone()), address(flag, n(0))];
+    b.store(to.at_start().one().masked(found), one);
+    let args = vec![address(base, at), Arg::Int(count.clone()), address(flag, flag_at)];
     m.call(b.finish(), args)
 }

@@ -495,7 +495,7 @@ impl Whole<'_> {
             let found = m.scratch(Slot::NotFinite);
             stmts.push(fill(m, found, &n(1), 0.0));
             let row = (self.slots.context, &self.local() * &self.sizes.context_row);
-            let look = find_not_finite(m, row, &self.sizes.wide, found);
+            let look = find_not_finite(m, row, &self.sizes.wide, (found, n(0)));
             stmts.push(t.each_row(look));
             let (read, is_found) = flag(m, found, 0);
             let again = vec![clear, over_keys(m, Zeros::Skip)];

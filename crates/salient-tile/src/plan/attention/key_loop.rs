@@ -27,8 +27,6 @@ pub(crate) struct KeyLoop {
     /// computed once for each row.
     pub(crate) invariant: Vec<NodeId>,
     pub(crate) nan_check: NanCheck,
-    /// Tiles of up to so many rows skip weights of zero in place of that check.
-    pub(crate) unchecked_rows: i64,
     pub(crate) values: ValueForm,
     /// How the last panel of values that are packed is multiplied.
     pub(crate) edge: Edge,
@@ -57,8 +55,8 @@ pub(crate) struct Mask {
     pub(crate) probe: Option<Probe>,
 }
 
-/// In which tiles values are looked at for NaN and infinity. A masked key adds nothing even where its value is one of these,
-/// which a weight of zero alone does not ensure: a tile with such a value skips weights of zero.
+/// In which tiles weights of zero are skipped where a sum comes out as NaN or infinite. A masked key adds nothing even where its
+/// value is one of these, which a weight of zero alone does not ensure: such sums are computed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NanCheck {
     /// No key is masked, or there are no values.
@@ -153,7 +151,7 @@ pub(crate) fn key_loop(
         true => Edge::of(g.extent(a.key), layouts.options.tiling.tile()),
         false => Edge::Narrow,
     };
-    KeyLoop { rows, range, mask, invariant, nan_check, unchecked_rows: 0, values, edge, key_edge }
+    KeyLoop { rows, range, mask, invariant, nan_check, values, edge, key_edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

@@ -8,10 +8,6 @@ use crate::plan::attention::{Attention, Scores};
 use crate::program::kernel::{Base, BufferId};
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
 
-/// Rows up to which it costs less to skip every weight of zero than to look at the values first, which costs as much as a row of
-/// their product.
-const UNCHECKED_ROWS: i64 = 2;
-
 /// Whether rows are few.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Few {
@@ -167,7 +163,7 @@ pub(crate) fn split(
     let tile_rows = group.as_ref().map(|group| group.axis).or(a.query);
     let key_loop = key_loop(layouts, a, tile_rows, (&held, &Default::default()), &made);
     // Both were found to be rows in memory, heads that share them taken together.
-    let key_loop = KeyLoop { values: ValueForm::InPlace, unchecked_rows: UNCHECKED_ROWS, ..key_loop };
+    let key_loop = KeyLoop { values: ValueForm::InPlace, ..key_loop };
     let products = found.iter().map(|s| s.node).collect();
     let attention = Attention { sink: None, ..a.clone() };
     Some((SplitKv { attention, sink: a.sink, products, group, parts, key_loop }, shape))
