@@ -20,7 +20,7 @@ use crate::emit::copies::over_buffers;
 use crate::emit::gemm::gemm;
 use crate::emit::join::joined;
 use crate::emit::maker::Target;
-use crate::emit::map::{map, map_to};
+use crate::emit::map::{append, map};
 use crate::emit::pack::pack_panels;
 use crate::emit::rows::{cumulate, normalise, reduce, weigh, with_statistics};
 use crate::emit::scatter::scatter;
@@ -118,10 +118,8 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
     let target =
         Target { node: k.node, id: k.buffer, buffer: &plan.buffers[k.buffer.0], scratch: &k.scratch };
     let mut out = match &k.anchor {
-        Anchor::Map => map(scope, target.node, target.id, target.buffer),
-        Anchor::Append(part) => {
-            map_to(scope, part.node, (target.id, &target.buffer.name), &part.axes, part.place.clone())
-        }
+        Anchor::Map(order) => map(scope, target, *order),
+        Anchor::Append(part) => append(scope, target, part),
         Anchor::Rows { along, held } => with_statistics(scope, target, *along, held),
         Anchor::Reduction => {
             let args = g.args(target.node);

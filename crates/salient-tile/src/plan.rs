@@ -149,11 +149,24 @@ pub(crate) const STRIP_OF_COLUMNS: i64 = 128;
 pub(crate) const OWNED_POSITIONS: i64 = 256;
 pub(crate) const STRIP_OF_INDICES: i64 = 512;
 
+/// Columns that one item of a map stores that goes by squares.
+pub(crate) const COLUMNS_OF_MAP: i64 = 64;
+
+/// In which order the elements of a map are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MapOrder {
+    /// Row by row of the result.
+    Rows,
+    /// Along an axis that is not the innermost of the result, and turned by squares of as many rows and columns as there are lanes: what
+    /// is read lies so. A view is copied; what is `computed` goes through scratch memory.
+    Squares { along: AxisId, computed: bool },
+}
+
 /// What a kernel is built around. All else that it computes is prologue or epilogue: expressions of what is stored.
 #[derive(Clone, Debug)]
 pub(crate) enum Anchor {
     /// Nothing: element by element.
-    Map,
+    Map(MapOrder),
     /// What is new of a state to which a call appends, element by element.
     Append(Part),
     /// Nothing runs: an output of which the elements lie as those of a temporary do, which is stored in its place.
@@ -191,6 +204,7 @@ pub(crate) struct Part {
     pub(crate) node: NodeId,
     /// Its axes as they lie, and where they do.
     pub(crate) axes: Vec<AxisId>,
+    pub(crate) order: MapOrder,
     pub(crate) place: Stored,
 }
 
@@ -293,7 +307,7 @@ impl Plan<'_> {
     pub(crate) fn aliases(&self) -> BTreeMap<BufferId, BufferId> {
         let alias = |k: &KernelPlan| match k.anchor {
             Anchor::Alias(of) => Some((of, k.buffer)),
-            Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
             Anchor::SplitKv(_) | Anchor::Merge(_) => None,
@@ -371,11 +385,11 @@ impl KernelPlan {
 impl Anchor {
     fn moved(&self, node: &impl Fn(NodeId) -> NodeId, buffer: &impl Fn(BufferId) -> BufferId) -> Anchor {
         match self {
-            Anchor::Map => Anchor::Map,
+            Anchor::Map(order) => Anchor::Map(*order),
             Anchor::Append(part) => Anchor::Append(Part {
                 node: node(part.node),
-                axes: part.axes.clone(),
                 place: part.place.in_buffer(buffer),
+                ..part.clone()
             }),
             Anchor::Alias(of) => Anchor::Alias(buffer(*of)),
             Anchor::Rows { along, held } => {

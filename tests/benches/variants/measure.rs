@@ -73,7 +73,6 @@ impl Peak {
 struct Contestant<'m> {
     call: &'m Call,
     session: Session<'m>,
-    outputs: Vec<Array>,
     calls: Vec<f64>,
 }
 
@@ -81,13 +80,17 @@ impl<'m> Contestant<'m> {
     fn new(model: &'m Model, call: &'m Call) -> Result<Contestant<'m>, String> {
         let session = model.session_with(&call.inputs, Weights::from(&call.params), &call.dimensions);
         let session = session.map_err(|e| e.to_string())?;
-        let outputs = session.outputs().map_err(|e| e.to_string())?;
-        Ok(Contestant { call, session, outputs, calls: Vec::new() })
+        Ok(Contestant { call, session, calls: Vec::new() })
+    }
+
+    /// Arrays that its outputs, or those of another contestant with the same program, are written to.
+    fn outputs(&self) -> Result<Vec<Array>, String> {
+        self.session.outputs().map_err(|e| e.to_string())
     }
 
     /// Calls for so many seconds, at least one; the first of all does not count.
-    fn turn(&mut self, seconds: f64) -> Result<(), String> {
-        let mut run = || self.session.run(&self.call.inputs, &mut self.outputs).map_err(|e| e.to_string());
+    fn turn(&mut self, outputs: &mut [Array], seconds: f64) -> Result<(), String> {
+        let mut run = || self.session.run(&self.call.inputs, outputs).map_err(|e| e.to_string());
         if self.calls.is_empty() {
             run()?;
         }
@@ -130,13 +133,18 @@ pub(crate) fn rows_of(
             (model, generate::call(model.graph(), 1, &sizes_of(model.graph(), *length), Data::Tame))
         });
         let mut contestants = vec![Contestant::new(&fused, &call)?, Contestant::new(&unfused, &call)?];
+        // Both write to the same memory: how large arrays lie in pages changes the time of what is mostly written.
+        let (mut own, mut of_canonical) = (contestants[0].outputs()?, Vec::new());
         if let Some((model, call)) = &beside {
             contestants.push(Contestant::new(model, call)?);
+            of_canonical = contestants[2].outputs()?;
         }
         let turn = seconds / (TURNS * contestants.len()) as f64;
         let mut measured = |turns: usize| -> Result<Row, String> {
             for _ in 0..turns {
-                contestants.iter_mut().try_for_each(|contestant| contestant.turn(turn))?;
+                for (at, contestant) in contestants.iter_mut().enumerate() {
+                    contestant.turn(if at < 2 { &mut own } else { &mut of_canonical }, turn)?;
+                }
             }
             let times: Vec<Times> = contestants.iter().map(Contestant::times).collect();
             Ok(Row {
@@ -177,12 +185,13 @@ pub(crate) fn kernels_of(
             let sizes = sizes_of(&program.graph, *length);
             let call = generate::call(&program.graph, 1, &sizes, Data::Tame);
             let mut contestant = Contestant::new(&model, &call)?;
-            contestant.turn(seconds)?;
+            let mut outputs = contestant.outputs()?;
+            contestant.turn(&mut outputs, seconds)?;
             let kernels = contestant.session.kernels();
             let mut least = vec![Duration::MAX; kernels.len()];
             for _ in 0..contestant.calls.len().max(3) {
                 let mut note = |at: usize, time: Duration| least[at] = least[at].min(time);
-                let run = contestant.session.run_watched(&call.inputs, &mut contestant.outputs, &mut note);
+                let run = contestant.session.run_watched(&call.inputs, &mut outputs, &mut note);
                 run.map_err(|e| e.to_string())?;
             }
             let _ = writeln!(out, "  {engine} at {length}: {:.1}", contestant.times().least * 1e3);

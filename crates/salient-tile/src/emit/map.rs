@@ -1,36 +1,41 @@
 //! Kernels that compute a tensor element by element.
 
 use crate::dims::{LANE, ceil_div, n, var};
-use crate::emit::maker::{Maker, for_loop, let_min};
-use crate::emit::pack::{Span, copy_across};
+use crate::emit::maker::{Maker, Target, for_loop, let_min};
+use crate::emit::pack::{Packed, Span, copy_across, pack_through};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::layouts::parts::{parts_of, values_of};
 use crate::plan::layouts::{Stored, stored};
-use crate::program::kernel::{Buffer, BufferId, Kernel, Kind, Stmt};
+use crate::plan::scratch::Slot;
+use crate::plan::{COLUMNS_OF_MAP, MapOrder, Part};
+use crate::program::kernel::{Base, Buffer, BufferId, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::Builder;
 
 /// Elements of the innermost axis that one item computes.
 const CHUNK: i64 = 4096;
 
-/// Columns of a transposed view that one item stores.
-const COLUMNS: i64 = 64;
-
 /// The kernel that stores `node` in `buffer`, row by row of the buffer's layout.
-pub(crate) fn map(scope: &mut Scope<'_>, node: NodeId, id: BufferId, buffer: &Buffer) -> Kernel {
-    map_to(scope, node, (id, &buffer.name), &buffer.axes, stored(id, buffer))
+pub(crate) fn map(scope: &mut Scope<'_>, target: Target<'_>, order: MapOrder) -> Kernel {
+    map_to(scope, target, (target.node, &target.buffer.axes), order, stored(target.id, target.buffer))
 }
 
-/// The kernel that stores `node` in a part of the buffer `id` of that name, its axes lying in that order.
-pub(crate) fn map_to(
+/// The kernel that stores what is new in a state to which a call appends.
+pub(crate) fn append(scope: &mut Scope<'_>, target: Target<'_>, part: &Part) -> Kernel {
+    map_to(scope, target, (part.node, &part.axes), part.order, part.place.clone())
+}
+
+/// The kernel that stores `node` at a place in the buffer of the target, its axes lying in that order.
+fn map_to(
     scope: &mut Scope<'_>,
-    node: NodeId,
-    (id, name): (BufferId, &str),
-    axes: &[AxisId],
+    of: Target<'_>,
+    (node, axes): (NodeId, &[AxisId]),
+    order: MapOrder,
     target: Stored,
 ) -> Kernel {
-    let mut m = Maker::new(scope, name, Kind::Map);
+    let id = of.id;
+    let mut m = Maker::planned(scope, of, Kind::Map);
     let mut env = Env::new();
     let graph = m.scope.graph;
     if let Some((last, rows)) = axes.split_last()
@@ -40,10 +45,9 @@ pub(crate) fn map_to(
         let block = side_by_side(&mut m, &values, *last, &target, &env);
         return m.finish(block, node, id);
     }
-    if let Some((last, rows)) = axes.split_last()
-        && let Some(column) = rows.iter().find(|axis| m.scope.lies_across(node, **axis, *last))
-    {
-        let block = by_columns(&mut m, node, (rows, *column, *last), &target, &mut env);
+    if let (MapOrder::Squares { along, computed }, Some((last, rows))) = (order, axes.split_last()) {
+        let square = computed.then(|| m.scratch(Slot::Square));
+        let block = by_columns(&mut m, (node, square), (rows, along, *last), &target, &mut env);
         return m.finish(block, node, id);
     }
     let (rows, width, parts) = match axes.split_last() {
@@ -70,24 +74,32 @@ pub(crate) fn map_to(
     m.finish([block, vec![call]].concat(), node, id)
 }
 
-/// What stores a view that lies contiguous along `column` and goes to memory that is contiguous along `last`: some of its columns in an
-/// item.
+/// What stores a view that lies contiguous along `column`, or computes what reads memory that does, and goes to memory that is
+/// contiguous along `last`: some of its columns in an item.
 fn by_columns(
     m: &mut Maker<'_, '_>,
-    node: NodeId,
+    (node, square): (NodeId, Option<Base>),
     (rows, column, last): (&[AxisId], AxisId, AxisId),
     target: &Stored,
     env: &mut Env,
 ) -> Vec<Stmt> {
     m.outer_axes(rows.iter().copied().filter(|axis| *axis != column), env);
     let [columns, width] = [column, last].map(|axis| m.scope.graph.extent(axis).clone());
-    let chunk = m.outer("chunk", &ceil_div(&columns, &n(COLUMNS)));
-    let count = m.variable("count", &n(COLUMNS + 1));
-    let from = &chunk * &n(COLUMNS);
-    let limit = let_min(&count, vec![n(COLUMNS), &columns - &from]);
+    let most = n(COLUMNS_OF_MAP);
+    let chunk = m.outer("chunk", &ceil_div(&columns, &most));
+    let count = m.variable("count", &(&most + &n(1)));
+    let from = &chunk * &most;
+    let limit = let_min(&count, vec![most, &columns - &from]);
     let over_columns = Span { axis: Some(column), from, count: var(&count) };
     let over_width = Span { axis: Some(last), from: n(0), count: width };
-    vec![limit, copy_across(m, node, env, &over_columns, &over_width, target)]
+    let stored = match square {
+        None => copy_across(m, node, env, &over_columns, &over_width, target),
+        Some(square) => {
+            let to = Packed::within(target, env, &over_columns, &over_width);
+            pack_through(m, node, env, (&over_columns, &over_width), &to, square)
+        }
+    };
+    vec![limit, stored]
 }
 
 /// What stores values one behind the other along `last`: no element asks which of them it is of.

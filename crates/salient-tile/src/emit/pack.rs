@@ -39,7 +39,7 @@ pub(crate) struct Packed {
 
 impl Packed {
     /// The part of a stored value that begins where both spans do; the other axes are where `env` says.
-    fn within(target: &Stored, env: &Env, outer: &Span, inner: &Span) -> Packed {
+    pub(crate) fn within(target: &Stored, env: &Env, outer: &Span, inner: &Span) -> Packed {
         let mut begin = env.clone();
         for span in [outer, inner] {
             begin.extend(span.axis.map(|axis| (axis, AxisValue::Poly(span.from.clone()))));
@@ -78,6 +78,19 @@ pub(crate) fn pack(
 ) -> Stmt {
     let walk = Walk::new(m, node, env, (outer, inner), to);
     transposed(m, node, env, &walk).unwrap_or_else(|| strips(m, label, (node, None), env, &walk))
+}
+
+/// As [`pack`], if what is packed is stored with its rows along `outer` and squares of it can be exchanged.
+pub(crate) fn pack_transposed(
+    m: &mut Maker<'_, '_>,
+    node: NodeId,
+    env: &Env,
+    outer: &Span,
+    inner: &Span,
+    to: &Packed,
+) -> Option<Stmt> {
+    let walk = Walk::new(m, node, env, (outer, inner), to);
+    transposed(m, node, env, &walk)
 }
 
 /// As [`pack`], scaled on the way if a scale is given; of what is transposed, row by row after it.
@@ -184,7 +197,7 @@ fn strips(
 /// Packs what lies in memory with its rows along `run` and goes to memory with its rows along `fixed`: rows and columns of as many of
 /// them as there are lanes are exchanged at once. `None` where the operand is computed, or lies otherwise.
 fn transposed(m: &mut Maker<'_, '_>, node: NodeId, env: &Env, walk: &Walk<'_>) -> Option<Stmt> {
-    let Walk { fixed, run, fixed_stride, run_stride, to } = *walk;
+    let Walk { fixed, run, fixed_stride, run_stride, .. } = *walk;
     let (fixed_axis, run_axis) = (fixed.axis?, run.axis?);
     if fixed_stride.as_constant() != Some(1) || run_stride.as_constant() == Some(1) {
         return None;
@@ -198,21 +211,63 @@ fn transposed(m: &mut Maker<'_, '_>, node: NodeId, env: &Env, walk: &Walk<'_>) -
     if extent.as_constant().is_some_and(|rows| rows < FEWEST_ROWS) {
         return None;
     }
-    let (block, upto) = (m.variable("block", &extent), m.variable("upto", &(&extent + &n(1))));
+    Some(by_squares(m, walk, &extent, |_, first, _| {
+        let place = &(&rows.start + &run.from) + &(first * &rows.row);
+        (Vec::new(), (rows.base, place, rows.row.clone()))
+    }))
+}
+
+/// Packs an expression along `outer`, as many positions of `inner` as there are lanes at a time into scratch memory, from which they
+/// go to memory that is contiguous along `inner` by squares.
+pub(crate) fn pack_through(
+    m: &mut Maker<'_, '_>,
+    node: NodeId,
+    env: &Env,
+    (outer, inner): (&Span, &Span),
+    to: &Packed,
+    square: Base,
+) -> Stmt {
+    let walk = Walk { fixed: inner, run: outer, fixed_stride: &to.inner, run_stride: &to.outer, to };
+    let extent = m.scope.graph.extent(inner.axis.expect("it has both axes")).clone();
+    by_squares(m, &walk, &extent, |m, first, upto| {
+        let block = Span { axis: inner.axis, from: first.clone(), count: upto - first };
+        let through = Packed { base: square, offset: n(0), outer: n(1), inner: outer.count.clone() };
+        let rows = Walk {
+            fixed: &block,
+            run: outer,
+            fixed_stride: &through.inner,
+            run_stride: &through.outer,
+            to: &through,
+        };
+        let made = strips(m, "across", (node, None), env, &rows);
+        (vec![made], (square, n(0), outer.count.clone()))
+    })
+}
+
+/// Exchanges rows and columns of squares, of as many positions of `fixed` as there are lanes at a time. `make` makes what is to be
+/// exchanged of the positions from the first up to an end: the statements, where it begins and the elements between its rows.
+fn by_squares(
+    m: &mut Maker<'_, '_>,
+    walk: &Walk<'_>,
+    extent: &Dim,
+    make: impl FnOnce(&mut Maker<'_, '_>, &Dim, &Dim) -> (Vec<Stmt>, (Base, Dim, Dim)),
+) -> Stmt {
+    let Walk { fixed, run, run_stride, to, .. } = *walk;
+    let (block, upto) = (m.variable("block", extent), m.variable("upto", &(extent + &n(1))));
     let (first, end) = (var(&block), &fixed.from + &fixed.count);
-    let count = &var(&upto) - &first;
+    let limit = let_min(&upto, vec![&first + &var(&LANES), end.clone()]);
+    let (made, (base, from, row)) = make(m, &first, &var(&upto));
     let mut b = Builder::new("transpose");
     let mut s = Strip::new(m.scope, Visit::Single, n(0), &[to.base]);
-    let from = &(&rows.start + &run.from) + &(&first * &rows.row);
     let target = &to.offset + &(&first - &fixed.from);
-    let (from, target) = (s.pointer(&mut b, rows.base, &from), s.pointer(&mut b, to.base, &target));
-    let (from_row, to_row) = (s.integer(&mut b, &rows.row), s.integer(&mut b, run_stride));
-    let (of_block, columns) = (s.integer(&mut b, &count), s.integer(&mut b, &run.count));
+    let (from, target) = (s.pointer(&mut b, base, &from), s.pointer(&mut b, to.base, &target));
+    let (from_row, to_row) = (s.integer(&mut b, &row), s.integer(&mut b, run_stride));
+    let (of_block, columns) = (s.integer(&mut b, &(&var(&upto) - &first)), s.integer(&mut b, &run.count));
     b.transpose((from, from_row), (target, to_row), (of_block, columns));
     let args = s.finish();
     let call = m.call(b.finish(), args);
-    let limit = let_min(&upto, vec![&first + &var(&LANES), end.clone()]);
-    Some(for_loop(&block, fixed.from.clone(), end, var(&LANES), vec![limit, call]))
+    let statements = [vec![limit], made, vec![call]].concat();
+    for_loop(&block, fixed.from.clone(), end, var(&LANES), statements)
 }
 
 /// Scales what [`transposed`] has copied, a row of the target at a time.

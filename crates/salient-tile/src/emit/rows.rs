@@ -5,6 +5,7 @@ use crate::emit::maker::{Maker, Target};
 use crate::emit::stream::softmax::{RowShift, divisor, inverse, log_sum};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
+use crate::plan::layouts::axis_order::shared_first;
 use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Kernel, Kind};
 use salient_ir::op::RowWeights;
@@ -14,13 +15,20 @@ use salient_vector::handle::{Carry, Handle, VectorNumber};
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
 use std::collections::BTreeSet;
 
-/// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes.
-fn begin<'s, 'g>(scope: &'s mut Scope<'g>, target: Target<'_>, along: AxisId) -> (Maker<'s, 'g>, Env) {
+/// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes; a row is computed of what it
+/// reads.
+fn begin<'s, 'g>(
+    scope: &'s mut Scope<'g>,
+    target: Target<'_>,
+    along: AxisId,
+    reads: &[NodeId],
+) -> (Maker<'s, 'g>, Env) {
     let mut m = Maker::planned(scope, target, Kind::Rows);
     let extent = m.scope.graph.extent(along).clone();
     m.scope.ranges.insert(&LANE, &extent);
     let mut env = Env::from([(along, AxisValue::Poly(var(&LANE)))]);
-    m.outer_axes(target.buffer.axes.iter().copied().filter(|a| *a != along), &mut env);
+    let axes: Vec<AxisId> = target.buffer.axes.iter().copied().filter(|a| *a != along).collect();
+    m.outer_axes(shared_first(&m.scope.layouts, reads, axes), &mut env);
     (m, env)
 }
 
@@ -32,7 +40,7 @@ pub(crate) fn reduce(
     axis: AxisId,
     x: NodeId,
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, axis);
+    let (mut m, env) = begin(scope, target, axis, &[x]);
     let extent = m.scope.graph.extent(axis).clone();
     let dtype = m.scope.graph.node(x).dtype;
     let out = stored(target.id, target.buffer);
@@ -204,7 +212,7 @@ pub(crate) fn with_statistics(
     along: AxisId,
     held: &BTreeSet<NodeId>,
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, along);
+    let (mut m, env) = begin(scope, target, along, &[target.node]);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);
     let mut b = Builder::new("rows");
@@ -242,7 +250,7 @@ pub(crate) fn normalise(
     args: &[NodeId],
 ) -> Kernel {
     let x = args[0];
-    let (mut m, env) = begin(scope, target, axis);
+    let (mut m, env) = begin(scope, target, axis, args);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
     let mut b = Builder::new(op.info().name);
@@ -314,7 +322,7 @@ pub(crate) fn weigh(
     axis: AxisId,
     args: &[NodeId],
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, axis);
+    let (mut m, env) = begin(scope, target, axis, args);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
     let info = op.info();
@@ -415,7 +423,7 @@ pub(crate) fn cumulate(
     (direction, axis): (Direction, AxisId),
     x: NodeId,
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, axis);
+    let (mut m, env) = begin(scope, target, axis, &[x]);
     let extent = m.scope.graph.extent(axis).clone();
     let is_float = m.scope.graph.node(x).dtype.is_float();
     let out = stored(target.id, target.buffer);

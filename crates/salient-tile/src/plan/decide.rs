@@ -4,7 +4,9 @@
 //! readers are planned.
 
 use super::materialise::{Choices, KernelChoice, materialised};
-use super::{Anchor, Gemm, KernelPlan, Layouts, Left, Options, Pack, PackedScores, Part, Step, Tiled};
+use super::{
+    Anchor, Gemm, KernelPlan, Layouts, Left, MapOrder, Options, Pack, PackedScores, Part, Step, Tiled,
+};
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
@@ -211,7 +213,8 @@ impl<'g> Decider<'g> {
         let name = self.layouts.graph.outputs()[k].name.to_string();
         let buffer = self.push(name, Role::Output(k), node, axes);
         let first = self.done.kernels.len();
-        self.kernel(node, buffer, Anchor::Map, None);
+        let order = self.map_order(node, buffer);
+        self.kernel(node, buffer, Anchor::Map(order), None);
         let (kernels, buffers) = (first..first + 1, self.done.buffers.len()..self.done.buffers.len());
         self.done.steps.push(Step { node, buffer, kernels, buffers, copy: None });
     }
@@ -265,6 +268,11 @@ impl<'g> Decider<'g> {
         self.done.kernels.push(kernel);
     }
 
+    /// In which order a map stores a node in a buffer.
+    fn map_order(&self, node: NodeId, buffer: BufferId) -> MapOrder {
+        self.layouts.map_order(node, &self.done.buffers[buffer.0].axes)
+    }
+
     /// Adds the kernels that store a node.
     fn kernels_of(&mut self, node: NodeId, id: BufferId, choice: &KernelChoice) {
         let g = self.layouts.graph;
@@ -278,7 +286,8 @@ impl<'g> Decider<'g> {
         match choice {
             KernelChoice::Source => unreachable!("sources have no kernel"),
             KernelChoice::Map => {
-                let anchor = self.aliased(target).map_or(Anchor::Map, Anchor::Alias);
+                let alias = self.aliased(target);
+                let anchor = alias.map_or_else(|| Anchor::Map(self.map_order(node, id)), Anchor::Alias);
                 self.kernel(node, id, anchor, None);
             }
             KernelChoice::Statistics(along) => {
@@ -507,7 +516,8 @@ impl<'g> Decider<'g> {
         let name = format!("{}.rows", self.name_of(left, target));
         let shape = g.shape(&axes);
         let id = self.temporary(name, left, axes, shape);
-        self.kernel(left, id, Anchor::Map, None);
+        let order = self.map_order(left, id);
+        self.kernel(left, id, Anchor::Map(order), None);
         let place = stored(id, &self.done.buffers[id.0]);
         self.rows.insert((left, rows, depth), place.clone());
         place
@@ -679,7 +689,9 @@ impl<'g> Decider<'g> {
             strides: whole.strides.iter().map(|(a, s)| (own(a), s.clone())).collect(),
             ..whole
         };
-        Some((state, Part { node: *new, axes: target.order.iter().map(own).collect(), place }))
+        let axes: Vec<AxisId> = target.order.iter().map(own).collect();
+        let order = self.layouts.map_order(*new, &axes);
+        Some((state, Part { node: *new, axes, order, place }))
     }
 
     /// Where the state lies before the call whose value after it a buffer holds.

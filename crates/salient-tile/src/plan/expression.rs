@@ -68,7 +68,7 @@ impl Walk {
                 walk.roots = vec![a.node];
                 walk.products.insert(a.node, [a.score].into_iter().chain(a.value).collect());
             }
-            Anchor::Map | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction => {}
+            Anchor::Map(_) | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction => {}
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Pack(_) => {}
         }
         walk
@@ -137,7 +137,7 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
     let along = || g.op(buffer.node).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
     match anchor {
         Anchor::Alias(_) => n(0),
-        Anchor::Map | Anchor::Pack(_) => elements,
+        Anchor::Map(_) | Anchor::Pack(_) => elements,
         Anchor::Append(part) => product(&g.shape(&part.axes)),
         // Each term is added once.
         Anchor::Scatter(of) => {

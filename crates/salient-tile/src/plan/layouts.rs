@@ -5,13 +5,13 @@ pub(crate) mod axis_order;
 pub(crate) mod panels;
 pub(crate) mod parts;
 
-use super::Options;
+use super::{MapOrder, Options};
 use crate::defined::Defined;
 use crate::dims::{LANE, index_of, n, row_major, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::program::kernel::{Base, Buffer, BufferId};
 use salient_ir::quantised::Coding;
-use salient_ir::{AxisId, AxisSet, Dim, Graph, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Class, DType, Dim, Graph, NodeId, Op};
 use salient_vector::body::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,6 +198,44 @@ impl Layouts<'_> {
         let (env, ranges) = self.indices(node);
         let lies = |along, by| self.strided_rows(&ranges, node, &env, along, by).is_some();
         self.viewed(node).is_some_and(is_float) && lies(along, last) && !lies(last, along)
+    }
+
+    /// Whether an expression is one of 32-bit floats and of the stored tensors that it reads more are contiguous along `along` than
+    /// along `last`: computed along the first, and turned by squares, it reads whole lines of the cache.
+    pub(crate) fn is_computed_across(&self, node: NodeId, along: AxisId, last: AxisId) -> bool {
+        let g = self.graph;
+        let is_expression = self.viewed(node).is_none()
+            && g.op(node).class() == Class::Map
+            && g.node(node).dtype == DType::F32
+            && !self.defined.may_report(node)
+            && [along, last].into_iter().all(|axis| axis_order::is_wide(g, axis));
+        let (env, ranges) = self.indices(node);
+        let lies = |leaf, along, by| self.strided_rows(&ranges, leaf, &env, along, by).is_some();
+        let (mut balance, mut seen) = (0, BTreeSet::new());
+        let mut stack = if is_expression { vec![node] } else { Vec::new() };
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let axes = &g.node(id).axes;
+            if self.viewed(id).is_none() && g.op(id).class() == Class::Map {
+                stack.extend(g.args(id));
+            } else if axes.contains(along) && axes.contains(last) {
+                balance += i32::from(lies(id, along, last)) - i32::from(lies(id, last, along));
+            }
+        }
+        balance > 0
+    }
+
+    /// In which order a map computes a node whose axes lie so.
+    pub(crate) fn map_order(&self, node: NodeId, axes: &[AxisId]) -> MapOrder {
+        let Some((last, rows)) = axes.split_last() else { return MapOrder::Rows };
+        let find = |is_one: &dyn Fn(AxisId) -> bool| rows.iter().copied().find(|axis| is_one(*axis));
+        if let Some(along) = find(&|axis| self.lies_across(node, axis, *last)) {
+            return MapOrder::Squares { along, computed: false };
+        }
+        find(&|axis| self.is_computed_across(node, axis, *last))
+            .map_or(MapOrder::Rows, |along| MapOrder::Squares { along, computed: true })
     }
 
     /// The stored node that a node is, or is a view of.

@@ -1,12 +1,12 @@
 //! Scratch memory of each kernel: what a thread works in beside what the kernel reads and stores.
 
-use super::{Anchor, Gemm, Options};
-use crate::dims::{ceil_div, n};
+use super::{Anchor, Gemm, MapOrder, Options, Part};
+use crate::dims::{LANES, ceil_div, n, var};
 use crate::plan::attention::Attention;
 use crate::plan::attention::beside::KeySum;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
 use crate::plan::attention::whole_rows::{Leaves, WholeRows};
-use crate::plan::{STRIP_OF_COLUMNS, STRIP_OF_INDICES};
+use crate::plan::{COLUMNS_OF_MAP, STRIP_OF_COLUMNS, STRIP_OF_INDICES};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
 use salient_ir::{AxisId, Dim, Graph, NodeId, Op};
@@ -34,6 +34,8 @@ pub(crate) enum Slot {
     Scores,
     /// Weights where no product makes the scores.
     Weights,
+    /// As many columns as there are lanes of what is computed along its columns, one behind the other.
+    Square,
     /// A reduction of each row.
     Held,
     /// Sums over the rows of a part, for each key.
@@ -81,6 +83,7 @@ impl Slot {
             Slot::Queries => "queries",
             Slot::Scores => "scores",
             Slot::Weights => "weights",
+            Slot::Square => "square",
             Slot::Held => "held",
             Slot::KeySums => "key_sums",
             Slot::RowWeights => "row_weights",
@@ -139,12 +142,21 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &An
         Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.width.unwrap_or(of.key)).clone())],
         Anchor::Scatter(_) => vec![slot(Slot::Indices, n(STRIP_OF_INDICES))],
         Anchor::Beside(_) => Vec::new(),
-        Anchor::Map | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
+        Anchor::Map(order) | Anchor::Append(Part { order, .. }) => match order {
+            MapOrder::Squares { computed: true, .. } => vec![square(&n(COLUMNS_OF_MAP))],
+            MapOrder::Squares { computed: false, .. } | MapOrder::Rows => Vec::new(),
+        },
+        Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
         Anchor::Columns { .. } if matches!(g.op(node), Op::Fused(..)) => {
             [Slot::Shift, Slot::Sum].map(|state| slot(state, n(STRIP_OF_COLUMNS))).to_vec()
         }
         Anchor::Columns { .. } | Anchor::Pack(_) | Anchor::Alias(_) => Vec::new(),
     }
+}
+
+/// As many rows of so many elements as there are lanes.
+fn square(row: &Dim) -> Scratch {
+    slot(Slot::Square, row * &var(&LANES))
 }
 
 fn slot(slot: Slot, count: Dim) -> Scratch {
@@ -355,6 +367,9 @@ impl Tile<'_> {
         // Weights take the place of the scores that they are made of.
         if self.products.is_empty() {
             out.push(slot(Slot::Weights, scores));
+        }
+        if self.key_loop.is_turned {
+            out.push(square(rows));
         }
         out.extend(state(rows));
         out.push(slot(Slot::Context, rows * &w.context));

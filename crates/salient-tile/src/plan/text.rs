@@ -201,7 +201,7 @@ impl Printer<'_, '_> {
             match &k.anchor {
                 Anchor::Pack(_) if self.is_stored_view(k.node, stored) => {}
                 Anchor::Pack(_) => self.operand(&mut out, k, self.form_of(k.buffer), stored),
-                Anchor::Map if k.buffer != step.buffer => {
+                Anchor::Map(_) if k.buffer != step.buffer => {
                     self.operand(&mut out, k, OperandForm::Rows, stored)
                 }
                 // Shown with the merge of the parts, or with their sum.
@@ -215,7 +215,7 @@ impl Printer<'_, '_> {
                 Anchor::Tiled(tiled) => self.tiled(&mut out, k, tiled, stored),
                 Anchor::WholeRows(whole) => self.whole_rows(&mut out, k, whole, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
-                Anchor::Append(_) | Anchor::Map | Anchor::Alias(_) => self.plain(&mut out, k, stored),
+                Anchor::Append(_) | Anchor::Map(_) | Anchor::Alias(_) => self.plain(&mut out, k, stored),
                 Anchor::Rows { .. } | Anchor::Reduction | Anchor::Columns { .. } | Anchor::Scatter(_) => {
                     self.plain(&mut out, k, stored);
                 }

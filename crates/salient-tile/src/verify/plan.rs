@@ -236,7 +236,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
     faults.unless(lies.len() == buffer.axes.len(), own, || "an axis lies twice".to_owned());
     match &k.anchor {
         Anchor::Alias(of) => alias(plan, k, *of, faults),
-        Anchor::Map | Anchor::Append(_) => {
+        Anchor::Map(_) | Anchor::Append(_) => {
             faults.unless(of(k.node).is_subset(&lies), own, || "it has an axis that does not lie".to_owned());
         }
         Anchor::Rows { along, held } => {

@@ -6,7 +6,7 @@
 
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
-use crate::emit::pack::{Packed, Span, pack_scaled};
+use crate::emit::pack::{Packed, Span, pack_scaled, pack_through, pack_transposed};
 use crate::emit::stream::look::{flag, look, read_flag};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
@@ -68,6 +68,7 @@ pub(crate) fn stream(
     // Weights take the place of the scores that they are made of.
     let weights = products.first().map(|product| product.out);
     let weights = weights.unwrap_or_else(|| m.scratch(Slot::Weights));
+    let square = t.key_loop.is_turned.then(|| m.scratch(Slot::Square));
     let softmax = Softmax::new(m, a, weights, sizes.score_row.clone());
     let context = m.scratch(Slot::Context);
     let wide = &count * &sizes.context_row;
@@ -96,7 +97,7 @@ pub(crate) fn stream(
     m.scope.ranges.insert(&LANE, &keys);
     let place = ScoreTile { row: t.row, first: &t.first, key: &from, count: &here };
     let skips = retry.as_ref().map(|retry| retry.of_tile(m, &mut tile));
-    let looked = weights_of(m, t, &softmax, (place, &range, &upto), retry.as_ref(), &mut tile);
+    let looked = weights_of(m, t, (&softmax, square), (place, &range, &upto), retry.as_ref(), &mut tile);
     if let Some((all_rows, one_row)) = softmax.normalise(m, &count, place) {
         tile.extend([all_rows, t.each_row(one_row)]);
     }
@@ -334,12 +335,33 @@ fn band(
     (var(&begin), var(&end))
 }
 
+/// Makes a tile of scores by squares that are stored with the rows of the tile side by side, or that read what lies so, and go through
+/// `square`: a row at a time would read an element of each line of the cache.
+fn turn(
+    m: &mut Maker<'_, '_>,
+    t: &RowTile<'_>,
+    score: NodeId,
+    (softmax, square): (&Softmax, Option<Base>),
+    place: ScoreTile<'_>,
+) -> Option<Stmt> {
+    let (rows, key) = (t.axis()?, t.attention.key);
+    let mut env = t.env.clone();
+    env.retain(|axis, _| ![rows, key].contains(axis));
+    let over_rows = Span { axis: Some(rows), from: t.origin(), count: t.count() };
+    let over_keys = Span { axis: Some(key), from: place.key.clone(), count: place.count.clone() };
+    let to = Packed { base: softmax.weights, offset: n(0), outer: softmax.weights_row.clone(), inner: n(1) };
+    match square {
+        None => pack_transposed(m, score, &env, &over_rows, &over_keys, &to),
+        Some(square) => Some(pack_through(m, score, &env, (&over_rows, &over_keys), &to, square)),
+    }
+}
+
 /// Adds the statements that make weights of the scores of a tile. What a probe does before, and the number that is not zero if
 /// any key is kept, is given back.
 fn weights_of(
     m: &mut Maker<'_, '_>,
     t: &RowTile<'_>,
-    softmax: &Softmax,
+    (softmax, square): (&Softmax, Option<Base>),
     (place, range, upto): (ScoreTile<'_>, &TileRange, &Dim),
     retry: Option<&Retry>,
     tile: &mut Vec<Stmt>,
@@ -347,9 +369,10 @@ fn weights_of(
     let a = t.attention;
     let weights = |m: &mut Maker<'_, '_>, score: NodeId| {
         // A product that is a score as it stands has been stored as such.
-        let is_there = t.scores.first().is_some_and(|s| s.scaled() == score);
-        let made = softmax.scores(m, score, t.env, place, is_there);
-        made.map(|row| t.each_row(row)).into_iter().collect::<Vec<Stmt>>()
+        let is_product = t.scores.first().is_some_and(|s| s.scaled() == score);
+        let copied = turn(m, t, score, (softmax, square), place);
+        let made = softmax.scores(m, score, t.env, place, is_product || copied.is_some());
+        copied.into_iter().chain(made.map(|row| t.each_row(row))).collect::<Vec<Stmt>>()
     };
     let mut masked = weights(m, a.score);
     masked.extend(retry.and_then(|retry| retry.masked(m)));

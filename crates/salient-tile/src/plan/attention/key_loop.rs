@@ -28,6 +28,8 @@ pub(crate) struct KeyLoop {
     pub(crate) invariant: Vec<NodeId>,
     pub(crate) nan_check: NanCheck,
     pub(crate) values: ValueForm,
+    /// Whether the scores, of which no product is made, are computed along the rows of a tile and turned by squares: what they read lies so.
+    pub(crate) is_turned: bool,
     /// How the last panel of values that are packed is multiplied.
     pub(crate) edge: Edge,
     /// How the scores of the last panel of keys are computed.
@@ -140,6 +142,8 @@ pub(crate) fn key_loop(
     let (env, ranges) = &self::places(g, axes.iter().chain(heads).copied(), a.key);
     let in_place = a.value.is_some_and(|value| values_in_place(layouts, ranges, a, value, env).is_some());
     let values = if in_place { ValueForm::InPlace } else { ValueForm::PackedPerTile };
+    let is_turned =
+        products.is_empty() && rows.is_some_and(|rows| layouts.is_computed_across(a.score, rows, a.key));
     // Heads of known width may be narrower than a panel.
     let width = a.width.map_or(n(1), |axis| g.extent(axis).clone());
     let edge = match width.as_constant() {
@@ -151,7 +155,7 @@ pub(crate) fn key_loop(
         true => Edge::of(g.extent(a.key), layouts.options.tiling.tile()),
         false => Edge::Narrow,
     };
-    KeyLoop { rows, range, mask, invariant, nan_check, values, edge, key_edge }
+    KeyLoop { rows, range, mask, invariant, nan_check, values, is_turned, edge, key_edge }
 }
 
 /// The values as rows in memory, the axes standing for what `env` says, if they are a stored tensor, or a view of one, that is

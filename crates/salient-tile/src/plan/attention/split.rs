@@ -163,7 +163,7 @@ pub(crate) fn split(
     let tile_rows = group.as_ref().map(|group| group.axis).or(a.query);
     let key_loop = key_loop(layouts, a, tile_rows, (&held, &Default::default()), &made);
     // Both were found to be rows in memory, heads that share them taken together.
-    let key_loop = KeyLoop { values: ValueForm::InPlace, ..key_loop };
+    let key_loop = KeyLoop { values: ValueForm::InPlace, is_turned: false, ..key_loop };
     let products = found.iter().map(|s| s.node).collect();
     let attention = Attention { sink: None, ..a.clone() };
     Some((SplitKv { attention, sink: a.sink, products, group, parts, key_loop }, shape))

@@ -103,6 +103,25 @@ fn added_up_along(g: &Graph, user: NodeId, operand: NodeId) -> Option<AxisId> {
     }
 }
 
+/// Whether an operator adds up values under these weights: a tile of them is copied as it lies, however that is.
+fn are_weights(g: &Graph, user: NodeId, weights: NodeId) -> bool {
+    matches!(g.op(user), Op::Fused(op, _) if op.info().has_values()) && g.args(user)[0] == weights
+}
+
+/// The axis along which what a mixture mixes lies, if it has columns for a vector: the mixture is computed along it.
+fn lies_as_mixed(g: &Graph, node: NodeId) -> Option<AxisId> {
+    let of = mixed(g, node)?;
+    let last = match *g.op(of) {
+        Op::Input(at) => g.inputs()[at].axes.last().copied(),
+        Op::Param(at) => g.params()[at].axes.last().copied(),
+        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => {
+            layout(g, of, None).last().copied()
+        }
+        Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => layout(g, of, None).last().copied(),
+    };
+    last.filter(|last| is_wide(g, *last) && g.node(node).axes.contains(*last))
+}
+
 /// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
 /// norm, for the values between the layers of a model.
 fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
@@ -113,6 +132,7 @@ fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
             if let Some(axis) = added_up_along(g, user, id)
                 && g.node(node).axes.contains(axis)
                 && mixed(g, user).is_none()
+                && !(mixed(g, node).is_some() && are_weights(g, user, node))
             {
                 return Some(axis);
             }
@@ -267,7 +287,8 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     let along = summed_over(g, node)
         .or_else(|| reduced_along(g, node))
         .or_else(|| columns_of_values(g, node))
-        .or_else(|| mixed_along(g, node));
+        .or_else(|| mixed_along(g, node))
+        .or_else(|| lies_as_mixed(g, node));
     let is_free =
         along.is_none() && columns.is_empty() && g.op(node).bound().is_none_or(|axis| !order.contains(&axis));
     if let Some(order) = order_in_merged(g, node).filter(|_| is_free) {
@@ -297,6 +318,29 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     order
 }
 
+/// The axes around the rows of a kernel in the order of its loops, where each row is computed of these expressions: first those that most of
+/// the stored values have that they read, so that what the inner loops do not change stays in the cache.
+pub(crate) fn shared_first(
+    layouts: &Layouts<'_>,
+    expressions: &[NodeId],
+    mut axes: Vec<AxisId>,
+) -> Vec<AxisId> {
+    let g = layouts.graph;
+    let (mut read, mut seen, mut stack) = (Vec::new(), BTreeSet::new(), expressions.to_vec());
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        if layouts.is_stored(id) || g.op(id).class() == Class::View {
+            read.push(&g.node(id).axes);
+        } else {
+            stack.extend(g.args(id));
+        }
+    }
+    axes.sort_by_key(|axis| Reverse(read.iter().filter(|of| of.contains(*axis)).count()));
+    axes
+}
+
 /// Whether an axis has columns for a vector: of few ones exponentials would be made for all the same.
 pub(crate) fn is_wide(g: &Graph, column: AxisId) -> bool {
     g.extent(column).as_constant().is_none_or(|n| n >= 16)
@@ -321,7 +365,7 @@ pub(crate) fn weights_by_columns(layouts: &Layouts<'_>, node: NodeId) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Options, plan};
+    use crate::plan::{Anchor, MapOrder, Options, plan};
     use salient_ir::{Builder, DType, Dim, FusedOp, ReduceOp};
 
     /// The order of a value over batches, positions and features, by the names of its axes, of which a product sums over batches and
@@ -435,6 +479,69 @@ mod tests {
     fn a_value_of_which_few_positions_are_mixed_lies_along_its_long_axis() {
         assert_eq!(order_of_mixed(4), ["h", "t"]);
         assert_eq!(order_of_mixed(64), ["t", "h"]);
+    }
+
+    /// The order of mixtures `by[g, h] * x[h, t, s]` that are the weights of values `v[t, e]`, or that are added up along `t`.
+    fn order_of_mixture(are_weights: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [s, t, e] = ["S", "T", "E"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let [h, g] = ["h", "g"].map(|name| b.axis_id(name, &Dim::constant(4)));
+        let x = b.input("x", &[h, t, s], DType::F32, None);
+        let by = b.input("by", &[g, h], DType::F32, None);
+        let product = b.map(MapOp::Mul, &[x, by]).unwrap();
+        let mixture = b.reduce(ReduceOp::Sum, h, product).unwrap();
+        if are_weights {
+            let v = b.input("v", &[t, e], DType::F32, None);
+            let y = b.add(Op::Fused(FusedOp::WeightedSum, t), &[mixture, v]).unwrap();
+            b.output("y", &[g, s, e], y).unwrap();
+        } else {
+            let y = b.reduce(ReduceOp::Max, t, mixture).unwrap();
+            b.output("y", &[g, s], y).unwrap();
+        }
+        let graph = b.finish();
+        let mixture =
+            graph.ids().find(|id| *graph.op(*id) == Op::Reduce(ReduceOp::Sum, h)).expect("it is there");
+        layout(&graph, mixture, None).into_iter().map(|axis| graph.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_mixture_of_weights_lies_as_what_it_mixes() {
+        assert_eq!(order_of_mixture(true).last().map(String::as_str), Some("s"));
+        assert_eq!(order_of_mixture(false).last().map(String::as_str), Some("t"));
+    }
+
+    #[test]
+    fn what_is_made_of_columns_is_computed_along_them() {
+        let mut b = Builder::new("m");
+        let [s, t] = ["S", "T"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let [x, z] = ["x", "z"].map(|name| b.input(name, &[s, t], DType::F32, None));
+        let product = b.map(MapOp::Mul, &[x, z]).unwrap();
+        b.output("as_they_lie", &[s, t], product).unwrap();
+        let sum = b.map(MapOp::Add, &[x, z]).unwrap();
+        b.output("across", &[t, s], sum).unwrap();
+        let graph = b.finish();
+        let plan = plan(&graph, Options::default());
+        let orders: Vec<MapOrder> = (plan.kernels.iter())
+            .filter_map(|k| if let Anchor::Map(order) = k.anchor { Some(order) } else { None })
+            .collect();
+        assert_eq!(orders, [MapOrder::Rows, MapOrder::Squares { along: t, computed: true }]);
+    }
+
+    #[test]
+    fn axes_that_most_operands_have_are_the_outer_loops() {
+        let mut b = Builder::new("m");
+        let [i, j] = ["I", "J"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let [h, g] = ["h", "g"].map(|name| b.axis_id(name, &Dim::constant(4)));
+        let x = b.input("x", &[h, i, j], DType::F32, None);
+        let [y, z] = ["y", "z"].map(|name| b.input(name, &[g, i, j], DType::F32, None));
+        let product = b.map(MapOp::Mul, &[y, z]).unwrap();
+        let product = b.map(MapOp::Mul, &[x, product]).unwrap();
+        let sum = b.reduce(ReduceOp::Sum, j, product).unwrap();
+        b.output("sum", &[h, g, i], sum).unwrap();
+        let graph = b.finish();
+        let plan = plan(&graph, Options::default());
+        let product = plan.graph.args(plan.graph.outputs()[0].node)[0];
+        assert_eq!(shared_first(&plan.layouts(), &[product], vec![h, g, i]), [i, g, h]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Priced<'_> {
     /// The arithmetic of a kernel.
     pub(super) fn work(&self, kernel: &KernelPlan) -> Option<Work> {
         match &kernel.anchor {
-            Anchor::Map => self.map(kernel, kernel.node, &self.plan.buffers[kernel.buffer.0].axes),
+            Anchor::Map(_) => self.map(kernel, kernel.node, &self.plan.buffers[kernel.buffer.0].axes),
             Anchor::Append(part) => self.map(kernel, part.node, &part.axes),
             Anchor::Alias(_) => Some(Work::default()),
             Anchor::Rows { along, held } => self.rows(kernel, *along, held),

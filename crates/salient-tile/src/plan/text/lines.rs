@@ -102,8 +102,8 @@ impl Plan<'_> {
                     Anchor::Pack(_) if !printer.is_stored_view(k.node, &stored) => {
                         operand(printer.form_of(k.buffer))
                     }
-                    Anchor::Map if k.buffer != step.buffer => operand(OperandForm::Rows),
-                    Anchor::Map
+                    Anchor::Map(_) if k.buffer != step.buffer => operand(OperandForm::Rows),
+                    Anchor::Map(_)
                     | Anchor::Append(_)
                     | Anchor::Alias(_)
                     | Anchor::Rows { .. }

@@ -223,6 +223,6 @@ fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
         }
         Anchor::Beside(_) | Anchor::SumParts(_) => of_host(plan, k, id),
         Anchor::SplitKv(split) | Anchor::Merge(split) => split.attention.node == id || is_product(),
-        Anchor::Map | Anchor::Append(_) | Anchor::Alias(_) | Anchor::Pack(_) => false,
+        Anchor::Map(_) | Anchor::Append(_) | Anchor::Alias(_) | Anchor::Pack(_) => false,
     }
 }
