@@ -96,7 +96,7 @@ fn by_columns(
         None => copy_across(m, node, env, &over_columns, &over_width, target),
         Some(square) => {
             let to = Packed::within(target, env, &over_columns, &over_width);
-            pack_through(m, node, env, (&over_columns, &over_width), &to, square)
+            pack_through(m, node, env, (&over_columns, &over_width), &to, (square, &n(COLUMNS_OF_MAP)))
         }
     };
     vec![limit, stored]

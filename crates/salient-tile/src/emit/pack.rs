@@ -218,20 +218,20 @@ fn transposed(m: &mut Maker<'_, '_>, node: NodeId, env: &Env, walk: &Walk<'_>) -
 }
 
 /// Packs an expression along `outer`, as many positions of `inner` as there are lanes at a time into scratch memory, from which they
-/// go to memory that is contiguous along `inner` by squares.
+/// go to memory that is contiguous along `inner` by squares; in that memory rows have room for all of `outer`.
 pub(crate) fn pack_through(
     m: &mut Maker<'_, '_>,
     node: NodeId,
     env: &Env,
     (outer, inner): (&Span, &Span),
     to: &Packed,
-    square: Base,
+    (square, square_row): (Base, &Dim),
 ) -> Stmt {
     let walk = Walk { fixed: inner, run: outer, fixed_stride: &to.inner, run_stride: &to.outer, to };
     let extent = m.scope.graph.extent(inner.axis.expect("it has both axes")).clone();
     by_squares(m, &walk, &extent, |m, first, upto| {
         let block = Span { axis: inner.axis, from: first.clone(), count: upto - first };
-        let through = Packed { base: square, offset: n(0), outer: n(1), inner: outer.count.clone() };
+        let through = Packed { base: square, offset: n(0), outer: n(1), inner: square_row.clone() };
         let rows = Walk {
             fixed: &block,
             run: outer,
@@ -240,7 +240,7 @@ pub(crate) fn pack_through(
             to: &through,
         };
         let made = strips(m, "across", (node, None), env, &rows);
-        (vec![made], (square, n(0), outer.count.clone()))
+        (vec![made], (square, n(0), square_row.clone()))
     })
 }
 

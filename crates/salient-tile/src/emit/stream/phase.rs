@@ -135,9 +135,9 @@ struct Retry {
 /// How a pass knows which tiles skip weights of zero.
 enum Skips {
     /// All of them, where this number is not zero.
-    All(Dim),
+    AllWhere(Dim),
     /// Those that leave something else than zero at the head of these flags.
-    Some(Base),
+    Marked(Base),
 }
 
 impl Retry {
@@ -155,10 +155,10 @@ impl Retry {
     /// Begins a tile: where only some skip weights of zero, this one does not yet.
     fn of_tile(&self, m: &mut Maker<'_, '_>, tile: &mut Vec<Stmt>) -> Skips {
         if self.check == NanCheck::EveryTile {
-            return Skips::All(var(&self.again));
+            return Skips::AllWhere(var(&self.again));
         }
         tile.push(fill(m, self.flags, &n(1), 0.0));
-        Skips::Some(self.flags)
+        Skips::Marked(self.flags)
     }
 
     /// In a tile to which the mask is applied.
@@ -352,7 +352,9 @@ fn turn(
     let to = Packed { base: softmax.weights, offset: n(0), outer: softmax.weights_row.clone(), inner: n(1) };
     match square {
         None => pack_transposed(m, score, &env, &over_rows, &over_keys, &to),
-        Some(square) => Some(pack_through(m, score, &env, (&over_rows, &over_keys), &to, square)),
+        Some(square) => {
+            Some(pack_through(m, score, &env, (&over_rows, &over_keys), &to, (square, &t.most_rows)))
+        }
     }
 }
 
@@ -406,8 +408,8 @@ fn weigh(
     let plain = values.weigh(m, Zeros::Multiply, to);
     let found = match skips {
         None => return tile.extend(plain),
-        Some(Skips::All(found)) => found,
-        Some(Skips::Some(flags)) => {
+        Some(Skips::AllWhere(found)) => found,
+        Some(Skips::Marked(flags)) => {
             let (read, found) = flag(m, flags, Retry::OF_TILE);
             tile.push(read);
             found

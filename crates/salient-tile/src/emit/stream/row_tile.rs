@@ -21,6 +21,8 @@ pub(crate) struct RowTile<'t> {
     /// The row variable's range.
     pub(crate) first: Dim,
     pub(crate) last: Dim,
+    /// The most rows that a tile has.
+    pub(crate) most_rows: Dim,
     /// The first key that may be visited, and one past the last.
     pub(crate) keys: (Dim, Dim),
     /// Keys of a tile; it is rounded up to whole panels.

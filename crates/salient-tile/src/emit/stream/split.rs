@@ -54,6 +54,7 @@ pub(crate) fn parts(scope: &mut Scope<'_>, target: Target<'_>, plan: &SplitKv) -
         row: &row,
         first: n(0),
         last: count.clone(),
+        most_rows: count.clone(),
         keys: (begin.clone(), var(&end)),
         tile: tiling.few_keys,
         few: true,

@@ -35,6 +35,8 @@ pub(crate) struct RowBlock {
     /// The range of the row variable.
     pub(crate) first: Dim,
     pub(crate) last: Dim,
+    /// The most rows of a block.
+    most_rows: Dim,
     /// The axes that items are split over beside the rows.
     pub(crate) outer: Vec<AxisId>,
     /// The part of the rows that an item has, if it has several tiles of them.
@@ -60,6 +62,7 @@ impl RowBlock {
             row: &self.row,
             first: self.first.clone(),
             last: self.last.clone(),
+            most_rows: self.most_rows.clone(),
             keys: (n(0), scope.graph.extent(attention.key).clone()),
             tile: key_loop.tile_keys(tiling),
             few: false,
@@ -156,7 +159,16 @@ pub(crate) fn row_block(
     m.scope.ranges.insert(&LANE, g.extent(a.key));
     let bounds =
         vec![let_dim(&first, &block * tile_rows), let_min(&last, vec![rows, &var(&first) + tile_rows])];
-    RowBlock { env, row, first: var(&first), last: var(&last), outer, part, bounds }
+    RowBlock {
+        env,
+        row,
+        first: var(&first),
+        last: var(&last),
+        most_rows: tile_rows.clone(),
+        outer,
+        part,
+        bounds,
+    }
 }
 
 /// Scores of a block of rows from packed keys.
