@@ -121,13 +121,13 @@ fn kernel(scope: &mut Scope<'_>, plan: &Plan<'_>, k: &KernelPlan) -> Option<Kern
         Anchor::Map(order) => map(scope, target, *order),
         Anchor::Append(part) => append(scope, target, part),
         Anchor::Rows { along, held } => with_statistics(scope, target, *along, held),
-        Anchor::Reduction => {
+        Anchor::Reduction { loops } => {
             let args = g.args(target.node);
             match *g.op(target.node) {
-                Op::Reduce(op, along) => reduce(scope, target, op, along, args[0]),
-                Op::CumSum(direction, along) => cumulate(scope, target, (direction, along), args[0]),
-                Op::Fused(op, along) if op.info().reduces => weigh(scope, target, op, along, &args),
-                Op::Fused(op, along) => normalise(scope, target, op, along, &args),
+                Op::Reduce(op, along) => reduce(scope, (target, loops), op, along, args[0]),
+                Op::CumSum(direction, along) => cumulate(scope, (target, loops), (direction, along), args[0]),
+                Op::Fused(op, along) if op.info().reduces => weigh(scope, (target, loops), op, along, &args),
+                Op::Fused(op, along) => normalise(scope, (target, loops), op, along, &args),
                 Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                     unreachable!("sources have no rows")
                 }

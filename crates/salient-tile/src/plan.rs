@@ -173,8 +173,9 @@ pub(crate) enum Anchor {
     Alias(BufferId),
     /// Element by element along rows, of which reductions are held while the row is near.
     Rows { along: AxisId, held: BTreeSet<NodeId> },
-    /// The node itself, row by row: a reduction, a normalisation or a running sum along the axis that it binds.
-    Reduction,
+    /// The node itself, row by row: a reduction, a normalisation or a running sum along the axis that it binds. The loops go over these
+    /// axes, the outermost first.
+    Reduction { loops: Vec<AxisId> },
     /// The node itself, a reduction or a normalisation of many columns at once: positions of this axis are the lanes.
     Columns { column: AxisId },
     /// The node itself, a sum whose terms are each added at one position of the result.
@@ -307,7 +308,7 @@ impl Plan<'_> {
     pub(crate) fn aliases(&self) -> BTreeMap<BufferId, BufferId> {
         let alias = |k: &KernelPlan| match k.anchor {
             Anchor::Alias(of) => Some((of, k.buffer)),
-            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction { .. } => None,
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,
             Anchor::SplitKv(_) | Anchor::Merge(_) => None,
@@ -395,7 +396,7 @@ impl Anchor {
             Anchor::Rows { along, held } => {
                 Anchor::Rows { along: *along, held: held.iter().map(|id| node(*id)).collect() }
             }
-            Anchor::Reduction => Anchor::Reduction,
+            Anchor::Reduction { loops } => Anchor::Reduction { loops: loops.clone() },
             Anchor::Columns { column } => Anchor::Columns { column: *column },
             Anchor::Scatter(of) => Anchor::Scatter(of.moved(node)),
             Anchor::Gemm(gemm) => Anchor::Gemm(Gemm {

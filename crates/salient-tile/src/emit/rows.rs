@@ -5,7 +5,6 @@ use crate::emit::maker::{Maker, Target};
 use crate::emit::stream::softmax::{RowShift, divisor, inverse, log_sum};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::layouts::axis_order::shared_first;
 use crate::plan::layouts::{Stored, stored};
 use crate::program::kernel::{Kernel, Kind};
 use salient_ir::op::RowWeights;
@@ -15,32 +14,30 @@ use salient_vector::handle::{Carry, Handle, VectorNumber};
 use salient_vector::{Builder, F32, I32, Int, Mask, math};
 use std::collections::BTreeSet;
 
-/// Begins a row kernel: every axis of the buffer but `along` is an item, `along` runs over the lanes; a row is computed of what it
-/// reads.
+/// Begins a row kernel: items go over the axes `loops`, the outermost first, and `along` runs over the lanes.
 fn begin<'s, 'g>(
     scope: &'s mut Scope<'g>,
     target: Target<'_>,
     along: AxisId,
-    reads: &[NodeId],
+    loops: &[AxisId],
 ) -> (Maker<'s, 'g>, Env) {
     let mut m = Maker::planned(scope, target, Kind::Rows);
     let extent = m.scope.graph.extent(along).clone();
     m.scope.ranges.insert(&LANE, &extent);
     let mut env = Env::from([(along, AxisValue::Poly(var(&LANE)))]);
-    let axes: Vec<AxisId> = target.buffer.axes.iter().copied().filter(|a| *a != along).collect();
-    m.outer_axes(shared_first(&m.scope.layouts, reads, axes), &mut env);
+    m.outer_axes(loops.iter().copied(), &mut env);
     (m, env)
 }
 
 /// The kernel that stores the reduction of `x` along `axis`.
 pub(crate) fn reduce(
     scope: &mut Scope<'_>,
-    target: Target<'_>,
+    (target, loops): (Target<'_>, &[AxisId]),
     op: ReduceOp,
     axis: AxisId,
     x: NodeId,
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, axis, &[x]);
+    let (mut m, env) = begin(scope, target, axis, loops);
     let extent = m.scope.graph.extent(axis).clone();
     let dtype = m.scope.graph.node(x).dtype;
     let out = stored(target.id, target.buffer);
@@ -212,7 +209,8 @@ pub(crate) fn with_statistics(
     along: AxisId,
     held: &BTreeSet<NodeId>,
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, along, &[target.node]);
+    let loops: Vec<AxisId> = target.buffer.axes.iter().copied().filter(|axis| *axis != along).collect();
+    let (mut m, env) = begin(scope, target, along, &loops);
     let extent = m.scope.graph.extent(along).clone();
     let out = stored(target.id, target.buffer);
     let mut b = Builder::new("rows");
@@ -244,13 +242,13 @@ pub(crate) fn with_statistics(
 /// The kernel that stores a normalised row: `norm`, `softmax` or `exp_norm` of `x` along `axis`.
 pub(crate) fn normalise(
     scope: &mut Scope<'_>,
-    target: Target<'_>,
+    (target, loops): (Target<'_>, &[AxisId]),
     op: FusedOp,
     axis: AxisId,
     args: &[NodeId],
 ) -> Kernel {
     let x = args[0];
-    let (mut m, env) = begin(scope, target, axis, args);
+    let (mut m, env) = begin(scope, target, axis, loops);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
     let mut b = Builder::new(op.info().name);
@@ -317,12 +315,12 @@ pub(crate) fn normalise(
 /// weights that they make, where the values are read element by element as the scores are.
 pub(crate) fn weigh(
     scope: &mut Scope<'_>,
-    target: Target<'_>,
+    (target, loops): (Target<'_>, &[AxisId]),
     op: FusedOp,
     axis: AxisId,
     args: &[NodeId],
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, axis, args);
+    let (mut m, env) = begin(scope, target, axis, loops);
     let extent = m.scope.graph.extent(axis).clone();
     let out = stored(target.id, target.buffer);
     let info = op.info();
@@ -419,11 +417,11 @@ impl WeighedRow<'_> {
 /// The kernel that stores the running sum of `x` along an axis.
 pub(crate) fn cumulate(
     scope: &mut Scope<'_>,
-    target: Target<'_>,
+    (target, loops): (Target<'_>, &[AxisId]),
     (direction, axis): (Direction, AxisId),
     x: NodeId,
 ) -> Kernel {
-    let (mut m, env) = begin(scope, target, axis, &[x]);
+    let (mut m, env) = begin(scope, target, axis, loops);
     let extent = m.scope.graph.extent(axis).clone();
     let is_float = m.scope.graph.node(x).dtype.is_float();
     let out = stored(target.id, target.buffer);

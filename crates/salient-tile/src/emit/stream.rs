@@ -4,6 +4,7 @@ pub(crate) mod beside;
 pub(crate) mod look;
 pub(crate) mod mixture;
 pub(crate) mod phase;
+pub(crate) mod retry;
 pub(crate) mod row_passes;
 pub(crate) mod row_tile;
 pub(crate) mod score;

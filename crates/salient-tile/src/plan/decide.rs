@@ -18,7 +18,7 @@ use crate::plan::attention::{Attention, Scores, attention};
 use crate::plan::contraction::{Contraction, Renamed, contraction, left_with_rows, reads_parameter};
 use crate::plan::expression::flops;
 use crate::plan::layouts::alias::alias_of;
-use crate::plan::layouts::axis_order::{is_wide, layout, order_of_output, weights_by_columns};
+use crate::plan::layouts::axis_order::{is_wide, layout, order_of_output, shared_first, weights_by_columns};
 use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel_keys};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::scatter::scatter;
@@ -426,19 +426,22 @@ impl<'g> Decider<'g> {
     /// A reduction, a normalisation or a running sum.
     fn rows_of(&mut self, target: Target<'_>) {
         let g = self.layouts.graph;
+        let by_rows = |along: AxisId| {
+            let axes = target.order.iter().copied().filter(|axis| *axis != along).collect();
+            Anchor::Reduction { loops: shared_first(&self.layouts, &g.args(target.node), axes) }
+        };
+        let by_columns = |column| Anchor::Columns { column };
         let anchor = match *g.op(target.node) {
             Op::Reduce(op, along) => {
                 let x = g.args(target.node)[0];
                 let found = column(&self.layouts, target.order, along, x).filter(|_| op != ReduceOp::ArgMax);
-                found.map_or(Anchor::Reduction, |column| Anchor::Columns { column })
+                found.map_or_else(|| by_rows(along), by_columns)
             }
             Op::Fused(_, along) => {
                 let found = column(&self.layouts, target.order, along, g.args(target.node)[0]);
-                found
-                    .filter(|column| is_wide(g, *column))
-                    .map_or(Anchor::Reduction, |column| Anchor::Columns { column })
+                found.filter(|column| is_wide(g, *column)).map_or_else(|| by_rows(along), by_columns)
             }
-            Op::CumSum(..) => Anchor::Reduction,
+            Op::CumSum(_, along) => by_rows(along),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {
                 unreachable!("sources have no rows")
             }

@@ -68,7 +68,7 @@ impl Walk {
                 walk.roots = vec![a.node];
                 walk.products.insert(a.node, [a.score].into_iter().chain(a.value).collect());
             }
-            Anchor::Map(_) | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction => {}
+            Anchor::Map(_) | Anchor::Alias(_) | Anchor::Rows { .. } | Anchor::Reduction { .. } => {}
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Pack(_) => {}
         }
         walk
@@ -148,7 +148,7 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             let reductions = held.iter().filter(|id| matches!(g.op(**id), Op::Reduce(..))).count();
             &elements * &n(reductions as i64 + 1)
         }
-        Anchor::Columns { .. } | Anchor::Reduction => match g.op(buffer.node) {
+        Anchor::Columns { .. } | Anchor::Reduction { .. } => match g.op(buffer.node) {
             Op::Reduce(..) => &elements * &along(),
             // The greatest, a difference, an exponential, a sum; of values a product and a sum more.
             Op::Fused(op, _) if op.info().reduces => {

@@ -61,7 +61,7 @@ pub(crate) enum Slot {
     Context,
     /// Values of a tile, packed.
     Values,
-    /// Whether a value of the tile is NaN or infinite.
+    /// Whether a value or a sum is NaN or infinite, and whether a tile skips weights of zero.
     NotFinite,
     /// What a probe of the mask finds.
     Probe,
@@ -146,7 +146,7 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &An
             MapOrder::Squares { computed: true, .. } => vec![square(&n(COLUMNS_OF_MAP))],
             MapOrder::Squares { computed: false, .. } | MapOrder::Rows => Vec::new(),
         },
-        Anchor::Rows { .. } | Anchor::Reduction => Vec::new(),
+        Anchor::Rows { .. } | Anchor::Reduction { .. } => Vec::new(),
         Anchor::Columns { .. } if matches!(g.op(node), Op::Fused(..)) => {
             [Slot::Shift, Slot::Sum].map(|state| slot(state, n(STRIP_OF_COLUMNS))).to_vec()
         }

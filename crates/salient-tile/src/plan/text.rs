@@ -216,7 +216,10 @@ impl Printer<'_, '_> {
                 Anchor::WholeRows(whole) => self.whole_rows(&mut out, k, whole, stored),
                 Anchor::Gemm(gemm) => self.gemm(&mut out, k, gemm, stored),
                 Anchor::Append(_) | Anchor::Map(_) | Anchor::Alias(_) => self.plain(&mut out, k, stored),
-                Anchor::Rows { .. } | Anchor::Reduction | Anchor::Columns { .. } | Anchor::Scatter(_) => {
+                Anchor::Rows { .. }
+                | Anchor::Reduction { .. }
+                | Anchor::Columns { .. }
+                | Anchor::Scatter(_) => {
                     self.plain(&mut out, k, stored);
                 }
             }

@@ -252,7 +252,7 @@ fn axes(plan: &Plan<'_>, k: &KernelPlan, faults: &mut Faults) {
                 faults.unless(runs, own, || "what it holds is not of its rows".to_owned());
             }
         }
-        Anchor::Reduction => {
+        Anchor::Reduction { .. } => {
             faults.unless(g.op(k.node).bound().is_some(), own, || "it binds no axis".to_owned());
         }
         Anchor::Columns { column } => {

@@ -317,7 +317,7 @@ fn columns_are_no_axis_that_is_reduced() {
 fn what_reduces_is_a_reduction() {
     wrong(&rows(), "binds no axis", |plan| {
         let node = plan.graph.outputs()[0].node;
-        let is_reduction = |anchor: &Anchor| matches!(anchor, Anchor::Reduction);
+        let is_reduction = |anchor: &Anchor| matches!(anchor, Anchor::Reduction { .. });
         kernel(plan, is_reduction).node = node;
     });
 }

@@ -7,21 +7,21 @@
 use crate::dims::{LANE, n, var};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_dim, let_min};
 use crate::emit::pack::{Packed, Span, pack_scaled, pack_through, pack_transposed};
-use crate::emit::stream::look::{flag, look, read_flag};
+use crate::emit::stream::look::{flag, look};
+use crate::emit::stream::retry::{Retry, Skips};
 use crate::emit::stream::row_tile::{RowTile, Sizes, origin};
 use crate::emit::stream::score::compute_invariant;
 use crate::emit::stream::softmax::{
     RowState, ScoreTile, Softmax, divide_row, fill, log_of_row, normalise_row,
 };
-use crate::emit::stream::values::{Keys, Values, Weighted, find_not_finite};
+use crate::emit::stream::values::{Keys, Values, Weighted};
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::key_loop::NanCheck;
 use crate::plan::attention::key_range::{KeyRange, RowSpan, TileRange};
 use crate::plan::attention::{Attention, Normaliser, Scores};
 use crate::plan::layouts::Stored;
 use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Int, Stmt};
-use salient_ir::{AxisId, Dim, NodeId, Symbol};
+use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::tile::Zeros;
 use std::collections::BTreeMap;
 
@@ -120,64 +120,6 @@ pub(crate) fn stream(
         m.scope.forget(node, before);
     }
     Streamed { stmts, softmax, context, context_row: sizes.context_row }
-}
-
-/// A second pass over the keys where a sum of the first is NaN or infinite. A masked key adds nothing even where its value is one of
-/// these, which a weight of zero alone does not ensure: the second pass skips weights of zero.
-struct Retry {
-    check: NanCheck,
-    /// Whether a tile skips weights of zero, and whether some sum is not finite.
-    flags: Base,
-    /// Whether this is the second pass.
-    again: Symbol,
-}
-
-/// How a pass knows which tiles skip weights of zero.
-enum Skips {
-    /// All of them, where this number is not zero.
-    AllWhere(Dim),
-    /// Those that leave something else than zero at the head of these flags.
-    Marked(Base),
-}
-
-impl Retry {
-    const OF_TILE: i64 = 0;
-    const OF_SUMS: i64 = 1;
-
-    /// What the plan asks for, if the values are those of keys that may be masked.
-    fn new(m: &mut Maker<'_, '_>, check: NanCheck) -> Option<Retry> {
-        (check != NanCheck::Never).then(|| {
-            let flags = m.scratch(Slot::NotFinite);
-            Retry { check, flags, again: m.variable("again", &n(2)) }
-        })
-    }
-
-    /// Begins a tile: where only some skip weights of zero, this one does not yet.
-    fn of_tile(&self, m: &mut Maker<'_, '_>, tile: &mut Vec<Stmt>) -> Skips {
-        if self.check == NanCheck::EveryTile {
-            return Skips::AllWhere(var(&self.again));
-        }
-        tile.push(fill(m, self.flags, &n(1), 0.0));
-        Skips::Marked(self.flags)
-    }
-
-    /// In a tile to which the mask is applied.
-    fn masked(&self, m: &mut Maker<'_, '_>) -> Option<Stmt> {
-        let mark = (self.check == NanCheck::MaskedTiles).then(|| fill(m, self.flags, &n(1), 1.0))?;
-        Some(Stmt::If { left: n(0), right: var(&self.again), then: vec![mark], otherwise: Vec::new() })
-    }
-
-    /// The first pass, and the second if it is wanted.
-    fn passes(&self, m: &mut Maker<'_, '_>, mut pass: Vec<Stmt>, (sums, count): (Base, &Dim)) -> [Stmt; 2] {
-        let number = m.variable("pass", &n(2));
-        let flag = (self.flags, n(Self::OF_SUMS));
-        pass.push(find_not_finite(m, (sums, n(0)), count, flag));
-        let read = read_flag(self.again.clone(), self.flags, Self::OF_SUMS);
-        let wanted = &var(&self.again) + &n(1);
-        let run = Stmt::If { left: var(&number), right: wanted, then: pass, otherwise: Vec::new() };
-        let clear = fill(m, self.flags, &n(2), 0.0);
-        [clear, for_loop(&number, n(0), n(2), n(1), vec![read, run])]
-    }
 }
 
 /// A tile of keys: where it ends, what a probe does before, and the tile itself, if any of its keys is kept.

@@ -89,7 +89,7 @@ impl Priced<'_> {
             Anchor::Append(part) => self.map(kernel, part.node, &part.axes),
             Anchor::Alias(_) => Some(Work::default()),
             Anchor::Rows { along, held } => self.rows(kernel, *along, held),
-            Anchor::Reduction => self.reduction(kernel),
+            Anchor::Reduction { .. } => self.reduction(kernel),
             Anchor::Columns { column } => self.columns(kernel, *column),
             Anchor::Scatter(of) => self.scatter(kernel, of),
             Anchor::Gemm(gemm) => self.gemm(kernel, gemm),

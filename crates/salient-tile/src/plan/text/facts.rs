@@ -122,7 +122,7 @@ pub(super) fn over_keys(anchor: &Anchor) -> Option<(&Attention, &KeyLoop, bool)>
         Anchor::WholeRows(WholeRows { attention, key_loop, .. }) => Some((attention, key_loop, true)),
         Anchor::SplitKv(SplitKv { attention, key_loop, .. }) => Some((attention, key_loop, false)),
         Anchor::Map(_) | Anchor::Append(_) | Anchor::Alias(_) | Anchor::Rows { .. } => None,
-        Anchor::Reduction | Anchor::Columns { .. } | Anchor::Scatter(_) => None,
+        Anchor::Reduction { .. } | Anchor::Columns { .. } | Anchor::Scatter(_) => None,
         Anchor::Gemm(_) | Anchor::Pack(_) => None,
         Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Merge(_) => None,
     }

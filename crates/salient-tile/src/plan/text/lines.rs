@@ -107,7 +107,7 @@ impl Plan<'_> {
                     | Anchor::Append(_)
                     | Anchor::Alias(_)
                     | Anchor::Rows { .. }
-                    | Anchor::Reduction
+                    | Anchor::Reduction { .. }
                     | Anchor::Columns { .. }
                     | Anchor::Scatter(_)
                     | Anchor::Gemm(_)

@@ -40,7 +40,7 @@ impl Anchor {
             Anchor::Map(_) => KernelWord::Map,
             Anchor::Append(_) => KernelWord::Append,
             Anchor::Alias(_) => KernelWord::Alias,
-            Anchor::Rows { .. } | Anchor::Reduction => KernelWord::Rows,
+            Anchor::Rows { .. } | Anchor::Reduction { .. } => KernelWord::Rows,
             Anchor::Columns { .. } => KernelWord::Columns,
             Anchor::Scatter(_) => KernelWord::Scatter,
             Anchor::Gemm(_) => KernelWord::Gemm,
@@ -56,7 +56,7 @@ impl Anchor {
     pub(crate) fn note(&self) -> Option<&'static str> {
         match self {
             Anchor::SplitKv(_) => Some(SPLIT_KV),
-            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction { .. } => None,
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) => None,
             Anchor::Pack(_) | Anchor::Tiled(_) => None,
             Anchor::Merge(_) | Anchor::WholeRows(_) | Anchor::Beside(_) | Anchor::SumParts(_) => None,

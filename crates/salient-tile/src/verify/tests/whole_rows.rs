@@ -48,7 +48,7 @@ pub(super) fn broken_plan(g: &Graph, expected: &str, change: impl FnOnce(&mut Wh
         let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
         let found = anchors.find_map(|anchor| match anchor {
             Anchor::WholeRows(whole) => Some(whole),
-            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+            Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction { .. } => None,
             Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
             Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
             Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,
@@ -195,7 +195,7 @@ fn the_sum_of_what_is_run_over_is_its_end() {
 fn wholes<'p>(plan: &'p Plan<'_>) -> Vec<&'p WholeRows> {
     let of = |anchor: &'p Anchor| match anchor {
         Anchor::WholeRows(whole) => Some(whole),
-        Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => None,
+        Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction { .. } => None,
         Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => None,
         Anchor::Tiled(_) | Anchor::SplitKv(_) | Anchor::Merge(_) => None,
         Anchor::Beside(_) | Anchor::SumParts(_) | Anchor::Alias(_) => None,

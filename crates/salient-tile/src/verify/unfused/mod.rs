@@ -154,7 +154,7 @@ fn computed_again(plan: &Plan<'_>, node: NodeId, k: &KernelPlan) -> Option<Unfus
     let (a, scores, heads) = match &k.anchor {
         Anchor::Tiled(Tiled { attention, scores, .. }) => (attention, scores, &none),
         Anchor::WholeRows(WholeRows { attention, scores, heads, .. }) => (attention, scores, heads),
-        Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction => return None,
+        Anchor::Map(_) | Anchor::Append(_) | Anchor::Rows { .. } | Anchor::Reduction { .. } => return None,
         Anchor::Alias(_) => return None,
         Anchor::Columns { .. } | Anchor::Scatter(_) | Anchor::Gemm(_) | Anchor::Pack(_) => return None,
         Anchor::SplitKv(_) | Anchor::Merge(_) | Anchor::Beside(_) | Anchor::SumParts(_) => return None,

@@ -212,7 +212,7 @@ fn computes(plan: &Plan<'_>, k: &KernelPlan, id: NodeId) -> bool {
     let is_product = || plan.graph.sum_of_products(id).is_some();
     match &k.anchor {
         Anchor::Rows { held, .. } => held.contains(&id),
-        Anchor::Reduction | Anchor::Columns { .. } => k.node == id,
+        Anchor::Reduction { .. } | Anchor::Columns { .. } => k.node == id,
         Anchor::Scatter(of) => of.sums.contains(&id),
         Anchor::Gemm(gemm) => gemm.contraction.node == id,
         Anchor::Tiled(tiled) => {
