@@ -1,7 +1,7 @@
 //! How long a program takes from source to code that can be called, step by step:
 //! `cargo bench -p salient-cli --bench compile -- [FILES] [--model NAME] [--set NAME=VALUE,VALUE...] [--threads N]
-//! [--rounds N]`; without files, all of `examples/variants`. Files are given by their whole paths. With several values for a
-//! dimension, such as `L=12,24`, compilations alternate between them.
+//! [--rounds N]`; without files, all of `examples/variants` and of `tests/equivalence`. Files are given by their whole paths. With
+//! several values for a dimension, such as `L=12,24`, compilations alternate between them. The slowest stands in the last line.
 //!
 //! The least of several compilations in this process, and the median of them all together: what the first one pays besides,
 //! such as the start of the program, is not in it. Threads are as many as the machine has unless they are given.
@@ -30,17 +30,26 @@ struct Contest {
 fn main() {
     let contest = contest();
     println!(
-        "{:<42} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  ms",
+        "{:<56} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  ms",
         "model", "graph", "fused", "kernels", "code", "in all", "median"
     );
+    let mut slowest = (Duration::ZERO, String::new());
     for file in &contest.files {
         let sources = read_sources(file).unwrap_or_else(|e| panic!("{e}"));
         for model in models(&sources).unwrap_or_else(|e| panic!("{e}")) {
             if contest.model.as_ref().is_none_or(|only| *only == model) {
-                compare(file, &sources, &model, &contest);
+                let least = compare(file, &sources, &model, &contest);
+                slowest = slowest.max((least, format!("{} {model}", name_of(file))));
             }
         }
     }
+    println!("slowest: {} {:.2} ms", slowest.1, slowest.0.as_secs_f64() * 1e3);
+}
+
+/// The name of a file and of its folder.
+fn name_of(file: &Path) -> String {
+    let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    format!("{folder}/{}", file.file_stem().unwrap_or_default().to_string_lossy())
 }
 
 /// What the command line asks for.
@@ -65,17 +74,29 @@ fn contest() -> Contest {
         }
     }
     if out.files.is_empty() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/variants");
-        let entries = std::fs::read_dir(folder).expect("the examples are there");
-        out.files.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
-        out.files.retain(|file| file.extension().is_some_and(|end| end == "attn"));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for folder in ["examples/variants", "tests/equivalence"] {
+            add_programs(&root.join(folder), &mut out.files);
+        }
         out.files.sort();
     }
     out
 }
 
-/// Compiles a model in alternation with each of the values, and prints a line for each.
-fn compare(file: &Path, sources: &Sources, model: &str, contest: &Contest) {
+/// Adds the files of programs in a folder and in those inside of it.
+fn add_programs(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            add_programs(&path, files);
+        } else if path.extension().is_some_and(|end| end == "attn") {
+            files.push(path);
+        }
+    }
+}
+
+/// Compiles a model in alternation with each of the values, and prints a line for each; the most of their least times.
+fn compare(file: &Path, sources: &Sources, model: &str, contest: &Contest) -> Duration {
     // Four steps, then all of them.
     let mut least = vec![[Duration::MAX; STEPS.len() + 1]; contest.set.len()];
     let mut totals = vec![Vec::new(); contest.set.len()];
@@ -95,13 +116,14 @@ fn compare(file: &Path, sources: &Sources, model: &str, contest: &Contest) {
             totals[at].push(compiled.timings().total());
         }
     }
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let slowest = least.iter().map(|times| times[STEPS.len()]).max().unwrap_or_default();
     for ((set, least), mut totals) in contest.set.iter().zip(least).zip(totals) {
         let set = set.as_ref().map_or_else(String::new, |(name, value)| format!(" {name}={value}"));
         totals.sort();
-        print!("{:<42}", format!("{stem} {model}{set}"));
+        print!("{:<56}", format!("{} {model}{set}", name_of(file)));
         let times = least.into_iter().chain([totals[totals.len() / 2]]);
         times.for_each(|time| print!(" {:>8.2}", time.as_secs_f64() * 1e3));
         println!();
     }
+    slowest
 }

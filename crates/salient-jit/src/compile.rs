@@ -2,8 +2,10 @@
 //!
 //! What a function is called with is the business of [`run`](crate::Compiled::run).
 //!
-//! [`loops`] makes the functions of a program, which call those of [`bodies`]; [`formulas`] are what its calls need of it.
+//! [`loops`] makes the functions of a program by means of [`code`], which call those of [`bodies`]; [`formulas`] are what its calls need
+//! of it.
 
+pub(crate) mod code;
 pub(crate) mod formulas;
 pub(crate) mod loops;
 
@@ -20,6 +22,7 @@ use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
 use salient_tile::{BufferId, Kernel, Program};
 use salient_vector::Body;
+use salient_vector::body::Section;
 use std::fmt::{Debug, Display, Formatter, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -215,7 +218,8 @@ impl Compiled {
     pub fn asm(&self) -> String {
         let loops = |context: &mut Context| {
             context.set_disasm(true);
-            match context.compile(&**self.target.cranelift(), &mut Default::default()) {
+            let compiler = self.target.compiler_of(&context.func);
+            match context.compile(compiler, &mut Default::default()) {
                 Ok(code) => code.vcode.clone().unwrap_or_default(),
                 Err(e) => e.inner.to_string(),
             }
@@ -257,8 +261,7 @@ impl Compiled {
             }
             let signature = loops::signature(&self.target);
             let id = declare(module, &kernel.name, &format!("kernel.{at}"), &signature)?;
-            let lanes = bodies::lanes(&self.target);
-            let function = loops::emit(&nest, &self.program.dimensions, lanes, module, &self.target);
+            let function = loops::emit(&nest, &self.program.dimensions, module, &self.target);
             let mut text = loops(&mut Context::for_function(function)).trim_end().to_owned();
             text.push('\n');
             for (at, body) in kernel.bodies.iter().enumerate() {
@@ -298,6 +301,21 @@ enum Job<'p> {
     Nest(Box<Function>),
 }
 
+impl Job<'_> {
+    /// How many instructions it has, to which the time that it takes is about proportional.
+    fn size(&self) -> usize {
+        match self {
+            Job::Body(body) => (body.sections.iter())
+                .map(|section| match section {
+                    Section::Straight(insts) => insts.len(),
+                    Section::Loop(l) => l.insts.len() * l.unroll as usize,
+                })
+                .sum(),
+            Job::Nest(function) => function.dfg.num_insts(),
+        }
+    }
+}
+
 /// Defines every function of a program; gives that of each kernel, with the buffers whose addresses it takes. Functions are
 /// declared one after the other, compiled on all threads of the pool, and put into the module in the order in which they
 /// were declared: the code is the same for any number of threads.
@@ -328,7 +346,7 @@ fn define(
             None => {
                 let name = format!("kernel.{at}.{}", kernel.name);
                 let id = declare(module, &kernel.name, &name, &loops::signature(target))?;
-                let function = loops::emit(&nest, &program.dimensions, bodies::lanes(target), module, target);
+                let function = loops::emit(&nest, &program.dimensions, module, target);
                 jobs.push((kernel, id, Job::Nest(Box::new(function))));
                 functions.nests.push((nest, id));
                 id
@@ -336,15 +354,20 @@ fn define(
         };
         made.push((id, buffers));
     }
+    // The longest first, so that no thread begins one while others have nothing left.
+    let mut order = Vec::from_iter(0..jobs.len());
+    order.sort_by_key(|at| std::cmp::Reverse(jobs[*at].2.size()));
     let compiled = machine_code::on_all(pool, jobs.len(), |at| {
-        let (kernel, id, job) = &jobs[at];
+        let (kernel, id, job) = &jobs[order[at]];
         let code = match job {
             Job::Body(body) => bodies::compile(target, *id, body).map_err(|e| e.to_string()),
             Job::Nest(function) => MachineCode::of_function(*id, (**function).clone(), target),
         };
         code.map_err(|why| CompileError::kernel(&kernel.name, why))
     });
-    for ((kernel, ..), code) in jobs.iter().zip(compiled) {
+    let mut compiled = Vec::from_iter(order.into_iter().zip(compiled));
+    compiled.sort_by_key(|(at, _)| *at);
+    for ((kernel, ..), (_, code)) in jobs.iter().zip(compiled) {
         code?.define(module).map_err(|why| CompileError::kernel(&kernel.name, why))?;
     }
     Ok(made)

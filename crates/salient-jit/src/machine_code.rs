@@ -34,8 +34,9 @@ impl MachineCode {
         function: Function,
         target: &Target,
     ) -> Result<MachineCode, String> {
+        let compiler = target.compiler_of(&function);
         let mut context = Context::for_function(function);
-        let compiled = context.compile(&**target.cranelift(), &mut Default::default());
+        let compiled = context.compile(compiler, &mut Default::default());
         let buffer = &compiled.map_err(|error| error.inner.to_string())?.buffer;
         let (alignment, bytes) = (u64::from(buffer.alignment), buffer.data().to_vec());
         let relocations = buffer.relocs().to_vec();

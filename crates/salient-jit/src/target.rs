@@ -6,7 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::ir::Function;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable, Flags};
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 
@@ -171,7 +172,18 @@ pub struct Target {
     /// Whether vectors have half the width of the instruction set's.
     halved: bool,
     cranelift: OwnedTargetIsa,
+    /// For functions of many calls.
+    quick: OwnedTargetIsa,
 }
+
+/// A function of more calls is compiled quickly. The allocator of registers that makes the better code takes time by the calls times the
+/// integers in sight, a third of the whole for the longest nests; where each call does the work of a register tile, what it gains is
+/// lost in the noise, 2 % where heads are 32 wide. Loops around few calls, which may do little, are compiled thoroughly.
+const MOST_CALLS: usize = 8;
+
+/// How Cranelift optimises, and how it allocates registers.
+const THOROUGH: [(&str, &str); 2] = [("opt_level", "speed"), ("regalloc_algorithm", "backtracking")];
+const QUICK: [(&str, &str); 2] = [("opt_level", "none"), ("regalloc_algorithm", "single_pass")];
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,6 +191,25 @@ impl fmt::Debug for Target {
         let less: String = less.into_iter().filter(|(is, _)| *is).map(|(_, words)| words).collect();
         write!(f, "{} {}{less}", self.cranelift.triple(), self.isa)
     }
+}
+
+/// Cranelift with these settings, for this machine or for the oldest of its architecture.
+fn compiler(native: bool, of_effort: [(&str, &str); 2]) -> Result<OwnedTargetIsa, TargetError> {
+    let unknown = |error: &dyn fmt::Display| TargetError::Cranelift(error.to_string());
+    let mut flags = settings::builder();
+    let values = [
+        ("is_pic", "false"),
+        ("use_colocated_libcalls", "false"),
+        // Costs about as much as compiling, and finds only our own bugs: those are for tests.
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+    ];
+    for (name, value) in values.into_iter().chain(of_effort) {
+        flags.set(name, value).map_err(|error| unknown(&error))?;
+    }
+    cranelift_native::builder_with_options(native)
+        .map_err(|error| unknown(&error))?
+        .finish(Flags::new(flags))
+        .map_err(|error| unknown(&error))
 }
 
 impl Target {
@@ -206,28 +237,21 @@ impl Target {
     }
 
     fn new(isa: Isa, native: bool) -> Result<Target, TargetError> {
-        let unknown = |error: &dyn fmt::Display| TargetError::Cranelift(error.to_string());
-        let mut flags = settings::builder();
-        let values = [
-            ("opt_level", "speed"),
-            ("is_pic", "false"),
-            ("use_colocated_libcalls", "false"),
-            // Costs about as much as compiling, and finds only our own bugs: those are for tests.
-            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        ];
-        for (name, value) in values {
-            flags.set(name, value).map_err(|error| unknown(&error))?;
-        }
-        let cranelift = cranelift_native::builder_with_options(native)
-            .map_err(|error| unknown(&error))?
-            .finish(Flags::new(flags))
-            .map_err(|error| unknown(&error))?;
+        let cranelift = compiler(native, THOROUGH)?;
+        let quick = compiler(native, QUICK)?;
         let has = |name: &str| {
             cranelift.isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
         };
         // Elsewhere than on x86 fused multiply-add is part of the base.
         let fma = !cfg!(target_arch = "x86_64") || (has("has_fma") && has("has_avx"));
-        Ok(Target { isa, fma, halved: false, cranelift })
+        Ok(Target { isa, fma, halved: false, cranelift, quick })
+    }
+
+    /// Cranelift as it compiles this function.
+    pub(crate) fn compiler_of(&self, function: &Function) -> &dyn TargetIsa {
+        let insts = function.layout.blocks().flat_map(|block| function.layout.block_insts(block));
+        let calls = insts.filter(|inst| function.dfg.insts[*inst].opcode().is_call()).count();
+        if calls > MOST_CALLS { &*self.quick } else { &*self.cranelift }
     }
 
     /// The vectors to be used.

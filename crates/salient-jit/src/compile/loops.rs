@@ -5,9 +5,11 @@
 //! [`Nest::buffers`]; the value of each dimension of the program; and of the calling thread the address of its status and of
 //! each of its scratch slots. Nothing here knows what a body does.
 
-use cranelift_codegen::ir::condcodes::IntCC;
+use crate::bodies;
+use crate::compile::code::{Code, Number, Op};
+use crate::target::Target;
 use cranelift_codegen::ir::{
-    AbiParam, BlockArg, FuncRef, Function, InstBuilder, MemFlagsData, Signature, UserFuncName, Value, types,
+    AbiParam, FuncRef, Function, InstBuilder, MemFlagsData, Signature, UserFuncName, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
@@ -15,8 +17,6 @@ use cranelift_module::{FuncId, Module};
 use salient_ir::{Dim, DimNode, Name, Symbol, SymbolKind};
 use salient_tile::{Arg, Base, BufferId, Int, Kernel, LANES, Program, Stmt};
 use std::collections::BTreeMap;
-
-use crate::target::Target;
 
 /// The cells of a thread, by position.
 pub(crate) struct ThreadCells;
@@ -158,13 +158,7 @@ pub(crate) fn signature(target: &Target) -> Signature {
 }
 
 /// Makes the function of a nest of a program with these dimensions.
-pub(crate) fn emit(
-    nest: &Nest,
-    dimensions: &[Name],
-    lanes: usize,
-    module: &mut JITModule,
-    target: &Target,
-) -> Function {
+pub(crate) fn emit(nest: &Nest, dimensions: &[Name], module: &mut JITModule, target: &Target) -> Function {
     let mut function = Function::with_name_signature(UserFuncName::default(), signature(target));
     let mut context = FunctionBuilderContext::new();
     let bodies = nest.bodies.iter().map(|id| module.declare_func_in_func(*id, &mut function)).collect();
@@ -176,10 +170,10 @@ pub(crate) fn emit(
         unreachable!("the signature has five parameters");
     };
     let mut emit = Emit {
-        b,
+        code: Code::new(b),
         sizes: &nest.sizes,
         bodies,
-        lanes,
+        lanes: bodies::lanes(target),
         addresses,
         thread,
         bases: BTreeMap::new(),
@@ -187,19 +181,19 @@ pub(crate) fn emit(
     };
     for (at, name) in dimensions.iter().enumerate() {
         let value = emit.cell(cells, at);
-        emit.variables.insert(name.into(), value);
+        emit.variables.insert(name.into(), Number::Value(value));
     }
     emit.load_bases(&nest.block);
-    let one = emit.b.ins().iconst(types::I64, 1);
-    emit.repeat(&nest.item, begin, end, one, &nest.block);
-    emit.b.ins().return_(&[]);
-    emit.b.seal_all_blocks();
-    emit.b.finalize(target.cranelift().frontend_config());
+    let [begin, end] = [begin, end].map(Number::Value);
+    emit.repeat(&nest.item, [begin, end, Number::Constant(1)], &nest.block);
+    emit.code.b.ins().return_(&[]);
+    emit.code.b.seal_all_blocks();
+    emit.code.b.finalize(target.cranelift().frontend_config());
     function
 }
 
 struct Emit<'a> {
-    b: FunctionBuilder<'a>,
+    code: Code<'a>,
     sizes: &'a [i64],
     bodies: Vec<FuncRef>,
     lanes: usize,
@@ -208,14 +202,14 @@ struct Emit<'a> {
     /// The address of each base that the nest uses.
     bases: BTreeMap<Base, Value>,
     /// Dimensions and the loop variables in sight.
-    variables: BTreeMap<Symbol, Value>,
+    variables: BTreeMap<Symbol, Number>,
 }
 
 impl Emit<'_> {
     /// A cell of a table that does not change while the nest runs.
     fn cell(&mut self, table: Value, at: usize) -> Value {
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
-        self.b.ins().load(types::I64, flags, table, (at * 8) as i32)
+        self.code.b.ins().load(types::I64, flags, table, (at * 8) as i32)
     }
 
     /// Loads every address once, before any loop.
@@ -273,8 +267,8 @@ impl Emit<'_> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::For { var, from, to, step, block } => {
-                let (from, to, step) = (self.dim(from), self.dim(to), self.dim(step));
-                self.repeat(var, from, to, step, block);
+                let range = [from, to, step].map(|d| self.dim(d));
+                self.repeat(var, range, block);
             }
             Stmt::Let { var, value } => {
                 let value = self.int(value);
@@ -282,129 +276,114 @@ impl Emit<'_> {
             }
             Stmt::Read { var, scratch, offset } => {
                 let address = self.address(Base::Scratch(*scratch), offset);
-                let value = self.b.ins().load(types::I32, MemFlagsData::trusted(), address, 0);
-                let value = self.b.ins().sextend(types::I64, value);
-                self.variables.insert(var.clone(), value);
+                let address = self.code.value(address);
+                let value = self.code.b.ins().load(types::I32, MemFlagsData::trusted(), address, 0);
+                let value = self.code.b.ins().sextend(types::I64, value);
+                let number = self.code.emitted(value);
+                self.variables.insert(var.clone(), number);
             }
-            Stmt::If { left, right, then, otherwise } => {
-                let (left, right) = (self.dim(left), self.dim(right));
-                let holds = self.b.ins().icmp(IntCC::SignedLessThan, left, right);
-                let (yes, no, join) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
-                self.b.ins().brif(holds, yes, &[], no, &[]);
-                for (block, stmts) in [(yes, then), (no, otherwise)] {
-                    self.b.switch_to_block(block);
-                    self.block(stmts);
-                    self.b.ins().jump(join, &[]);
-                }
-                self.b.switch_to_block(join);
-            }
+            Stmt::If { left, right, then, otherwise } => self.branch((left, right), then, otherwise),
             Stmt::Call { body, args } => {
-                let args: Vec<Value> = args
-                    .iter()
+                let args: Vec<Number> = (args.iter())
                     .map(|arg| match arg {
                         Arg::Address { base, offset } => self.address(*base, offset),
                         Arg::Int(d) => self.dim(d),
                     })
                     .collect();
-                self.b.ins().call(self.bodies[*body], &args);
+                let args: Vec<Value> = args.into_iter().map(|arg| self.code.value(arg)).collect();
+                self.code.b.ins().call(self.bodies[*body], &args);
             }
         }
     }
 
-    fn repeat(&mut self, var: &Symbol, from: Value, to: Value, step: Value, stmts: &[Stmt]) {
-        let (header, body, exit) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
-        let at = self.b.append_block_param(header, types::I64);
-        self.b.ins().jump(header, &[BlockArg::Value(from)]);
-        self.b.switch_to_block(header);
-        let more = self.b.ins().icmp(IntCC::SignedLessThan, at, to);
-        self.b.ins().brif(more, body, &[], exit, &[]);
-        self.b.switch_to_block(body);
-        let before = self.variables.insert(var.clone(), at);
+    fn branch(&mut self, (left, right): (&Dim, &Dim), then: &[Stmt], otherwise: &[Stmt]) {
+        let (left, right) = (self.dim(left), self.dim(right));
+        let holds = self.code.is_less(left, right);
+        let [yes, no, join] = [(); 3].map(|()| self.code.b.create_block());
+        self.code.b.ins().brif(holds, yes, &[], no, &[]);
+        for (block, stmts) in [(yes, then), (no, otherwise)] {
+            self.code.open_branch(block);
+            self.block(stmts);
+            self.code.close_branch(join);
+        }
+        self.code.b.switch_to_block(join);
+    }
+
+    /// A block for each value of a variable, from one number up to another by steps.
+    fn repeat(&mut self, var: &Symbol, [from, to, step]: [Number; 3], stmts: &[Stmt]) {
+        let of = self.code.open_loop(from, to);
+        let before = self.variables.insert(var.clone(), of.at);
         self.block(stmts);
         match before {
             Some(value) => self.variables.insert(var.clone(), value),
             None => self.variables.remove(var),
         };
-        let next = self.b.ins().iadd(at, step);
-        self.b.ins().jump(header, &[BlockArg::Value(next)]);
-        self.b.switch_to_block(exit);
+        self.code.close_loop(&of, step);
     }
 
-    fn address(&mut self, base: Base, offset: &Dim) -> Value {
-        let start = self.bases[&base];
-        if offset.as_constant() == Some(0) {
-            return start;
-        }
-        let elements = self.dim(offset);
-        let size = self.size(base);
-        let size = self.b.ins().iconst(types::I64, size);
-        let bytes = self.b.ins().imul(elements, size);
-        self.b.ins().iadd(start, bytes)
+    fn address(&mut self, base: Base, offset: &Dim) -> Number {
+        let (start, size) = (self.bases[&base], self.size(base));
+        let mut terms = self.terms(&offset.to_node(), size);
+        terms.push(Number::Value(start));
+        self.code.sum(terms)
     }
 
-    fn int(&mut self, int: &Int) -> Value {
-        let (list, least) = match int {
+    fn int(&mut self, int: &Int) -> Number {
+        let (list, op) = match int {
             Int::Dim(d) => return self.dim(d),
-            Int::Min(list) => (list, true),
-            Int::Max(list) => (list, false),
+            Int::Min(list) => (list, Op::Min),
+            Int::Max(list) => (list, Op::Max),
         };
-        let mut values: Vec<Value> = list.iter().map(|d| self.dim(d)).collect();
-        let mut out = values.pop().expect("the least or greatest of at least one");
-        for value in values {
-            out = if least { self.b.ins().smin(out, value) } else { self.b.ins().smax(out, value) };
-        }
-        out
+        let values: Vec<Number> = list.iter().map(|d| self.dim(d)).collect();
+        let least = values.into_iter().reduce(|x, y| self.code.number(op, x, y));
+        least.expect("the least or greatest of at least one")
     }
 
-    fn dim(&mut self, d: &Dim) -> Value {
+    fn dim(&mut self, d: &Dim) -> Number {
         self.node(&d.to_node())
     }
 
-    fn node(&mut self, node: &DimNode) -> Value {
-        match node {
-            DimNode::Constant(n) => self.b.ins().iconst(types::I64, *n),
-            DimNode::Symbol(symbol) if *symbol == LANES => self.b.ins().iconst(types::I64, self.lanes as i64),
-            DimNode::Symbol(symbol) => match self.variables.get(symbol) {
-                Some(value) => *value,
-                None => unreachable!("`{symbol}` is bound before it is used"),
-            },
-            DimNode::Add(x, y) => {
-                let (x, y) = (self.node(x), self.node(y));
-                self.b.ins().iadd(x, y)
-            }
-            DimNode::Mul(x, y) => {
-                let (x, y) = (self.node(x), self.node(y));
-                self.b.ins().imul(x, y)
-            }
-            DimNode::Div(x, y) => match **y {
-                // Shifting rounds down whatever the sign.
-                DimNode::Constant(by) if by > 0 && by & (by - 1) == 0 => {
-                    let x = self.node(x);
-                    let shift = self.b.ins().iconst(types::I64, i64::from(by.trailing_zeros()));
-                    self.b.ins().sshr(x, shift)
-                }
-                DimNode::Constant(_)
-                | DimNode::Symbol(_)
-                | DimNode::Add(..)
-                | DimNode::Mul(..)
-                | DimNode::Div(..) => {
-                    let (x, y) = (self.node(x), self.node(y));
-                    self.quotient(x, y)
-                }
-            },
-        }
+    fn node(&mut self, node: &DimNode) -> Number {
+        let terms = self.terms(node, 1);
+        self.code.sum(terms)
     }
 
-    /// `x / y` rounded down, for a positive divisor.
-    fn quotient(&mut self, x: Value, y: Value) -> Value {
-        // Zero divides only where an axis is empty, and nothing is done with the quotient; but it must not trap.
-        let one = self.b.ins().iconst(types::I64, 1);
-        let y = self.b.ins().smax(y, one);
-        let q = self.b.ins().sdiv(x, y);
-        let product = self.b.ins().imul(q, y);
-        let rest = self.b.ins().isub(x, product);
-        let shift = self.b.ins().iconst(types::I64, 63);
-        let below = self.b.ins().sshr(rest, shift);
-        self.b.ins().iadd(q, below)
+    /// The terms of a sum, each so many times.
+    fn terms(&mut self, node: &DimNode, times: i64) -> Vec<Number> {
+        let mut sum = vec![node];
+        let mut terms = Vec::new();
+        while let Some(node) = sum.pop() {
+            if let DimNode::Add(x, y) = node {
+                sum.extend([&**x, &**y]);
+            } else {
+                let mut factors = vec![Number::Constant(times)];
+                self.factors(node, &mut factors);
+                terms.push(self.code.product(factors));
+            }
+        }
+        terms
+    }
+
+    /// Adds the factors of a product.
+    fn factors(&mut self, node: &DimNode, to: &mut Vec<Number>) {
+        match node {
+            DimNode::Constant(n) => to.push(Number::Constant(*n)),
+            DimNode::Symbol(symbol) if *symbol == LANES => to.push(Number::Constant(self.lanes as i64)),
+            DimNode::Symbol(symbol) => match self.variables.get(symbol) {
+                Some(value) => to.push(*value),
+                None => unreachable!("`{symbol}` is bound before it is used"),
+            },
+            DimNode::Add(..) => to.push(self.node(node)),
+            DimNode::Mul(x, y) => {
+                self.factors(x, to);
+                self.factors(y, to);
+            }
+            DimNode::Div(x, y) => {
+                let (x, y) = (self.node(x), self.node(y));
+                // Zero divides only where an axis is empty, and nothing is done with the quotient; but it must not trap.
+                let y = self.code.number(Op::Max, y, Number::Constant(1));
+                to.push(self.code.number(Op::Quotient, x, y));
+            }
+        }
     }
 }

@@ -25,6 +25,19 @@ use std::collections::BTreeMap;
 /// Rows of smaller tiles, for what whole tiles leave over.
 const REMAINDERS: [usize; 3] = [4, 2, 1];
 
+/// Rows of all tiles that skip zeros: they run where values are NaN or infinite, and take time to compile in every program.
+const SKIPPING: [usize; 2] = [4, 1];
+
+/// Rows of the tiles of a product, from the largest on.
+fn tile_rows(shape: Shape, zeros: Zeros) -> Vec<usize> {
+    match zeros {
+        Zeros::Multiply => {
+            std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)).collect()
+        }
+        Zeros::Skip => SKIPPING.into_iter().filter(|r| *r == 1 || *r <= shape.rows).collect(),
+    }
+}
+
 /// The operands of a product in scratch memory, each with its address and the elements between its rows.
 pub(crate) struct Operands<'d> {
     /// Where the first row of the left operand is, and the elements between its rows.
@@ -90,7 +103,7 @@ pub(crate) fn tiles_into(
 ) -> Vec<Stmt> {
     let mut out = Vec::new();
     let mut begin = rows.0.clone();
-    for count in std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)) {
+    for count in tile_rows(shape, how.0) {
         let tile = Shape { rows: count, ..shape };
         let (stmts, end) = tiles_from(m, (tile, shape.rows), how, rows, &begin, o);
         out.extend(stmts);
@@ -217,8 +230,7 @@ pub(crate) fn set_by_width(
     if_narrow(m, (shape, left, whole), &mut |m, narrow| {
         let of_panel = Operands { panel_row: Some(width), ahead: None, ..*o };
         let (mut out, mut begin) = tiles_from(m, (narrow, narrow.rows), set, rows, rows.0, &of_panel);
-        let others = std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows));
-        for count in others {
+        for count in tile_rows(shape, zeros) {
             let tile = Shape { rows: count, ..shape };
             let (stmts, end) = tiles_from(m, (tile, shape.rows), set, rows, &begin, o);
             out.extend(stmts);

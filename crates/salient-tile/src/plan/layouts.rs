@@ -203,28 +203,9 @@ impl Layouts<'_> {
     /// Whether an expression is one of 32-bit floats and of the stored tensors that it reads more are contiguous along `along` than
     /// along `last`: computed along the first, and turned by squares, it reads whole lines of the cache.
     pub(crate) fn is_computed_across(&self, node: NodeId, along: AxisId, last: AxisId) -> bool {
-        let g = self.graph;
-        let is_expression = self.viewed(node).is_none()
-            && g.op(node).class() == Class::Map
-            && g.node(node).dtype == DType::F32
-            && !self.defined.may_report(node)
-            && [along, last].into_iter().all(|axis| axis_order::is_wide(g, axis));
-        let (env, ranges) = self.indices(node);
-        let lies = |leaf, along, by| self.strided_rows(&ranges, leaf, &env, along, by).is_some();
-        let (mut balance, mut seen) = (0, BTreeSet::new());
-        let mut stack = if is_expression { vec![node] } else { Vec::new() };
-        while let Some(id) = stack.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let axes = &g.node(id).axes;
-            if self.viewed(id).is_none() && g.op(id).class() == Class::Map {
-                stack.extend(g.args(id));
-            } else if axes.contains(along) && axes.contains(last) {
-                balance += i32::from(lies(id, along, last)) - i32::from(lies(id, last, along));
-            }
-        }
-        balance > 0
+        axis_order::is_wide(self.graph, along)
+            && axis_order::is_wide(self.graph, last)
+            && is_nearer(&self.read_by(node), along, last)
     }
 
     /// In which order a map computes a node whose axes lie so.
@@ -234,8 +215,42 @@ impl Layouts<'_> {
         if let Some(along) = find(&|axis| self.lies_across(node, axis, *last)) {
             return MapOrder::Squares { along, computed: false };
         }
-        find(&|axis| self.is_computed_across(node, axis, *last))
+        let is_wide = |axis: AxisId| axis_order::is_wide(self.graph, axis);
+        if !is_wide(*last) || !rows.iter().any(|axis| is_wide(*axis)) {
+            return MapOrder::Rows;
+        }
+        let read = self.read_by(node);
+        let moves_by_more =
+            |at: &Dim| at.linear_in(&index_of(*last)).is_some_and(|(step, _)| ![n(0), n(1)].contains(&step));
+        if !read.iter().any(moves_by_more) {
+            return MapOrder::Rows;
+        }
+        find(&|axis| is_wide(axis) && is_nearer(&read, axis, *last))
             .map_or(MapOrder::Rows, |along| MapOrder::Squares { along, computed: true })
+    }
+
+    /// The places of the stored tensors that an expression of 32-bit floats reads, by the indices of its axes; none where it may
+    /// report an error, whose order would change, and where it is stored itself.
+    fn read_by(&self, node: NodeId) -> Vec<Dim> {
+        let g = self.graph;
+        let is_expression = self.viewed(node).is_none()
+            && g.op(node).class() == Class::Map
+            && g.node(node).dtype == DType::F32
+            && !self.defined.may_report(node);
+        let (env, ranges) = self.indices(node);
+        let (mut read, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut stack = if is_expression { vec![node] } else { Vec::new() };
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if self.viewed(id).is_none() && g.op(id).class() == Class::Map {
+                stack.extend(g.args(id));
+            } else if g.node(id).axes.len() > 1 {
+                read.extend(self.stored_view(&ranges, id, &env).map(|(_, at)| at));
+            }
+        }
+        read
     }
 
     /// The stored node that a node is, or is a view of.
@@ -270,6 +285,17 @@ impl Layouts<'_> {
         inner.insert(axis, AxisValue::Poly(index));
         Some((axis, inner))
     }
+}
+
+/// Whether more of these places move by one with the index of `along`, row by row of `last`, than the other way round.
+fn is_nearer(read: &[Dim], along: AxisId, last: AxisId) -> bool {
+    let moves = |at: &Dim, along: AxisId, by: AxisId| {
+        let (step, first) = at.linear_in(&index_of(along))?;
+        let (row, _) = first.linear_in(&index_of(by))?;
+        Some(step == n(1) && row != n(0))
+    };
+    let moves = |at: &Dim, along, by| i32::from(moves(at, along, by) == Some(true));
+    read.iter().map(|at| moves(at, along, last) - moves(at, last, along)).sum::<i32>() > 0
 }
 
 /// The axis along which the operand of a reduction is contiguous, if that is not the bound one and the result's innermost.

@@ -124,36 +124,53 @@ impl Values {
         self.for_packed(&panel, vec![limit, body])
     }
 
+    /// The weights and a panel of the values, whose rows have so many elements where they are not packed.
+    fn operands<'d>(
+        &'d self,
+        to: &'d Weighted<'d>,
+        panel: (Base, &'d Dim),
+        column: &'d Dim,
+        panel_row: Option<&'d Dim>,
+    ) -> Operands<'d> {
+        Operands {
+            left: to.weights,
+            left_step: None,
+            panel,
+            panel_row,
+            depth: &self.keys.count,
+            dest: (to.context, column, to.context_row),
+            factors: to.factor,
+            ahead: None,
+        }
+    }
+
     /// Adds the product of the weights with the values of the tile.
     pub(crate) fn weigh(&self, m: &mut Maker<'_, '_>, zeros: Zeros, to: &Weighted<'_>) -> Vec<Stmt> {
         let mut out = Vec::new();
-        let block = |m: &mut Maker<'_, '_>, panel: &Symbol, source: (Base, Dim), row: Option<&Dim>| {
-            let operands = Operands {
-                left: to.weights,
-                left_step: None,
-                panel: (source.0, &source.1),
-                panel_row: row,
-                depth: &self.keys.count,
-                dest: (to.context, &(&var(panel) * &self.panel), to.context_row),
-                factors: to.factor,
-                ahead: (self.few && row.is_some()).then_some(Ahead::Rows),
-            };
-            // Panels that are read where they lie are whole.
-            if row.is_some() || self.edge == Edge::Whole {
-                let into = if to.factor.is_some() { Into::AddScaled } else { Into::Add };
-                return tiles_into(m, self.shape, (zeros, into), to.rows, &operands);
-            }
-            let left = &self.wide - &(&var(panel) * &self.panel);
-            by_width(m, self.shape, zeros, to.rows, &operands, (&left, &self.panel))
+        let whole = |m: &mut Maker<'_, '_>, operands: &Operands<'_>| {
+            let into = if to.factor.is_some() { Into::AddScaled } else { Into::Add };
+            tiles_into(m, self.shape, (zeros, into), to.rows, operands)
         };
         if let Some((base, first, row)) = &self.in_place {
             let panel = m.variable("panel", &self.panels);
-            let at = first + &(&var(&panel) * &self.panel);
-            let stmts = block(m, &panel, (*base, at), Some(row));
+            let column = &var(&panel) * &self.panel;
+            let ahead = self.few.then_some(Ahead::Rows);
+            let at = first + &column;
+            let stmts = whole(m, &Operands { ahead, ..self.operands(to, (*base, &at), &column, Some(row)) });
             out.push(for_loop(&panel, n(0), self.whole.clone(), n(1), stmts));
         }
         let panel = m.variable("panel", &self.panels);
-        let stmts = block(m, &panel, (self.packed, self.packed_at(&var(&panel))), None);
+        let (at, column) = (self.packed_at(&var(&panel)), &var(&panel) * &self.panel);
+        // Where others are read in place, the one at the edge has the same tiles: each is code that has to be compiled.
+        let row = self.in_place.is_some().then_some(&self.panel);
+        let operands = self.operands(to, (self.packed, &at), &column, row);
+        let stmts = match self.edge {
+            Edge::Whole => whole(m, &operands),
+            Edge::Narrow => {
+                let left = &self.wide - &column;
+                by_width(m, self.shape, zeros, to.rows, &operands, (&left, &self.panel))
+            }
+        };
         out.push(self.for_packed(&panel, stmts));
         out
     }
