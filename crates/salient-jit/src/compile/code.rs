@@ -34,7 +34,7 @@ type Computed = (Op, Number, Number);
 
 /// A block of statements that is being emitted.
 struct Scope {
-    /// Of the body of a loop the block that ends with the jump to its header; nothing of the branch of a condition.
+    /// For the body of a loop, the block that ends with the jump to its header; `None` for the branch of a condition.
     before: Option<Block>,
     /// What is in sight in this block only.
     computed: Vec<Computed>,

@@ -34,7 +34,7 @@ fn tile_rows(shape: Shape, zeros: Zeros) -> Vec<usize> {
         Zeros::Multiply => {
             std::iter::once(shape.rows).chain(REMAINDERS.into_iter().filter(|r| *r < shape.rows)).collect()
         }
-        Zeros::Skip => SKIPPING.into_iter().filter(|r| *r == 1 || *r <= shape.rows).collect(),
+        Zeros::Skip => SKIPPING.into_iter().filter(|r| *r <= shape.rows).collect(),
     }
 }
 
