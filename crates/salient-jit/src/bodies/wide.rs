@@ -1,7 +1,7 @@
 //! The wide emitter: a body as x86-64 machine code with vectors of 256 (AVX2) or 512 bits (AVX-512).
 //!
 //! A body is lowered to instructions over virtual registers (`lower`, `control`, `operators`, `masks`, `memory`), registers are
-//! assigned by regalloc2 (`allocate`), and bytes are written by iced's encoder (`encode`). Functions follow the System V
+//! assigned (`allocate`, `colour`), and bytes are written by iced's encoder (`encode`). Functions follow the System V
 //! convention and stand alone: constants lie behind the code, and nothing is relocated.
 //!
 //! What code is written for is a value of four parts, the width, the kind of masks, the encoding and the features (`isa`);
@@ -13,6 +13,7 @@
 
 mod allocate;
 mod code;
+mod colour;
 mod control;
 mod encode;
 mod isa;

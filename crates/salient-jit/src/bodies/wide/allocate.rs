@@ -1,10 +1,12 @@
-//! Registers for machine code, by regalloc2's backtracking allocator (its fast one spills inner loops to pieces).
+//! Registers for machine code: by colouring where there are enough of them (`colour`), else by regalloc2's backtracking allocator
+//! (its fast one spills inner loops to pieces). In debug builds regalloc2 checks the registers of both.
 
 use regalloc2::{
     Block, Function, Inst, InstRange, MachineEnv, Operand, Output, PReg, PRegSet, RegClass, VReg,
 };
 
 use super::code::{Code, INT, Kind, MASK, VECTOR};
+use super::colour;
 use super::isa::{MaskKind, VectorIsa};
 
 /// Which numbers of general registers are free to use, in the encoding of x86. Not rsp (4), nor rbp (5), which holds the frame.
@@ -18,9 +20,7 @@ pub(super) const CALLEE_SAVED: [usize; 5] = [3, 12, 13, 14, 15];
 /// If the code is not in SSA form, or an instruction needs more registers than there are.
 pub(super) fn allocate(flat: &Flat<'_>) -> Output {
     let environment = environment(flat.isa);
-    let options = regalloc2::RegallocOptions { validate_ssa: cfg!(debug_assertions), ..Default::default() };
-    let output = regalloc2::run(flat, &environment, &options)
-        .unwrap_or_else(|error| panic!("registers cannot be assigned: {error:?}"));
+    let output = colour::colour(flat, &environment).unwrap_or_else(|| backtrack(flat, &environment));
     if cfg!(debug_assertions) {
         let mut checker = regalloc2::checker::Checker::new(flat, &environment);
         checker.prepare(&output);
@@ -29,6 +29,12 @@ pub(super) fn allocate(flat: &Flat<'_>) -> Output {
         }
     }
     output
+}
+
+fn backtrack(flat: &Flat<'_>, environment: &MachineEnv) -> Output {
+    let options = regalloc2::RegallocOptions { validate_ssa: cfg!(debug_assertions), ..Default::default() };
+    regalloc2::run(flat, environment, &options)
+        .unwrap_or_else(|error| panic!("registers cannot be assigned: {error:?}"))
 }
 
 fn environment(isa: VectorIsa) -> MachineEnv {

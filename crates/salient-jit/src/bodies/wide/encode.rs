@@ -1,7 +1,8 @@
 //! Machine code to bytes: frames, moves, branches, constants.
 //!
-//! Branches and constants have distances of 32 bits, so that sizes do not depend on them: a first pass finds where blocks
-//! start, a second writes. The function's bytes are code, then constants, aligned to a vector.
+//! Branches and constants have distances of 32 bits, so that sizes do not depend on them: they are written as if what they lead
+//! to began at the function's first byte, and where it begins is added when all is written. The function's bytes are code, then
+//! constants, aligned to a vector.
 
 use iced_x86::{Code as Opcode, Encoder, Instruction, OpKind, Register};
 use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass};
@@ -24,16 +25,34 @@ pub(crate) struct Bytes {
 pub(super) fn encode(flat: &Flat<'_>, output: &Output) -> Bytes {
     let code = flat.code;
     let mut plan = Plan::new(flat, output);
-    let sizes = plan.write();
-    plan.pool = (sizes.len() as u64).next_multiple_of(VECTOR_BYTES);
     let mut bytes = plan.write();
-    assert_eq!(bytes.len(), sizes.len(), "sizes do not depend on distances");
     let code_size = bytes.len();
+    let pool = code_size.next_multiple_of(VECTOR_BYTES as usize);
+    for distance in &plan.distances {
+        let start = match distance.to {
+            Target::Block(block) => plan.starts[block],
+            Target::Pool => pool as u64,
+        };
+        let field = &mut bytes[distance.at..distance.at + 4];
+        let there = i32::from_le_bytes((&*field).try_into().expect("four bytes"));
+        field.copy_from_slice(&(there + start as i32).to_le_bytes());
+    }
     if !code.pool.is_empty() {
-        bytes.resize(plan.pool as usize, 0xcc);
+        bytes.resize(pool, 0xcc);
         bytes.extend_from_slice(&code.pool);
     }
     Bytes { bytes, code: code_size }
+}
+
+/// Four bytes that lack where their target begins.
+struct Distance {
+    at: usize,
+    to: Target,
+}
+
+enum Target {
+    Block(usize),
+    Pool,
 }
 
 struct Plan<'a> {
@@ -49,7 +68,7 @@ struct Plan<'a> {
     starts: Vec<u64>,
     /// Blocks with nothing but a jump: where they lead, for those that jump to them.
     through: Vec<usize>,
-    pool: u64,
+    distances: Vec<Distance>,
     encoder: Encoder,
     at: u64,
 }
@@ -83,7 +102,7 @@ impl<'a> Plan<'a> {
             frame,
             starts: vec![0; code.blocks.len()],
             through: (0..code.blocks.len()).collect(),
-            pool: 0,
+            distances: Vec::new(),
             encoder: Encoder::new(64),
             at: 0,
         };
@@ -105,8 +124,6 @@ impl<'a> Plan<'a> {
     }
 
     fn write(&mut self) -> Vec<u8> {
-        self.encoder = Encoder::new(64);
-        self.at = 0;
         self.prologue();
         for block in 0..self.code.blocks.len() {
             self.starts[block] = self.at;
@@ -144,7 +161,12 @@ impl<'a> Plan<'a> {
                     instruction.set_op_mask(self.register(mask, View::Mask));
                     instruction.set_zeroing_masking(masking.zeroing);
                 }
+                let start = self.at as usize;
                 self.put(&instruction);
+                if operands.iter().any(|of| matches!(of, Opnd::Mem(Mem { base: Base::Pool(_), .. }))) {
+                    let at = start + self.encoder.get_constant_offsets().displacement_offset();
+                    self.distances.push(Distance { at, to: Target::Pool });
+                }
             }
             Kind::Jump { .. } => self.jump(block, Opcode::Jmp_rel32_64, succ(0)),
             Kind::Branch { cond } => {
@@ -178,8 +200,9 @@ impl<'a> Plan<'a> {
         let mut instruction = Instruction::default();
         instruction.set_code(opcode);
         instruction.set_op_kind(0, OpKind::NearBranch64);
-        instruction.set_near_branch64(self.starts[self.through[to]]);
+        instruction.set_near_branch64(0);
         self.put(&instruction);
+        self.distances.push(Distance { at: self.at as usize - 4, to: Target::Block(self.through[to]) });
     }
 
     fn operand(&self, instruction: &mut Instruction, at: u32, operand: &Opnd, allocations: &[Allocation]) {
@@ -195,7 +218,7 @@ impl<'a> Plan<'a> {
                 let base = match mem.base {
                     Base::Register(number) => register(number, View::R64),
                     Base::Pool(place) => {
-                        distance += self.pool as i64 + i64::from(place);
+                        distance += i64::from(place);
                         Register::RIP
                     }
                     Base::Scratch(place) => {

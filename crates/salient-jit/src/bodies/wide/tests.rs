@@ -1,10 +1,13 @@
-//! The table against what iced knows of each instruction.
+//! The table against what iced knows of each instruction, and the assignment of registers.
 
 use iced_x86::{
     Code as Opcode, CpuidFeature, Encoder, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register,
 };
 
-use super::code::View;
+use regalloc2::{PReg, VReg};
+
+use super::allocate::{Flat, allocate};
+use super::code::{Arg, Base, Code, Cond, INT, Mem, Test, View};
 use super::isa::{Features, MaskKind, VectorIsa, Width};
 use super::table::{ALL, InstructionRow, OperandRole};
 use crate::target::Feature;
@@ -137,4 +140,77 @@ fn rows_need_what_their_instructions_need() {
         assert!(base.and(extra).include(needed), "{row:?} for {isa:?} needs more: {needed:?}");
         assert!(needed.include(extra), "{row:?} for {isa:?} needs less: {needed:?}");
     }
+}
+
+/// A function of a loop that adds one to `count` values at once, each of which becomes the value beside it in the next turn where
+/// `turns` says so, and what was added up is read after the loop.
+fn loop_over(count: usize, turns: bool) -> Code {
+    let mut code = Code::default();
+    let [inside, again, after] = [1, 2, 3];
+    code.add_blocks(4);
+    let end = code.register(INT);
+    code.entry(&[(end, PReg::new(7, INT))]);
+    let zero = code.register(INT);
+    code.push(0, Opcode::Mov_r32_imm32, &[Arg::Def(zero, View::R32), Arg::Imm32(0)], None);
+    code.jump(0, inside, vec![zero; count]);
+    let params: Vec<VReg> = (0..count).map(|_| code.register(INT)).collect();
+    code.blocks[inside].params = params.clone();
+    let mut next: Vec<VReg> = params
+        .iter()
+        .map(|&param| {
+            let sum = code.register(INT);
+            let args = [Arg::Tied(sum, param, View::R64), Arg::Imm8To32(1)];
+            code.push(inside, Opcode::Add_rm64_imm8, &args, None);
+            sum
+        })
+        .collect();
+    let sums = next.clone();
+    code.branch(inside, Test { cond: Cond::Less, a: next[0], b: end }, again, after);
+    if turns {
+        next.rotate_left(1);
+    }
+    code.jump(again, inside, next);
+    for sum in sums {
+        let to = Mem::new(Base::Register(end));
+        code.push(after, Opcode::Mov_rm64_r64, &[Arg::Mem(to), Arg::Use(sum, View::R64)], None);
+    }
+    code.return_(after);
+    code
+}
+
+/// How many copies and how many spill slots the code has once its registers are assigned; `allocate` lets regalloc2 check them.
+fn assigned(code: &Code) -> (usize, usize) {
+    let output = allocate(&Flat::new(code, VectorIsa::AVX2));
+    (output.edits.len(), output.num_spillslots)
+}
+
+#[test]
+fn values_of_a_loop_keep_their_registers() {
+    // The zero becomes the first of them and is copied to the others.
+    assert_eq!(assigned(&loop_over(8, false)), (7, 0));
+}
+
+#[test]
+fn values_that_change_places_in_a_circle_take_a_spare_register() {
+    assert_eq!(assigned(&loop_over(8, true)), (7 + 9, 0));
+}
+
+#[test]
+fn values_that_find_no_register_are_spilled() {
+    let (_, slots) = assigned(&loop_over(20, false));
+    assert!(slots > 0);
+}
+
+#[test]
+fn a_value_that_is_read_once_more_is_not_written_over() {
+    let mut code = Code::default();
+    code.add_blocks(1);
+    let at = code.register(INT);
+    code.entry(&[(at, PReg::new(7, INT))]);
+    let next = code.register(INT);
+    code.push(0, Opcode::Add_rm64_imm8, &[Arg::Tied(next, at, View::R64), Arg::Imm8To32(8)], None);
+    let to = Mem::new(Base::Register(at));
+    code.push(0, Opcode::Mov_rm64_r64, &[Arg::Mem(to), Arg::Use(next, View::R64)], None);
+    code.return_(0);
+    assert_eq!(assigned(&code), (1, 0));
 }
