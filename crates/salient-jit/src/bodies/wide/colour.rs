@@ -65,6 +65,7 @@ struct Colouring<'a> {
     of: Vec<Option<PReg>>,
     /// Those of values that are live.
     held: PRegSet,
+    /// For each value that a jump passes on, the parameter that it becomes.
     parameter: Vec<Option<VReg>>,
     output: Output,
 }
