@@ -122,10 +122,7 @@ impl Function for Flat<'_> {
     }
 
     fn branch_blockparams(&self, _: Block, inst: Inst, _: usize) -> &[VReg] {
-        match &self.insts[inst.index()].kind {
-            Kind::Jump { args } => args,
-            Kind::Branch { .. } | Kind::Entry | Kind::Machine { .. } | Kind::Return => &[],
-        }
+        self.insts[inst.index()].kind.passed()
     }
 
     fn inst_operands(&self, inst: Inst) -> &[Operand] {

@@ -125,6 +125,16 @@ pub(super) enum Kind {
     Return,
 }
 
+impl Kind {
+    /// What a jump passes on as the parameters of the block that it leads to.
+    pub(super) fn passed(&self) -> &[VReg] {
+        match self {
+            Kind::Jump { args } => args,
+            Kind::Branch { .. } | Kind::Entry | Kind::Machine { .. } | Kind::Return => &[],
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Inst {
     pub(super) kind: Kind,
@@ -139,6 +149,13 @@ pub(super) struct Block {
     pub(super) insts: Vec<Inst>,
     pub(super) succs: Vec<regalloc2::Block>,
     pub(super) preds: Vec<regalloc2::Block>,
+}
+
+impl Block {
+    /// What the jump at its end, if it ends with one, passes on as the parameters of its successor.
+    pub(super) fn passed(&self) -> &[VReg] {
+        self.insts.last().map_or(&[], |inst| inst.kind.passed())
+    }
 }
 
 /// A function under construction.

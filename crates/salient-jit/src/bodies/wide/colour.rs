@@ -4,15 +4,14 @@
 //! dominators first, that gives each definition a register which no live value holds therefore never takes a choice back, and
 //! needs no more registers than are live at once (S. Hack, D. Grund, G. Goos: Register allocation for programs in SSA form,
 //! Compiler Construction 2006). A value has one register for its whole life and nothing is spilled. Code that needs more
-//! registers than there are is left to the backtracking allocator, which takes ten times as long.
+//! registers than there are is left to the backtracking allocator, which takes five times as many instructions.
 
 use regalloc2::{
-    Allocation, Edit, Function, Inst, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind, Output,
-    PReg, PRegSet, ProgPoint, VReg,
+    Allocation, Edit, Function, Inst, MachineEnv, Operand, OperandConstraint, OperandKind, Output, PReg,
+    PRegSet, ProgPoint, VReg,
 };
 
 use super::allocate::Flat;
-use super::code::Kind;
 
 /// Assigns registers, or gives nothing where there are too few.
 ///
@@ -47,15 +46,15 @@ pub(super) fn colour(flat: &Flat<'_>, environment: &MachineEnv) -> Option<Output
 fn parameters(flat: &Flat<'_>) -> Vec<Option<VReg>> {
     let mut parameter = vec![None; flat.num_vregs()];
     for block in &flat.code.blocks {
-        if let Some(Kind::Jump { args }) = block.insts.last().map(|inst| &inst.kind) {
-            let params = &flat.code.blocks[block.succs[0].index()].params;
-            for (arg, &param) in args.iter().zip(params) {
-                parameter[arg.vreg()] = Some(param);
-            }
+        for (at, arg) in block.passed().iter().enumerate() {
+            parameter[arg.vreg()] = Some(flat.code.blocks[block.succs[0].index()].params[at]);
         }
     }
     parameter
 }
+
+/// Why a value that is read has a register.
+const DOMINATED: &str = "blocks come after those that dominate them";
 
 struct Colouring<'a> {
     flat: &'a Flat<'a>,
@@ -72,14 +71,22 @@ struct Colouring<'a> {
 
 impl Colouring<'_> {
     fn register(&self, value: VReg) -> PReg {
-        self.of[value.vreg()].expect("blocks come after those that dominate them")
+        self.of[value.vreg()].expect(DOMINATED)
     }
 
-    /// Gives a value the first of the wished registers that is free, or the first free one.
-    fn take(&mut self, value: VReg, wishes: impl Iterator<Item = VReg>) -> Option<PReg> {
+    /// The registers of the values that are live at the start of a block.
+    fn held_into(&self, block: usize, live: &Live) -> PRegSet {
+        let mut held = PRegSet::empty();
+        live.into[block].values().for_each(|value| held.add(self.of[value].expect(DOMINATED)));
+        held
+    }
+
+    /// Gives a value the register of the first hint, a value that it is a copy of or becomes, whose register is free; else the
+    /// first free one.
+    fn take(&mut self, value: VReg, hints: impl Iterator<Item = VReg>) -> Option<PReg> {
         let free = |register: &PReg| !self.held.contains(*register);
-        let wished = wishes.filter_map(|wish| self.of[wish.vreg()]).find(free);
-        let register = wished.or_else(|| self.order[value.class() as usize].iter().copied().find(free))?;
+        let hinted = hints.filter_map(|hint| self.of[hint.vreg()]).find(free);
+        let register = hinted.or_else(|| self.order[value.class() as usize].iter().copied().find(free))?;
         self.hold(value, register);
         Some(register)
     }
@@ -91,27 +98,16 @@ impl Colouring<'_> {
 
     fn block(&mut self, block: usize, live: &Live) -> Option<()> {
         let flat = self.flat;
-        self.held = PRegSet::empty();
-        for value in live.into[block].values() {
-            self.held.add(self.of[value].expect("blocks come after those that dominate them"));
-        }
+        self.held = self.held_into(block, live);
         let code = &flat.code.blocks[block];
         for (at, &param) in code.params.iter().enumerate() {
-            let args = code.preds.iter().filter_map(|pred| {
-                match &flat.code.blocks[pred.index()].insts.last()?.kind {
-                    Kind::Jump { args } => Some(args[at]),
-                    Kind::Entry | Kind::Machine { .. } | Kind::Branch { .. } | Kind::Return => None,
-                }
-            });
+            let args =
+                code.preds.iter().filter_map(|pred| flat.code.blocks[pred.index()].passed().get(at).copied());
             self.take(param, args)?;
         }
         let range = flat.block_insns(regalloc2::Block::new(block));
-        let ends = live.ends(flat, block, range);
-        for &param in &code.params {
-            if ends.unread.contains(&param) {
-                self.held.remove(self.register(param));
-            }
-        }
+        let ends = live.ends(flat, block);
+        ends.unread.iter().for_each(|&param| self.held.remove(self.register(param)));
         let mut last = ends.last.as_slice();
         for inst in range.iter() {
             let operands = flat.inst_operands(inst);
@@ -184,48 +180,44 @@ impl Colouring<'_> {
     /// Moves what the jump at the end of a block passes on to where the parameters are.
     fn jump(&mut self, block: usize, live: &Live) -> Option<()> {
         let code = &self.flat.code.blocks[block];
-        let Some(Kind::Jump { args }) = code.insts.last().map(|inst| &inst.kind) else { return Some(()) };
-        let to = code.succs[0].index();
-        let params = &self.flat.code.blocks[to].params;
-        let moves: Vec<(PReg, PReg)> = args
-            .iter()
-            .zip(params)
-            .map(|(&arg, &param)| (self.register(arg), self.register(param)))
-            .collect();
-        let mut held = PRegSet::empty();
-        live.into[to].values().for_each(|value| held.add(self.of[value].expect("what is live is defined")));
+        let Some(to) = code.succs.first().filter(|_| !code.passed().is_empty()) else { return Some(()) };
+        let params = &self.flat.code.blocks[to.index()].params;
+        let pairs = code.passed().iter().zip(params);
+        let moves: Vec<(PReg, PReg)> =
+            pairs.map(|(&arg, &param)| (self.register(arg), self.register(param))).collect();
+        let mut held = self.held_into(to.index(), live);
         moves.iter().flat_map(|&(from, to)| [from, to]).for_each(|register| held.add(register));
         let point = ProgPoint::before(self.flat.block_insns(regalloc2::Block::new(block)).last());
-        for (from, to) in self.in_turn(moves, held)? {
+        for (from, to) in self.in_sequence(moves, held)? {
             let (from, to) = (Allocation::reg(from), Allocation::reg(to));
             self.output.edits.push((point, Edit::Move { from, to }));
         }
         Some(())
     }
 
-    /// Moves that happen at once as moves one after the other, by a register that is not held where they go in a circle.
-    fn in_turn(&self, mut moves: Vec<(PReg, PReg)>, mut held: PRegSet) -> Option<Vec<(PReg, PReg)>> {
+    /// A parallel copy as moves one after the other. A cycle of them takes a register that is not held.
+    fn in_sequence(&self, mut moves: Vec<(PReg, PReg)>, mut held: PRegSet) -> Option<Vec<(PReg, PReg)>> {
         moves.retain(|(from, to)| from != to);
-        let mut turns = Vec::with_capacity(moves.len());
+        let mut sequence = Vec::with_capacity(moves.len());
         while !moves.is_empty() {
             let ready = moves.iter().position(|&(_, to)| moves.iter().all(|&(from, _)| from != to));
             if let Some(ready) = ready {
-                turns.push(moves.swap_remove(ready));
+                sequence.push(moves.swap_remove(ready));
             } else {
-                let circle = moves[0].0;
+                let cycle = moves[0].0;
                 let spare =
-                    self.order[circle.class() as usize].iter().copied().find(|&of| !held.contains(of))?;
+                    self.order[cycle.class() as usize].iter().copied().find(|&of| !held.contains(of))?;
                 held.add(spare);
-                turns.push((circle, spare));
-                moves.iter_mut().filter(|(from, _)| *from == circle).for_each(|(from, _)| *from = spare);
+                sequence.push((cycle, spare));
+                moves.iter_mut().filter(|(from, _)| *from == cycle).for_each(|(from, _)| *from = spare);
             }
         }
-        Some(turns)
+        Some(sequence)
     }
 }
 
 /// A set of values, one bit each.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 struct Values(Vec<u64>);
 
 impl Values {
@@ -280,10 +272,7 @@ impl Live {
         for (block, code) in flat.code.blocks.iter().enumerate() {
             code.params.iter().for_each(|&param| _ = defined[block].add(param));
             for inst in &code.insts {
-                let passed = match &inst.kind {
-                    Kind::Jump { args } => args.as_slice(),
-                    Kind::Entry | Kind::Machine { .. } | Kind::Branch { .. } | Kind::Return => &[],
-                };
+                let passed = inst.kind.passed();
                 let uses = inst.registers.iter().filter(|of| of.kind() == OperandKind::Use);
                 for value in uses.map(|of| of.vreg()).chain(passed.iter().copied()) {
                     if !defined[block].contains(value) {
@@ -316,16 +305,11 @@ impl Live {
         changed
     }
 
-    fn ends(&self, flat: &Flat<'_>, block: usize, range: InstRange) -> Ends {
+    fn ends(&self, flat: &Flat<'_>, block: usize) -> Ends {
         let mut live = self.out_of[block].clone();
         let code = &flat.code.blocks[block];
-        if let Some(Kind::Jump { args }) = code.insts.last().map(|inst| &inst.kind) {
-            args.iter().for_each(|&arg| _ = live.add(arg));
-        }
-        let mut last = Vec::with_capacity(4 * range.len());
-        for inst in &code.insts {
-            last.resize(last.len() + inst.registers.len(), false);
-        }
+        code.passed().iter().for_each(|&arg| _ = live.add(arg));
+        let mut last = vec![false; code.insts.iter().map(|inst| inst.registers.len()).sum()];
         let mut end = last.len();
         for inst in code.insts.iter().rev() {
             let start = end - inst.registers.len();

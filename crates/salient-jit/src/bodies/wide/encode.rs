@@ -28,12 +28,12 @@ pub(super) fn encode(flat: &Flat<'_>, output: &Output) -> Bytes {
     let mut bytes = plan.write();
     let code_size = bytes.len();
     let pool = code_size.next_multiple_of(VECTOR_BYTES as usize);
-    for distance in &plan.distances {
-        let start = match distance.to {
-            Target::Block(block) => plan.starts[block],
-            Target::Pool => pool as u64,
+    for fixup in &plan.fixups {
+        let start = match fixup.to {
+            Label::Block(block) => plan.starts[block],
+            Label::Pool => pool as u64,
         };
-        let field = &mut bytes[distance.at..distance.at + 4];
+        let field = &mut bytes[fixup.at..fixup.at + 4];
         let there = i32::from_le_bytes((&*field).try_into().expect("four bytes"));
         field.copy_from_slice(&(there + start as i32).to_le_bytes());
     }
@@ -44,13 +44,14 @@ pub(super) fn encode(flat: &Flat<'_>, output: &Output) -> Bytes {
     Bytes { bytes, code: code_size }
 }
 
-/// Four bytes that lack where their target begins.
-struct Distance {
+/// Four bytes to which the start of what they lead to is still to be added.
+struct Fixup {
     at: usize,
-    to: Target,
+    to: Label,
 }
 
-enum Target {
+/// What a branch or the address of a constant leads to.
+enum Label {
     Block(usize),
     Pool,
 }
@@ -68,7 +69,7 @@ struct Plan<'a> {
     starts: Vec<u64>,
     /// Blocks with nothing but a jump: where they lead, for those that jump to them.
     through: Vec<usize>,
-    distances: Vec<Distance>,
+    fixups: Vec<Fixup>,
     encoder: Encoder,
     at: u64,
 }
@@ -102,7 +103,7 @@ impl<'a> Plan<'a> {
             frame,
             starts: vec![0; code.blocks.len()],
             through: (0..code.blocks.len()).collect(),
-            distances: Vec::new(),
+            fixups: Vec::new(),
             encoder: Encoder::new(64),
             at: 0,
         };
@@ -165,7 +166,7 @@ impl<'a> Plan<'a> {
                 self.put(&instruction);
                 if operands.iter().any(|of| matches!(of, Opnd::Mem(Mem { base: Base::Pool(_), .. }))) {
                     let at = start + self.encoder.get_constant_offsets().displacement_offset();
-                    self.distances.push(Distance { at, to: Target::Pool });
+                    self.fixups.push(Fixup { at, to: Label::Pool });
                 }
             }
             Kind::Jump { .. } => self.jump(block, Opcode::Jmp_rel32_64, succ(0)),
@@ -202,7 +203,7 @@ impl<'a> Plan<'a> {
         instruction.set_op_kind(0, OpKind::NearBranch64);
         instruction.set_near_branch64(0);
         self.put(&instruction);
-        self.distances.push(Distance { at: self.at as usize - 4, to: Target::Block(self.through[to]) });
+        self.fixups.push(Fixup { at: self.at as usize - 4, to: Label::Block(self.through[to]) });
     }
 
     fn operand(&self, instruction: &mut Instruction, at: u32, operand: &Opnd, allocations: &[Allocation]) {

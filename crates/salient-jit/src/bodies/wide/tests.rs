@@ -3,7 +3,6 @@
 use iced_x86::{
     Code as Opcode, CpuidFeature, Encoder, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register,
 };
-
 use regalloc2::{PReg, VReg};
 
 use super::allocate::{Flat, allocate};
@@ -142,9 +141,9 @@ fn rows_need_what_their_instructions_need() {
     }
 }
 
-/// A function of a loop that adds one to `count` values at once, each of which becomes the value beside it in the next turn where
-/// `turns` says so, and what was added up is read after the loop.
-fn loop_over(count: usize, turns: bool) -> Code {
+/// A function of a loop that adds one to `count` values at once, each of which becomes the value beside it in the next iteration where
+/// `rotates` says so, and what was added up is read after the loop.
+fn loop_over(count: usize, rotates: bool) -> Code {
     let mut code = Code::default();
     let [inside, again, after] = [1, 2, 3];
     code.add_blocks(4);
@@ -166,7 +165,7 @@ fn loop_over(count: usize, turns: bool) -> Code {
         .collect();
     let sums = next.clone();
     code.branch(inside, Test { cond: Cond::Less, a: next[0], b: end }, again, after);
-    if turns {
+    if rotates {
         next.rotate_left(1);
     }
     code.jump(again, inside, next);
@@ -191,7 +190,7 @@ fn values_of_a_loop_keep_their_registers() {
 }
 
 #[test]
-fn values_that_change_places_in_a_circle_take_a_spare_register() {
+fn values_that_change_places_in_a_cycle_take_a_spare_register() {
     assert_eq!(assigned(&loop_over(8, true)), (7 + 9, 0));
 }
 
