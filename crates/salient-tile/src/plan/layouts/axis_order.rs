@@ -4,9 +4,10 @@
 
 use crate::plan::contraction::axes_of_parameter;
 use crate::plan::layouts::{Layouts, column};
+use crate::plan::materialise::scatter::is_of_scatter;
 use salient_ir::{AxisId, Class, Dim, Graph, MapOp, NodeId, Op, Output};
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The axes of its node in the order of an output that holds the node and nothing else: axes that the node lacks have one
 /// place. `None` where there are others, along which the output repeats it.
@@ -110,34 +111,58 @@ fn are_weights(g: &Graph, user: NodeId, weights: NodeId) -> bool {
 
 /// The axis along which what a mixture mixes lies, if it has columns for a vector: the mixture is computed along it.
 fn lies_as_mixed(g: &Graph, node: NodeId) -> Option<AxisId> {
-    let of = mixed(g, node)?;
-    let last = match *g.op(of) {
-        Op::Input(at) => g.inputs()[at].axes.last().copied(),
-        Op::Param(at) => g.params()[at].axes.last().copied(),
-        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => {
-            layout(g, of, None).last().copied()
-        }
-        Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => layout(g, of, None).last().copied(),
-    };
+    let last = lies_along(g, mixed(g, node)?);
     last.filter(|last| is_wide(g, *last) && g.node(node).axes.contains(*last))
 }
 
-/// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
-/// norm, for the values between the layers of a model.
-fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
+/// The innermost axis of an operand.
+fn lies_along(g: &Graph, operand: NodeId) -> Option<AxisId> {
+    match *g.op(operand) {
+        Op::Input(at) => g.inputs()[at].axes.last().copied(),
+        Op::Param(at) => g.params()[at].axes.last().copied(),
+        Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) | Op::Reduce(..) | Op::At(_) => {
+            layout(g, operand, None).last().copied()
+        }
+        Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => layout(g, operand, None).last().copied(),
+    }
+}
+
+/// The axis along which the nearest lies of what a node is made of element by element, if it has all axes of the node and columns for
+/// a vector: the node is computed along it.
+fn lies_as_operand(g: &Graph, node: NodeId) -> Option<AxisId> {
     let mut seen = BTreeSet::from([node]);
-    let mut readers = vec![node];
-    while let Some(id) = readers.pop() {
+    let mut next = VecDeque::from([node]);
+    while let Some(id) = next.pop_front() {
+        if g.op(id).class() == Class::Map {
+            next.extend(g.args(id).into_iter().filter(|arg| seen.insert(*arg)));
+        } else if id != node && g.node(id).axes == g.node(node).axes {
+            return lies_along(g, id).filter(|axis| is_wide(g, *axis));
+        }
+    }
+    None
+}
+
+/// The axis of a node along which a reduction runs that reads it, or an expression of it element by element: that of a
+/// norm, for the values between the layers of a model. Of several the one of the nearest reader, and none with few positions where
+/// another axis has columns for a vector, as a sum over a batch: that adds rows, as a scatter does.
+fn reduced_along(g: &Graph, node: NodeId) -> Option<AxisId> {
+    let axes = &g.node(node).axes;
+    let has_columns = axes.iter().any(|axis| is_wide(g, axis));
+    let mut seen = BTreeSet::from([node]);
+    let mut readers = VecDeque::from([node]);
+    while let Some(id) = readers.pop_front() {
         for user in g.users(id) {
             if let Some(axis) = added_up_along(g, user, id)
-                && g.node(node).axes.contains(axis)
+                && axes.contains(axis)
+                && (is_wide(g, axis) || !has_columns)
                 && mixed(g, user).is_none()
+                && !is_of_scatter(g, user)
                 && !(mixed(g, node).is_some() && are_weights(g, user, node))
             {
                 return Some(axis);
             }
             if g.op(user).class() == Class::Map && seen.insert(user) {
-                readers.push(user);
+                readers.push_back(user);
             }
         }
     }
@@ -272,7 +297,7 @@ fn put_last(order: &mut Vec<AxisId>, axis: AxisId) {
 
 /// The order of the axes of a temporary: as in the output that it is a part of or that merges some of them, else as in one that is made of it element by
 /// element or of which several axes are parts of one of its own, else as they are numbered, the columns of a product by a parameter
-/// last. Axes that a reader merges into one lie side by side, so that the merged axis is contiguous: at the inner end, unless they
+/// last, or the axis along which its operands lie. Axes that a reader merges into one lie side by side, so that the merged axis is contiguous: at the inner end, unless they
 /// are side by side further out and something else runs along what lies behind them.
 pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<AxisId> {
     let columns = product.map_or_else(Vec::new, |sum| axes_of_parameter(g, sum));
@@ -280,7 +305,10 @@ pub(crate) fn layout(g: &Graph, node: NodeId, product: Option<NodeId>) -> Vec<Ax
     let of_parts = || order_in_parts(g, node).filter(|_| columns.is_empty());
     let mut order = order_in_whole(g, node).or_else(of_reader).or_else(of_parts).unwrap_or_else(|| {
         let others = g.node(node).axes.iter().filter(|a| !columns.contains(a));
-        others.chain(columns.iter().copied()).collect()
+        let mut order = others.chain(columns.iter().copied()).collect();
+        let along = lies_as_operand(g, node).filter(|_| columns.is_empty());
+        along.into_iter().for_each(|axis| put_last(&mut order, axis));
+        order
     });
     // A product reads its rows in place where they are contiguous along what it sums over; so do other reductions. An attention
     // reads values in panels of columns.
@@ -366,7 +394,7 @@ pub(crate) fn weights_by_columns(layouts: &Layouts<'_>, node: NodeId) -> Option<
 mod tests {
     use super::*;
     use crate::plan::{Anchor, MapOrder, Options, plan};
-    use salient_ir::{Builder, DType, Dim, FusedOp, ReduceOp};
+    use salient_ir::{Builder, Const, DType, Dim, FusedOp, ReduceOp};
 
     /// The order of a value over batches, positions and features, by the names of its axes, of which a product sums over batches and
     /// positions in one, and, if `by_features`, another one over features.
@@ -542,6 +570,49 @@ mod tests {
         let plan = plan(&graph, Options::default());
         let product = plan.graph.args(plan.graph.outputs()[0].node)[0];
         assert_eq!(shared_first(&plan.layouts(), &[product], vec![h, g, i]), [i, g, h]);
+    }
+
+    /// The order of `value = 2 * x[b, s, d]`, whose axes are numbered `d`, `s`, `b`, and of which `sum[b](value)` and, if it is a scatter by `ids[b, s]`,
+    /// `sum[b](sum[s](if ids == n then value else 0))` are asked for, else `max[d](exp(value))` and the maximum of its square along `s`.
+    fn order_of_gradient(is_scattered: bool) -> Vec<String> {
+        let mut b = Builder::new("m");
+        let [d, s, n] = ["D", "S", "N"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
+        let batch = b.axis_id("b", &Dim::constant(12));
+        let x = b.input("x", &[batch, s, d], DType::F32, None);
+        let ids = b.input("ids", &[batch, s], DType::I64, None);
+        let two = b.constant(Const::f32(2.0));
+        let value = b.map(MapOp::Mul, &[x, two]).unwrap();
+        if is_scattered {
+            let batches = b.reduce(ReduceOp::Sum, batch, value).unwrap();
+            b.output("batches", &[s, d], batches).unwrap();
+            let (position, zero) = (b.iota(n), b.constant(Const::f32(0.0)));
+            let is_there = b.map(MapOp::Eq, &[ids, position]).unwrap();
+            let term = b.map(MapOp::Select, &[is_there, value, zero]).unwrap();
+            let inner = b.reduce(ReduceOp::Sum, s, term).unwrap();
+            let table = b.reduce(ReduceOp::Sum, batch, inner).unwrap();
+            b.output("table", &[n, d], table).unwrap();
+        } else {
+            let near = b.map(MapOp::Exp, &[value]).unwrap();
+            let near = b.reduce(ReduceOp::Max, d, near).unwrap();
+            b.output("near", &[batch, s], near).unwrap();
+            let far = b.map(MapOp::Mul, &[value, value]).unwrap();
+            let far = b.map(MapOp::Exp, &[far]).unwrap();
+            let far = b.reduce(ReduceOp::Max, s, far).unwrap();
+            b.output("far", &[batch, d], far).unwrap();
+        }
+        let g = b.finish();
+        let value = g.ids().find(|id| *g.op(*id) == Op::Map(MapOp::Mul)).expect("it is there");
+        layout(&g, value, None).into_iter().map(|axis| g.axis(axis).name.to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_added_row_by_row_lies_as_its_operands() {
+        assert_eq!(order_of_gradient(true).last().map(String::as_str), Some("d"));
+    }
+
+    #[test]
+    fn the_nearest_of_several_reductions_says_how_a_value_lies() {
+        assert_eq!(order_of_gradient(false).last().map(String::as_str), Some("d"));
     }
 
     #[test]

@@ -72,6 +72,17 @@ pub(crate) fn scatter_by_data(g: &Graph, node: NodeId) -> Option<Scatter> {
     scatter(g, node).filter(|of| reads_data(g, of.index))
 }
 
+/// Whether a sum is one of those of a scatter by data, which adds rows as they lie.
+pub(crate) fn is_of_scatter(g: &Graph, sum: NodeId) -> bool {
+    let mut outermost = sum;
+    while let [user] = g.users(outermost)[..]
+        && let Op::Reduce(ReduceOp::Sum, _) = g.op(user)
+    {
+        outermost = user;
+    }
+    scatter_by_data(g, outermost).is_some_and(|of| of.sums.contains(&sum))
+}
+
 /// Whether one node alone reads it.
 fn is_read_once(g: &Graph, id: NodeId) -> bool {
     g.users(id).len() == 1 && g.outputs().iter().all(|output| output.node != id)
