@@ -41,6 +41,10 @@ use crate::handle::{Bits, Carry, F32, Handle, I32, Int, Mask, Number, Ptr, Vecto
 use crate::op::Op;
 use crate::ty::Ty;
 
+/// From so many operators on, as of a GELU, two strips of a loop that carries nothing are computed side by side: in one alone most
+/// instructions wait for the one before.
+const LONG_CHAIN: usize = 24;
+
 /// Builds one body, front to back.
 #[derive(Debug)]
 pub struct Builder {
@@ -509,11 +513,14 @@ impl Builder {
             "a loop must give on as much as it takes (in body `{}`)",
             self.body.name
         );
+        let insts = std::mem::take(&mut self.insts);
+        let operators = insts.iter().filter(|inst| matches!(inst, Inst::Op { .. })).count();
+        let waits = kind == LoopKind::Lanes && inits.is_empty() && operators >= LONG_CHAIN;
+        let unroll = if waits { unroll.max(2) } else { unroll };
         let results: Vec<Value> = inits.iter().map(|&value| self.fresh(self.body.ty(value))).collect();
         let carried = (0..inits.len())
             .map(|at| Carried { param: params[at], init: inits[at], next: nexts[at], result: results[at] })
             .collect();
-        let insts = std::mem::take(&mut self.insts);
         self.body.sections.push(Section::Loop(Loop {
             kind,
             trip: trip.value(),

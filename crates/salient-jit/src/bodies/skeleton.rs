@@ -6,6 +6,7 @@
 
 use salient_vector::body::{Addr, Const, Inst, Loop, LoopKind, Matrix, Section};
 use salient_vector::{Body, Elem, Op, Place, Value};
+use std::collections::BTreeMap;
 
 /// What an emitter gives.
 pub(super) trait Backend {
@@ -199,8 +200,11 @@ fn repeat<B: Backend>(backend: &mut B, code: &Loop, values: usize) {
     let index = backend.integer(0);
     let carried = code.carried.iter().map(|carried| backend.get(carried.init)).collect();
     let mut state = State { index, carried };
-    backend.enter_loop(code, changing(code, values, B::varies));
-    if code.unroll > 1 {
+    let changing = changing(code, values, B::varies);
+    backend.enter_loop(code, changing.clone());
+    if code.unroll > 1 && code.carried.is_empty() {
+        state = steps_side_by_side(backend, code, trip, state, &changing);
+    } else if code.unroll > 1 {
         state = whole_steps(backend, code, trip, state, code.unroll);
     }
     state = whole_steps(backend, code, trip, state, 1);
@@ -213,6 +217,50 @@ fn repeat<B: Backend>(backend: &mut B, code: &Loop, values: usize) {
     }
 }
 
+/// How far one iteration of a loop goes.
+fn step<B: Backend>(backend: &B, kind: LoopKind) -> i64 {
+    match kind {
+        LoopKind::Count => 1,
+        LoopKind::Lanes => backend.lanes() as i64,
+    }
+}
+
+/// Steps of a loop that carries nothing, as many side by side as its hint says, as long as all of them are whole: an instruction of
+/// each, then the next one, so that one step computes while another waits for its operands. `changing` says of each value whether
+/// it is another one in another step.
+fn steps_side_by_side<B: Backend>(
+    backend: &mut B,
+    code: &Loop,
+    trip: B::Value,
+    start: State<B::Value>,
+    changing: &[bool],
+) -> State<B::Value> {
+    let step = step(backend, code.kind);
+    let stride = step * i64::from(code.unroll);
+    backend.while_whole(Trip { trip, stride }, start, |backend, at| {
+        let mut steps: Vec<BTreeMap<usize, B::Value>> = Vec::new();
+        for copy in 0..i64::from(code.unroll) {
+            let index = if copy == 0 { at.index } else { backend.plus(at.index, copy * step) };
+            steps.push(BTreeMap::from([(code.index.index(), index)]));
+        }
+        for (number, inst) in code.insts.iter().enumerate() {
+            for values in &mut steps {
+                if !backend.wants(number, inst) {
+                    continue;
+                }
+                for used in inst.uses() {
+                    values.get(&used.index()).into_iter().for_each(|is| backend.set(used, *is));
+                }
+                instruction(backend, inst);
+                if let Some(out) = inst.out().filter(|out| changing[out.index()]) {
+                    values.insert(out.index(), backend.get(out));
+                }
+            }
+        }
+        State { index: backend.plus(at.index, stride), carried: Vec::new() }
+    })
+}
+
 /// Steps of the loop, `copies` in a row, as long as all of them are whole.
 fn whole_steps<B: Backend>(
     backend: &mut B,
@@ -221,10 +269,7 @@ fn whole_steps<B: Backend>(
     start: State<B::Value>,
     copies: u32,
 ) -> State<B::Value> {
-    let step = match code.kind {
-        LoopKind::Count => 1,
-        LoopKind::Lanes => backend.lanes() as i64,
-    };
+    let step = step(backend, code.kind);
     let stride = step * i64::from(copies);
     backend.while_whole(Trip { trip, stride }, start, |backend, at| {
         let mut carried = at.carried;

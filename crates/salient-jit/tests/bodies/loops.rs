@@ -63,6 +63,43 @@ fn loops_over_lanes_are_right_for_every_length() {
     }
 }
 
+/// A loop over lanes that carries nothing, as maps have it: in place, under a mask, with what does not change from strip to strip.
+fn map_like(unroll: u32) -> Body {
+    let mut b = Builder::new("map_like");
+    let (y, keep, n) = (b.output("y"), b.input("keep"), b.int_param("n"));
+    let shift = b.f32_param("shift");
+    b.repeat(LoopKind::Lanes, unroll, n, (), |b, i, ()| {
+        let v = b.load::<F32>(y.at(i));
+        let k = b.load::<Mask>(keep.at(i));
+        let slope = b.mul(shift, shift);
+        let v = b.fma(v, slope, shift);
+        let e = math::erf(b, v);
+        let index = b.lane_index(i);
+        let index = b.to_f32(index);
+        let e = b.add(e, index);
+        let e = b.select(k, e, v);
+        b.store(y.at(i), e);
+    });
+    b.finish()
+}
+
+#[test]
+fn strips_side_by_side_are_right_for_every_length() {
+    for unroll in [1, 2, 3] {
+        let body = map_like(unroll);
+        for target in targets() {
+            let compiled = Compiled::new(&body, &target);
+            for n in LENGTHS {
+                let size = n.max(0);
+                let mut memory = Memory::default();
+                let y = memory.add_f32(&floats(size));
+                let keep = memory.add((0..size).map(|i| (i % 3 != 1) as u8 * 3).collect());
+                compiled.agrees(&[y, keep, Arg::Int(n), Arg::F32(0.25)], &memory);
+            }
+        }
+    }
+}
+
 /// A set of instructions is one value to the emitter: AVX-512 with vectors of 256 bits takes no code of its own. It runs in every
 /// test here where the processor has it.
 #[cfg(target_arch = "x86_64")]
