@@ -81,6 +81,42 @@ fn no_maximum_is_differentiated_in_any_spelling() {
     );
 }
 
+/// A maximum is differentiated where what is subtracted does not cancel: the scores themselves are clamped, the exponentials are added up
+/// along another axis, or the maximum of another row is subtracted.
+#[test]
+fn a_maximum_that_does_not_cancel_is_differentiated() {
+    let programs = [
+        ("max(x[i, j], -0.5)", "n[i]", "e[i, j] / sum[j](e[i, j])"),
+        ("min(x[i, j], 0.75)", "n[i]", "s[i, j] - m[i] - log(sum[j](e[i, j]))"),
+        ("x[i, j]", "n[i]", "e[i, j] / sum[i](e[i, j])"),
+        ("x[i, j]", "n[i]", "e[i, j] / sum[i, j](e[i, j])"),
+        ("x[i, j]", "n[i]", "before[i, j] / e[i, 0]"),
+        ("x[i, j]", "n[(i + 1) % T]", "e[i, j] * exp(n[i])"),
+    ];
+    let names = programs.map(|program| format!("{program:?}"));
+    sweep::each(&names, |name| {
+        let at = names.iter().position(|other| other == name).expect("it is one of them");
+        let (scores, shift, result) = programs[at];
+        let source = format!(
+            "model m(x: f32[T, S]) -> (y: f32[T, S]) {{
+                 let s[i: T, j: S] = {scores}
+                 let n[i: T] = max[j](s[i, j])
+                 let m[i: T] = {shift}
+                 let e[i, j] = exp(s[i, j] - m[i])
+                 let before[i, j] = cumsum[i](e[i, j])
+                 let y[i, j] = {result}
+                 return y
+             }}"
+        );
+        let mut sources = Sources::new();
+        sources.add("source", &source);
+        let graph = lower(&sources, &Options::default()).map_err(|e| e.to_string())?.graph;
+        let trials = Trials { count: 8, ..Trials::default() };
+        let found = verify_gradients(&graph, trials, &mut |_| {}).map_err(|e| e.to_string())?;
+        if found.findings.is_empty() && found.compared > 4 { Ok(()) } else { Err(format!("{found:?}")) }
+    });
+}
+
 /// A loss is differentiated with running sums in place of sums over what comes before; as it is written in strict mode, where these
 /// would add up in another order, and where something in it is not to be differentiated.
 #[test]

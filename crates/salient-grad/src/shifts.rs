@@ -2,9 +2,10 @@
 //! is written. The derivative by them is zero, and is not computed.
 //!
 //! A node either stays as it is when the maximum grows by `d`, or grows by a multiple of `d`, or by a factor `exp(k d)`, or nothing
-//! is known. If the loss stays as it is, its derivative by the maximum is zero.
+//! is known. If the loss stays as it is, its derivative by the maximum is zero. `d` is another number at each position of the maximum:
+//! what is added up along an axis of it, or read at other positions, has no one `d`, and nothing is known of it.
 
-use salient_ir::{Builder, Class, Const, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Class, Const, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::BTreeSet;
 
 /// What becomes of a node when a maximum grows by `d`.
@@ -32,16 +33,58 @@ pub(crate) fn that_cancel(b: &Builder, loss: NodeId, is_active: impl Fn(NodeId) 
 
 /// Whether a loss stays as it is when a node grows.
 fn cancels(g: &Graph, shift: NodeId, loss: NodeId) -> bool {
-    let mut known = vec![Change::None; loss.index() + 1];
-    known[shift.index()] = Change::Plus(1.0);
+    let unchanged = Changed { change: Change::None, along: Vec::new() };
+    let mut known = vec![unchanged; loss.index() + 1];
+    known[shift.index()] = Changed { change: Change::Plus(1.0), along: g.node(shift).axes.iter().collect() };
     for id in g.ids().take(loss.index() + 1).skip(shift.index() + 1) {
-        let args = g.args(id);
-        if args.iter().any(|arg| known[arg.index()] != Change::None) {
-            let changes: Vec<Change> = args.iter().map(|arg| known[arg.index()]).collect();
-            known[id.index()] = change(g, id, &args, &changes);
+        if g.args(id).iter().any(|arg| known[arg.index()].change != Change::None) {
+            known[id.index()] = changed(g, id, &known);
         }
     }
-    known[loss.index()] == Change::None
+    known[loss.index()].change == Change::None
+}
+
+/// What becomes of a node.
+#[derive(Clone, Debug)]
+struct Changed {
+    change: Change,
+    /// The axes of the node along which `d` is another number, in the order of those of the maximum.
+    along: Vec<AxisId>,
+}
+
+/// What becomes of a node, of whose arguments that is known.
+fn changed(g: &Graph, id: NodeId, known: &[Changed]) -> Changed {
+    let args = g.args(id);
+    let of = |arg: &NodeId| &known[arg.index()];
+    let mut alongs = args.iter().map(of).filter(|arg| arg.change != Change::None).map(|arg| &arg.along);
+    let along = alongs.next().cloned().unwrap_or_default();
+    match alongs.all(|other| *other == along).then(|| carried(g, id, along)).flatten() {
+        None => Changed { change: Change::Any, along: Vec::new() },
+        Some(along) => {
+            let changes: Vec<Change> = args.iter().map(|arg| of(arg).change).collect();
+            Changed { change: change(g, id, &args, &changes), along }
+        }
+    }
+}
+
+/// The axes of a node along which `d` is another number, by those of its arguments; `None` if several `d` come together in it, or
+/// those of other positions.
+fn carried(g: &Graph, id: NodeId, along: Vec<AxisId>) -> Option<Vec<AxisId>> {
+    let op = g.op(id);
+    if let Op::At(axis) = op
+        && along.contains(axis)
+    {
+        let Op::Iota(new) = *g.op(g.args(id)[1]) else { return None };
+        return Some(along.into_iter().map(|old| if old == *axis { new } else { old }).collect());
+    }
+    let joins_along = |axis: &AxisId| along.contains(axis);
+    let is_joined = match op {
+        Op::Concat(_, parts) => parts.iter().any(joins_along),
+        Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => joins_along(axis),
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => false,
+        Op::Map(_) | Op::At(_) => false,
+    };
+    (!is_joined).then_some(along)
 }
 
 /// A multiple of a change; none of it is no change.
