@@ -33,43 +33,43 @@ pub(crate) fn that_cancel(b: &Builder, loss: NodeId, is_active: impl Fn(NodeId) 
 
 /// Whether a loss stays as it is when a node grows.
 fn cancels(g: &Graph, shift: NodeId, loss: NodeId) -> bool {
-    let unchanged = Changed { change: Change::None, along: Vec::new() };
+    let unchanged = Known { change: Change::None, along: Vec::new() };
     let mut known = vec![unchanged; loss.index() + 1];
-    known[shift.index()] = Changed { change: Change::Plus(1.0), along: g.node(shift).axes.iter().collect() };
+    known[shift.index()] = Known { change: Change::Plus(1.0), along: g.node(shift).axes.iter().collect() };
     for id in g.ids().take(loss.index() + 1).skip(shift.index() + 1) {
         if g.args(id).iter().any(|arg| known[arg.index()].change != Change::None) {
-            known[id.index()] = changed(g, id, &known);
+            known[id.index()] = known_of(g, id, &known);
         }
     }
     known[loss.index()].change == Change::None
 }
 
-/// What becomes of a node.
+/// What is known of a node when the maximum grows by `d`.
 #[derive(Clone, Debug)]
-struct Changed {
+struct Known {
     change: Change,
     /// The axes of the node along which `d` is another number, in the order of those of the maximum.
     along: Vec<AxisId>,
 }
 
-/// What becomes of a node, of whose arguments that is known.
-fn changed(g: &Graph, id: NodeId, known: &[Changed]) -> Changed {
+/// That of a node, by what is known of its arguments.
+fn known_of(g: &Graph, id: NodeId, known: &[Known]) -> Known {
     let args = g.args(id);
     let of = |arg: &NodeId| &known[arg.index()];
     let mut alongs = args.iter().map(of).filter(|arg| arg.change != Change::None).map(|arg| &arg.along);
     let along = alongs.next().cloned().unwrap_or_default();
-    match alongs.all(|other| *other == along).then(|| carried(g, id, along)).flatten() {
-        None => Changed { change: Change::Any, along: Vec::new() },
+    match alongs.all(|other| *other == along).then(|| axes_of_growth(g, id, along)).flatten() {
+        None => Known { change: Change::Any, along: Vec::new() },
         Some(along) => {
             let changes: Vec<Change> = args.iter().map(|arg| of(arg).change).collect();
-            Changed { change: change(g, id, &args, &changes), along }
+            Known { change: change(g, id, &args, &changes), along }
         }
     }
 }
 
 /// The axes of a node along which `d` is another number, by those of its arguments; `None` if several `d` come together in it, or
 /// those of other positions.
-fn carried(g: &Graph, id: NodeId, along: Vec<AxisId>) -> Option<Vec<AxisId>> {
+fn axes_of_growth(g: &Graph, id: NodeId, along: Vec<AxisId>) -> Option<Vec<AxisId>> {
     let op = g.op(id);
     if let Op::At(axis) = op
         && along.contains(axis)

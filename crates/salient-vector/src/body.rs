@@ -309,7 +309,8 @@ pub struct Loop {
     pub carried: Vec<Carried>,
     /// The code.
     pub insts: Vec<Inst>,
-    /// A hint: how many iterations (strips) an emitter may lay out in a row, or side by side if the loop carries nothing. At least 1.
+    /// A hint: how many iterations (strips) an emitter may lay out in a row, or side by side if a loop over lanes carries nothing. At
+    /// least 1.
     pub unroll: u32,
 }
 

@@ -41,8 +41,8 @@ use crate::handle::{Bits, Carry, F32, Handle, I32, Int, Mask, Number, Ptr, Vecto
 use crate::op::Op;
 use crate::ty::Ty;
 
-/// From so many operators on, as of a GELU, two strips of a loop that carries nothing are computed side by side: in one alone most
-/// instructions wait for the one before.
+/// From so many operators on, as of a GELU, two strips of a loop over lanes that carries nothing are computed side by side: in one
+/// alone most instructions wait for the one before.
 const LONG_CHAIN: usize = 24;
 
 /// Builds one body, front to back.
@@ -485,7 +485,8 @@ impl Builder {
         self.repeat(LoopKind::Lanes, 1, trip, init, code)
     }
 
-    /// Either kind of loop, with a hint of how many iterations (strips) to lay out in a row.
+    /// Either kind of loop, with a hint of how many iterations (strips) to lay out in a row; a long loop over lanes that carries nothing
+    /// has at least two.
     pub fn repeat<C: Carry>(
         &mut self,
         kind: LoopKind,

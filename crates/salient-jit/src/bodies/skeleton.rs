@@ -202,8 +202,8 @@ fn repeat<B: Backend>(backend: &mut B, code: &Loop, values: usize) {
     let mut state = State { index, carried };
     let changing = changing(code, values, B::varies);
     backend.enter_loop(code, changing.clone());
-    if code.unroll > 1 && code.carried.is_empty() {
-        state = steps_side_by_side(backend, code, trip, state, &changing);
+    if code.unroll > 1 && code.kind == LoopKind::Lanes && code.carried.is_empty() {
+        state = strips_side_by_side(backend, code, trip, state, &changing);
     } else if code.unroll > 1 {
         state = whole_steps(backend, code, trip, state, code.unroll);
     }
@@ -217,34 +217,26 @@ fn repeat<B: Backend>(backend: &mut B, code: &Loop, values: usize) {
     }
 }
 
-/// How far one iteration of a loop goes.
-fn step<B: Backend>(backend: &B, kind: LoopKind) -> i64 {
-    match kind {
-        LoopKind::Count => 1,
-        LoopKind::Lanes => backend.lanes() as i64,
-    }
-}
-
-/// Steps of a loop that carries nothing, as many side by side as its hint says, as long as all of them are whole: an instruction of
-/// each, then the next one, so that one step computes while another waits for its operands. `changing` says of each value whether
-/// it is another one in another step.
-fn steps_side_by_side<B: Backend>(
+/// Whole strips of a loop over lanes that carries nothing, as many side by side as its hint says: an instruction of each, then the
+/// next one, so that one strip computes while another waits for its operands. `changing` says of each value whether it is another
+/// one in another strip.
+fn strips_side_by_side<B: Backend>(
     backend: &mut B,
     code: &Loop,
     trip: B::Value,
     start: State<B::Value>,
     changing: &[bool],
 ) -> State<B::Value> {
-    let step = step(backend, code.kind);
-    let stride = step * i64::from(code.unroll);
+    let lanes = backend.lanes() as i64;
+    let stride = lanes * i64::from(code.unroll);
     backend.while_whole(Trip { trip, stride }, start, |backend, at| {
-        let mut steps: Vec<BTreeMap<usize, B::Value>> = Vec::new();
+        let mut strips: Vec<BTreeMap<usize, B::Value>> = Vec::new();
         for copy in 0..i64::from(code.unroll) {
-            let index = if copy == 0 { at.index } else { backend.plus(at.index, copy * step) };
-            steps.push(BTreeMap::from([(code.index.index(), index)]));
+            let index = if copy == 0 { at.index } else { backend.plus(at.index, copy * lanes) };
+            strips.push(BTreeMap::from([(code.index.index(), index)]));
         }
         for (number, inst) in code.insts.iter().enumerate() {
-            for values in &mut steps {
+            for values in &mut strips {
                 if !backend.wants(number, inst) {
                     continue;
                 }
@@ -269,7 +261,10 @@ fn whole_steps<B: Backend>(
     start: State<B::Value>,
     copies: u32,
 ) -> State<B::Value> {
-    let step = step(backend, code.kind);
+    let step = match code.kind {
+        LoopKind::Count => 1,
+        LoopKind::Lanes => backend.lanes() as i64,
+    };
     let stride = step * i64::from(copies);
     backend.while_whole(Trip { trip, stride }, start, |backend, at| {
         let mut carried = at.carried;

@@ -572,8 +572,8 @@ mod tests {
         assert_eq!(shared_first(&plan.layouts(), &[product], vec![h, g, i]), [i, g, h]);
     }
 
-    /// The order of `value = 2 * x[b, s, d]`, whose axes are numbered `d`, `s`, `b`, and of which `sum[b](value)` and, if it is a scatter by `ids[b, s]`,
-    /// `sum[b](sum[s](if ids == n then value else 0))` are asked for, else `max[d](exp(value))` and the maximum of its square along `s`.
+    /// The order of `value = 2 * x[b, s, d]`, whose axes are numbered `d`, `s`, `b`. It is read by `sum[b](value)` and a scatter,
+    /// `sum[b](sum[s](if ids[b, s] == n then value else 0))`, or by `max[d](exp(value))` and, further away, a maximum along `s`.
     fn order_of_gradient(is_scattered: bool) -> Vec<String> {
         let mut b = Builder::new("m");
         let [d, s, n] = ["D", "S", "N"].map(|name| b.axis_id(&name.to_lowercase(), &Dim::symbol(name)));
