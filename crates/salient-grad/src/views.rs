@@ -182,18 +182,21 @@ impl Solver<'_> {
             .map(|(a, d)| (*a, d.clone()))
             .collect();
         let Some(digits) = digits(self.b, &open) else { return false };
-        let (number, is_whole) = self.without_known(equation, &linear, digits.is_negative);
-        let mut number = number;
+        let first = first_of_steps(&linear, &digits, open.len());
+        let (mut number, is_whole) = match first {
+            Some(_) => (equation.target, true),
+            None => self.without_known(equation, &linear, digits.is_negative),
+        };
         if !is_whole {
             let zero = self.b.integer(0);
             let is_inside = self.b.apply(MapOp::Le, &[zero, number]);
             self.and(is_inside);
         }
         if let Some(stride) = &digits.stride {
-            let (stride, zero) = (self.b.length(stride), self.b.integer(0));
+            let (stride, first) = (self.b.length(stride), self.b.integer(first.unwrap_or(0)));
             let rest = self.b.apply(MapOp::Mod, &[number, stride]);
-            let is_even = self.b.apply(MapOp::Eq, &[rest, zero]);
-            self.and(is_even);
+            let is_step = self.b.apply(MapOp::Eq, &[rest, first]);
+            self.and(is_step);
             number = self.b.apply(MapOp::IntDiv, &[number, stride]);
         }
         let whole = number;
@@ -209,7 +212,8 @@ impl Solver<'_> {
         }
         let extent = self.b.extent(*last).clone();
         product = &product * &extent;
-        let fits = is_whole && digits.stride.is_none() && equation.total.provably_le(&product);
+        let steps = digits.stride.as_ref().map_or(product.clone(), |stride| &product * stride);
+        let fits = is_whole && equation.total.provably_le(&steps);
         if !fits {
             let length = self.b.length(&product);
             let is_inside = self.b.apply(MapOp::Lt, &[whole, length]);
@@ -424,6 +428,14 @@ struct Digits {
     stride: Option<Dim>,
     /// Whether the number is subtracted.
     is_negative: bool,
+}
+
+/// The first position of an index that goes in steps, if it is less than a step: then the quotient of a position by the step is the
+/// number of the step, and lies inside of the axis without a condition.
+fn first_of_steps(linear: &Linear, digits: &Digits, open: usize) -> Option<i64> {
+    let (first, step) = (linear.rest.as_constant()?, digits.stride.as_ref()?.as_constant()?);
+    let has_others = linear.axes.len() > open;
+    (!digits.is_negative && !has_others && (0..step).contains(&first)).then_some(first)
 }
 
 /// The axes of a sum as digits: each is a multiple of the lengths of those before it.

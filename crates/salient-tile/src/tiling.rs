@@ -34,6 +34,8 @@ pub struct Tiling {
     pub probed_keys: i64,
     /// Query rows of a tile of which the scores of all keys are kept.
     pub whole_rows: i64,
+    /// The most of them where each tile adds columns to sums for every key.
+    pub summed_rows: i64,
     /// The same where all heads of a row are mixed.
     pub mixed_rows: i64,
     /// Parts of the rows of an attention, each with sums over its rows for each key.
@@ -45,6 +47,9 @@ pub struct Tiling {
     /// Keys of a part that one item takes where rows are few.
     pub few_part: i64,
 }
+
+/// Numbers of a tile's scores that the second cache holds beside what else the tile reads.
+const KEPT_SCORES: i64 = 1 << 17;
 
 /// Items of a kernel that keep some threads busy.
 const BUSY: i64 = 8;
@@ -59,6 +64,18 @@ const ASSUMED_HEADS: i64 = 2;
 const TILES_OF_A_PART: i64 = 4;
 
 impl Tiling {
+    /// Query rows of a tile whose scores of all keys are kept, in so many products, and which adds columns to sums for every key. All
+    /// tiles read and write all of the sums: there are as few of them as the second cache allows, all of about as many rows. Without the
+    /// numbers of rows and keys nothing is known of caches.
+    pub(crate) fn rows_with_sums(&self, rows: Option<i64>, keys: Option<i64>, products: usize) -> i64 {
+        let (Some(rows), Some(keys)) = (rows, keys) else { return self.whole_rows };
+        let of_row = keys.max(1).saturating_mul(i64::try_from(products).unwrap_or(i64::MAX).max(1));
+        let most = (KEPT_SCORES / of_row).min(self.summed_rows).max(self.whole_rows);
+        let [rows, most_rows, tile] = [rows, most, self.tile_rows].map(|x| x.max(1).unsigned_abs());
+        let even = rows.div_ceil(rows.div_ceil(most_rows)).next_multiple_of(tile);
+        i64::try_from(even).map_or(most, |even| even.min(most))
+    }
+
     /// The parts into which so many rows of an attention go that are summed for each key: one if they are few.
     pub(crate) fn parts_of(&self, rows: &Dim) -> i64 {
         let is_few = rows.as_constant().is_some_and(|rows| rows <= TILES_OF_A_PART * self.whole_rows);
@@ -102,6 +119,8 @@ impl Tiling {
             probed_keys: 64,
             // So few that their scores stay in the second cache for thousands of keys.
             whole_rows: 24,
+            // So many that the sums of all keys are seldom read and written.
+            summed_rows: 72,
             // Their keys and values are those of all heads, which the second cache does not hold.
             mixed_rows: 32,
             // So many that each thread has some, and that adding them up is nothing beside the rows.
@@ -190,6 +209,7 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(probed_rows, (1, 1024), "query rows of a tile of attention whose mask is looked at first"),
     knob!(probed_keys, (1, 4096), "keys of such a tile"),
     knob!(whole_rows, (1, 1024), "query rows of a tile of which the scores of all keys are kept"),
+    knob!(summed_rows, (1, 1024), "the most of them where each tile adds columns to sums for every key"),
     knob!(mixed_rows, (1, 1024), "the same, where the heads of a row are mixed"),
     knob!(row_parts, (1, 256), "parts of the rows of an attention that are summed for each key"),
     knob!(few_rows, (1, 64), "query rows up to which keys are read where they lie"),

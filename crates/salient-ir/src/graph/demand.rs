@@ -3,7 +3,7 @@
 //! what is left checks the index all the same.
 
 use crate::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Whether an index that takes the place of an axis of a value is still checked against that axis when it is put into views
 /// and expressions of integers and truth values, down to what is stored.
@@ -78,6 +78,94 @@ impl Lengths {
     }
 }
 
+/// A read of a tensor at each pair of positions of two of its axes, by one axis that stands for both.
+struct MergedRead {
+    tensor: NodeId,
+    whole: AxisId,
+}
+
+/// A view as such a read: at the quotient of an index by the extent of one axis, along the other, and at the remainder.
+fn merged_read(g: &Graph, id: NodeId) -> Option<MergedRead> {
+    let view = |id: NodeId| {
+        let Op::At(axis) = *g.op(id) else { return None };
+        Some((axis, g.args(id)[0], part_of_index(g, g.args(id)[1])?))
+    };
+    let (second, inner, of_second) = view(id)?;
+    let (first, tensor, of_first) = view(inner)?;
+    let ((quotient, of_quotient), (remainder, of_remainder)) = match (of_first.op, of_second.op) {
+        (MapOp::IntDiv, MapOp::Mod) => ((first, of_first), (second, of_second)),
+        (MapOp::Mod, MapOp::IntDiv) => ((second, of_second), (first, of_first)),
+        _ => return None,
+    };
+    let (whole, divisor) = (of_quotient.of, g.extent(remainder));
+    let axes = &g.node(tensor).axes;
+    let is_one =
+        (of_remainder.of, &of_quotient.by) == (whole, &of_remainder.by) && of_quotient.by == *divisor;
+    let is_whole = *g.extent(whole) == g.extent(quotient) * divisor;
+    let has_both = axes.contains(quotient) && axes.contains(remainder) && !axes.contains(whole);
+    (is_one && is_whole && has_both).then_some(MergedRead { tensor, whole })
+}
+
+/// The quotient or the remainder of an index by a dimension.
+struct PartOfIndex {
+    op: MapOp,
+    of: AxisId,
+    by: Dim,
+}
+
+fn part_of_index(g: &Graph, index: NodeId) -> Option<PartOfIndex> {
+    let Op::Map(op @ (MapOp::IntDiv | MapOp::Mod)) = *g.op(index) else { return None };
+    let Op::Iota(of) = *g.op(g.args(index)[0]) else { return None };
+    let divisor = g.op(g.args(index)[1]);
+    if let Op::Extent(by) = divisor {
+        return Some(PartOfIndex { op, of, by: by.clone() });
+    }
+    let Op::Const(n) = divisor else { return None };
+    Some(PartOfIndex { op, of, by: Dim::constant(n.value() as i64) })
+}
+
+/// An index `step * i + first` along one axis.
+struct Steps {
+    of: AxisId,
+    step: i64,
+    first: i64,
+}
+
+impl Steps {
+    fn of_index(g: &Graph, index: NodeId) -> Option<Steps> {
+        let args = g.args(index);
+        let constant = |n: usize| {
+            let Op::Const(c) = g.op(args[n]) else { return None };
+            c.dtype().is_int().then(|| c.value() as i64)
+        };
+        let with_constant = || {
+            let other = [(0, 1), (1, 0)].into_iter().find_map(|(n, m)| Some((args[n], constant(m)?)));
+            other.and_then(|(other, n)| Some((Steps::of_index(g, other)?, n)))
+        };
+        if let Op::Iota(of) = *g.op(index) {
+            return Some(Steps { of, step: 1, first: 0 });
+        }
+        if *g.op(index) == Op::Map(MapOp::Mul) {
+            let (Steps { of, step, first }, by) = with_constant()?;
+            return Some(Steps { of, step: step.checked_mul(by)?, first: first.checked_mul(by)? });
+        }
+        if *g.op(index) == Op::Map(MapOp::Add) {
+            let (Steps { of, step, first }, more) = with_constant()?;
+            return Some(Steps { of, step, first: first.checked_add(more)? });
+        }
+        None
+    }
+}
+
+/// What reads at every `step`-th position of an axis demand together, as many as there are.
+#[derive(Clone, Default)]
+struct Together {
+    /// The first positions of the reads.
+    firsts: BTreeSet<i64>,
+    along: AxisSet,
+    demand: Demand,
+}
+
 /// For each node of which all elements reach a root outside of any choice, the axes that must have positions for that.
 ///
 /// `roots` are used wholly, by what repeats them along the axes beside them. `covers` says whether an index takes every
@@ -87,35 +175,56 @@ pub fn demanded(
     roots: impl Iterator<Item = (NodeId, AxisSet)>,
     mut covers: impl FnMut(NodeId, AxisId) -> bool,
 ) -> Vec<Option<AxisSet>> {
-    let mut least: Vec<Option<Demand>> = vec![None; g.len()];
-    let lengths = Lengths::of(g);
-    let note = |least: &mut Vec<Option<Demand>>, id: NodeId, from: &AxisSet, demand: Demand| {
-        let axes = &g.node(id).axes;
+    let mut demands =
+        Demands { g, lengths: Lengths::of(g), least: vec![None; g.len()], together: BTreeMap::new() };
+    roots.for_each(|(id, along)| demands.note(id, &along, Demand::default()));
+    for id in g.ids().rev() {
+        if let Some(demand) = demands.least[id.index()].clone() {
+            demands.arguments(id, demand, &mut covers);
+        }
+    }
+    demands.least.into_iter().map(|demand| demand.filter(|d| d.cut.is_empty()).map(|d| d.needs)).collect()
+}
+
+/// What is known so far of how much of each node is used.
+struct Demands<'g> {
+    g: &'g Graph,
+    lengths: Lengths,
+    /// What demands the most of each node.
+    least: Vec<Option<Demand>>,
+    /// By tensor, axis and step.
+    together: BTreeMap<(NodeId, AxisId, i64), Together>,
+}
+
+impl Demands<'_> {
+    /// Notes what a reader with these axes demands of a node.
+    fn note(&mut self, id: NodeId, from: &AxisSet, demand: Demand) {
+        let (axes, lengths) = (&self.g.node(id).axes, &self.lengths);
         // An axis as long as one of the node's own has positions where the node has elements.
         let is_own = |axis: AxisId| axes.iter().any(|own| lengths.are_equal(own, axis));
         let repeats = from.iter().filter(|a| !lengths.is_filled(*a) && !is_own(*a));
         let needs = demand.needs.iter().filter(|a| !is_own(*a)).chain(repeats).collect();
         let new = Demand { cut: demand.cut.intersection(axes), needs };
         let size = |d: &Demand| (d.cut.len(), d.needs.len());
-        let known = &mut least[id.index()];
+        let known = &mut self.least[id.index()];
         if known.as_ref().is_none_or(|known| size(known) > size(&new)) {
             *known = Some(new);
         }
-    };
-    roots.for_each(|(id, along)| note(&mut least, id, &along, Demand::default()));
-    for id in g.ids().rev() {
-        let Some(demand) = least[id.index()].clone() else { continue };
-        let (args, own) = (g.args(id), &g.node(id).axes);
-        match g.op(id) {
+    }
+
+    /// Notes what a node demands of its arguments.
+    fn arguments(&mut self, id: NodeId, demand: Demand, covers: &mut impl FnMut(NodeId, AxisId) -> bool) {
+        let (args, own) = (self.g.args(id), &self.g.node(id).axes);
+        match self.g.op(id) {
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::Map(MapOp::Select) => note(&mut least, args[0], own, demand),
-            Op::Map(_) => args.iter().for_each(|a| note(&mut least, *a, own, demand.clone())),
+            Op::Map(MapOp::Select) => self.note(args[0], own, demand),
+            Op::Map(_) => args.iter().for_each(|a| self.note(*a, own, demand.clone())),
             Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => {
                 let mut along = own.clone();
                 along.insert(*axis);
                 let mut demand = demand;
                 demand.cut.remove(*axis);
-                args.iter().for_each(|a| note(&mut least, *a, &along, demand.clone()));
+                args.iter().for_each(|a| self.note(*a, &along, demand.clone()));
             }
             Op::Concat(axis, parts) => {
                 for (part, arg) in parts.iter().zip(&args) {
@@ -125,28 +234,69 @@ pub fn demanded(
                     if demand.cut.remove(*axis) {
                         demand.cut.insert(*part);
                     }
-                    note(&mut least, *arg, &along, demand);
+                    self.note(*arg, &along, demand);
                 }
             }
-            Op::At(axis) => {
-                note(&mut least, args[1], own, demand.clone());
-                let mut inner = demand.clone();
-                inner.cut.remove(*axis);
-                let new = &g.node(args[1]).axes;
-                let shared = new
-                    .iter()
-                    .any(|a| a != *axis && g.node(args[0]).axes.contains(a) || demand.cut.contains(a));
-                if shared || !covers(args[1], *axis) {
-                    inner.cut.insert(*axis);
-                }
-                // Where the axis has positions, so have those that its index runs along.
-                let tensor = &g.node(args[0]).axes;
-                let is_read =
-                    |a: &AxisId| !tensor.contains(*axis) || !new.contains(*a) || tensor.contains(*a);
-                let along = own.iter().filter(is_read);
-                note(&mut least, args[0], &along.collect(), inner);
-            }
+            Op::At(axis) => self.read(id, *axis, demand, covers),
         }
     }
-    least.into_iter().map(|demand| demand.filter(|d| d.cut.is_empty()).map(|d| d.needs)).collect()
+
+    /// Notes what a read at an index demands of the tensor and of the index.
+    fn read(
+        &mut self,
+        id: NodeId,
+        axis: AxisId,
+        demand: Demand,
+        covers: &mut impl FnMut(NodeId, AxisId) -> bool,
+    ) {
+        let g = self.g;
+        let (args, own) = (g.args(id), &g.node(id).axes);
+        let (tensor, index) = (args[0], args[1]);
+        self.note(index, own, demand.clone());
+        let mut inner = demand.clone();
+        inner.cut.remove(axis);
+        let (axes, new) = (&g.node(tensor).axes, &g.node(index).axes);
+        let shared = new.iter().any(|a| a != axis && axes.contains(a) || demand.cut.contains(a));
+        // Where the axis has positions, so have those that its index runs along.
+        let is_read = |a: &AxisId| !axes.contains(axis) || !new.contains(*a) || axes.contains(*a);
+        let along: AxisSet = own.iter().filter(is_read).collect();
+        let is_whole = !shared && covers(index, axis);
+        if !shared && !is_whole {
+            self.read_in_steps((tensor, axis, index), &along, &inner);
+        }
+        if !is_whole {
+            inner.cut.insert(axis);
+        }
+        self.note(tensor, &along, inner);
+        if let Some(MergedRead { tensor, whole }) = merged_read(g, id)
+            && !demand.cut.contains(whole)
+        {
+            // Where both axes have positions, so has the one that stands for both.
+            let along = own.iter().filter(|a| *a != whole);
+            self.note(tensor, &along.collect(), demand);
+        }
+    }
+
+    /// Notes what is demanded where reads take every position of an axis together: the even ones, say, and the odd ones.
+    fn read_in_steps(
+        &mut self,
+        (tensor, axis, index): (NodeId, AxisId, NodeId),
+        along: &AxisSet,
+        demand: &Demand,
+    ) {
+        let Some(Steps { of, step, first }) = Steps::of_index(self.g, index) else { return };
+        let is_step = *self.g.extent(axis) == self.g.extent(of) * &Dim::constant(step);
+        if !is_step || !(0..step).contains(&first) {
+            return;
+        }
+        let all = self.together.entry((tensor, axis, step)).or_default();
+        all.firsts.insert(first);
+        all.along = all.along.union(along);
+        all.demand.cut = all.demand.cut.union(&demand.cut);
+        all.demand.needs = all.demand.needs.union(&demand.needs);
+        if i64::try_from(all.firsts.len()) == Ok(step) {
+            let Together { along, demand, .. } = all.clone();
+            self.note(tensor, &along, demand);
+        }
+    }
 }

@@ -2,20 +2,30 @@
 //!
 //! Packing evaluates any expression, so a scale, a rotation or a gather in front of a product costs no pass of its own.
 
-use crate::dims::{LANE, LANES, n, var};
-use crate::emit::maker::{Maker, Target, for_loop, let_min};
+use crate::dims::{LANE, LANES, ceil_div, n, var};
+use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::Pack;
 use crate::plan::attention::Scale;
-use crate::plan::layouts::Stored;
-use crate::program::kernel::{Base, Kernel, Kind, Stmt};
+use crate::plan::layouts::panels::are_whole;
+use crate::plan::layouts::{Stored, StridedRows};
+use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
+use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;
-use salient_vector::{Builder, Elem, F32};
+use salient_vector::{Body, Builder, Elem, F32};
 
 /// Rows below which no vector is filled by a column of them.
 const FEWEST_ROWS: i64 = 8;
+
+/// Panels of which an item packs a part of the depth, and how many rows of it: what it reads of each row are several lines that lie one
+/// behind the other, and what it reads in all stays in the nearer caches.
+const PANELS_OF_ITEM: i64 = 8;
+const ROWS_OF_ITEM: i64 = 128;
+
+/// Rows that one round of the loop copies.
+const ROWS_UNROLLED: u32 = 4;
 
 /// A range of one axis.
 #[derive(Clone)]
@@ -293,27 +303,103 @@ fn scale_rows(m: &mut Maker<'_, '_>, scale: Scale, env: &Env, walk: &Walk<'_>) -
     for_loop(&row, run.from.clone(), &run.from + &run.count, n(1), vec![call])
 }
 
-/// The kernel that packs an operand.
+/// Packs a panel: positions of `inner` are its columns, of which there are no more than it is wide. Rows that lie in memory as they go
+/// to the panel are copied by one call.
+pub(crate) fn pack_panel(
+    m: &mut Maker<'_, '_>,
+    label: &str,
+    node: NodeId,
+    env: &Env,
+    outer: &Span,
+    inner: &Span,
+    to: &Packed,
+) -> Stmt {
+    let rows = outer.axis.zip(inner.axis).and_then(|axes| rows_as_panels(m, node, env, axes));
+    let Some(rows) = rows else { return pack(m, label, node, env, outer, inner, to) };
+    let args = vec![
+        address(rows.base, &(&rows.start + &inner.from) + &(&outer.from * &rows.row)),
+        address(to.base, to.offset.clone()),
+        Arg::Int(outer.count.clone()),
+        Arg::Int(rows.row),
+    ];
+    m.call(copy_rows(m.scope.options.tiling.tile().vectors), args)
+}
+
+/// What is packed, where it lies in memory in rows along the columns of panels that are all whole, a row for each position of the depth.
+fn rows_as_panels(
+    m: &Maker<'_, '_>,
+    node: NodeId,
+    env: &Env,
+    (depth, column): (AxisId, AxisId),
+) -> Option<StridedRows> {
+    let lies = m.scope.viewed(node)?;
+    let is_plain = m.scope.stored[&lies].elem == Elem::F32 && !m.scope.factors.contains_key(&lies);
+    let is_whole = are_whole(m.scope.graph.extent(column), m.scope.options.tiling.tile());
+    let rows = || m.scope.strided_rows(&m.scope.ranges, node, env, column, depth);
+    if is_plain && is_whole { rows() } else { None }
+}
+
+/// Copies so many vectors of each of `n` rows, which begin `row` elements apart, one behind the other.
+fn copy_rows(vectors: usize) -> Body {
+    let mut b = Builder::new("copy_rows");
+    let (from, to) = (b.input("x"), b.output("panel"));
+    let (rows, row) = (b.int_param("n"), b.int_param("row"));
+    b.repeat(LoopKind::Count, ROWS_UNROLLED, rows, (from, to), |b, _, (from, to)| {
+        for v in 0..vectors {
+            let x = b.load::<F32>(from.at_start().lanes(v as i32));
+            b.store(to.at_start().lanes(v as i32), x);
+        }
+        (b.address(Elem::F32, from.at(row)), b.address(Elem::F32, to.at_start().lanes(vectors as i32)))
+    });
+    b.finish()
+}
+
+/// The kernel that packs an operand. Of rows that are copied an item takes a part of the depth for several panels, so that memory is
+/// read in pieces of several lines; all else goes panel by panel.
 pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack) -> Kernel {
-    let g = scope.graph;
     let Pack { column, depth, panels } = plan;
-    let (columns, rows) = (g.extent(*column).clone(), g.extent(*depth).clone());
-    let width = target.buffer.shape.last().expect("panels have a width").clone();
+    let rows = scope.graph.extent(*depth).clone();
     let mut m = Maker::planned(scope, target, Kind::Pack);
     let mut env = Env::new();
     m.outer_axes(panels.outer.iter().copied(), &mut env);
-    let panel = m.outer("panel", &panels.count);
+    if rows_as_panels(&m, target.node, &env, (*depth, *column)).is_none() {
+        let panel = m.outer("panel", &panels.count);
+        let over_depth = Span { axis: Some(*depth), from: n(0), count: rows };
+        let block = one_panel(&mut m, target, plan, &env, (&panel, over_depth));
+        return m.finish(block, target.node, target.id);
+    }
+    let [panels_of_item, rows_of_item] = [PANELS_OF_ITEM, ROWS_OF_ITEM].map(n);
+    let group = &m.outer("group", &ceil_div(&panels.count, &panels_of_item)) * &panels_of_item;
+    let from = &m.outer("block", &ceil_div(&rows, &rows_of_item)) * &rows_of_item;
+    let panel = m.variable("panel", &panels.count);
+    let (last, upto) = (m.variable("last", &(&panels.count + &n(1))), m.variable("upto", &(&rows + &n(1))));
+    let over_depth = Span { axis: Some(*depth), from: from.clone(), count: &var(&upto) - &from };
+    let limits = [
+        let_min(&last, vec![panels.count.clone(), &group + &panels_of_item]),
+        let_min(&upto, vec![rows, &from + &rows_of_item]),
+    ];
+    let block = one_panel(&mut m, target, plan, &env, (&var(&panel), over_depth));
+    let each_panel = for_loop(&panel, group, var(&last), n(1), block);
+    m.finish([limits.to_vec(), vec![each_panel]].concat(), target.node, target.id)
+}
+
+/// Packs a part of the depth of one panel, the other axes being where `env` says.
+fn one_panel(
+    m: &mut Maker<'_, '_>,
+    target: Target<'_>,
+    Pack { column, panels, .. }: &Pack,
+    env: &Env,
+    (panel, over_depth): (&Dim, Span),
+) -> Vec<Stmt> {
+    let g = m.scope.graph;
+    let columns = g.extent(*column).clone();
+    let width = target.buffer.shape.last().expect("panels have a width");
     let edge = m.variable("edge", &(&columns + &n(1)));
-    let from = &panel * &width;
+    let from = panel * width;
     let over_columns = Span { axis: Some(*column), from: from.clone(), count: &var(&edge) - &from };
-    let over_depth = Span { axis: Some(*depth), from: n(0), count: rows };
-    let to = Packed {
-        base: panels.base(),
-        offset: panels.at(g, &env, &panel, &width),
-        outer: width.clone(),
-        inner: n(1),
-    };
-    let limit = let_min(&edge, vec![columns, &from + &width]);
-    let body = pack(&mut m, "pack", target.node, &env, &over_depth, &over_columns, &to);
-    m.finish(vec![limit, body], target.node, target.id)
+    let offset = &panels.at(g, env, panel, width) + &(&over_depth.from * width);
+    let to = Packed { base: panels.base(), offset, outer: width.clone(), inner: n(1) };
+    let limit = let_min(&edge, vec![columns, &from + width]);
+    let body = pack_panel(m, "pack", target.node, env, &over_depth, &over_columns, &to);
+    vec![limit, body]
 }

@@ -240,7 +240,7 @@ pub(crate) fn band_row(options: Options<'_>, keys: &Dim, rows: &Dim) -> Dim {
 /// take the place of; the state of the weights.
 fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scratch> {
     let (a, key_loop) = (&whole.attention, &whole.key_loop);
-    let rows = whole.tile_rows(options.tiling);
+    let rows = n(whole.tile_rows);
     let of_row = whole_row(options, g.extent(a.key));
     let scores = &rows * &of_row;
     let w = TileWidths::new(g, options, a, key_loop.tile_keys(options.tiling));

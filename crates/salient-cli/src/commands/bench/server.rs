@@ -131,6 +131,8 @@ impl Served<'_> {
     fn steps(&self, seconds: f64) -> Outcome<Vec<f64>> {
         let graph = self.model.graph();
         let mut session = self.session.reshaped(&self.inputs, &Bindings::new())?;
+        // States lie in two memories in turn: after two steps the system has given the pages of both.
+        session.step(&self.inputs)?;
         session.step(&self.inputs)?;
         let mut others = Arrays::new();
         for (name, array) in self.inputs.iter() {

@@ -4,7 +4,7 @@
 use crate::dims::{n, var};
 use crate::emit::gemm::{Ahead, Operands, by_width, tiles_into};
 use crate::emit::maker::{Maker, address, for_loop, let_dim, let_min};
-use crate::emit::pack::{Packed, Span, pack};
+use crate::emit::pack::{Packed, Span, pack_panel};
 use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::index::Env;
 use crate::plan::attention::Attention;
@@ -120,7 +120,7 @@ impl Values {
         let offset = self.packed_at(&var(&panel));
         let to = Packed { base: self.packed, offset, outer: self.panel.clone(), inner: n(1) };
         let limit = let_min(&edge, vec![self.wide.clone(), &from + &self.panel]);
-        let body = pack(m, "pack_value", self.value, env, &over_keys, &over_width, &to);
+        let body = pack_panel(m, "pack_value", self.value, env, &over_keys, &over_width, &to);
         self.for_packed(&panel, vec![limit, body])
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn whole_rows(
     buffers: &[Buffer],
 ) -> Kernel {
     let a = &plan.attention;
-    let rows = plan.tile_rows(scope.options.tiling);
+    let rows = n(plan.tile_rows);
     let mut m = Maker::planned(scope, target, Kind::Attention);
     let parts = plan.parts(m.scope.graph, m.scope.options.tiling);
     let block = row_block(&mut m, target, a, (&rows, parts), &plan.heads);
@@ -135,7 +135,7 @@ impl<'t> Whole<'t> {
         let mut places = Vec::new();
         for (at, product) in t.scores.iter().enumerate() {
             let heads = heads_of(m, plan, product.node);
-            let tile_rows = plan.tile_rows(m.scope.options.tiling);
+            let tile_rows = n(plan.tile_rows);
             let is_band = product.shift.is_some();
             let of_row = if is_band { band_row(m.scope.options, &keys, &tile_rows) } else { row.clone() };
             let mut of_head = Vec::new();
@@ -211,7 +211,7 @@ impl<'t> Whole<'t> {
 
     /// The place of the first row among numbers of rows of the heads that a node has.
     fn first_row(&self, m: &Maker<'_, '_>, node: NodeId) -> Dim {
-        let rows = self.plan.tile_rows(m.scope.options.tiling);
+        let rows = n(self.plan.tile_rows);
         place_of_head(self.tile.env, &strides_of_heads(m, &heads_of(m, self.plan, node), &rows))
     }
 }
@@ -243,7 +243,7 @@ impl Slots {
             let left = leaves.map(place).collect();
             held.push(Held { own, coefficients, factor, left });
         }
-        let of_head = &plan.tile_rows(m.scope.options.tiling) * row;
+        let of_head = &n(plan.tile_rows) * row;
         let heads = strides_of_heads(m, &heads_of(m, plan, plan.attention.score), &of_head);
         let base = match plan.weights_in_place_of(m.scope.graph) {
             Some(at) => places[at].base,
@@ -377,7 +377,7 @@ impl Whole<'_> {
         }
         let query = a.query.expect("planned with rows");
         if let Some(own) = self.slots.held[at].own {
-            let rows = self.plan.tile_rows(m.scope.options.tiling);
+            let rows = n(self.plan.tile_rows);
             let mut strides = strides_of_heads(m, &heads_of(m, self.plan, a.score), &rows);
             strides.push((query, n(1)));
             let value = Maker::scratch_value(own, &n(0) - &self.tile.first, strides);

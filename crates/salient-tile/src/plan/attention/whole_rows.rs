@@ -12,7 +12,7 @@ use super::key_range::KeyRange;
 use super::leaves::{leave_behind, reaches};
 use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
 use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
-use crate::dims::{LANE, ROW, index_of, n, product, var};
+use crate::dims::{LANE, ROW, index_of, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::{Layouts, PackedScores};
@@ -33,6 +33,8 @@ pub(crate) struct WholeRows {
     pub(crate) held: Vec<RowReduction>,
     /// The keys for which the products are made.
     pub(crate) visits: KeyRange,
+    /// Rows of a tile.
+    pub(crate) tile_rows: i64,
     /// The axes of heads that mixtures sum over or that come of them: the kernel goes over these for each tile of rows.
     pub(crate) heads: BTreeSet<AxisId>,
     pub(crate) weights: WeightsFrom,
@@ -105,6 +107,7 @@ impl WholeRows {
             key_loop: self.key_loop.moved(node),
             held: self.held.iter().map(reduction).collect(),
             visits: self.visits.clone(),
+            tile_rows: self.tile_rows,
             heads: self.heads.clone(),
             weights: self.weights,
             beside: self.beside.iter().map(|beside| beside.moved(node, buffer)).collect(),
@@ -128,11 +131,6 @@ impl WholeRows {
     pub(crate) fn weights_in_place_of(&self, g: &Graph) -> Option<usize> {
         let own = self.count_of_heads(g, self.attention.score);
         self.scores.iter().position(|s| !s.is_band && self.count_of_heads(g, s.product) == own)
-    }
-
-    /// Rows of a tile. Those of which all heads are kept meet the keys and the values of all heads: there are more of them.
-    pub(crate) fn tile_rows(&self, tiling: Tiling) -> Dim {
-        n(if self.heads.is_empty() { tiling.whole_rows } else { tiling.mixed_rows })
     }
 
     /// The axes of mixed heads that a node has.
@@ -525,10 +523,10 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     for h in held.iter_mut().filter(|h| is_mixture(h)) {
         (h.key_loop.range, h.key_loop.mask) = (visits.clone(), None);
     }
-    let scores = Vec::new();
-    let attention = a.clone();
-    let mut out =
-        WholeRows { attention, scores, key_loop, held, visits, heads, weights: WeightsFrom::Scores, beside };
+    let weights = WeightsFrom::Scores;
+    let (attention, scores, tile_rows) = (a.clone(), Vec::new(), 0);
+    let mut out = WholeRows { attention, scores, key_loop, held, visits, tile_rows, heads, weights, beside };
+    out.tile_rows = rows_of_tile(layouts, &out, (query, products.len()));
     let itself = out.held_itself().map(WeightsFrom::Reduction);
     out.weights = itself.unwrap_or(WeightsFrom::Scores);
     leave_behind(layouts, &mut out, products);
@@ -543,6 +541,19 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     }
     out.weights = itself.unwrap_or_else(|| weights_from(layouts, &out, products));
     out
+}
+
+/// Rows of a tile, of an attention with so many products. Those of which all heads are kept meet the keys and the values of all heads:
+/// there are more of them. Where each row visits other keys, a tile computes what some of its rows do not visit: there are few.
+fn rows_of_tile(layouts: &Layouts<'_>, plan: &WholeRows, (query, products): (AxisId, usize)) -> i64 {
+    let (g, tiling) = (layouts.graph, layouts.options.tiling);
+    let has_columns = plan.key_sums().any(|sum| sum.of.value.is_some());
+    let [rows, keys] = [query, plan.attention.key].map(|axis| g.extent(axis).as_constant());
+    match plan.visits == KeyRange::default() {
+        _ if !plan.heads.is_empty() => tiling.mixed_rows,
+        true if has_columns => tiling.rows_with_sums(rows, keys, products),
+        true | false => tiling.whole_rows,
+    }
 }
 
 /// Whether the value of what is held at a position is kept: a running sum and a mixture are what they leave behind; a log-sum-exp is

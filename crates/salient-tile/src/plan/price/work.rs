@@ -443,7 +443,7 @@ impl Priced<'_> {
 
     fn whole_rows(&self, kernel: &KernelPlan, whole: &WholeRows) -> Option<Work> {
         let (a, tiling) = (&whole.attention, self.plan.options.tiling);
-        let tile = whole.tile_rows(tiling).as_constant().unwrap_or(tiling.whole_rows);
+        let tile = whole.tile_rows;
         let (rows, keys) = (self.rows_of(kernel, a)?, self.extent(a.key)?);
         let share = |range: &KeyRange| self.share(range, a, whole.key_loop.rows, tile);
         let products: Vec<NodeId> = whole.scores.iter().map(|s| s.product).collect();
