@@ -8,7 +8,6 @@ use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::Pack;
 use crate::plan::attention::Scale;
-use crate::plan::layouts::panels::are_whole;
 use crate::plan::layouts::{Stored, StridedRows};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
@@ -321,11 +320,13 @@ pub(crate) fn pack_panel(
         address(to.base, to.offset.clone()),
         Arg::Int(outer.count.clone()),
         Arg::Int(rows.row),
+        Arg::Int(inner.count.clone()),
     ];
     m.call(copy_rows(m.scope.options.tiling.tile().vectors), args)
 }
 
-/// What is packed, where it lies in memory in rows along the columns of panels that are all whole, a row for each position of the depth.
+/// What is packed, where it lies in memory in rows along the columns of panels, one for each position of the depth. Portable code, whose
+/// tiles have one row, has no loads under masks.
 fn rows_as_panels(
     m: &Maker<'_, '_>,
     node: NodeId,
@@ -334,19 +335,26 @@ fn rows_as_panels(
 ) -> Option<StridedRows> {
     let lies = m.scope.viewed(node)?;
     let is_plain = m.scope.stored[&lies].elem == Elem::F32 && !m.scope.factors.contains_key(&lies);
-    let is_whole = are_whole(m.scope.graph.extent(column), m.scope.options.tiling.tile());
+    let has_masks = m.scope.options.tiling.tile_rows > 1;
     let rows = || m.scope.strided_rows(&m.scope.ranges, node, env, column, depth);
-    if is_plain && is_whole { rows() } else { None }
+    if is_plain && has_masks { rows() } else { None }
 }
 
-/// Copies so many vectors of each of `n` rows, which begin `row` elements apart, one behind the other.
+/// Copies `columns` elements of each of `n` rows, which begin `row` elements apart, one behind the other into a panel of so many vectors;
+/// columns that are left over are zeros.
 fn copy_rows(vectors: usize) -> Body {
     let mut b = Builder::new("copy_rows");
     let (from, to) = (b.input("x"), b.output("panel"));
-    let (rows, row) = (b.int_param("n"), b.int_param("row"));
+    let [rows, row, mut left] = ["n", "row", "columns"].map(|name| b.int_param(name));
+    let lanes = b.lane_count();
+    let mut edges = Vec::with_capacity(vectors);
+    for _ in 0..vectors {
+        edges.push(b.first(left));
+        left = b.sub(left, lanes);
+    }
     b.repeat(LoopKind::Count, ROWS_UNROLLED, rows, (from, to), |b, _, (from, to)| {
-        for v in 0..vectors {
-            let x = b.load::<F32>(from.at_start().lanes(v as i32));
+        for (v, edge) in edges.iter().enumerate() {
+            let x = b.load::<F32>(from.at_start().lanes(v as i32).masked(*edge));
             b.store(to.at_start().lanes(v as i32), x);
         }
         (b.address(Elem::F32, from.at(row)), b.address(Elem::F32, to.at_start().lanes(vectors as i32)))
@@ -354,15 +362,16 @@ fn copy_rows(vectors: usize) -> Body {
     b.finish()
 }
 
-/// The kernel that packs an operand. Of rows that are copied an item takes a part of the depth for several panels, so that memory is
-/// read in pieces of several lines; all else goes panel by panel.
+/// The kernel that packs an operand. Of one matrix whose rows are copied an item takes a part of the depth for several panels, so that
+/// memory is read in pieces of several lines; all else goes panel by panel.
 pub(crate) fn pack_panels(scope: &mut Scope<'_>, target: Target<'_>, plan: &Pack) -> Kernel {
     let Pack { column, depth, panels } = plan;
     let rows = scope.graph.extent(*depth).clone();
     let mut m = Maker::planned(scope, target, Kind::Pack);
     let mut env = Env::new();
     m.outer_axes(panels.outer.iter().copied(), &mut env);
-    if rows_as_panels(&m, target.node, &env, (*depth, *column)).is_none() {
+    let is_copied = rows_as_panels(&m, target.node, &env, (*depth, *column)).is_some();
+    if !is_copied || !panels.outer.is_empty() {
         let panel = m.outer("panel", &panels.count);
         let over_depth = Span { axis: Some(*depth), from: n(0), count: rows };
         let block = one_panel(&mut m, target, plan, &env, (&panel, over_depth));

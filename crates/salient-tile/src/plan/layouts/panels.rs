@@ -86,15 +86,11 @@ const MOST_LANES: i64 = 16;
 impl Edge {
     /// Of so many columns.
     pub(crate) fn of(columns: &Dim, tile: Shape) -> Edge {
+        let panel = tile.vectors as i64 * MOST_LANES;
         // Of the narrow panels of a tile of one row none could spare anything.
-        if tile.rows == 1 || are_whole(columns, tile) { Edge::Whole } else { Edge::Narrow }
+        let is_whole = tile.rows == 1 || columns.as_constant().is_some_and(|n| n % panel == 0);
+        if is_whole { Edge::Whole } else { Edge::Narrow }
     }
-}
-
-/// Whether so many columns are known to fill all of their panels, on every target.
-pub(crate) fn are_whole(columns: &Dim, tile: Shape) -> bool {
-    let panel = tile.vectors as i64 * MOST_LANES;
-    columns.as_constant().is_some_and(|n| n % panel == 0)
 }
 
 /// A packed operand: for each position of the outer axes and each panel, `depth` rows of `width` columns.
