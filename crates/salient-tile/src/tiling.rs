@@ -51,6 +51,9 @@ pub struct Tiling {
 /// Numbers of a tile's scores that the second cache holds beside what else the tile reads.
 const KEPT_SCORES: i64 = 1 << 17;
 
+/// Tiles of rows beside which what a tile computes in vain is little.
+const LEAST_OF_RANGES: i64 = 16;
+
 /// Items of a kernel that keep some threads busy.
 const BUSY: i64 = 8;
 
@@ -95,6 +98,17 @@ impl Tiling {
     pub(crate) fn rows_of_one_head(&self, rows: Option<i64>) -> i64 {
         let is_long = rows.is_some_and(|rows| rows >= BUSY * self.attention_rows);
         if is_long { self.attention_rows } else { self.head_rows.min(self.attention_rows) }
+    }
+
+    /// Query rows of a tile where each of so many rows visits other keys, as under a causal mask: a tile computes what some of its rows do
+    /// not visit, half as many keys for each row as it has rows.
+    pub(crate) fn rows_of_ranges(&self, rows: i64) -> i64 {
+        let most = rows / LEAST_OF_RANGES;
+        if most >= self.attention_rows {
+            return self.attention_rows;
+        }
+        let tile = self.tile_rows.max(1);
+        (most / tile * tile).max(self.whole_rows.min(self.attention_rows))
     }
 
     /// The sizes that have served everywhere so far, for a register tile.

@@ -88,17 +88,24 @@ impl KeyLoop {
     }
 
     /// The most rows of a tile where each is an item, as there are of every position along the axes `outer`: fewer where the tiles of
-    /// one head may be all that threads can share.
+    /// one head may be all that threads can share, and where each row visits other keys.
     pub(crate) fn tile_rows(&self, layouts: &Layouts<'_>, query: Option<AxisId>, outer: &[AxisId]) -> i64 {
         let (g, tiling) = (layouts.graph, layouts.options.tiling);
         if self.is_probed() {
             return tiling.probed_rows;
         }
+        let rows = query.and_then(|query| g.extent(query).as_constant());
         let mut others = outer.iter().filter(|axis| Some(**axis) != query);
-        if others.any(|axis| g.extent(*axis).as_constant() != Some(1)) {
-            return tiling.attention_rows;
+        let has_others = others.any(|axis| g.extent(*axis).as_constant() != Some(1));
+        let most = if has_others { tiling.attention_rows } else { tiling.rows_of_one_head(rows) };
+        // What is packed for each tile is packed the more often the fewer rows one has.
+        let is_packed = self.values == ValueForm::PackedPerTile;
+        match rows {
+            Some(rows) if !is_packed && query.is_some_and(|query| self.range.varies_along(query)) => {
+                tiling.rows_of_ranges(rows).min(most)
+            }
+            Some(_) | None => most,
         }
-        tiling.rows_of_one_head(query.and_then(|query| g.extent(query).as_constant()))
     }
 
     /// The same over other nodes.

@@ -17,6 +17,14 @@ pub(crate) struct KeyRange {
     pub(crate) ends: Vec<Dim>,
 }
 
+impl KeyRange {
+    /// Whether another range belongs to each position of an axis.
+    pub(crate) fn varies_along(&self, axis: AxisId) -> bool {
+        let place = index_of(axis);
+        self.begins.iter().chain(&self.ends).any(|bound| bound.symbols().contains(&place))
+    }
+}
+
 /// The keys of a tile of rows.
 #[derive(Debug, Default)]
 pub(crate) struct TileRange {
