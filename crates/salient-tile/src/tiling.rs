@@ -51,8 +51,8 @@ pub struct Tiling {
 /// Numbers of a tile's scores that the second cache holds beside what else the tile reads.
 const KEPT_SCORES: i64 = 1 << 17;
 
-/// Tiles of rows beside which what a tile computes in vain is little.
-const LEAST_OF_RANGES: i64 = 16;
+/// As many tiles of rows of a range of keys each: then what a tile computes in vain is little.
+const TILES_OF_RANGES: i64 = 16;
 
 /// Items of a kernel that keep some threads busy.
 const BUSY: i64 = 8;
@@ -73,8 +73,10 @@ impl Tiling {
     pub(crate) fn rows_with_sums(&self, rows: Option<i64>, keys: Option<i64>, products: usize) -> i64 {
         let (Some(rows), Some(keys)) = (rows, keys) else { return self.whole_rows };
         let of_row = keys.max(1).saturating_mul(i64::try_from(products).unwrap_or(i64::MAX).max(1));
-        let most = (KEPT_SCORES / of_row).min(self.summed_rows).max(self.whole_rows);
-        let [rows, most_rows, tile] = [rows, most, self.tile_rows].map(|x| x.max(1).unsigned_abs());
+        let tile = self.tile_rows.max(1);
+        let cached = KEPT_SCORES / of_row / tile * tile;
+        let most = cached.min(self.summed_rows).max(self.whole_rows);
+        let [rows, most_rows, tile] = [rows, most, tile].map(|x| x.max(1).unsigned_abs());
         let even = rows.div_ceil(rows.div_ceil(most_rows)).next_multiple_of(tile);
         i64::try_from(even).map_or(most, |even| even.min(most))
     }
@@ -103,7 +105,7 @@ impl Tiling {
     /// Query rows of a tile where each of so many rows visits other keys, as under a causal mask: a tile computes what some of its rows do
     /// not visit, half as many keys for each row as it has rows.
     pub(crate) fn rows_of_ranges(&self, rows: i64) -> i64 {
-        let most = rows / LEAST_OF_RANGES;
+        let most = rows / TILES_OF_RANGES;
         if most >= self.attention_rows {
             return self.attention_rows;
         }
@@ -230,3 +232,27 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(few_keys, (1, 4096), "keys of a tile where rows are few"),
     knob!(few_part, (1, 65536), "keys that one item takes where rows are few"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_with_sums_keep_their_scores_in_the_second_cache() {
+        let tiling = Tiling::of(Shape { rows: 6, vectors: 2 });
+        let rows = |keys| tiling.rows_with_sums(Some(keys), Some(keys), 2);
+        // As many as may be, but all of about as many: eight tiles of 66 rows, not seven of 72 and one of 8.
+        assert_eq!(rows(512), 66);
+        assert_eq!([1024, 8192].map(rows), [60, tiling.whole_rows]);
+        assert!([1, 5, 6, 7, 64, 511, 4096].map(rows).iter().all(|rows| *rows <= tiling.summed_rows));
+        assert_eq!(tiling.rows_with_sums(None, Some(512), 2), tiling.whole_rows);
+        assert_eq!(tiling.rows_with_sums(Some(i64::MAX), Some(i64::MAX), 2), tiling.whole_rows);
+    }
+
+    #[test]
+    fn tiles_of_rows_that_visit_other_keys_are_a_small_part_of_them() {
+        let tiling = Tiling::of(Shape { rows: 6, vectors: 2 });
+        let found = [1, 64, 512, 1024, i64::MAX].map(|rows| tiling.rows_of_ranges(rows));
+        assert_eq!(found, [24, 24, 30, tiling.attention_rows, tiling.attention_rows]);
+    }
+}
