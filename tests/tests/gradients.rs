@@ -252,13 +252,13 @@ fn growing_with_squares(graph: &Graph, options: &Options) -> Vec<String> {
     program.buffers.iter().filter(grows).map(|buffer| buffer.name.clone()).collect()
 }
 
-/// Windows may be shorter than the table of positions: its gradient then reads some of each row's alone.
+/// Of steps at any length: a window may be shorter than the table of positions, of which the rows beyond it have no gradient.
 #[test]
 fn a_step_of_training_stores_nothing_for_every_query_and_key() {
     let steps = models_under("examples/train").into_iter().filter(|example| example.model == "train");
     let steps: Vec<Example> = steps.collect();
     assert!(steps.iter().any(|example| example.name.contains("gpt")));
-    // Its loss is of the tokens that count alone: that choice of rows ends up among the scores, where no pass is found with it.
+    // Not streamed yet: its loss leaves out tokens, and the choice of rows that count ends up inside of the gradient of the scores.
     let stores = ["adapters/train"];
     for example in steps {
         let options = Options {

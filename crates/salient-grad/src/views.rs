@@ -430,8 +430,8 @@ struct Digits {
     is_negative: bool,
 }
 
-/// The first position of an index that goes in steps, if it is less than a step: then the quotient of a position by the step is the
-/// number of the step, and lies inside of the axis without a condition.
+/// The first position of an index that goes in steps of one size, if it is less than a step: then the quotient of each position by the
+/// step, which is never below zero, is the number of the reader.
 fn first_of_steps(linear: &Linear, digits: &Digits, open: usize) -> Option<i64> {
     let (first, step) = (linear.rest.as_constant()?, digits.stride.as_ref()?.as_constant()?);
     let has_others = linear.axes.len() > open;

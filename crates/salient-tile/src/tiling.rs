@@ -34,9 +34,9 @@ pub struct Tiling {
     pub probed_keys: i64,
     /// Query rows of a tile of which the scores of all keys are kept.
     pub whole_rows: i64,
-    /// The most of them where each tile adds columns to sums for every key.
+    /// The most query rows of such a tile where it adds columns to sums for every key.
     pub summed_rows: i64,
-    /// The same where all heads of a row are mixed.
+    /// Query rows of such a tile where all heads of a row are mixed.
     pub mixed_rows: i64,
     /// Parts of the rows of an attention, each with sums over its rows for each key.
     pub row_parts: i64,
@@ -48,11 +48,11 @@ pub struct Tiling {
     pub few_part: i64,
 }
 
-/// Numbers of a tile's scores that the second cache holds beside what else the tile reads.
+/// Scores of a tile that fit a second cache beside what else the tile reads: half a megabyte.
 const KEPT_SCORES: i64 = 1 << 17;
 
-/// As many tiles of rows of a range of keys each: then what a tile computes in vain is little.
-const TILES_OF_RANGES: i64 = 16;
+/// Tiles into which rows are cut that visit other keys each: what is computed outside of their ranges is a small part then.
+const TILES_ALONG_A_RANGE: i64 = 16;
 
 /// Items of a kernel that keep some threads busy.
 const BUSY: i64 = 8;
@@ -105,7 +105,7 @@ impl Tiling {
     /// Query rows of a tile where each of so many rows visits other keys, as under a causal mask: a tile computes what some of its rows do
     /// not visit, half as many keys for each row as it has rows.
     pub(crate) fn rows_of_ranges(&self, rows: i64) -> i64 {
-        let most = rows / TILES_OF_RANGES;
+        let most = rows / TILES_ALONG_A_RANGE;
         if most >= self.attention_rows {
             return self.attention_rows;
         }
@@ -225,8 +225,12 @@ pub const TILING: &[Knob<Tiling>] = &[
     knob!(probed_rows, (1, 1024), "query rows of a tile of attention whose mask is looked at first"),
     knob!(probed_keys, (1, 4096), "keys of such a tile"),
     knob!(whole_rows, (1, 1024), "query rows of a tile of which the scores of all keys are kept"),
-    knob!(summed_rows, (1, 1024), "the most of them where each tile adds columns to sums for every key"),
-    knob!(mixed_rows, (1, 1024), "the same, where the heads of a row are mixed"),
+    knob!(
+        summed_rows,
+        (1, 1024),
+        "the most query rows of such a tile where it adds columns to sums for every key"
+    ),
+    knob!(mixed_rows, (1, 1024), "query rows of such a tile where the heads of a row are mixed"),
     knob!(row_parts, (1, 256), "parts of the rows of an attention that are summed for each key"),
     knob!(few_rows, (1, 64), "query rows up to which keys are read where they lie"),
     knob!(few_keys, (1, 4096), "keys of a tile where rows are few"),

@@ -230,6 +230,30 @@ fn inner_loop(
     sums
 }
 
+/// Rows that one round of the loop of [`copy_rows`] copies.
+const ROWS_UNROLLED: u32 = 4;
+
+/// The body that copies rows in memory into a packed panel: `vectors * L` consecutive elements for each of them. Columns that a row
+/// does not have are zeros.
+///
+/// Parameters, in order: `x` (input), `panel` (output), `n` (how many rows), `row` (elements between rows of `x`), `columns` (how many
+/// elements of a row are copied, at most `vectors * L`).
+pub fn copy_rows(vectors: usize) -> Body {
+    let mut b = Builder::new("copy_rows");
+    let (from, to) = (b.input("x"), b.output("panel"));
+    let [rows, row, columns] = ["n", "row", "columns"].map(|name| b.int_param(name));
+    let edges = edges(&mut b, vectors, columns);
+    b.repeat(LoopKind::Count, ROWS_UNROLLED, rows, (from, to), |b, _, (from, to)| {
+        for (v, edge) in edges.iter().enumerate() {
+            let x = b.load::<F32>(from.at_start().lanes(v as i32).masked(*edge));
+            b.store(to.at_start().lanes(v as i32), x);
+        }
+        let next = b.address(Elem::F32, from.at(row));
+        (next, b.address(Elem::F32, to.at_start().lanes(vectors as i32)))
+    });
+    b.finish()
+}
+
 /// For each vector of a row, the mask of its columns that exist.
 fn edges(b: &mut Builder, vectors: usize, columns: Int) -> Vec<Mask> {
     let lanes = b.lane_count();

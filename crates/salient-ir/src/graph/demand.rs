@@ -3,7 +3,7 @@
 //! what is left checks the index all the same.
 
 use crate::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// Whether an index that takes the place of an axis of a value is still checked against that axis when it is put into views
 /// and expressions of integers and truth values, down to what is stored.
@@ -124,48 +124,6 @@ fn part_of_index(g: &Graph, index: NodeId) -> Option<PartOfIndex> {
     Some(PartOfIndex { op, of, by: Dim::constant(n.value() as i64) })
 }
 
-/// An index `step * i + first` along one axis.
-struct Steps {
-    of: AxisId,
-    step: i64,
-    first: i64,
-}
-
-impl Steps {
-    fn of_index(g: &Graph, index: NodeId) -> Option<Steps> {
-        let args = g.args(index);
-        let constant = |n: usize| {
-            let Op::Const(c) = g.op(args[n]) else { return None };
-            c.dtype().is_int().then(|| c.value() as i64)
-        };
-        let with_constant = || {
-            let other = [(0, 1), (1, 0)].into_iter().find_map(|(n, m)| Some((args[n], constant(m)?)));
-            other.and_then(|(other, n)| Some((Steps::of_index(g, other)?, n)))
-        };
-        if let Op::Iota(of) = *g.op(index) {
-            return Some(Steps { of, step: 1, first: 0 });
-        }
-        if *g.op(index) == Op::Map(MapOp::Mul) {
-            let (Steps { of, step, first }, by) = with_constant()?;
-            return Some(Steps { of, step: step.checked_mul(by)?, first: first.checked_mul(by)? });
-        }
-        if *g.op(index) == Op::Map(MapOp::Add) {
-            let (Steps { of, step, first }, more) = with_constant()?;
-            return Some(Steps { of, step, first: first.checked_add(more)? });
-        }
-        None
-    }
-}
-
-/// What reads at every `step`-th position of an axis demand together, as many as there are.
-#[derive(Clone, Default)]
-struct Together {
-    /// The first positions of the reads.
-    firsts: BTreeSet<i64>,
-    along: AxisSet,
-    demand: Demand,
-}
-
 /// For each node of which all elements reach a root outside of any choice, the axes that must have positions for that.
 ///
 /// `roots` are used wholly, by what repeats them along the axes beside them. `covers` says whether an index takes every
@@ -175,8 +133,7 @@ pub fn demanded(
     roots: impl Iterator<Item = (NodeId, AxisSet)>,
     mut covers: impl FnMut(NodeId, AxisId) -> bool,
 ) -> Vec<Option<AxisSet>> {
-    let mut demands =
-        Demands { g, lengths: Lengths::of(g), least: vec![None; g.len()], together: BTreeMap::new() };
+    let mut demands = Demands { g, lengths: Lengths::of(g), least: vec![None; g.len()] };
     roots.for_each(|(id, along)| demands.note(id, &along, Demand::default()));
     for id in g.ids().rev() {
         if let Some(demand) = demands.least[id.index()].clone() {
@@ -192,8 +149,6 @@ struct Demands<'g> {
     lengths: Lengths,
     /// What demands the most of each node.
     least: Vec<Option<Demand>>,
-    /// By tensor, axis and step.
-    together: BTreeMap<(NodeId, AxisId, i64), Together>,
 }
 
 impl Demands<'_> {
@@ -260,11 +215,7 @@ impl Demands<'_> {
         // Where the axis has positions, so have those that its index runs along.
         let is_read = |a: &AxisId| !axes.contains(axis) || !new.contains(*a) || axes.contains(*a);
         let along: AxisSet = own.iter().filter(is_read).collect();
-        let is_whole = !shared && covers(index, axis);
-        if !shared && !is_whole {
-            self.read_in_steps((tensor, axis, index), &along, &inner);
-        }
-        if !is_whole {
+        if shared || !covers(index, axis) {
             inner.cut.insert(axis);
         }
         self.note(tensor, &along, inner);
@@ -274,29 +225,6 @@ impl Demands<'_> {
             // Where both axes have positions, so has the one that stands for both.
             let along = own.iter().filter(|a| *a != whole);
             self.note(tensor, &along.collect(), demand);
-        }
-    }
-
-    /// Notes what is demanded where reads take every position of an axis together: the even ones, say, and the odd ones.
-    fn read_in_steps(
-        &mut self,
-        (tensor, axis, index): (NodeId, AxisId, NodeId),
-        along: &AxisSet,
-        demand: &Demand,
-    ) {
-        let Some(Steps { of, step, first }) = Steps::of_index(self.g, index) else { return };
-        let is_step = *self.g.extent(axis) == self.g.extent(of) * &Dim::constant(step);
-        if !is_step || !(0..step).contains(&first) {
-            return;
-        }
-        let all = self.together.entry((tensor, axis, step)).or_default();
-        all.firsts.insert(first);
-        all.along = all.along.union(along);
-        all.demand.cut = all.demand.cut.union(&demand.cut);
-        all.demand.needs = all.demand.needs.union(&demand.needs);
-        if i64::try_from(all.firsts.len()) == Ok(step) {
-            let Together { along, demand, .. } = all.clone();
-            self.note(tensor, &along, demand);
         }
     }
 }

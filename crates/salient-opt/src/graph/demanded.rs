@@ -238,36 +238,6 @@ mod tests {
         demanded_reads(&g).iter().any(|read| g.extent(read.axis) == &Dim::symbol("V"))
     }
 
-    /// Whether the read of a table by ids is demanded where a result is made of every second of them and of those behind these, from
-    /// positions on that are given, and another result looks at it where a mask holds alone.
-    fn is_demanded_in_steps(firsts: [i64; 2]) -> bool {
-        let mut b = Builder::new("m");
-        let [n, v] = ["N", "V"].map(|d| b.axis_id(&d.to_lowercase(), &Dim::symbol(d)));
-        let both = b.axis_id("both", &(&Dim::symbol("N") * &Dim::constant(2)));
-        let ids = b.input("ids", &[both], DType::I64, None);
-        let keep = b.input("keep", &[both], DType::Bool, None);
-        let table = b.input("table", &[v], DType::F32, None);
-        let read = b.at(table, v, ids).unwrap();
-        let (at, two) = (b.iota(n), b.constant(Const::I64(2)));
-        let step = b.map(MapOp::Mul, &[at, two]).unwrap();
-        let [one, other] = firsts.map(|first| {
-            let first = b.constant(Const::I64(first));
-            let index = b.map(MapOp::Add, &[step, first]).unwrap();
-            b.at(read, both, index).unwrap()
-        });
-        let products = b.map(MapOp::Mul, &[one, other]).unwrap();
-        b.output("products", &[n], products).unwrap();
-        let zero = b.constant(Const::f32(0.0));
-        let chosen = b.map(MapOp::Select, &[keep, read, zero]).unwrap();
-        b.output("chosen", &[both], chosen).unwrap();
-        !demanded_reads(&b.finish()).is_empty()
-    }
-
-    #[test]
-    fn what_several_reads_take_together_is_demanded() {
-        assert_eq!([[0, 1], [1, 0], [1, 1], [0, 0]].map(is_demanded_in_steps), [true, true, false, false]);
-    }
-
     #[test]
     fn what_is_read_at_each_pair_of_positions_is_demanded() {
         assert_eq!([false, true].map(is_demanded_by_pairs), [true, false]);

@@ -11,20 +11,17 @@ use crate::plan::attention::Scale;
 use crate::plan::layouts::{Stored, StridedRows};
 use crate::program::kernel::{Arg, Base, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, MapOp, NodeId};
-use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;
-use salient_vector::{Body, Builder, Elem, F32};
+use salient_vector::tile::copy_rows;
+use salient_vector::{Builder, Elem, F32};
 
 /// Rows below which no vector is filled by a column of them.
 const FEWEST_ROWS: i64 = 8;
 
-/// Panels of which an item packs a part of the depth, and how many rows of it: what it reads of each row are several lines that lie one
-/// behind the other, and what it reads in all stays in the nearer caches.
+/// How many panels an item packs a part of the depth of, and how many rows that part has: of each row it reads several cache lines that
+/// follow one another, and all that it reads and writes fits the second cache.
 const PANELS_OF_ITEM: i64 = 8;
 const ROWS_OF_ITEM: i64 = 128;
-
-/// Rows that one round of the loop copies.
-const ROWS_UNROLLED: u32 = 4;
 
 /// A range of one axis.
 #[derive(Clone)]
@@ -309,8 +306,7 @@ pub(crate) fn pack_panel(
     label: &str,
     node: NodeId,
     env: &Env,
-    outer: &Span,
-    inner: &Span,
+    (outer, inner): (&Span, &Span),
     to: &Packed,
 ) -> Stmt {
     let rows = outer.axis.zip(inner.axis).and_then(|axes| rows_as_panels(m, node, env, axes));
@@ -325,8 +321,8 @@ pub(crate) fn pack_panel(
     m.call(copy_rows(m.scope.options.tiling.tile().vectors), args)
 }
 
-/// What is packed, where it lies in memory in rows along the columns of panels, one for each position of the depth. Portable code, whose
-/// tiles have one row, has no loads under masks.
+/// What is packed, where it lies in memory in rows along the columns of panels, one for each position of the depth. The copy loads under
+/// masks, which are slow in portable code: its register tiles have one row.
 fn rows_as_panels(
     m: &Maker<'_, '_>,
     node: NodeId,
@@ -338,28 +334,6 @@ fn rows_as_panels(
     let has_masks = m.scope.options.tiling.tile_rows > 1;
     let rows = || m.scope.strided_rows(&m.scope.ranges, node, env, column, depth);
     if is_plain && has_masks { rows() } else { None }
-}
-
-/// Copies `columns` elements of each of `n` rows, which begin `row` elements apart, one behind the other into a panel of so many vectors;
-/// columns that are left over are zeros.
-fn copy_rows(vectors: usize) -> Body {
-    let mut b = Builder::new("copy_rows");
-    let (from, to) = (b.input("x"), b.output("panel"));
-    let [rows, row, mut left] = ["n", "row", "columns"].map(|name| b.int_param(name));
-    let lanes = b.lane_count();
-    let mut edges = Vec::with_capacity(vectors);
-    for _ in 0..vectors {
-        edges.push(b.first(left));
-        left = b.sub(left, lanes);
-    }
-    b.repeat(LoopKind::Count, ROWS_UNROLLED, rows, (from, to), |b, _, (from, to)| {
-        for (v, edge) in edges.iter().enumerate() {
-            let x = b.load::<F32>(from.at_start().lanes(v as i32).masked(*edge));
-            b.store(to.at_start().lanes(v as i32), x);
-        }
-        (b.address(Elem::F32, from.at(row)), b.address(Elem::F32, to.at_start().lanes(vectors as i32)))
-    });
-    b.finish()
 }
 
 /// The kernel that packs an operand. Of one matrix whose rows are copied an item takes a part of the depth for several panels, so that
@@ -409,6 +383,6 @@ fn one_panel(
     let offset = &panels.at(g, env, panel, width) + &(&over_depth.from * width);
     let to = Packed { base: panels.base(), offset, outer: width.clone(), inner: n(1) };
     let limit = let_min(&edge, vec![columns, &from + width]);
-    let body = pack_panel(m, "pack", target.node, env, &over_depth, &over_columns, &to);
+    let body = pack_panel(m, "pack", target.node, env, (&over_depth, &over_columns), &to);
     vec![limit, body]
 }

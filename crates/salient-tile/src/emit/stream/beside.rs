@@ -201,7 +201,7 @@ impl Whole<'_> {
         let mut env = self.tile.env.clone();
         env.retain(|axis, _| ![Some(self.plan.attention.key), query].contains(&Some(*axis)));
         let limit = let_min(&edge, vec![wide.clone(), &from + width]);
-        let body = pack_panel(m, "pack_rows", value.node, &env, &over_rows, &over_width, &to);
+        let body = pack_panel(m, "pack_rows", value.node, &env, (&over_rows, &over_width), &to);
         let each_panel = for_loop(&column, n(0), padded.clone(), width.clone(), vec![limit, body]);
         // Columns that fill up the last panel are zeros, which are finite.
         let clear = fill(m, *values, &(rows * padded), 0.0);

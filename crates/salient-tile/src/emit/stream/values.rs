@@ -120,7 +120,7 @@ impl Values {
         let offset = self.packed_at(&var(&panel));
         let to = Packed { base: self.packed, offset, outer: self.panel.clone(), inner: n(1) };
         let limit = let_min(&edge, vec![self.wide.clone(), &from + &self.panel]);
-        let body = pack_panel(m, "pack_value", self.value, env, &over_keys, &over_width, &to);
+        let body = pack_panel(m, "pack_value", self.value, env, (&over_keys, &over_width), &to);
         self.for_packed(&panel, vec![limit, body])
     }
 

@@ -549,10 +549,12 @@ fn rows_of_tile(layouts: &Layouts<'_>, plan: &WholeRows, (query, products): (Axi
     let (g, tiling) = (layouts.graph, layouts.options.tiling);
     let has_columns = plan.key_sums().any(|sum| sum.of.value.is_some());
     let [rows, keys] = [query, plan.attention.key].map(|axis| g.extent(axis).as_constant());
-    match plan.visits == KeyRange::default() {
-        _ if !plan.heads.is_empty() => tiling.mixed_rows,
-        true if has_columns => tiling.rows_with_sums(rows, keys, products),
-        true | false => tiling.whole_rows,
+    if !plan.heads.is_empty() {
+        tiling.mixed_rows
+    } else if has_columns && !plan.visits.varies_along(query) {
+        tiling.rows_with_sums(rows, keys, products)
+    } else {
+        tiling.whole_rows
     }
 }
 
