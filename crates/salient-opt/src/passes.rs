@@ -1,7 +1,8 @@
 //! The passes as a table, in the order in which they run.
 
 use crate::after::columns::{parameter_columns, value_columns};
-use crate::after::distance_tables::distance_tables;
+use crate::after::distances::sums::sums_by_distance;
+use crate::after::distances::tables::distance_tables;
 use crate::after::joined::joined_attentions;
 use crate::after::keys_first::keys_first;
 use crate::after::log_sum_exp::by_log_sum_exp;
@@ -329,6 +330,16 @@ pub const PASSES: &[Pass] = &[
         holds: Holds::Exactly,
         strict: false,
         step: Step::After(distance_tables),
+    },
+    Pass {
+        name: "sums-by-distance",
+        purpose: "a sum over all pairs of a row and a key that a condition of their distance picks is one over the distances, of a sum over \
+                  the rows for each",
+        before: "sum[i](sum[j](if bucket(i - j) == n then s[i, j] else 0))",
+        after: "sum[d](if bucket(T - d) == n then c[d] else 0), c[d] = sum[i](if 0 <= i + d - T < T then s[i, i + d - T] else 0)",
+        holds: Holds::Rounding,
+        strict: false,
+        step: Step::After(sums_by_distance),
     },
     Pass {
         name: "tables",

@@ -66,7 +66,7 @@ fn found(g: &Graph) -> BTreeMap<NodeId, KeysLast> {
         // Scores that are stored for one reader are stored for all.
         found.retain(|_, sum| {
             sum.scores.iter().all(|score| is_combined(g, *score))
-                && sum.others(g).all(|(_, x)| is_number_anywhere(g, x) && !open[x.index()])
+                && sum.others(g).all(|(_, x)| is_number_anywhere(g, x) && !open.is_open(x))
         });
     }
     // So are sums of them.

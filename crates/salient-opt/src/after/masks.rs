@@ -28,7 +28,7 @@ pub(crate) fn masks_outermost(g: &Graph) -> Rewritten {
         let weights = g.args(id)[0];
         let all = all_masks(g, weights);
         // What stands under another mask is looked at outside of it then.
-        if !all.is_empty() && !all.iter().any(|mask| open[mask.index()]) {
+        if !all.is_empty() && !all.iter().any(|mask| open.is_open(*mask)) {
             let (late, early) = all.into_iter().partition(|mask| is_late(g, *mask));
             found.insert(weights, Masks { early, late });
         }

@@ -1,7 +1,7 @@
 //! The passes after the e-graph. They ask who else reads a value, which is known only of the graph that was extracted.
 
 pub(crate) mod columns;
-pub(crate) mod distance_tables;
+pub(crate) mod distances;
 pub(crate) mod joined;
 pub(crate) mod keys_first;
 pub(crate) mod log_sum_exp;

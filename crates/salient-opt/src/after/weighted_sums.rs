@@ -88,8 +88,8 @@ fn found(g: &Graph) -> (BTreeMap<NodeId, Weighted>, BTreeSet<NodeId>) {
     // A value that is read outside of the choice it stood under must be there, and so must a mask.
     let stays = |sum: &Weighted| {
         let mut values = sum.values.above.iter().chain(&sum.values.below);
-        let nested = sum.masks.len() > 1 && sum.masks.iter().any(|mask| open[mask.index()]);
-        sum.masks.is_empty() || !(nested || values.any(|v| open[v.index()]))
+        let nested = sum.masks.len() > 1 && sum.masks.iter().any(|mask| open.is_open(*mask));
+        sum.masks.is_empty() || !(nested || values.any(|v| open.is_open(*v)))
     };
     let found = g.ids().filter_map(|id| Some((id, weighted(g, &scores, &extents, id)?)));
     let mut found: BTreeMap<NodeId, Weighted> = found.filter(|(_, sum)| stays(sum)).collect();

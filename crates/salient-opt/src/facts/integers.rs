@@ -29,6 +29,13 @@ pub(crate) fn bounds(
 ) -> Option<(Dim, Dim)> {
     let (zero, one) = (Dim::constant(0), Dim::constant(1));
     let at_least = |x: &Dim, least: &Dim| known.is_nonnegative_along(&(x - least), along);
+    // The lesser and the greater of two limits, if it is known which is which.
+    let order = |x: &Dim, y: &Dim| {
+        if at_least(y, x) {
+            return Some((x.clone(), y.clone()));
+        }
+        at_least(x, y).then(|| (y.clone(), x.clone()))
+    };
     // What divides is at least one where anything is divided: see `docs/semantics.md`.
     let divides = |by: &Dim| known.assumptions.is_nonnegative(&(by - &one), known.extents.iter());
     match op {
@@ -37,7 +44,14 @@ pub(crate) fn bounds(
         MapOp::Neg => Some((&zero - &of(0)?.1, &zero - &of(0)?.0)),
         MapOp::Mul => {
             let ((a, b), (c, d)) = (of(0)?, of(1)?);
-            (at_least(&a, &zero) && at_least(&c, &zero)).then(|| (&a * &c, &b * &d))
+            if at_least(&a, &zero) && at_least(&c, &zero) {
+                return Some((&a * &c, &b * &d));
+            }
+            // What is at least zero times what is not.
+            let ((least, most), (from, upto)) =
+                if at_least(&zero, &d) { ((a, b), (c, d)) } else { ((c, d), (a, b)) };
+            let has_signs = at_least(&least, &zero) && at_least(&zero, &upto);
+            has_signs.then(|| (&most * &from, &least * &upto))
         }
         MapOp::IntDiv => {
             let ((least, most), (by, _)) = (of(0)?, of(1)?);
@@ -55,12 +69,28 @@ pub(crate) fn bounds(
         }
         MapOp::Min | MapOp::Max => {
             let ((a, b), (c, d)) = (of(0)?, of(1)?);
-            let pick = |x: Dim, y: Dim| {
-                let (above, below) =
-                    if at_least(&x, &y) { (x, y) } else { at_least(&y, &x).then_some((y, x))? };
-                Some(if op == MapOp::Min { below } else { above })
-            };
-            Some((pick(a, c)?, pick(b, d)?))
+            // Of two limits that both hold the constant, if nothing says which of them is the tighter one.
+            let either = |x: Dim, y: Dim| if y.as_constant().is_some() { y } else { x };
+            if op == MapOp::Min {
+                let most = order(&b, &d).map_or_else(|| either(b.clone(), d.clone()), |(less, _)| less);
+                Some((order(&a, &c)?.0, most))
+            } else {
+                let least = order(&a, &c).map_or_else(|| either(a.clone(), c.clone()), |(_, more)| more);
+                Some((least, order(&b, &d)?.1))
+            }
+        }
+        MapOp::Select => {
+            let ((a, b), (c, d)) = (of(1)?, of(2)?);
+            Some((order(&a, &c)?.0, order(&b, &d)?.1))
+        }
+        MapOp::Abs => {
+            let (least, most) = of(0)?;
+            if at_least(&least, &zero) {
+                return Some((least, most));
+            }
+            // No more than both limits together, of which neither has the wrong sign: `most` may be -1 where an axis is empty.
+            let above = &most + &one;
+            (at_least(&zero, &least) && at_least(&above, &zero)).then(|| (zero, &above - &least))
         }
         MapOp::ToI32 | MapOp::ToI64 => of(0),
         _ => None,

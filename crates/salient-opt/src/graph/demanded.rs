@@ -53,9 +53,29 @@ pub(crate) fn demanded_reads(g: &Graph) -> Vec<DemandedRead> {
     reads.into_iter().zip(needed).filter_map(|((_, read), n)| is_demanded(n).then_some(read)).collect()
 }
 
-/// The values of a graph inside of which a read may leave its axis that is not demanded. A choice that makes the read only where it
+/// The reads inside of the values of a graph that may leave their axes and are not demanded. A choice that makes a read only where it
 /// stays inside closes it.
-pub(crate) fn open_values(g: &Graph) -> Vec<bool> {
+pub(crate) struct OpenValues<'g> {
+    g: &'g Graph,
+    reads: Vec<OpenReads>,
+}
+
+impl OpenValues<'_> {
+    /// Whether there is such a read inside of a value.
+    pub(crate) fn is_open(&self, id: NodeId) -> bool {
+        self.reads[id.index()].is_some()
+    }
+
+    /// Whether there still is one if the value is read where a condition holds alone.
+    pub(crate) fn is_open_under(&self, id: NodeId, conditions: &[NodeId]) -> bool {
+        let own = self.reads[id.index()].clone();
+        let left = conditions.iter().fold(own, |own, condition| own.under(self.g, *condition, true));
+        left.is_some()
+    }
+}
+
+/// The open values of a graph.
+pub(crate) fn open_values(g: &Graph) -> OpenValues<'_> {
     let (demanded, mut bounds) = (demanded_reads(g), Bounds::new(g));
     let mut open: Vec<OpenReads> = Vec::with_capacity(g.len());
     for id in g.ids() {
@@ -71,7 +91,7 @@ pub(crate) fn open_values(g: &Graph) -> Vec<bool> {
         }
         open.push(own);
     }
-    open.iter().map(|own| own.is_any || !own.unproved.is_empty()).collect()
+    OpenValues { g, reads: open }
 }
 
 /// The reads inside of a value that may leave their axes.
@@ -93,12 +113,7 @@ impl OpenReads {
             out.is_any |= of.is_any;
             match *g.op(id) {
                 Op::Map(MapOp::Select) if at > 0 && !of.unproved.is_empty() => {
-                    let known = inequalities(g, args[0], at == 1);
-                    let is_open = |read: &&AtLeastZero| {
-                        let follows = |known: &AtLeastZero| read.index().less(&known.index());
-                        !known.iter().any(|known| is_never_below_zero(g, &follows(known)))
-                    };
-                    out.unproved.extend(of.unproved.iter().filter(is_open).cloned());
+                    out.unproved.extend(of.clone().under(g, args[0], at == 1).unproved);
                 }
                 Op::At(axis) if at == 0 => out.moved(of, axis, AffineIndex::of(g, args[1])),
                 Op::Reduce(_, axis) | Op::CumSum(_, axis) | Op::Fused(_, axis) => out.moved(of, axis, None),
@@ -109,6 +124,24 @@ impl OpenReads {
         }
         out.is_any |= out.unproved.len() > MOST;
         out
+    }
+
+    fn is_some(&self) -> bool {
+        self.is_any || !self.unproved.is_empty()
+    }
+
+    /// Those that are left where a condition holds, or where it does not.
+    fn under(mut self, g: &Graph, condition: NodeId, holds: bool) -> OpenReads {
+        if self.unproved.is_empty() {
+            return self;
+        }
+        let known = inequalities(g, condition, holds);
+        let is_open = |read: &AtLeastZero| {
+            let follows = |known: &AtLeastZero| read.index().less(&known.index());
+            !known.iter().any(|known| is_never_below_zero(g, &follows(known)))
+        };
+        self.unproved.retain(is_open);
+        self
     }
 
     /// Adds reads as they are where an axis of theirs is another index, or is bound.
@@ -190,7 +223,7 @@ pub(crate) fn are_kept(before: &Graph, demanded: &[DemandedRead], after: &Graph)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use salient_ir::{Builder, Const, DType, ReduceOp};
+    use salient_ir::{Builder, Const, DType, ReduceOp, Relation, Requirement};
 
     /// Whether the read of a table by ids is demanded where one result adds up all that is read, times a number along an axis of
     /// its own if `repeats`, and another result looks at it where a mask holds alone.
@@ -268,8 +301,38 @@ mod tests {
         {
             b.output(name, &axes, node).unwrap();
         }
-        let open = open_values(&b.finish());
-        let of = |id: NodeId| open[id.index()];
-        assert_eq!([read, guarded, outside, sum].map(of), [true, false, true, true]);
+        let g = b.finish();
+        let open = open_values(&g);
+        assert_eq!([read, guarded, outside, sum].map(|id| open.is_open(id)), [true, false, true, true]);
+        assert!(!open.is_open_under(read, &[inside]));
+    }
+
+    #[test]
+    fn a_choice_of_even_positions_closes_the_reads_behind_them() {
+        let is_open = |extent: &Dim, by: i64, is_required: bool| {
+            let mut b = Builder::new("m");
+            if is_required {
+                let relation = Relation::Divides(extent.clone(), Dim::constant(by));
+                b.require(Requirement { relation, message: None, origin: None });
+            }
+            let e = b.axis_id("e", extent);
+            let x = b.input("x", &[e], DType::F32, None);
+            let (at, one, by) = (b.iota(e), b.constant(Const::I64(1)), b.constant(Const::I64(by)));
+            let next = b.map(MapOp::Add, &[at, one]).unwrap();
+            let read = b.at(x, e, next).unwrap();
+            let (rest, first) = (b.map(MapOp::Mod, &[at, by]).unwrap(), b.constant(Const::I64(0)));
+            let is_first = b.map(MapOp::Eq, &[rest, first]).unwrap();
+            let zero = b.constant(Const::f32(0.0));
+            let chosen = b.map(MapOp::Select, &[is_first, read, zero]).unwrap();
+            b.output("chosen", &[e], chosen).unwrap();
+            let g = b.finish();
+            // Nodes are numbered anew.
+            open_values(&g).is_open(g.outputs()[0].node)
+        };
+        let (symbol, two) = (Dim::symbol("E"), Dim::constant(2));
+        let closed = [(&Dim::constant(8), 2, false), (&symbol, 2, true), (&(&two * &symbol), 2, false)];
+        assert_eq!(closed.map(|(extent, by, required)| is_open(extent, by, required)), [false; 3]);
+        let open = [(&Dim::constant(9), 2), (&Dim::constant(8), 3), (&symbol, 2)];
+        assert_eq!(open.map(|(extent, by)| is_open(extent, by, false)), [true; 3]);
     }
 }

@@ -211,9 +211,11 @@ fn may_be_beside(of: &Among<'_>, (reader, product): (NodeId, NodeId), tiled: &BT
         let (Op::Reduce(ReduceOp::Sum, over) | Op::Fused(FusedOp::WeightedSum, over)) = *g.op(reader) else {
             return false;
         };
-        let score = g.args(reader)[0];
-        let has_rows = g.node(a.score).axes.contains(over) && key_sum(g, reader, (a.key, over)).is_some();
-        has_rows && inner_products(of, over, a.key, score).0.iter().any(|inside| inside.node == product)
+        let sum = key_sum(g, reader, (a.key, over)).filter(|_| g.node(a.score).axes.contains(over));
+        let makes = |score: NodeId| {
+            inner_products(of, over, a.key, score).0.iter().any(|inside| inside.node == product)
+        };
+        sum.is_some_and(|sum| makes(sum.attention.score))
     })
 }
 

@@ -366,7 +366,7 @@ impl<'g> Decider<'g> {
         let sums = others.iter().filter_map(|further| further.sum.as_ref());
         let count = parts_of_rows(g, self.layouts.options.tiling, a, sums).unwrap_or(1);
         let axes_of = |sum: &SumOverRows| -> Vec<AxisId> {
-            outer.iter().copied().chain([a.key]).chain(sum.width()).collect()
+            outer.iter().copied().chain([sum.axis()]).chain(sum.width()).collect()
         };
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
@@ -394,14 +394,13 @@ impl<'g> Decider<'g> {
         });
         let mut before: Vec<(NodeId, BufferId)> = Vec::new();
         for (Store { node, buffer, sum }, home) in stores.into_iter().zip(homes) {
-            let width = sum.as_ref().and_then(SumOverRows::width);
+            let (axis, width) = sum.as_ref().map_or((a.key, None), |sum| (sum.axis(), sum.width()));
             let sum = sum.map(|sum| sum.node());
             let kernel = BesideKernel { host: target.id, sum, scores: scores.clone() };
             self.step_of(node, *home, |d| {
                 d.kernel(node, buffer, Anchor::Beside(kernel), None);
                 if let Some(sum) = sum.filter(|_| buffer != *home) {
-                    let parts =
-                        SumParts { sum, parts: buffer, count, outer: outer.clone(), key: a.key, width };
+                    let parts = SumParts { sum, parts: buffer, count, outer: outer.clone(), axis, width };
                     // What is added to the sum may be what was stored beside it.
                     let stored_before =
                         |(node, id): &(NodeId, BufferId)| (*node, stored(*id, &d.done.buffers[id.0]));

@@ -139,7 +139,7 @@ pub(crate) fn scratch(g: &Graph, options: Options<'_>, node: NodeId, anchor: &An
             out.extend(state(&n(1)));
             out
         }
-        Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.width.unwrap_or(of.key)).clone())],
+        Anchor::SumParts(of) => vec![slot(Slot::Sum, g.extent(of.width.unwrap_or(of.axis)).clone())],
         Anchor::Scatter(_) => vec![slot(Slot::Indices, n(STRIP_OF_INDICES))],
         Anchor::Beside(_) => Vec::new(),
         Anchor::Map(order) | Anchor::Append(Part { order, .. }) => match order {
@@ -276,7 +276,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     out
 }
 
-/// The sums over rows for each key; of those with values the weights of the rows of a tile, unless they are those of the attention, the
+/// The sums over rows for each key or each distance; of those with values the weights of the rows of a tile, unless they are those of the attention, the
 /// values, and whether one of these is not finite.
 fn of_key_sum(
     g: &Graph,
@@ -285,7 +285,7 @@ fn of_key_sum(
     whole: &WholeRows,
     sum: &KeySum,
 ) -> Vec<Scratch> {
-    let keys = g.extent(whole.attention.key);
+    let keys = g.extent(sum.of.axis());
     let Some(width) = sum.of.width() else { return vec![slot(Slot::KeySums, keys.clone())] };
     let columns = padded(options, g.extent(width));
     let mut out = vec![slot(Slot::KeySums, keys * &columns)];

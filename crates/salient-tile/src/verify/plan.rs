@@ -3,7 +3,7 @@
 
 use super::{Fault, Faults};
 use crate::dims::n;
-use crate::plan::attention::beside::key_sum;
+use crate::plan::attention::beside::{SumOverRows, key_sum};
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::leaves::{elementwise, is_exponential_of, is_found_by_readers, masked_and_not};
@@ -339,13 +339,15 @@ fn beside(plan: &Plan<'_>, k: &KernelPlan, lies: &AxisSet, faults: &mut Faults) 
 /// these visits; what is left behind for others are the exponentials that they read.
 fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
-    let sums: BTreeSet<NodeId> = whole.key_sums().map(|sum| sum.of.node()).collect();
+    let sums: BTreeMap<NodeId, &SumOverRows> = whole.key_sums().map(|sum| (sum.of.node(), &sum.of)).collect();
     for (a, of) in whole.members() {
         // What is held may keep a value for each key, as running sums and mixtures do.
         if !matches!(a.normaliser, Normaliser::Running(_) | Normaliser::Mixture) {
-            if sums.contains(&a.node) {
+            if let Some(planned) = sums.get(&a.node) {
                 let is_sum = key_sum(g, a.node, (a.key, whole.key_loop.rows.unwrap_or(a.key)));
-                faults.unless(is_sum.is_some_and(|sum| sum.attention.score == a.score), own, || {
+                let is_planned =
+                    |sum: &SumOverRows| sum.attention.score == a.score && sum.distances == planned.distances;
+                faults.unless(is_sum.as_ref().is_some_and(is_planned), own, || {
                     "what it adds up for each key is no sum over its rows".to_owned()
                 });
             } else {

@@ -1,6 +1,7 @@
 //! What lies at a distance from each row, as `r[i - j]`: products with it, and sums over it.
 
 pub(crate) mod moved;
+mod pairs;
 pub(crate) mod products;
 pub(crate) mod sums;
 

@@ -3,9 +3,10 @@
 //! them: one by the query, and one by what is read, in which the weights are read at a distance, `sum[i](w[i, i - d] * q[i, e])`.
 //!
 //! What the weights are made of is then read at the distance instead of them, since products of queries and keys are made where they
-//! are read, and weights would be stored.
+//! are read, and weights would be stored. Where nothing else is summed than they, see [`super::pairs`].
 
 use super::moved::{Mover, Places, at_least_zero, places_of};
+use super::pairs::{self, PairSum};
 use super::row_and_key;
 use crate::before::guards::KnownIndices;
 use crate::graph::factors::linear_in;
@@ -23,8 +24,9 @@ pub(crate) fn sums_over_distances(g: &Graph) -> Graph {
         return g.clone();
     }
     let rewritten = rewrite(g, |b, new, id| match found.get(&id)? {
-        Found::OverKeys(sum) => sum.build(g, b, new),
-        Found::OverRows(sum) => sum.build(g, b, new),
+        Found::Keys(sum) => sum.build(g, b, new),
+        Found::Rows(sum) => sum.build(g, b, new),
+        Found::Pairs(sum) => sum.build(g, b, new),
     });
     rewritten.graph
 }
@@ -32,10 +34,11 @@ pub(crate) fn sums_over_distances(g: &Graph) -> Graph {
 /// Operators of an expression that are looked at, at most.
 const LARGEST: usize = 256;
 
-/// Such a sum.
+/// Such a sum, by what it sums over.
 enum Found {
-    OverKeys(DistanceSum),
-    OverRows(RowSum),
+    Keys(DistanceSum),
+    Rows(RowSum),
+    Pairs(PairSum),
 }
 
 /// A view at a distance: of a tensor, or of an expression. No index of it leaves its axis wherever it is used, so that none is lost as
@@ -72,19 +75,25 @@ struct RowSum {
     sums: Vec<AxisId>,
 }
 
-struct Finder<'g> {
-    g: &'g Graph,
+pub(super) struct Finder<'g> {
+    pub(super) g: &'g Graph,
     known: OnceCell<KnownIndices<'g>>,
 }
 
-impl Finder<'_> {
+impl<'g> Finder<'g> {
+    /// What is known of the indices of the graph.
+    pub(super) fn known(&self) -> &KnownIndices<'g> {
+        self.known.get_or_init(|| KnownIndices::new(self.g))
+    }
+
     fn found(&self, id: NodeId) -> Option<Found> {
         let Op::Reduce(ReduceOp::Sum, axis) = *self.g.op(id) else { return None };
         if self.g.node(id).dtype != DType::F32 {
             return None;
         }
-        let over_rows = self.row_sum(id, axis).map(Found::OverRows);
-        over_rows.or_else(|| self.distance_sum(id, axis).map(Found::OverKeys))
+        let over_pairs = pairs::pair_sum(self, id, axis).map(Found::Pairs);
+        let over_rows = || self.row_sum(id, axis).map(Found::Rows);
+        over_pairs.or_else(over_rows).or_else(|| self.distance_sum(id, axis).map(Found::Keys))
     }
 
     fn view(&self, id: NodeId) -> Option<View> {
@@ -94,8 +103,7 @@ impl Finder<'_> {
         let (along, place) = places.iter().find(|(_, place)| row_and_key(place).is_some())?;
         let (along, place) = (*along, place.clone());
         let (added, taken) = row_and_key(&place)?;
-        let known = self.known.get_or_init(|| KnownIndices::new(self.g));
-        let is_inside = places.iter().all(|(axis, place)| known.is_inside(id, place, *axis));
+        let is_inside = places.iter().all(|(axis, place)| self.known().is_inside(id, place, *axis));
         is_inside.then_some(View { of, places, along, place, added, taken })
     }
 
@@ -251,13 +259,18 @@ fn is_product(g: &Graph, id: NodeId, along: AxisId) -> bool {
 }
 
 /// Whether an expression has a sum of products inside of it.
-fn has_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
+pub(super) fn has_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
+    has_product_of(g, of, along, 0)
+}
+
+/// Whether an expression has a sum of products inside of it that has at least so many axes.
+pub(super) fn has_product_of(g: &Graph, of: NodeId, along: AxisId, axes: usize) -> bool {
     let (mut seen, mut stack) = (BTreeSet::new(), vec![(of, along)]);
     while let Some((id, along)) = stack.pop() {
         if !g.node(id).axes.contains(along) || !seen.insert((id, along)) || seen.len() > LARGEST {
             continue;
         }
-        if id != of && is_product(g, id, along) {
+        if id != of && is_product(g, id, along) && g.node(id).axes.len() >= axes {
             return true;
         }
         match g.op(id) {

@@ -131,6 +131,10 @@ impl Draw {
             let far = self.far(&weights);
             self.m.output("by_far", &far.axes(), &far);
         }
+        if self.one_of(5) == 0 {
+            let by_bucket = self.summed_by_bucket(&weights);
+            self.m.output("by_bucket_of_distance", &by_bucket.axes(), &by_bucket);
+        }
         if self.one_of(6) == 0 {
             let over_image = self.over_image();
             self.m.output("over_image", &over_image.axes(), &over_image);
@@ -288,6 +292,22 @@ impl Draw {
         };
         let by_query = product.sum(j);
         if self.one_of(2) == 0 { by_query.sum(i) } else { by_query }
+    }
+
+    /// The weights that a condition of the distance picks for each of some buckets, summed over all pairs, and over the heads now and then.
+    fn summed_by_bucket(&mut self, weights: &V) -> V {
+        let (m, query, key) = (self.m.clone(), self.m.iota(self.i), self.m.iota(self.j));
+        let distance = if self.rng.bool() { &query - &key } else { &(&key - &query) + &m.int(1) };
+        let buckets = m.axis_of("bucket_of_distance", &Dim::constant(3));
+        let bucket = match self.one_of(3) {
+            0 => m.map(MapOp::Min, &[&distance.map(MapOp::Abs), &m.int(2)]),
+            1 => m.map(MapOp::Min, &[&m.map(MapOp::Max, &[&distance, &m.int(0)]), &m.int(2)]),
+            _ => m.select(&query.lt(&key), &m.int(0), &m.int(2)),
+        };
+        let is_one = bucket.eq(&m.iota(buckets));
+        let squares = weights * weights;
+        let all = if self.one_of(3) == 0 && self.heads == Heads::Own { squares.sum(self.h) } else { squares };
+        m.select(&is_one, &all, &m.num(0.0)).sum(self.j).sum(self.i)
     }
 
     /// Values summed over the queries for each key, which has the name of a query; with a factor of its own now and then.

@@ -1,5 +1,5 @@
 //! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, and sums over rows for each
-//! key, of scores or of values of the rows under scores. Rows go in parts; each part has sums of its own, so that threads do not meet, and a kernel adds them up.
+//! key or each distance, of scores or of values of the rows under scores. Rows go in parts; each part has sums of its own, so that threads do not meet, and a kernel adds them up.
 
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles_into};
@@ -12,10 +12,10 @@ use crate::emit::stream::values::find_not_finite;
 use crate::emit::stream::whole_rows::{Place, Visited, Whole, index};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::beside::{BesideOf, KeySum, RowValue, SumParts};
+use crate::plan::attention::beside::{Beside, BesideOf, Distances, KeySum, RowValue, SumParts};
 use crate::plan::attention::whole_rows::WholeRows;
 use crate::plan::scratch::{Slot, padded};
-use crate::program::kernel::{Arg, Base, Buffer, Kernel, Kind, Stmt};
+use crate::program::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, Symbol};
 use salient_vector::body::LoopKind;
 use salient_vector::handle::Handle;
@@ -56,12 +56,17 @@ impl RowPart {
     }
 }
 
-/// Where the sums of the first key lie in the buffer of parts, for a part of so many and what `env` says of the axes around.
-fn place(m: &Maker<'_, '_>, (outer, key): (&[AxisId], AxisId), env: &Env, (part, parts): (&Dim, i64)) -> Dim {
+/// Where the first of the sums along `axis` lies in the buffer of parts, for a part of so many and what `env` says of the axes around.
+fn place(
+    m: &Maker<'_, '_>,
+    (outer, axis): (&[AxisId], AxisId),
+    env: &Env,
+    (part, parts): (&Dim, i64),
+) -> Dim {
     let g = m.scope.graph;
     let parts = n(parts);
     let around = outer.iter().fold(n(0), |at, axis| &(&at * g.extent(*axis)) + &index(env, *axis));
-    &(&(&around * &parts) + part) * g.extent(key)
+    &(&(&around * &parts) + part) * g.extent(axis)
 }
 
 /// Where the sums of a part are while its rows are added up.
@@ -113,21 +118,21 @@ impl Whole<'_> {
     /// Before the first tile of a part no row has been added up; after the last its sums are stored.
     pub(crate) fn around_part(&self, m: &mut Maker<'_, '_>, block: &RowBlock) -> [Vec<Stmt>; 2] {
         let Some(part) = &block.part else { return [Vec::new(), Vec::new()] };
-        let key = self.plan.attention.key;
-        let keys = m.scope.graph.extent(key).clone();
-        let at = place(m, (&block.outer, key), self.tile.env, (&part.number, part.parts));
-        let buffers = self.plan.beside.iter().filter(|beside| beside.key_sum().is_some());
+        let of_sum = |beside: &'_ Beside| Some((beside.buffer, beside.key_sum()?.of.axis()));
+        let buffers: Vec<(BufferId, AxisId)> = self.plan.beside.iter().filter_map(of_sum).collect();
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        for (beside, PartSums { sums, product }) in buffers.zip(&self.slots.key_sums) {
+        for ((buffer, axis), PartSums { sums, product }) in buffers.into_iter().zip(&self.slots.key_sums) {
+            let keys = m.scope.graph.extent(axis).clone();
+            let at = place(m, (&block.outer, axis), self.tile.env, (&part.number, part.parts));
             let Some(RowProduct { wide, padded, .. }) = product else {
                 before.push(fill(m, *sums, &keys, 0.0));
-                let to = address(Base::Buffer(beside.buffer), at.clone());
+                let to = address(Base::Buffer(buffer), at);
                 after.push(m.call(store_sums(), vec![to, address(*sums, n(0)), Arg::Int(keys.clone())]));
                 continue;
             };
             before.push(fill(m, *sums, &(&keys * padded), 0.0));
             let name = m.variable("key", &keys);
-            let to = address(Base::Buffer(beside.buffer), &(&at + &var(&name)) * wide);
+            let to = address(Base::Buffer(buffer), &(&at + &var(&name)) * wide);
             let from = address(*sums, &var(&name) * padded);
             let store = m.call(store_sums(), vec![to, from, Arg::Int(wide.clone())]);
             after.push(for_loop(&name, n(0), keys.clone(), n(1), vec![store]));
@@ -236,7 +241,7 @@ impl Whole<'_> {
         for_loop(&column, n(0), product.padded.clone(), self.sizes.panel.clone(), block)
     }
 
-    /// Adds a row of scores to what earlier rows of the part came to.
+    /// Adds a row of scores to what earlier rows of the part came to, at each key or at the distance of the key from the row.
     fn add_row(
         &self,
         m: &mut Maker<'_, '_>,
@@ -249,7 +254,11 @@ impl Whole<'_> {
         let mut b = Builder::new("add_row");
         let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[sums]);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
-        let to = s.pointer(&mut b, sums, &keys.from);
+        let first = match &of.distances {
+            None => keys.from.clone(),
+            Some(Distances { origin, .. }) => &(&keys.from - &var(self.tile.row)) + origin,
+        };
+        let to = s.pointer(&mut b, sums, &first);
         s.hoist(&mut b, score, self.tile.env);
         b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, lane, ()| {
             s.enter(lane);
@@ -269,14 +278,14 @@ pub(crate) fn sum_parts(scope: &mut Scope<'_>, target: Target<'_>, of: &SumParts
     let g = scope.graph;
     let mut m = Maker::planned(scope, target, Kind::Rows);
     let mut env = Env::new();
-    let along = of.width.unwrap_or(of.key);
+    let along = of.width.unwrap_or(of.axis);
     m.outer_axes(target.buffer.axes.iter().copied().filter(|axis| *axis != along), &mut env);
     let count = g.extent(along).clone();
     let sum = m.scratch(Slot::Sum);
     let parts = n(of.count);
     let part = m.variable("part", &parts);
-    let first = place(&m, (&of.outer, of.key), &env, (&var(&part), of.count));
-    let first = if of.width.is_some() { &(&first + &index(&env, of.key)) * &count } else { first };
+    let first = place(&m, (&of.outer, of.axis), &env, (&var(&part), of.count));
+    let first = if of.width.is_some() { &(&first + &index(&env, of.axis)) * &count } else { first };
     let from = address(Base::Buffer(of.parts), first);
     let add = m.call(add_to(), vec![address(sum, n(0)), from, Arg::Int(count.clone())]);
     let mut stmts = vec![fill(&mut m, sum, &count, 0.0), for_loop(&part, n(0), parts, n(1), vec![add])];

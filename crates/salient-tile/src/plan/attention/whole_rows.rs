@@ -482,8 +482,9 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let mut key_loop = of_rows(a);
     let mut beside: Vec<Beside> = (beside.iter())
         .map(|Store { node, buffer, sum }| {
-            let of_sum =
-                |of: &SumOverRows| BesideOf::Key(KeySum { of: of.clone(), key_loop: of_rows(&of.attention) });
+            let of_sum = |of: &SumOverRows| {
+                BesideOf::Key(Box::new(KeySum { of: of.clone(), key_loop: of_rows(&of.attention) }))
+            };
             Beside { node: *node, buffer: *buffer, of: sum.as_ref().map_or(BesideOf::Row, of_sum) }
         })
         .collect();

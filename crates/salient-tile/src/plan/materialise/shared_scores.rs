@@ -196,7 +196,7 @@ pub(in crate::plan) fn shared(
             None => *axes == rows,
             Some(sum) => {
                 let others = axes.iter().filter(|axis| Some(*axis) != sum.width());
-                others.map(|x| if x == a.key { query } else { x }).collect::<AxisSet>() == rows
+                others.map(|x| if x == sum.axis() { query } else { x }).collect::<AxisSet>() == rows
             }
         }
     };

@@ -512,7 +512,7 @@ impl Priced<'_> {
 
     /// The parts of each key, or of each of its columns, added up.
     fn sum_parts(&self, kernel: &KernelPlan, of: &SumParts) -> Option<Work> {
-        let along = of.width.unwrap_or(of.key);
+        let along = of.width.unwrap_or(of.axis);
         let (count, length) = (self.elements(kernel)?, self.extent(along)?);
         let parts = of.count as f64;
         let each = self.each(kernel, &[kernel.node], Some(along), [of.sum]);

@@ -5,7 +5,7 @@ use super::{axis, dot, wrong};
 use crate::plan::attention::beside::BesideOf;
 use crate::plan::attention::whole_rows::WeightsFrom;
 use crate::plan::{Anchor, Options, plan};
-use salient_ir::{Builder, Const, DType, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
 /// An attention with the log-sum-exp of its rows and the weight that each key receives; if `entropy` what that is of each row too.
 fn with_results(entropy: bool) -> Graph {
@@ -102,6 +102,58 @@ fn sums_over_rows(g: &Graph) -> Vec<Vec<bool>> {
         Some(whole.key_sums().map(|sum| sum.of.value.is_some()).collect())
     });
     whole.collect()
+}
+
+/// An attention of which the squared scores are summed for each distance of a key from its row; the distances begin so many places too
+/// late, and the condition of what is read leaves one out if it is `strict`.
+fn by_distance(late: i64, strict: bool) -> Graph {
+    let mut b = Builder::new("by_distance");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
+    let all = &Dim::symbol("T") + &Dim::symbol("S");
+    let d = b.axis_id("d", &all);
+    let [q, k, v] =
+        [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
+    let score = dot(&mut b, q, k, e);
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[score, v]).unwrap();
+    let (row, place) = (b.iota(i), b.iota(d));
+    let origin = b.extent_of(&(&Dim::symbol("T") + &Dim::constant(late)));
+    let (first, end) = (b.constant(Const::I64(0)), b.extent_of(&Dim::symbol("S")));
+    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
+    let squared = map(MapOp::Mul, &[score, score]);
+    let by = map(MapOp::Sub, &[row, origin]);
+    let index = map(MapOp::Add, &[place, by]);
+    let after = map(if strict { MapOp::Lt } else { MapOp::Le }, &[first, index]);
+    let before = map(MapOp::Lt, &[index, end]);
+    let inside = map(MapOp::And, &[after, before]);
+    let read = b.at(squared, j, index).unwrap();
+    let zero = b.constant(Const::f32(0.0));
+    let chosen = b.map(MapOp::Select, &[inside, read, zero]).unwrap();
+    let sums = b.reduce(ReduceOp::Sum, i, chosen).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    b.output("sums", &[d], sums).unwrap();
+    b.finish()
+}
+
+#[test]
+fn sums_for_each_distance_come_of_the_kernel_that_makes_the_scores() {
+    assert_eq!(sums_over_rows(&by_distance(0, false)), [vec![false]]);
+    // Where places lack a distance, or the sum leaves a key out, they are no sums for each of them.
+    for other in [by_distance(1, false), by_distance(0, true)] {
+        assert!(sums_over_rows(&other).iter().all(Vec::is_empty));
+    }
+}
+
+#[test]
+fn distances_begin_where_the_sum_says() {
+    broken_plan(&by_distance(0, false), "no sum over its rows", |whole| {
+        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+            BesideOf::Key(sum) => sum.of.distances.as_mut(),
+            BesideOf::Row => None,
+        });
+        let origin = &mut sums.next().expect("it has one").origin;
+        *origin = &*origin + &Dim::constant(1);
+    });
 }
 
 #[test]
