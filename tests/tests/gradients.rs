@@ -277,6 +277,11 @@ fn a_step_of_training_stores_nothing_for_every_query_and_key() {
 const STORE_PAIRS: &[&str] = &[
     "dropped/reference",
     "forgetting/weights_renormalised",
+    // What the shift joins and parts again is read at indices that are no distances.
+    "relative_shift/on_the_key",
+    "relative_shift/pad_and_reshape",
+    "relative_shift/pad_and_reshape_by_concat",
+    "relative_shift/reversed_shift",
     "side_outputs",
     "side_outputs/reference",
     "stick_breaking/factored",
@@ -286,7 +291,8 @@ const STORE_PAIRS: &[&str] = &[
 
 /// How the names of spellings begin whose gradients are looked at beside those of the references: a loss is differentiated in one form for
 /// all of them, or its adjoint is known in each.
-const SPELLINGS: &[&str] = &["sink/", "forgetting/", "stick_breaking/", "ones_column/con", "heads/loop"];
+const SPELLINGS: &[&str] =
+    &["sink/", "forgetting/", "stick_breaking/", "relative_shift/", "ones_column/con", "heads/loop"];
 
 #[test]
 fn gradients_of_all_but_these_store_nothing_for_every_query_and_key() {

@@ -3,7 +3,7 @@
 
 use crate::graph::index::AffineIndex;
 use crate::graph::inequalities::is_never_below_zero;
-use salient_ir::{AxisId, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
 
 /// Operators of an expression that are moved, at most.
@@ -25,7 +25,7 @@ impl<'g> Mover<'g> {
         Mover { g, new, made: BTreeMap::new() }
     }
 
-    /// The expression at those places; `None` if it is large, or an axis of a place has the name of one that is bound inside.
+    /// The expression at those places; `None` if it is large.
     pub(super) fn moved(&mut self, b: &mut Builder, id: NodeId, places: &Places) -> Option<NodeId> {
         let g = self.g;
         let own = |(axis, place): (&AxisId, &AffineIndex)| {
@@ -61,21 +61,32 @@ impl<'g> Mover<'g> {
             }
             Op::Map(_) => self.same(b, id, places),
             Op::Reduce(op, axis) => {
-                // A place would be captured.
-                if places.values().any(|place| place.terms.contains_key(axis)) {
-                    return None;
-                }
-                let inside = self.moved(b, args[0], places)?;
-                b.reduce(*op, *axis, inside).ok()
+                // What is bound has another name where a place would be captured.
+                let mut inner = places.clone();
+                let named: AxisSet = places.values().flat_map(|place| place.terms.keys().copied()).collect();
+                let over = if named.contains(*axis) {
+                    let other = b.fresh_axis(*axis, &named.union(&g.node(args[0]).axes));
+                    inner.insert(*axis, AffineIndex::own(other));
+                    other
+                } else {
+                    *axis
+                };
+                let inside = self.moved(b, args[0], &inner)?;
+                b.reduce(*op, over, inside).ok()
             }
+            // An index that leaves its axis is an error of this view, unless it leaves an axis of a tensor; what is a name does not.
             Op::At(axis) => match AffineIndex::of(g, args[1]) {
-                Some(index) if is_name(g, *axis, &index) || is_of_port(id) => {
+                Some(index) => {
+                    let place = within(&index, places);
+                    let is_named = [&index, &place].into_iter().any(|index| is_name(b, *axis, index));
+                    if !is_named && !is_of_port(id) {
+                        return self.views(b, id, places);
+                    }
                     let mut inner: Places = places.clone();
-                    inner.insert(*axis, within(&index, places));
+                    inner.insert(*axis, place);
                     self.moved(b, args[0], &inner)
                 }
-                // An index that leaves its axis is an error of this view.
-                Some(_) | None => self.views(b, id, places),
+                None => self.views(b, id, places),
             },
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Extent(_) => self.views(b, id, places),
             Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => self.views(b, id, places),

@@ -119,7 +119,7 @@ impl<'g> Finder<'g> {
         let others: Vec<NodeId> = leaves.into_iter().filter(|other| *other != leaf).collect();
         let axes = others.iter().fold(AxisSet::new(), |axes, other| axes.union(&g.node(*other).axes));
         let has_columns = g.node(leaf).axes.iter().any(|axis| !axes.contains(axis));
-        let is_score = |other: &NodeId| is_product(g, *other, key);
+        let is_score = |other: &NodeId| is_product(g, *other, key) || has_product(g, *other, key);
         (has_columns && others.iter().any(is_score)).then_some(DistanceSum { terms, key, read })
     }
 
@@ -154,10 +154,12 @@ impl<'g> Finder<'g> {
         Some(RowSum { row, steps, weights, masks, sums })
     }
 
-    /// A view, at a distance from a row, of weights that are made of products of queries and keys.
-    fn weights(&self, id: NodeId, row: AxisId) -> Option<View> {
+    /// A view, at a distance from a row, of weights that are made of products of queries and keys; the sum is over the rows or over the
+    /// distances.
+    fn weights(&self, id: NodeId, over: AxisId) -> Option<View> {
         let is_number = self.g.node(id).dtype == DType::F32;
-        let view = self.view(id).filter(|view| is_number && view.added == row)?;
+        let is_of = |view: &View| is_number && [view.added, view.taken].contains(&over);
+        let view = self.view(id).filter(is_of)?;
         has_product(self.g, view.of, view.along).then_some(view)
     }
 }
@@ -276,6 +278,8 @@ pub(super) fn has_product_of(g: &Graph, of: NodeId, along: AxisId, axes: usize) 
         match g.op(id) {
             Op::Map(_) => stack.extend(g.args(id).iter().map(|arg| (*arg, along))),
             Op::Reduce(..) => stack.push((g.args(id)[0], along)),
+            // The axis may have another name inside.
+            Op::At(axis) if *g.op(g.args(id)[1]) == Op::Iota(along) => stack.push((g.args(id)[0], *axis)),
             Op::At(axis) if *axis != along => stack.push((g.args(id)[0], along)),
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
             Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
@@ -328,6 +332,25 @@ mod tests {
         b.map(MapOp::Select, &[mask, term, zero]).unwrap()
     }
 
+    /// The sum over rows of weights at each distance, times a number of the row or not.
+    #[test]
+    fn weights_alone_are_summed_over_pairs() {
+        let summed_at_distance = |is_scaled: bool| {
+            summed(|b, [i, j, d, _], weight| {
+                let by_row = b.input("r", &[i], DType::F32, None);
+                let (row, distance) = (b.iota(i), b.iota(d));
+                let key = b.map(MapOp::Sub, &[row, distance]).unwrap();
+                let read = b.at(weight, j, key).unwrap();
+                let scaled = if is_scaled { b.map(MapOp::Mul, &[read, by_row]).unwrap() } else { read };
+                let term = kept(b, d, i, scaled);
+                b.reduce(ReduceOp::Sum, i, term).unwrap()
+            })
+        };
+        let (alone, scaled) = (summed_at_distance(false), summed_at_distance(true));
+        assert!(alone.contains("sum[j]") && alone.contains("== d"), "{alone}");
+        assert!(!scaled.contains("sum[j]"), "{scaled}");
+    }
+
     #[test]
     fn weights_are_made_at_the_distance_at_which_they_are_read() {
         let over_keys = summed(|b, [i, j, d, f], weight| {
@@ -348,7 +371,16 @@ mod tests {
             let term = kept(b, d, i, product);
             b.reduce(ReduceOp::Sum, i, term).unwrap()
         });
-        for (text, read) in [(over_keys, "r[d.1, f]"), (over_rows, "r[i, f]")] {
+        let over_distances = summed(|b, [i, j, d, f], weight| {
+            let far = b.input("r", &[d, f], DType::F32, None);
+            let (row, distance) = (b.iota(i), b.iota(d));
+            let key = b.map(MapOp::Sub, &[row, distance]).unwrap();
+            let read = b.at(weight, j, key).unwrap();
+            let product = b.map(MapOp::Mul, &[read, far]).unwrap();
+            let term = kept(b, d, i, product);
+            b.reduce(ReduceOp::Sum, d, term).unwrap()
+        });
+        for (text, read) in [(over_keys, "r[d.1, f]"), (over_rows, "r[i, f]"), (over_distances, "r[d, f]")] {
             assert!(text.contains("* k[i + (d"), "{text}");
             assert!(text.contains(read), "{text}");
             assert!(!text.contains("exp(y.1[i, j])"), "{text}");

@@ -147,6 +147,8 @@ fn scores(g: &Graph, of_inputs: &[bool], combined: NodeId, axes: &[AxisId]) -> O
                     has_scores = true;
                     through.insert(id);
                     stack.push((g.args(id)[0], true));
+                } else if varies_along_others(g, (a, c), axes) {
+                    return None;
                 }
             }
             Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::Concat(..) => {}
@@ -154,6 +156,15 @@ fn scores(g: &Graph, of_inputs: &[bool], combined: NodeId, axes: &[AxisId]) -> O
         }
     }
     has_scores.then_some(through)
+}
+
+/// Whether both factors vary along some of the axes, and not along the same: as the queries and the keys of a batch do along the batch and
+/// the rows, over which a gradient sums.
+fn varies_along_others(g: &Graph, (a, c): (NodeId, NodeId), axes: &[AxisId]) -> bool {
+    let own =
+        |id: NodeId| axes.iter().filter(|axis| g.node(id).axes.contains(**axis)).collect::<Vec<&AxisId>>();
+    let [a, c] = [a, c].map(own);
+    !a.is_empty() && !c.is_empty() && a != c
 }
 
 #[cfg(test)]
@@ -182,5 +193,26 @@ mod tests {
     #[test]
     fn keys_of_several_axes_have_one_where_rows_meet_them() {
         assert_eq!((axes_of_keys(true), axes_of_keys(false)), (1, 2));
+    }
+
+    #[test]
+    fn a_batch_and_its_rows_are_no_keys() {
+        let mut b = Builder::new("m");
+        let [n, i, j, d, e] =
+            ["N", "I", "J", "D", "E"].map(|of| b.axis_id(&of.to_lowercase(), &Dim::symbol(of)));
+        let q = b.input("q", &[n, i, e], DType::F32, None);
+        let k = b.input("k", &[n, j, e], DType::F32, None);
+        let r = b.input("r", &[d, e], DType::F32, None);
+        let mut dot = |x: NodeId, y: NodeId| {
+            let product = b.map(MapOp::Mul, &[x, y]).unwrap();
+            b.reduce(ReduceOp::Sum, e, product).unwrap()
+        };
+        let (content, position) = (dot(q, k), dot(q, r));
+        let weight = b.map(MapOp::Add, &[content, position]).unwrap();
+        let rows = b.reduce(ReduceOp::Sum, i, weight).unwrap();
+        let all = b.reduce(ReduceOp::Sum, n, rows).unwrap();
+        b.output("sum", &[j, d], all).unwrap();
+        let g = b.finish();
+        assert_eq!(salient_ir::text::print(&key_axes(&g)), salient_ir::text::print(&g));
     }
 }
