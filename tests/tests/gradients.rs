@@ -273,6 +273,19 @@ fn a_step_of_training_stores_nothing_for_every_query_and_key() {
     }
 }
 
+#[test]
+fn gradients_of_tables_by_distance_store_nothing_for_every_query_and_key() {
+    let tables = ["by_bucket", "by_distance_of_either_sign", "by_learned_distance", "by_near_distance"];
+    let cases = models_under("tests/cases/gradients").into_iter();
+    let cases: Vec<Example> = cases.filter(|case| tables.contains(&&*case.model)).collect();
+    assert_eq!(cases.len(), tables.len());
+    for case in cases {
+        let options = Options { model: Some(case.model.clone()), ..Options::default() };
+        let graph = lower(&case.sources().unwrap(), &options).unwrap().graph;
+        assert_eq!(growing_with_squares(&graph, &options), [""; 0], "{}", case.name);
+    }
+}
+
 /// Programs whose gradients store something for every query and key. A line that is not needed any more fails.
 const STORE_PAIRS: &[&str] = &[
     "dropped/reference",

@@ -207,7 +207,7 @@ fn made_again(of: &Among<'_>, score: NodeId, (key, query): (AxisId, AxisId)) -> 
 fn may_be_beside(of: &Among<'_>, (reader, product): (NodeId, NodeId), tiled: &BTreeSet<NodeId>) -> bool {
     let g = of.g;
     tiled.iter().any(|host| {
-        let Some(a) = parts(g, *host).filter(|a| a.value.is_some()) else { return false };
+        let Some(a) = parts(g, *host) else { return false };
         let (Op::Reduce(ReduceOp::Sum, over) | Op::Fused(FusedOp::WeightedSum, over)) = *g.op(reader) else {
             return false;
         };
@@ -215,7 +215,8 @@ fn may_be_beside(of: &Among<'_>, (reader, product): (NodeId, NodeId), tiled: &BT
         let makes = |score: NodeId| {
             inner_products(of, over, a.key, score).0.iter().any(|inside| inside.node == product)
         };
-        sum.is_some_and(|sum| makes(sum.attention.score))
+        // Values of rows meet the weights of an attention that has values of its own.
+        sum.is_some_and(|sum| (a.value.is_some() || sum.distances.is_some()) && makes(sum.attention.score))
     })
 }
 

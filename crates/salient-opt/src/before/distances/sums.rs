@@ -332,15 +332,20 @@ mod tests {
         b.map(MapOp::Select, &[mask, term, zero]).unwrap()
     }
 
+    /// The weights of a row at each distance from it.
+    fn at_distance(b: &mut Builder, [i, j, d]: [AxisId; 3], weight: NodeId) -> NodeId {
+        let (row, distance) = (b.iota(i), b.iota(d));
+        let key = b.map(MapOp::Sub, &[row, distance]).unwrap();
+        b.at(weight, j, key).unwrap()
+    }
+
     /// The sum over rows of weights at each distance, times a number of the row or not.
     #[test]
     fn weights_alone_are_summed_over_pairs() {
         let summed_at_distance = |is_scaled: bool| {
             summed(|b, [i, j, d, _], weight| {
                 let by_row = b.input("r", &[i], DType::F32, None);
-                let (row, distance) = (b.iota(i), b.iota(d));
-                let key = b.map(MapOp::Sub, &[row, distance]).unwrap();
-                let read = b.at(weight, j, key).unwrap();
+                let read = at_distance(b, [i, j, d], weight);
                 let scaled = if is_scaled { b.map(MapOp::Mul, &[read, by_row]).unwrap() } else { read };
                 let term = kept(b, d, i, scaled);
                 b.reduce(ReduceOp::Sum, i, term).unwrap()
@@ -364,18 +369,14 @@ mod tests {
         });
         let over_rows = summed(|b, [i, j, d, f], weight| {
             let by_row = b.input("r", &[i, f], DType::F32, None);
-            let (row, distance) = (b.iota(i), b.iota(d));
-            let key = b.map(MapOp::Sub, &[row, distance]).unwrap();
-            let read = b.at(weight, j, key).unwrap();
+            let read = at_distance(b, [i, j, d], weight);
             let product = b.map(MapOp::Mul, &[read, by_row]).unwrap();
             let term = kept(b, d, i, product);
             b.reduce(ReduceOp::Sum, i, term).unwrap()
         });
         let over_distances = summed(|b, [i, j, d, f], weight| {
             let far = b.input("r", &[d, f], DType::F32, None);
-            let (row, distance) = (b.iota(i), b.iota(d));
-            let key = b.map(MapOp::Sub, &[row, distance]).unwrap();
-            let read = b.at(weight, j, key).unwrap();
+            let read = at_distance(b, [i, j, d], weight);
             let product = b.map(MapOp::Mul, &[read, far]).unwrap();
             let term = kept(b, d, i, product);
             b.reduce(ReduceOp::Sum, d, term).unwrap()
