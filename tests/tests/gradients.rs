@@ -275,7 +275,13 @@ fn a_step_of_training_stores_nothing_for_every_query_and_key() {
 
 #[test]
 fn gradients_of_tables_by_distance_store_nothing_for_every_query_and_key() {
-    let tables = ["by_bucket", "by_distance_of_either_sign", "by_learned_distance", "by_near_distance"];
+    let tables = [
+        "by_bucket",
+        "by_distance_of_either_sign",
+        "by_learned_distance",
+        "by_near_distance",
+        "by_unsigned_distance",
+    ];
     let cases = models_under("tests/cases/gradients").into_iter();
     let cases: Vec<Example> = cases.filter(|case| tables.contains(&&*case.model)).collect();
     assert_eq!(cases.len(), tables.len());

@@ -85,12 +85,19 @@ pub(crate) fn bounds(
         }
         MapOp::Abs => {
             let (least, most) = of(0)?;
+            let back = &zero - &least;
             if at_least(&least, &zero) {
                 return Some((least, most));
             }
-            // No more than both limits together, of which neither has the wrong sign: `most` may be -1 where an axis is empty.
+            if at_least(&zero, &most) {
+                return Some((&zero - &most, back));
+            }
+            // The further of the limits; or no more than both together, of which neither has the wrong sign: `most` may be -1 where an
+            // axis is empty.
             let above = &most + &one;
-            (at_least(&zero, &least) && at_least(&above, &zero)).then(|| (zero, &above - &least))
+            let together = || (at_least(&back, &zero) && at_least(&above, &zero)).then(|| &above + &back);
+            let further = order(&back, &most).map(|(_, more)| more).or_else(together);
+            Some((zero, further?))
         }
         MapOp::ToI32 | MapOp::ToI64 => of(0),
         _ => None,

@@ -347,6 +347,43 @@ mod tests {
         assert_eq!(simpler(&mut b, MapOp::IntDiv, &[before, by]), None);
     }
 
+    /// Whether a function of the distance of a row from a key is a position of so many.
+    fn is_inside(count: &Dim, of: impl FnOnce(&mut Builder, NodeId) -> NodeId) -> bool {
+        let mut b = Builder::new("m");
+        let [i, j] = ["i", "j"].map(|name| b.axis_id(name, &Dim::symbol("T")));
+        let positions = b.axis_id("n", count);
+        let (row, key) = (b.iota(i), b.iota(j));
+        let distance = b.map(MapOp::Sub, &[row, key]).unwrap();
+        let index = of(&mut b, distance);
+        Bounds::new(&b).is_inside(index, positions)
+    }
+
+    #[test]
+    fn distances_without_their_sign_and_their_buckets_stay_inside() {
+        let (t, number) = (Dim::symbol("T"), |b: &mut Builder, n: i64| b.constant(salient_ir::Const::I64(n)));
+        let away = |b: &mut Builder, distance: NodeId| b.map(MapOp::Abs, &[distance]).unwrap();
+        let at_most = |b: &mut Builder, distance: NodeId, most: i64| {
+            let (away, most) = (away(b, distance), number(b, most));
+            b.map(MapOp::Min, &[away, most]).unwrap()
+        };
+        let bucket = |b: &mut Builder, distance: NodeId| {
+            let near = at_most(b, distance, 2);
+            let (zero, three) = (number(b, 0), number(b, 3));
+            let is_behind = b.map(MapOp::Lt, &[distance, zero]).unwrap();
+            let side = b.map(MapOp::Select, &[is_behind, zero, three]).unwrap();
+            b.map(MapOp::Add, &[near, side]).unwrap()
+        };
+        let back = |b: &mut Builder, distance: NodeId| {
+            let away = away(b, distance);
+            let (minus, last) = (number(b, -1), b.extent_of(&(&Dim::symbol("T") - &Dim::constant(1))));
+            let negative = b.map(MapOp::Mul, &[away, minus]).unwrap();
+            b.map(MapOp::Add, &[negative, last]).unwrap()
+        };
+        assert!(is_inside(&t, away) && is_inside(&t, back));
+        assert!(is_inside(&Dim::constant(6), bucket) && !is_inside(&Dim::constant(5), bucket));
+        assert!(!is_inside(&(&t - &Dim::constant(1)), away) && !is_inside(&t, |_, distance| distance));
+    }
+
     #[test]
     fn a_quotient_and_its_remainder_are_the_whole() {
         let mut b = Builder::new("m");

@@ -269,6 +269,8 @@ impl<'g> Terms<'g> {
         let found = match (self.g.op(id), sign) {
             (Op::Map(MapOp::Max), 1) | (Op::Map(MapOp::Min), -1) => either(both(self)),
             (Op::Map(MapOp::Max), _) | (Op::Map(MapOp::Min), _) => both(self).concat(),
+            // A magnitude is at least zero.
+            (Op::Map(MapOp::Abs), 1) if self.is_nonnegative(offset) => Domain::new(),
             (Op::Map(MapOp::Abs), _) => {
                 let sides = [1, -1].map(|s| self.nonnegative_within(args[0], place, s, offset, depth));
                 if sign == 1 { either(sides) } else { sides.concat() }

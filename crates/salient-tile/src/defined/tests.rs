@@ -136,6 +136,27 @@ fn an_index_that_is_chosen_from_few_numbers_lies_between_them() {
     assert!(!is_proved(5));
 }
 
+/// `table[abs(t - s)]`, of as many positions as there are rows and keys, or one less.
+#[test]
+fn a_distance_without_its_sign_lies_inside() {
+    let is_proved = |less: i64| {
+        let mut p = Program::new();
+        let s = p.b.axis_id("s", &Dim::symbol("T"));
+        let n = p.b.axis_id("n", &(&Dim::symbol("T") - &Dim::constant(less)));
+        let table = p.b.input("table", &[n], DType::F32, None);
+        let (row, key) = (p.b.iota(p.t), p.b.iota(s));
+        let between = p.map(MapOp::Sub, &[row, key]);
+        let distance = p.map(MapOp::Abs, &[between]);
+        let y = p.b.at(table, n, distance).unwrap();
+        let t = p.t;
+        let g = p.finish(&[t, s], y);
+        let (_, known) = defined(&g);
+        facts_of(&g, &known, |op| matches!(op, Op::At(_))) == [(false, true)]
+    };
+    assert!(is_proved(0));
+    assert!(!is_proved(1));
+}
+
 /// `if n <= 127 then y[n / 32, n % 32] else 0` over n < 384, where y is 4 by 32.
 #[test]
 fn a_guard_on_a_number_bounds_its_quotient() {
