@@ -67,18 +67,7 @@ pub(crate) fn bounds(
             let (by, most) = of(1)?;
             divides(&by).then(|| (zero, &most - &one))
         }
-        MapOp::Min | MapOp::Max => {
-            let ((a, b), (c, d)) = (of(0)?, of(1)?);
-            // Of two limits that both hold the constant, if nothing says which of them is the tighter one.
-            let either = |x: Dim, y: Dim| if y.as_constant().is_some() { y } else { x };
-            if op == MapOp::Min {
-                let most = order(&b, &d).map_or_else(|| either(b.clone(), d.clone()), |(less, _)| less);
-                Some((order(&a, &c)?.0, most))
-            } else {
-                let least = order(&a, &c).map_or_else(|| either(a.clone(), c.clone()), |(_, more)| more);
-                Some((least, order(&b, &d)?.1))
-            }
-        }
+        MapOp::Min | MapOp::Max => extremum(op, (of(0)?, of(1)?), order),
         MapOp::Select => {
             let ((a, b), (c, d)) = (of(1)?, of(2)?);
             Some((order(&a, &c)?.0, order(&b, &d)?.1))
@@ -101,5 +90,23 @@ pub(crate) fn bounds(
         }
         MapOp::ToI32 | MapOp::ToI64 => of(0),
         _ => None,
+    }
+}
+
+/// The limits of the lesser or the greater of two numbers by theirs; `order` gives the lesser and the greater of two limits where it is
+/// known which is which.
+fn extremum(
+    op: MapOp,
+    ((a, b), (c, d)): ((Dim, Dim), (Dim, Dim)),
+    order: impl Fn(&Dim, &Dim) -> Option<(Dim, Dim)>,
+) -> Option<(Dim, Dim)> {
+    // Of two limits that both hold the constant, if nothing says which of them is the tighter one.
+    let either = |x: &Dim, y: &Dim| if y.as_constant().is_some() { y.clone() } else { x.clone() };
+    if op == MapOp::Min {
+        let most = order(&b, &d).map_or_else(|| either(&b, &d), |(less, _)| less);
+        Some((order(&a, &c)?.0, most))
+    } else {
+        let least = order(&a, &c).map_or_else(|| either(&a, &c), |(_, more)| more);
+        Some((least, order(&b, &d)?.1))
     }
 }
