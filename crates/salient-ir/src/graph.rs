@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 pub mod builder;
 pub mod demand;
 pub mod integers;
+pub mod remainders;
 pub mod typing;
 pub mod verify;
 

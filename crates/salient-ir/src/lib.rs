@@ -23,7 +23,7 @@ pub use graph::typing::TypeError;
 pub use graph::{
     Args, Graph, Growth, Init, Node, NodeId, Origin, Output, Port, Relation, Requirement, State,
 };
-pub use graph::{demand, integers, typing, verify};
+pub use graph::{demand, integers, remainders, typing, verify};
 pub use op::math;
 pub use op::{Class, Const, Direction, FusedOp, MapOp, Op, ReduceOp, Typing};
 pub use ty::DType;

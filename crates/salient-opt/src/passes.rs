@@ -1,7 +1,7 @@
 //! The passes as a table, in the order in which they run.
 
 use crate::after::columns::{parameter_columns, value_columns};
-use crate::after::distances::sums::sums_by_distance;
+use crate::after::distances::diagonals::diagonal_sums;
 use crate::after::distances::tables::distance_tables;
 use crate::after::joined::joined_attentions;
 use crate::after::keys_first::keys_first;
@@ -332,14 +332,14 @@ pub const PASSES: &[Pass] = &[
         step: Step::After(distance_tables),
     },
     Pass {
-        name: "sums-by-distance",
+        name: "diagonal-sums",
         purpose: "a sum over all pairs of a row and a key that a condition of their distance picks is one over the distances, of a sum over \
                   the rows for each",
         before: "sum[i](sum[j](if bucket(i - j) == n then s[i, j] else 0))",
         after: "sum[d](if bucket(T - d) == n then c[d] else 0), c[d] = sum[i](if 0 <= i + d - T < T then s[i, i + d - T] else 0)",
         holds: Holds::Rounding,
         strict: false,
-        step: Step::After(sums_by_distance),
+        step: Step::After(diagonal_sums),
     },
     Pass {
         name: "tables",

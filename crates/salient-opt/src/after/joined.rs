@@ -6,6 +6,7 @@
 
 use crate::after::log_sum_exp::{has_sentinel, weights_by_log_sum_exp};
 use crate::after::scores::{Scores, readers, reduces_scores};
+use crate::graph::choices::under_condition;
 use crate::graph::digest::digests;
 use crate::graph::factors::{Factors, product_in_order};
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
@@ -129,12 +130,11 @@ fn joined(g: &Graph, terms: &[Term]) -> Vec<usize> {
 
 /// Weights as a mask, if they are zero where that does not hold, and what they are where it does.
 fn under_mask(g: &Graph, new: &[NodeId], weights: NodeId) -> (Option<NodeId>, NodeId) {
-    let args = g.args(weights);
-    if *g.op(weights) == Op::Map(MapOp::Select) && *g.op(args[2]) == Op::Const(Const::f32(0.0)) {
-        (Some(new[args[0].index()]), new[args[1].index()])
-    } else {
-        (None, new[weights.index()])
-    }
+    let (mask, weights) = match under_condition(g, weights) {
+        Some((mask, kept)) => (Some(mask), kept),
+        None => (None, weights),
+    };
+    (mask.map(|mask| new[mask.index()]), new[weights.index()])
 }
 
 /// A sum with a further term.

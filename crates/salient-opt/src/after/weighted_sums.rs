@@ -10,6 +10,7 @@
 
 use crate::after::scores::{Scores, depth, readers, reduces_scores};
 use crate::facts::Known;
+use crate::graph::choices::under_condition;
 use crate::graph::demanded::open_values;
 use crate::graph::digest::digests;
 use crate::graph::factors::{Factors, product_in_order};
@@ -64,13 +65,9 @@ pub(crate) fn weighted_sums(g: &Graph) -> Rewritten {
 /// keys are told that nobody looks at.
 fn mask_around(g: &Graph, b: &mut Builder, new: &[NodeId], id: NodeId) -> Option<NodeId> {
     let Op::Reduce(ReduceOp::Sum, depth) = *g.op(id) else { return None };
-    let zero = Op::Const(Const::f32(0.0));
     let factors = g.args(g.args(id)[0]);
-    let is_masked = |x: &NodeId| {
-        let args = g.args(*x);
-        let chosen = *g.op(*x) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
-        chosen && !g.node(args[0]).axes.contains(depth)
-    };
+    let is_masked =
+        |x: &NodeId| under_condition(g, *x).is_some_and(|(mask, _)| !g.node(mask).axes.contains(depth));
     let at = factors.iter().position(is_masked)?;
     let (chosen, by) = (g.args(factors[at]), new[factors[1 - at].index()]);
     let product = b.map(MapOp::Mul, &[new[chosen[1].index()], by]).expect("numbers");
@@ -139,11 +136,9 @@ struct Summed {
 /// The sum `id` of a product, if it is one.
 fn summed(g: &Graph, known: &Scores<'_>, id: NodeId) -> Option<Summed> {
     let Op::Reduce(ReduceOp::Sum, key) = *g.op(id) else { return None };
-    let zero = Op::Const(Const::f32(0.0));
     let inside = g.args(id)[0];
-    let args = g.args(inside);
-    let chosen = *g.op(inside) == Op::Map(MapOp::Select) && *g.op(args[2]) == zero;
-    let (mut masks, product) = if chosen { (vec![args[0]], args[1]) } else { (vec![], inside) };
+    let chosen = under_condition(g, inside);
+    let (mut masks, product) = chosen.map_or((vec![], inside), |(mask, product)| (vec![mask], product));
     if g.node(product).dtype != DType::F32 || !matches!(g.op(product), Op::Map(MapOp::Mul | MapOp::Div)) {
         return None;
     }

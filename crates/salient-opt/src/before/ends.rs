@@ -2,10 +2,11 @@
 //!
 //! `cumsum[j](x)[T - 1]` and `reverse_cumsum[j](x)[0]` are `sum[j](x)`; so is `cumsum[j](if j < i then x else 0)[i]`. As a sum it needs no running sum in memory.
 
+use crate::graph::choices::under_condition;
 use crate::graph::index::AffineIndex;
 use crate::graph::inequalities::{AtLeastZero, inequalities, is_never_below_zero};
 use crate::graph::rewrite::rewrite;
-use salient_ir::{AxisId, Const, Dim, Direction, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Dim, Direction, Graph, NodeId, Op, ReduceOp};
 use std::collections::BTreeMap;
 
 /// The same model with what is read at the end of a running sum as a sum.
@@ -62,11 +63,9 @@ fn is_inside(g: &Graph, view: NodeId, place: &AffineIndex, axis: AxisId) -> bool
 
 /// Whether what is summed is zero behind a place: it is chosen by a condition that does not hold there.
 fn ends_before(g: &Graph, summed: NodeId, place: &AffineIndex, axis: AxisId) -> bool {
-    if *g.op(summed) != Op::Map(MapOp::Select) || *g.op(g.args(summed)[2]) != Op::Const(Const::f32(0.0)) {
-        return false;
-    }
+    let Some((condition, _)) = under_condition(g, summed) else { return false };
     let own = AffineIndex { terms: [(axis, Dim::constant(1))].into(), offset: Dim::constant(0) };
     let left = place.less(&own);
     let says_so = |known: &AtLeastZero| is_never_below_zero(g, &left.less(&known.index()));
-    inequalities(g, g.args(summed)[0], true).iter().any(says_so)
+    inequalities(g, condition, true).iter().any(says_so)
 }

@@ -81,12 +81,12 @@ pub(crate) fn bounds(
             if at_least(&zero, &most) {
                 return Some((&zero - &most, back));
             }
-            // The further of the limits; or no more than both together, of which neither has the wrong sign: `most` may be -1 where an
-            // axis is empty.
+            // The larger of the limits; where it is not known which that is, their sum: neither has the wrong sign, but that `most` may
+            // be -1 where an axis is empty.
             let above = &most + &one;
             let together = || (at_least(&back, &zero) && at_least(&above, &zero)).then(|| &above + &back);
-            let further = order(&back, &most).map(|(_, more)| more).or_else(together);
-            Some((zero, further?))
+            let larger = order(&back, &most).map(|(_, more)| more).or_else(together);
+            Some((zero, larger?))
         }
         MapOp::ToI32 | MapOp::ToI64 => of(0),
         _ => None,
@@ -100,7 +100,7 @@ fn extremum(
     ((a, b), (c, d)): ((Dim, Dim), (Dim, Dim)),
     order: impl Fn(&Dim, &Dim) -> Option<(Dim, Dim)>,
 ) -> Option<(Dim, Dim)> {
-    // Of two limits that both hold the constant, if nothing says which of them is the tighter one.
+    // Both limits hold: where it is not known which is the tighter one, a constant is taken.
     let either = |x: &Dim, y: &Dim| if y.as_constant().is_some() { y.clone() } else { x.clone() };
     if op == MapOp::Min {
         let most = order(&b, &d).map_or_else(|| either(&b, &d), |(less, _)| less);

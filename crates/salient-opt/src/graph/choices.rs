@@ -4,6 +4,13 @@ use crate::graph::factors::args_of;
 use salient_ir::{Builder, Class, Const, DType, Graph, MapOp, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Of a choice that is zero where its condition does not hold the condition, and the value where it does.
+pub(crate) fn under_condition(g: &Graph, id: NodeId) -> Option<(NodeId, NodeId)> {
+    let Op::Map(MapOp::Select) = *g.op(id) else { return None };
+    let [condition, value, other] = [0, 1, 2].map(|at| g.args(id)[at]);
+    (*g.op(other) == Op::Const(Const::f32(0.0))).then_some((condition, value))
+}
+
 /// The parts of a conjunction.
 pub(crate) fn conjuncts(g: &Graph, mask: NodeId, out: &mut BTreeSet<NodeId>) {
     let mut stack = vec![mask];

@@ -66,8 +66,8 @@ impl OpenValues<'_> {
         self.reads[id.index()].is_some()
     }
 
-    /// Whether there still is one if the value is read where a condition holds alone.
-    pub(crate) fn is_open_under(&self, id: NodeId, conditions: &[NodeId]) -> bool {
+    /// Whether there still is one if the value is read where these conditions hold alone.
+    pub(crate) fn is_open_under(&self, id: NodeId, conditions: &BTreeSet<NodeId>) -> bool {
         let own = self.reads[id.index()].clone();
         let left = conditions.iter().fold(own, |own, condition| own.under(self.g, *condition, true));
         left.is_some()
@@ -304,7 +304,7 @@ mod tests {
         let g = b.finish();
         let open = open_values(&g);
         assert_eq!([read, guarded, outside, sum].map(|id| open.is_open(id)), [true, false, true, true]);
-        assert!(!open.is_open_under(read, &[inside]));
+        assert!(!open.is_open_under(read, &BTreeSet::from([inside])));
     }
 
     #[test]

@@ -101,6 +101,11 @@ impl AffineIndex {
         out
     }
 
+    /// The index taken off zero.
+    pub(crate) fn negated(&self) -> AffineIndex {
+        AffineIndex::fixed(Dim::constant(0)).less(self)
+    }
+
     /// The same with an index in place of an axis's own.
     pub(crate) fn with(&self, axis: AxisId, index: &AffineIndex) -> AffineIndex {
         let mut out = self.clone();

@@ -1,7 +1,8 @@
 //! Inequalities of indices: what the condition of a choice says of them where it holds.
 
 use crate::graph::index::AffineIndex;
-use salient_ir::{AxisId, Dim, Graph, MapOp, NodeId, Op, Relation};
+use salient_ir::remainders::{is_multiple, remainder_where};
+use salient_ir::{AxisId, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
 
 /// The most inequalities that are carried along.
@@ -54,19 +55,20 @@ pub(crate) fn inequalities(g: &Graph, condition: NodeId, holds: bool) -> Vec<AtL
         (MapOp::Lt, true) => at_least(args[1], args[0], 1),
         (MapOp::Le, false) => at_least(args[0], args[1], 1),
         (MapOp::Lt, false) => at_least(args[0], args[1], 0),
-        (MapOp::Eq, true) | (MapOp::Ne, false) => [(args[0], args[1]), (args[1], args[0])]
-            .iter()
-            .flat_map(|(a, c)| difference(g, *a, *c, 0))
-            .chain(of_remainder(g, args[0], args[1], true))
-            .collect(),
-        (MapOp::Eq, false) | (MapOp::Ne, true) => of_remainder(g, args[0], args[1], false),
+        (MapOp::Eq | MapOp::Ne, _) => {
+            let is_equal = (op == MapOp::Eq) == holds;
+            let either_way = [(args[0], args[1]), (args[1], args[0])];
+            let of_differences = either_way.iter().filter(|_| is_equal);
+            let of_remainders = either_way.iter().flat_map(|(a, c)| of_remainder(g, *a, *c, is_equal));
+            of_differences.flat_map(|(a, c)| difference(g, *a, *c, 0)).chain(of_remainders).collect()
+        }
         _ => Vec::new(),
     }
 }
 
 /// What is known of an axis's own index where its remainder by a constant is another constant, or is not: it is at least that
 /// remainder, and if the constant divides the extent, the last that it may be is as far from the end.
-fn of_remainder(g: &Graph, remainder: NodeId, is: NodeId, equal: bool) -> Vec<AtLeastZero> {
+fn of_remainder(g: &Graph, remainder: NodeId, rest: NodeId, holds: bool) -> Vec<AtLeastZero> {
     let constant = |id: NodeId| {
         let Op::Const(c) = *g.op(id) else { return None };
         c.dtype().is_int().then(|| c.value() as i64)
@@ -75,34 +77,16 @@ fn of_remainder(g: &Graph, remainder: NodeId, is: NodeId, equal: bool) -> Vec<At
         let Op::Map(MapOp::Mod) = *g.op(remainder) else { return None };
         let [index, by] = [0, 1].map(|n| g.args(remainder)[n]);
         let Op::Iota(axis) = *g.op(index) else { return None };
-        Some((axis, constant(by)?, constant(is)?))
+        let by = constant(by)?;
+        Some((axis, by, remainder_where(by, constant(rest)?, holds)?))
     };
-    let Some((axis, by, is)) = taken_apart() else { return Vec::new() };
-    let is = match (equal, by) {
-        (true, _) => is,
-        // What is not even is odd.
-        (false, 2) => 1 - is,
-        (false, _) => return Vec::new(),
-    };
-    if !(0..by).contains(&is) {
-        return Vec::new();
-    }
+    let Some((axis, by, rest)) = taken_apart() else { return Vec::new() };
     let own = AffineIndex::own(axis);
-    let mut known = vec![own.less(&AffineIndex::fixed(Dim::constant(is)))];
-    if divides(g, by, g.extent(axis)) {
-        known.push(AffineIndex::fixed(g.extent(axis) - &Dim::constant(by - is)).less(&own));
+    let mut known = vec![own.less(&AffineIndex::fixed(Dim::constant(rest)))];
+    if is_multiple(g, g.extent(axis), by) {
+        known.push(AffineIndex::fixed(g.extent(axis) - &Dim::constant(by - rest)).less(&own));
     }
     known.into_iter().map(AtLeastZero::of).collect()
-}
-
-/// Whether a number divides a dimension, as far as the dimension or a requirement tells.
-fn divides(g: &Graph, by: i64, dim: &Dim) -> bool {
-    let is_multiple = |dim: &Dim| dim.split_multiple(&Dim::constant(by)).1.as_constant() == Some(0);
-    is_multiple(dim)
-        || g.requirements().iter().any(|requirement| match &requirement.relation {
-            Relation::Divides(whole, part) => whole == dim && is_multiple(part),
-            Relation::Equal(..) | Relation::AtMost(..) => false,
-        })
 }
 
 /// `a - c - less`, if both are sums of indices.

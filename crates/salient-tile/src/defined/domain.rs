@@ -5,7 +5,8 @@
 
 use crate::dims::{AXIS, SUBTRACTED, UNKNOWN, index_of};
 use crate::index::{DEEPEST_INDEX, Ranges};
-use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, Range, Relation, Symbol};
+use salient_ir::remainders::{is_multiple, remainder_where};
+use salient_ir::{AxisId, DType, Dim, Graph, MapOp, NodeId, Op, Range, Symbol};
 use std::collections::BTreeMap;
 
 /// What each free axis of a node stands for: a polynomial of the symbols of [`Terms`].
@@ -432,27 +433,16 @@ impl<'g> Terms<'g> {
         if !(0..q).contains(&rest) || !self.is_nonnegative(&p) {
             return;
         }
-        let known = match (holds, q, rest) {
-            (true, ..) => Some(rest),
-            (false, 2, _) => Some(1 - rest),
-            (false, ..) => None,
-        };
+        let known = remainder_where(q, rest, holds);
         let least = known.unwrap_or(i64::from(rest == 0));
         facts.nonnegative.push(&p - &Dim::constant(least));
         let (Some(known), Some(symbol)) = (known, p.as_symbol()) else { return };
         if let Meaning::Axis(axis) = self.meaning(symbol) {
             let extent = self.g.extent(axis);
-            if self.is_multiple(extent, q) {
+            if is_multiple(self.g, extent, q) {
                 facts.nonnegative.push(&(extent - &p) - &Dim::constant(q - known));
             }
         }
-    }
-
-    /// Whether a dimension is a multiple of a number, by its form or since the model requires it.
-    fn is_multiple(&self, of: &Dim, by: i64) -> bool {
-        let divides = Relation::Divides(of.clone(), Dim::constant(by));
-        of.split_multiple(&Dim::constant(by)).1 == Dim::constant(0)
-            || self.g.requirements().iter().any(|required| required.relation == divides)
     }
 
     /// `less <= more`, or `less < more`: also of the arguments of minima, maxima and magnitudes.

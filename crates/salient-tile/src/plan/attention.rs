@@ -216,7 +216,7 @@ fn may_be_beside(of: &Among<'_>, (reader, product): (NodeId, NodeId), tiled: &BT
             inner_products(of, over, a.key, score).0.iter().any(|inside| inside.node == product)
         };
         // Values of rows meet the weights of an attention that has values of its own.
-        sum.is_some_and(|sum| (a.value.is_some() || sum.distances.is_some()) && makes(sum.attention.score))
+        sum.is_some_and(|sum| (a.value.is_some() || sum.value.is_none()) && makes(sum.attention.score))
     })
 }
 

@@ -3,7 +3,7 @@
 //! There are as many distances as rows and keys together. What is the same for all pairs that lie so far apart is computed once for each
 //! distance, and what is summed over pairs by their distance is first summed for each.
 
-pub(crate) mod sums;
+pub(crate) mod diagonals;
 pub(crate) mod tables;
 
 use crate::graph::index::AffineIndex;

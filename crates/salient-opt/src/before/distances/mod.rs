@@ -6,7 +6,11 @@ pub(crate) mod products;
 pub(crate) mod sums;
 
 use crate::graph::index::AffineIndex;
-use salient_ir::{AxisId, Builder, MapOp, NodeId};
+use salient_ir::{AxisId, Builder, Graph, MapOp, NodeId, Op};
+use std::collections::BTreeSet;
+
+/// Operators of an expression that are looked at, at most.
+const LARGEST: usize = 256;
 
 /// The axes whose indices go into a place once, and those that are taken off it once, if there is one of each: row and key.
 fn row_and_key(place: &AffineIndex) -> Option<(AxisId, AxisId)> {
@@ -33,4 +37,37 @@ fn index_of(b: &mut Builder, place: &AffineIndex) -> NodeId {
         sum = b.map(MapOp::Add, &[own, sum]).expect("integers");
     }
     sum
+}
+
+/// Whether a value is a sum of products that varies along an axis.
+fn is_product(g: &Graph, id: NodeId, along: AxisId) -> bool {
+    g.node(id).axes.contains(along) && g.sum_of_products(id).is_some()
+}
+
+/// Whether an expression has a sum of products inside of it.
+fn has_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
+    has_product_of(g, of, along, 0)
+}
+
+/// Whether an expression has a sum of products inside of it that has at least so many axes.
+fn has_product_of(g: &Graph, of: NodeId, along: AxisId, axes: usize) -> bool {
+    let (mut seen, mut stack) = (BTreeSet::new(), vec![(of, along)]);
+    while let Some((id, along)) = stack.pop() {
+        if !g.node(id).axes.contains(along) || !seen.insert((id, along)) || seen.len() > LARGEST {
+            continue;
+        }
+        if id != of && is_product(g, id, along) && g.node(id).axes.len() >= axes {
+            return true;
+        }
+        match g.op(id) {
+            Op::Map(_) => stack.extend(g.args(id).iter().map(|arg| (*arg, along))),
+            Op::Reduce(..) => stack.push((g.args(id)[0], along)),
+            // The axis may have another name inside.
+            Op::At(axis) if *g.op(g.args(id)[1]) == Op::Iota(along) => stack.push((g.args(id)[0], *axis)),
+            Op::At(axis) if *axis != along => stack.push((g.args(id)[0], along)),
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
+        }
+    }
+    false
 }

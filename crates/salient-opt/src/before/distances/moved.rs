@@ -1,13 +1,11 @@
 //! An expression with other places in place of the indices of some of its axes, down to what it is made of: `at(f(x[i, j]), j := i - d)`
 //! becomes `f(x[i, i - d])`.
 
+use super::LARGEST;
 use crate::graph::index::AffineIndex;
 use crate::graph::inequalities::is_never_below_zero;
 use salient_ir::{AxisId, AxisSet, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op};
 use std::collections::BTreeMap;
-
-/// Operators of an expression that are moved, at most.
-const LARGEST: usize = 256;
 
 /// Where each of some axes is read, in the indices of the axes that take their places.
 pub(super) type Places = BTreeMap<AxisId, AffineIndex>;

@@ -2,12 +2,14 @@
 //!
 //! Scores are made row by row, for all keys: the sum becomes one over all pairs of a row and a key that have the distance,
 //! `sum[i](sum[j](if i - j == d then s[i, j] else 0))`, so that the scores stand in it as they do for their other readers. See
-//! `after/distances/sums.rs` for how it is computed.
+//! `after/distances/diagonals.rs` for how it is computed.
 
 use super::moved::{Mover, Places, places_of};
-use super::sums::{Finder, has_product, has_product_of};
+use super::{has_product, has_product_of};
+use crate::graph::choices::under_condition;
 use crate::graph::index::AffineIndex;
 use salient_ir::{AxisId, AxisSet, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId, Op, ReduceOp};
+use std::collections::BTreeMap;
 
 /// Such a sum.
 pub(super) struct PairSum {
@@ -15,7 +17,7 @@ pub(super) struct PairSum {
     key: AxisId,
     /// What is summed, at each row and key, where all of these hold; and the axes of it that have another name in the sum.
     value: NodeId,
-    renamed: Vec<(AxisId, AxisId)>,
+    renamed: BTreeMap<AxisId, AxisId>,
     masks: Vec<Mask>,
     /// The axis of the distances, and which of them a pair has.
     distance: AxisId,
@@ -43,60 +45,54 @@ impl Mask {
     }
 }
 
-/// A sum over rows as such a sum.
-pub(super) fn pair_sum(finder: &Finder<'_>, id: NodeId, row: AxisId) -> Option<PairSum> {
-    let g = finder.g;
-    let (mut masks, mut read) = (Vec::new(), g.args(id)[0]);
-    while *g.op(read) == Op::Map(MapOp::Select) && *g.op(g.args(read)[2]) == Op::Const(Const::f32(0.0)) {
-        masks.push(g.args(read)[0]);
-        read = g.args(read)[1];
+/// A sum over rows as such a sum; `is_inside` says whether no index of a view at a place leaves an axis.
+pub(super) fn pair_sum(
+    g: &Graph,
+    id: NodeId,
+    row: AxisId,
+    is_inside: impl Fn(NodeId, &AffineIndex, AxisId) -> bool,
+) -> Option<PairSum> {
+    let (mut conditions, mut read) = (Vec::new(), g.args(id)[0]);
+    while let Some((condition, kept)) = under_condition(g, read) {
+        conditions.push(condition);
+        read = kept;
     }
     let Op::At(_) = g.op(read) else { return None };
     let (mut value, mut places) = places_of(g, read);
     places.retain(|axis, place| g.node(value).axes.contains(*axis) && *place != AffineIndex::own(*axis));
     let name = |place: &AffineIndex| place.terms.keys().copied().find(|own| *place == AffineIndex::own(*own));
-    let renamed: Vec<(AxisId, AxisId)> =
+    let renamed: BTreeMap<AxisId, AxisId> =
         places.iter().filter_map(|(axis, place)| Some((*axis, name(place)?))).collect();
-    let mut moved = places.iter().filter(|(_, place)| name(place).is_none());
+    let mut moved = places.iter().filter(|(axis, _)| !renamed.contains_key(axis));
     let (key, place) = moved.next().filter(|_| moved.next().is_none())?;
     let (key, distance) = (*key, place.terms.keys().copied().find(|axis| *axis != row)?);
     let of_pair = distance_of_pair(place, (row, key), distance)?;
+    // The axes of the value as the sum names them: of each row and key, and of no distance.
     let own = &g.node(value).axes;
-    let named: AxisSet = own
-        .iter()
-        .map(|axis| renamed.iter().find(|(from, _)| *from == axis).map_or(axis, |(_, name)| *name))
-        .collect();
-    let has_names = renamed.iter().all(|(_, name)| !own.contains(*name)) && named.len() == own.len();
-    let has_own =
-        has_names && named.contains(row) && !named.contains(distance) && !g.node(id).axes.contains(key);
-    let of_indices = masks.iter().map(|mask| Mask::of(g, *mask)).collect::<Option<Vec<Mask>>>()?;
-    let are_at_row = masks.iter().all(|mask| !g.node(*mask).axes.contains(key));
+    let named: AxisSet = own.iter().map(|axis| renamed.get(&axis).copied().unwrap_or(axis)).collect();
+    let keeps_names = renamed.values().all(|name| !own.contains(*name)) && named.len() == own.len();
+    let is_of_pairs = named.contains(row) && named.contains(key) && !named.contains(distance);
+    // The sum over keys that is added binds their name.
+    let lacks_key = |id: NodeId| !g.node(id).axes.contains(key);
+    let is_free = lacks_key(id) && conditions.iter().all(|condition| lacks_key(*condition));
+    let masks = conditions.iter().map(|condition| Mask::of(g, *condition)).collect::<Option<Vec<Mask>>>()?;
     let is_number = g.node(value).dtype == DType::F32;
-    if !has_own || !are_at_row || !is_number || !finder.known().is_inside(read, place, key) {
+    if !(keeps_names && is_of_pairs && is_free && is_number && is_inside(read, place, key)) {
         return None;
     }
+    let around = conditions.iter().fold(g.node(id).axes.clone(), |all, x| all.union(&g.node(*x).axes));
     let mut sums = Vec::new();
     while let Op::Reduce(ReduceOp::Sum, axis) = *g.op(value)
         && has_product(g, g.args(value)[0], key)
         && ![row, key, distance].contains(&axis)
-        && !named.contains(axis)
-        && !masks.iter().any(|mask| g.node(*mask).axes.contains(axis))
-        && !g.node(id).axes.contains(axis)
+        && !named.union(&around).contains(axis)
     {
         sums.push(axis);
         value = g.args(value)[0];
     }
     // What has further axes is a product of scores and of values of the row.
-    has_product_of(g, value, key, g.node(value).axes.len()).then_some(PairSum {
-        row,
-        key,
-        value,
-        renamed,
-        masks: of_indices,
-        distance,
-        of_pair,
-        sums,
-    })
+    let is_score = has_product_of(g, value, key, g.node(value).axes.len());
+    is_score.then_some(PairSum { row, key, value, renamed, masks, distance, of_pair, sums })
 }
 
 /// The distance of a pair, by the place of the key at a row and a distance: each of these is counted once there, or taken off.
@@ -114,7 +110,7 @@ fn distance_of_pair(
     rest.terms.remove(&distance);
     let by = AffineIndex::own(key).less(&rest);
     // What is counted backwards is the difference the other way round.
-    Some(if times == Dim::constant(1) { by } else { AffineIndex::fixed(Dim::constant(0)).less(&by) })
+    Some(if times == Dim::constant(1) { by } else { by.negated() })
 }
 
 /// Whether a condition compares indices, and reads nothing.

@@ -1,13 +1,14 @@
 //! Sums in which the key is read at a distance from the row, `sum[j](w[i, j] * r[i - j, e])`: sums over the distances, so that what is
 //! read has an axis of its own and the sum is a product of matrices. The gradient of a product with what lies at a distance has two of
-//! them: one by the query, and one by what is read, in which the weights are read at a distance, `sum[i](w[i, i - d] * q[i, e])`.
+//! them: one by the query, and one by what is read, in which the weights are read at a distance, `sum[i](w[i, i - d] * q[i, e])`; or where
+//! the product with all distances was made first, one over these, `sum[d](w[i, i - d] * r[d, e])`.
 //!
 //! What the weights are made of is then read at the distance instead of them, since products of queries and keys are made where they
 //! are read, and weights would be stored. Where nothing else is summed than they, see [`super::pairs`].
 
 use super::moved::{Mover, Places, at_least_zero, places_of};
-use super::pairs::{self, PairSum};
-use super::row_and_key;
+use super::pairs::{PairSum, pair_sum};
+use super::{LARGEST, has_product, is_product, row_and_key};
 use crate::before::guards::KnownIndices;
 use crate::graph::factors::linear_in;
 use crate::graph::index::AffineIndex;
@@ -25,19 +26,16 @@ pub(crate) fn sums_over_distances(g: &Graph) -> Graph {
     }
     let rewritten = rewrite(g, |b, new, id| match found.get(&id)? {
         Found::Keys(sum) => sum.build(g, b, new),
-        Found::Rows(sum) => sum.build(g, b, new),
+        Found::Weights(sum) => sum.build(g, b, new),
         Found::Pairs(sum) => sum.build(g, b, new),
     });
     rewritten.graph
 }
 
-/// Operators of an expression that are looked at, at most.
-const LARGEST: usize = 256;
-
-/// Such a sum, by what it sums over.
+/// Such a sum.
 enum Found {
     Keys(DistanceSum),
-    Rows(RowSum),
+    Weights(ReadWeights),
     Pairs(PairSum),
 }
 
@@ -62,27 +60,27 @@ struct DistanceSum {
     read: View,
 }
 
-/// A sum over rows of what is made of weights that are read at a distance, or of a sum of such weights.
-struct RowSum {
-    row: AxisId,
+/// A sum, over rows or over distances, of what is made of weights that are read at a distance, or of a sum of such weights.
+struct ReadWeights {
+    over: AxisId,
     /// The operators that are linear in the view of the weights, the outermost first, each with the argument that leads to it.
     steps: Vec<(NodeId, usize)>,
     weights: View,
     /// Views at a distance among the conditions of these operators.
     masks: BTreeMap<NodeId, View>,
-    /// The axes of sums of what the view is of, the outermost first: they come after the sum over the rows, so that what is summed is
-    /// made where it is.
+    /// The axes of sums of what the view is of, the outermost first: they come after this sum, so that what is summed is made where it
+    /// is.
     sums: Vec<AxisId>,
 }
 
-pub(super) struct Finder<'g> {
-    pub(super) g: &'g Graph,
+struct Finder<'g> {
+    g: &'g Graph,
     known: OnceCell<KnownIndices<'g>>,
 }
 
 impl<'g> Finder<'g> {
     /// What is known of the indices of the graph.
-    pub(super) fn known(&self) -> &KnownIndices<'g> {
+    fn known(&self) -> &KnownIndices<'g> {
         self.known.get_or_init(|| KnownIndices::new(self.g))
     }
 
@@ -91,9 +89,11 @@ impl<'g> Finder<'g> {
         if self.g.node(id).dtype != DType::F32 {
             return None;
         }
-        let over_pairs = pairs::pair_sum(self, id, axis).map(Found::Pairs);
-        let over_rows = || self.row_sum(id, axis).map(Found::Rows);
-        over_pairs.or_else(over_rows).or_else(|| self.distance_sum(id, axis).map(Found::Keys))
+        let is_inside =
+            |read: NodeId, place: &AffineIndex, key: AxisId| self.known().is_inside(read, place, key);
+        let of_pairs = pair_sum(self.g, id, axis, is_inside).map(Found::Pairs);
+        let of_weights = || self.read_weights(id, axis).map(Found::Weights);
+        of_pairs.or_else(of_weights).or_else(|| self.distance_sum(id, axis).map(Found::Keys))
     }
 
     fn view(&self, id: NodeId) -> Option<View> {
@@ -123,17 +123,17 @@ impl<'g> Finder<'g> {
         (has_columns && others.iter().any(is_score)).then_some(DistanceSum { terms, key, read })
     }
 
-    fn row_sum(&self, id: NodeId, row: AxisId) -> Option<RowSum> {
+    fn read_weights(&self, id: NodeId, over: AxisId) -> Option<ReadWeights> {
         let (g, mut steps, mut at) = (self.g, Vec::new(), self.g.args(id)[0]);
         let leads = |arg: NodeId| {
-            leaves(g, arg).is_some_and(|l| l.into_iter().any(|x| self.weights(x, row).is_some()))
+            leaves(g, arg).is_some_and(|l| l.into_iter().any(|x| self.weights(x, over).is_some()))
         };
         while let Op::Map(_) = g.op(at) {
             let place = linear_in(g, at).iter().copied().find(|place| leads(g.args(at)[*place]))?;
             steps.push((at, place));
             at = g.args(at)[place];
         }
-        let mut weights = self.weights(at, row)?;
+        let mut weights = self.weights(at, over)?;
         // What the weights are multiplied with, and the conditions under which they count.
         let mut others = Vec::new();
         for (id, at) in &steps {
@@ -144,14 +144,14 @@ impl<'g> Finder<'g> {
         while let Op::Reduce(ReduceOp::Sum, axis) = *g.op(weights.of)
             && has_product(g, g.args(weights.of)[0], weights.along)
             && !fixed.contains(axis)
-            && axis != row
+            && axis != over
         {
             sums.push(axis);
             weights.of = g.args(weights.of)[0];
         }
         let is_mask = |x: &NodeId| g.node(*x).dtype == DType::Bool;
         let masks = others.into_iter().filter(is_mask).filter_map(|x| Some((x, self.view(x)?))).collect();
-        Some(RowSum { row, steps, weights, masks, sums })
+        Some(ReadWeights { over, steps, weights, masks, sums })
     }
 
     /// A view, at a distance from a row, of weights that are made of products of queries and keys; the sum is over the rows or over the
@@ -220,7 +220,7 @@ impl DistanceSum {
     }
 }
 
-impl RowSum {
+impl ReadWeights {
     fn build(&self, g: &Graph, b: &mut Builder, new: &[NodeId]) -> Option<NodeId> {
         let weights = self.weights.inside(g, b, new)?;
         let terms = self.steps.iter().rev().try_fold(weights, |terms, (id, at)| {
@@ -231,8 +231,8 @@ impl RowSum {
             }
             b.add(g.op(*id).clone(), &args).ok()
         })?;
-        let rows = b.reduce(ReduceOp::Sum, self.row, terms).ok()?;
-        self.sums.iter().rev().try_fold(rows, |sum, axis| b.reduce(ReduceOp::Sum, *axis, sum).ok())
+        let sum = b.reduce(ReduceOp::Sum, self.over, terms).ok()?;
+        self.sums.iter().rev().try_fold(sum, |sum, axis| b.reduce(ReduceOp::Sum, *axis, sum).ok())
     }
 }
 
@@ -253,39 +253,6 @@ fn leaves(g: &Graph, of: NodeId) -> Option<Vec<NodeId>> {
         }
     }
     Some(out)
-}
-
-/// Whether a value is a sum of products that varies along an axis.
-fn is_product(g: &Graph, id: NodeId, along: AxisId) -> bool {
-    g.node(id).axes.contains(along) && g.sum_of_products(id).is_some()
-}
-
-/// Whether an expression has a sum of products inside of it.
-pub(super) fn has_product(g: &Graph, of: NodeId, along: AxisId) -> bool {
-    has_product_of(g, of, along, 0)
-}
-
-/// Whether an expression has a sum of products inside of it that has at least so many axes.
-pub(super) fn has_product_of(g: &Graph, of: NodeId, along: AxisId, axes: usize) -> bool {
-    let (mut seen, mut stack) = (BTreeSet::new(), vec![(of, along)]);
-    while let Some((id, along)) = stack.pop() {
-        if !g.node(id).axes.contains(along) || !seen.insert((id, along)) || seen.len() > LARGEST {
-            continue;
-        }
-        if id != of && is_product(g, id, along) && g.node(id).axes.len() >= axes {
-            return true;
-        }
-        match g.op(id) {
-            Op::Map(_) => stack.extend(g.args(id).iter().map(|arg| (*arg, along))),
-            Op::Reduce(..) => stack.push((g.args(id)[0], along)),
-            // The axis may have another name inside.
-            Op::At(axis) if *g.op(g.args(id)[1]) == Op::Iota(along) => stack.push((g.args(id)[0], *axis)),
-            Op::At(axis) if *axis != along => stack.push((g.args(id)[0], along)),
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
-            Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => {}
-        }
-    }
-    false
 }
 
 /// Every axis of an expression, free or bound; `None` if it is large.

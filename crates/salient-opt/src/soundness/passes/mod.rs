@@ -235,7 +235,7 @@ passes! {
     one_axis_of_columns_of_parameters_keeps_values: "parameter-columns";
     masks_around_weights_keep_values: "masks-outermost";
     tables_of_distances_keep_values: "distance-tables";
-    sums_by_distance_keep_values: "sums-by-distance";
+    sums_over_diagonals_keep_values: "diagonal-sums";
     tables_under_one_name_keep_values: "tables";
     names_around_views_keep_values: "names-outermost";
 }

@@ -91,8 +91,8 @@ wrong! {
     a_difference_of_attentions_that_became_a_sum_is_caught: "joined-attentions", differences_are_sums;
     a_mask_that_came_out_and_was_lost_is_caught: "masks-outermost", masks_of_weights_are_dropped;
     distances_that_are_one_off_are_caught: "distance-tables", places_of_two_indices_are_one_further;
-    keys_that_are_one_off_from_their_distance_are_caught: "sums-by-distance", places_of_two_indices_are_one_further;
-    sums_by_distance_that_are_maxima_are_caught: "sums-by-distance", sums_are_maxima;
+    keys_that_are_one_off_their_diagonal_are_caught: "diagonal-sums", places_of_two_indices_are_one_further;
+    sums_over_diagonals_that_are_maxima_are_caught: "diagonal-sums", sums_are_maxima;
     tables_of_queries_that_keys_read_are_caught: "tables", renamings_are_lost;
     names_that_are_lost_on_the_way_out_are_caught: "names-outermost", renamings_are_lost;
 }

@@ -1,10 +1,12 @@
 //! Sums over all pairs of a row and a key that a condition of their distance picks, as the gradient of a bias by the bucket of a
 //! distance (Raffel et al., "Exploring the limits of transfer learning", 2020).
 //!
-//! As written, each score is looked at once for each bucket, and is stored for that. The scores at one distance all go to the same bucket:
-//! they are added up first, by the kernel that makes them, and the buckets are sums over as many numbers as there are distances.
+//! As written, each score is looked at once for each bucket, and is stored for that. The scores at one distance, a diagonal of the matrix
+//! of scores, all go to the same bucket: they are added up first, by the kernel that makes them, and the buckets are sums over as many
+//! numbers as there are distances.
 
 use super::{Pair, Table, distances};
+use crate::graph::choices::{conjuncts, under_condition};
 use crate::graph::demanded::open_values;
 use crate::graph::index::AffineIndex;
 use crate::graph::inequalities::is_never_below_zero;
@@ -13,12 +15,9 @@ use salient_ir::{AxisId, Builder, Class, Const, DType, Dim, Graph, MapOp, NodeId
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The same graph with a sum for each distance where all pairs are summed by it.
-pub(crate) fn sums_by_distance(g: &Graph) -> Rewritten {
+/// The same graph with a sum over each diagonal where all pairs are summed by their distance.
+pub(crate) fn diagonal_sums(g: &Graph) -> Rewritten {
     let distances = distances(g);
-    if distances.is_empty() {
-        return Rewritten::unchanged(g);
-    }
     let open = LazyCell::new(|| open_values(g));
     let found = g.ids().filter_map(|id| Some((id, picked(g, &distances, id)?)));
     // Every value is read then that the masks keep, whatever the distance is.
@@ -35,7 +34,7 @@ struct Picked {
     by: By,
     /// What is summed of each pair that is picked, where all of the masks hold.
     value: NodeId,
-    masks: Vec<NodeId>,
+    masks: BTreeSet<NodeId>,
     pair: Pair,
     /// What else the value is summed over.
     others: Vec<AxisId>,
@@ -55,14 +54,11 @@ fn picked(g: &Graph, distances: &BTreeMap<NodeId, Pair>, id: NodeId) -> Option<P
     let (mut conditions, value) = choices(g, chosen);
     let of_value = &g.node(value).axes;
     let is_one = |axis: AxisId| of_value.contains(axis) && others.contains(&axis);
-    let picks = |condition: NodeId| {
-        // It tells places apart that the value does not have.
-        let own = g.node(condition).axes.iter();
-        let tells_places = own.filter(|axis| !is_one(*axis)).any(|axis| !of_value.contains(axis));
-        tells_places.then(|| picks(g, distances, condition, is_one)).flatten()
-    };
-    let (at, (by, (key, row))) = conditions.iter().enumerate().find_map(|(at, c)| Some((at, picks(*c)?)))?;
-    let condition = conditions.swap_remove(at);
+    // One of the conditions tells places apart that the value does not have.
+    let tells_places = |condition: &NodeId| !g.node(*condition).axes.is_subset(of_value);
+    let condition = conditions.iter().copied().find(tells_places)?;
+    conditions.remove(&condition);
+    let (by, (key, row)) = picks(g, distances, condition, is_one)?;
     others.retain(|axis| ![key, row].contains(axis));
     let is_outside = others.iter().all(|axis| !g.node(condition).axes.contains(*axis));
     let are_of_value = conditions.iter().all(|mask| g.node(*mask).axes.is_subset(of_value));
@@ -74,22 +70,15 @@ fn picked(g: &Graph, distances: &BTreeMap<NodeId, Pair>, id: NodeId) -> Option<P
     let is_computed = g.op(value).class() == Class::Map;
     let has_order = is_key(g, value, key) || !is_key(g, value, row);
     let picked = Picked { by, value, masks: conditions, pair: (key, row), others };
-    is_computed.then(|| if has_order { picked } else { picked.the_other_way_round() })
+    is_computed.then(|| if has_order { picked } else { picked.transposed() })
 }
 
 /// What stands under choices of zero, and the conditions of all of them.
-fn choices(g: &Graph, chosen: NodeId) -> (Vec<NodeId>, NodeId) {
-    let (mut conditions, mut value) = (Vec::new(), chosen);
-    while *g.op(value) == Op::Map(MapOp::Select) && *g.op(g.args(value)[2]) == Op::Const(Const::f32(0.0)) {
-        let mut all = vec![g.args(value)[0]];
-        while let Some(condition) = all.pop() {
-            if *g.op(condition) == Op::Map(MapOp::And) {
-                all.extend(g.args(condition));
-            } else {
-                conditions.push(condition);
-            }
-        }
-        value = g.args(value)[1];
+fn choices(g: &Graph, chosen: NodeId) -> (BTreeSet<NodeId>, NodeId) {
+    let (mut conditions, mut value) = (BTreeSet::new(), chosen);
+    while let Some((condition, kept)) = under_condition(g, value) {
+        conjuncts(g, condition, &mut conditions);
+        value = kept;
     }
     (conditions, value)
 }
@@ -120,7 +109,7 @@ fn distance_picked(g: &Graph, condition: NodeId, is_one: impl Fn(AxisId) -> bool
     };
     let (key, row) = (times(1)?, times(-1)?);
     rest.terms.retain(|axis, _| ![key, row].contains(axis));
-    Some((By::Distance(AffineIndex::fixed(Dim::constant(0)).less(&rest)), (key, row)))
+    Some((By::Distance(rest.negated()), (key, row)))
 }
 
 /// The axes that sums inside each other sum over, and what they sum.
@@ -165,11 +154,11 @@ fn is_key(g: &Graph, value: NodeId, axis: AxisId) -> bool {
 }
 
 impl Picked {
-    /// The same with the key as the row.
-    fn the_other_way_round(self) -> Picked {
+    /// The same with rows and keys exchanged.
+    fn transposed(self) -> Picked {
         let by = match self.by {
             By::Condition(condition) => By::Condition(condition),
-            By::Distance(by) => By::Distance(AffineIndex::fixed(Dim::constant(0)).less(&by)),
+            By::Distance(by) => By::Distance(by.negated()),
         };
         Picked { by, pair: (self.pair.1, self.pair.0), ..self }
     }
@@ -248,7 +237,7 @@ mod tests {
         let by_row = b.reduce(ReduceOp::Sum, s, chosen).unwrap();
         let sum = b.reduce(ReduceOp::Sum, t, by_row).unwrap();
         b.output("sum", &[n], sum).unwrap();
-        text::print(&sums_by_distance(&b.finish()).graph)
+        text::print(&diagonal_sums(&b.finish()).graph)
     }
 
     fn bucket(b: &mut Builder, row: NodeId, key: NodeId) -> NodeId {
