@@ -420,6 +420,7 @@ impl Anchor {
             Anchor::WholeRows(whole) => Anchor::WholeRows(whole.moved(node, buffer)),
             Anchor::Beside(of) => Anchor::Beside(BesideKernel {
                 host: buffer(of.host),
+                root: node(of.root),
                 sum: of.sum.map(node),
                 scores: of.scores.iter().map(|s| s.moved(node, buffer)).collect(),
             }),

@@ -79,7 +79,7 @@ impl Attention {
 }
 
 /// An attention node, or a reduction of scores, without the roles of its axes.
-fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
+pub(crate) fn parts(g: &Graph, node: NodeId) -> Option<Attention> {
     let args = g.args(node);
     let softmax = |zeros| Normaliser::Softmax { zeros };
     let (key, normaliser, masked, value, sink) = match *g.op(node) {

@@ -10,7 +10,7 @@ use super::{
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
-use crate::plan::attention::beside::{BesideKernel, Store, SumOverRows, SumParts, key_sum};
+use crate::plan::attention::beside::{BesideKernel, Store, SumOverRows, SumParts};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::whole_rows::{Wanted, in_order, parts_of_rows, row_reduction, whole_rows};
@@ -22,7 +22,7 @@ use crate::plan::layouts::axis_order::{is_wide, layout, order_of_output, shared_
 use crate::plan::layouts::panels::{Edge, Panels, coded_panels, panels_of, peel_keys};
 use crate::plan::layouts::{Stored, column, stored};
 use crate::plan::materialise::scatter::scatter;
-use crate::plan::materialise::shared_scores::{Further, shared};
+use crate::plan::materialise::shared_scores::{Further, further, shared};
 use crate::plan::materialise::statistics::held_by;
 use crate::plan::repeat::Repeats;
 use crate::plan::scratch::scratch;
@@ -323,17 +323,14 @@ impl<'g> Decider<'g> {
         let Buffer { axes: order, name, .. } = self.done.buffers[home.0].clone();
         let target = Target { node, id: home, order: &order, name: &name };
         let a = attention(g, of, Some(query), &order).expect("planned as an attention");
-        let further = |(root, of): &(NodeId, NodeId)| {
-            let is_of_row = g.op(*of).bound() == Some(a.key);
-            let sum = if is_of_row { None } else { Some(key_sum(g, *of, (a.key, query))?) };
-            Some(Further { root: *root, sum })
-        };
-        let others: Option<Vec<Further>> = beside.iter().map(further).collect();
-        let held =
-            others.as_ref().and_then(|all| self.layouts.among(|of| shared(of, (node, &a), query, all)));
         let homes: Vec<BufferId> = (beside.iter())
             .map(|(root, of)| self.home(*root, &KernelChoice::Beside { host: node, of: *of }))
             .collect();
+        let others: Option<Vec<Further>> = (beside.iter().zip(&homes))
+            .map(|(result, home)| further(g, *result, (a.key, query), &self.done.buffers[home.0].axes))
+            .collect();
+        let held =
+            others.as_ref().and_then(|all| self.layouts.among(|of| shared(of, (node, &a), query, all)));
         match (others, held) {
             (Some(others), Some(held)) => {
                 let held = in_order(g, &held, (a.key, query));
@@ -363,7 +360,7 @@ impl<'g> Decider<'g> {
         let g = self.layouts.graph;
         let rows = around(target, a);
         let outer: Vec<AxisId> = rows.iter().copied().filter(|axis| Some(*axis) != a.query).collect();
-        let sums = others.iter().filter_map(|further| further.sum.as_ref());
+        let sums = others.iter().filter_map(|further| further.of.sum());
         let count = parts_of_rows(g, self.layouts.options.tiling, a, sums).unwrap_or(1);
         let axes_of = |sum: &SumOverRows| -> Vec<AxisId> {
             outer.iter().copied().chain([sum.axis()]).chain(sum.width()).collect()
@@ -374,7 +371,7 @@ impl<'g> Decider<'g> {
                 let order = &self.done.buffers[home.0].axes;
                 count == 1 && sum.node() == further.root && *order == axes_of(sum)
             };
-            let buffer = match &further.sum {
+            let buffer = match further.of.sum() {
                 None => *home,
                 Some(sum) if is_one_part(sum) => *home,
                 // A sum over rows for each part of them.
@@ -386,21 +383,32 @@ impl<'g> Decider<'g> {
                     self.temporary(name, sum.node(), axes, shape)
                 }
             };
-            stores.push(Store { node: further.root, buffer, sum: further.sum.clone() });
+            stores.push(Store { node: further.root, buffer, of: further.of.clone() });
         }
         let mut scores = Vec::new();
         self.step_of(target.node, target.id, |d| {
             scores = d.rows_kernel(target, a, &rows, (held, &stores));
         });
         let mut before: Vec<(NodeId, BufferId)> = Vec::new();
-        for (Store { node, buffer, sum }, home) in stores.into_iter().zip(homes) {
-            let (axis, width) = sum.as_ref().map_or((a.key, None), |sum| (sum.axis(), sum.width()));
-            let sum = sum.map(|sum| sum.node());
-            let kernel = BesideKernel { host: target.id, sum, scores: scores.clone() };
+        for (Store { node, buffer, of }, home) in stores.into_iter().zip(homes) {
+            let in_parts = of.sum().filter(|_| buffer != *home);
+            let kernel = BesideKernel {
+                host: target.id,
+                root: in_parts.map_or(node, SumOverRows::node),
+                sum: of.attention().map(|a| a.node),
+                scores: scores.clone(),
+            };
             self.step_of(node, *home, |d| {
                 d.kernel(node, buffer, Anchor::Beside(kernel), None);
-                if let Some(sum) = sum.filter(|_| buffer != *home) {
-                    let parts = SumParts { sum, parts: buffer, count, outer: outer.clone(), axis, width };
+                if let Some(sum) = in_parts {
+                    let parts = SumParts {
+                        sum: sum.node(),
+                        parts: buffer,
+                        count,
+                        outer: outer.clone(),
+                        axis: sum.axis(),
+                        width: sum.width(),
+                    };
                     // What is added to the sum may be what was stored beside it.
                     let stored_before =
                         |(node, id): &(NodeId, BufferId)| (*node, stored(*id, &d.done.buffers[id.0]));
@@ -634,7 +642,7 @@ impl<'g> Decider<'g> {
     ) -> Vec<PackedScores> {
         let g = self.layouts.graph;
         let query = a.query.expect("it has rows");
-        let sums = beside.iter().filter_map(|store| Some(store.sum.as_ref()?.attention.score));
+        let sums = beside.iter().filter_map(|store| Some(store.of.attention()?.score));
         let expressions: Vec<NodeId> =
             held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
         let found = self.layouts.products_of_heads((query, a.key), &expressions, held);

@@ -51,7 +51,7 @@ impl Walk {
                 walk.products.extend(scores.iter().map(|s| (s.product, vec![s.query])));
             }
             Anchor::Beside(of) => {
-                walk.roots = vec![of.sum.unwrap_or(node)];
+                walk.roots = vec![of.root];
                 walk.reads.extend(of.scores.iter().map(|s| s.keys.id));
                 walk.products.extend(of.scores.iter().map(|s| (s.product, vec![s.query])));
             }
@@ -170,10 +170,10 @@ pub(crate) fn flops(g: &Graph, buffer: &Buffer, anchor: &Anchor) -> Dim {
             of_attention(g, rows, &split.attention, split.products.iter().copied())
         }
         Anchor::Merge(split) => &elements * &(&split.parts.count * &n(2)),
-        // Of what each row has a product, else an addition or an expression.
+        // Of values there is a product, over the rows or the keys; else an addition or an expression.
         Anchor::Beside(BesideKernel { sum: Some(sum), .. }) if matches!(g.op(*sum), Op::Fused(..)) => {
-            let rows = g.op(*sum).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
-            &(&elements * &rows) * &n(2)
+            let over = g.op(*sum).bound().map_or_else(|| n(1), |axis| g.extent(axis).clone());
+            &(&elements * &over) * &n(2)
         }
         Anchor::Beside(_) | Anchor::SumParts(_) => elements,
     }

@@ -19,7 +19,7 @@ use crate::plan::materialise::keep::{Uses, gathered_values, joined_operands, kep
 use crate::plan::materialise::made_by_attentions::{missed, running_sums};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
 use crate::plan::materialise::scatter::{Scatter, scatter, scatter_by_data};
-use crate::plan::materialise::shared_scores::with_shared_scores;
+use crate::plan::materialise::shared_scores::{with_shared_scores, without_unread};
 use crate::plan::materialise::statistics::statistics;
 use crate::plan::repeat::Repeats;
 use salient_ir::{AxisId, Class, Graph, NodeId, Op};
@@ -81,6 +81,19 @@ impl KernelChoice {
             | KernelChoice::Scatter
             | KernelChoice::Beside { .. }
             | KernelChoice::Attention(..) => None,
+        }
+    }
+
+    /// The attention, or the reduction of scores, that it stores an expression of.
+    pub(crate) fn attention(&self) -> Option<NodeId> {
+        match self {
+            KernelChoice::Attention(of, _) | KernelChoice::Beside { of, .. } => Some(*of),
+            KernelChoice::Source
+            | KernelChoice::Map
+            | KernelChoice::Statistics(_)
+            | KernelChoice::Rows
+            | KernelChoice::Scatter
+            | KernelChoice::Product(_) => None,
         }
     }
 
@@ -269,7 +282,7 @@ impl<'g> Planner<'g> {
         let chosen = || self.choices.clone().into_iter().collect();
         let steps = if self.fuse { with_shared_scores(&self) } else { chosen() };
         let missed = missed(&self, &running, &steps);
-        (steps, missed)
+        (without_unread(&self, steps), missed)
     }
 
     /// Whether the unfused program stores the node: every element-wise operator on tensors, but the multiplication

@@ -5,7 +5,7 @@ use crate::dims::{LANES, ceil_div, n, var};
 use crate::plan::attention::Attention;
 use crate::plan::attention::beside::KeySum;
 use crate::plan::attention::key_loop::{KeyLoop, NanCheck, ValueForm};
-use crate::plan::attention::whole_rows::{Leaves, WholeRows};
+use crate::plan::attention::whole_rows::{Leaves, WeightsBeside, WholeRows};
 use crate::plan::{COLUMNS_OF_MAP, STRIP_OF_COLUMNS, STRIP_OF_INDICES};
 use crate::program::kernel::Scratch;
 use salient_ir::quantised::BLOCK;
@@ -40,8 +40,9 @@ pub(crate) enum Slot {
     Held,
     /// Sums over the rows of a part, for each key.
     KeySums,
-    /// The weights of such sums for the rows of a tile, and the values of these rows.
+    /// The weights of sums of values beside an attention, for the rows of a tile.
     RowWeights,
+    /// The values of these rows.
     RowValues,
     /// The coefficients of a mixture of heads.
     Coefficients,
@@ -262,38 +263,38 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     if whole.weights_in_place_of(g).is_none() {
         out.push(slot(Slot::Weights, &scores * &heads));
     }
+    let own = (0..whole.beside.len()).filter(|at| whole.weights_beside(*at) == Some(WeightsBeside::Own));
+    out.extend(own.map(|_| slot(Slot::RowWeights, scores.clone())));
     for sum in whole.key_sums() {
-        out.extend(of_key_sum(g, options, (&rows, &of_row), whole, sum));
+        out.extend(of_key_sum(g, options, &rows, sum));
     }
     out.extend([Slot::Max, Slot::Sum].map(|at| slot(at, &rows * &heads)));
     out.push(slot(Slot::Context, &rows * &w.context));
     if a.value.is_some() {
-        out.push(values(&w, key_loop));
-        if key_loop.nan_check != NanCheck::Never {
-            out.push(slot(Slot::NotFinite, n(1)));
-        }
+        out.extend(of_values(&w, key_loop));
+    }
+    for sum in whole.value_sums() {
+        let w = TileWidths::new(g, options, &sum.attention, sum.key_loop.tile_keys(options.tiling));
+        out.push(slot(Slot::Context, &rows * &w.context));
+        out.extend(of_values(&w, &sum.key_loop));
     }
     out
 }
 
-/// The sums over rows for each key or each distance; of those with values the weights of the rows of a tile, unless they are those of the attention, the
-/// values, and whether one of these is not finite.
-fn of_key_sum(
-    g: &Graph,
-    options: Options<'_>,
-    (rows, row): (&Dim, &Dim),
-    whole: &WholeRows,
-    sum: &KeySum,
-) -> Vec<Scratch> {
+/// The values of a tile of keys, and whether one of the sums is not finite if that is looked at.
+fn of_values(w: &TileWidths, key_loop: &KeyLoop) -> Vec<Scratch> {
+    let is_looked_at = key_loop.nan_check != NanCheck::Never;
+    [values(w, key_loop)].into_iter().chain(is_looked_at.then(|| slot(Slot::NotFinite, n(1)))).collect()
+}
+
+/// The sums over rows for each key or each distance; of those with values the values of the rows of a tile, and whether one of these is not
+/// finite.
+fn of_key_sum(g: &Graph, options: Options<'_>, rows: &Dim, sum: &KeySum) -> Vec<Scratch> {
     let keys = g.extent(sum.of.axis());
     let Some(width) = sum.of.width() else { return vec![slot(Slot::KeySums, keys.clone())] };
     let columns = padded(options, g.extent(width));
-    let mut out = vec![slot(Slot::KeySums, keys * &columns)];
-    if !whole.sums_weights(sum) {
-        out.push(slot(Slot::RowWeights, rows * row));
-    }
-    out.extend([slot(Slot::RowValues, rows * &columns), slot(Slot::NotFinite, n(1))]);
-    out
+    let sums = slot(Slot::KeySums, keys * &columns);
+    vec![sums, slot(Slot::RowValues, rows * &columns), slot(Slot::NotFinite, n(1))]
 }
 
 /// So many columns in whole panels.

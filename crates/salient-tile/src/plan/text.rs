@@ -24,7 +24,7 @@ use super::{Anchor, Gemm, KernelPlan, Left, PackedScores, Plan, Step, Tiled};
 use crate::dims::{n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::Attention;
-use crate::plan::attention::beside::BesideKernel;
+use crate::plan::attention::beside::{Beside, BesideKernel};
 use crate::plan::attention::key_loop::{KeyLoop, ValueForm};
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::split::SplitKv;
@@ -304,15 +304,25 @@ impl Printer<'_, '_> {
         let mut leaves = leaves(stored);
         leaves.stored.remove(&a.node);
         leaves.lines.insert(a.score);
-        // A value that is not stored is computed where it is packed.
-        let is_stored = |value: &NodeId| stored.contains(&self.below_views(*value, stored));
-        if let (Some(value), ValueForm::PackedPerTile) = (a.value.filter(is_stored), key_loop.values) {
-            leaves.forms.insert(value, OperandForm::Tile.text().to_owned());
-        }
+        leaves.forms.extend(self.form_of_values(a, key_loop, stored));
         for scores in scores {
             leaves.forms.insert(scores.key, self.form_of(scores.keys.id).text().to_owned());
         }
         leaves
+    }
+
+    /// The values of an attention and the form in which they are read, if that is not as they lie. A value that is not stored is computed
+    /// where it is packed.
+    fn form_of_values(
+        &self,
+        a: &Attention,
+        key_loop: &KeyLoop,
+        stored: &BTreeSet<NodeId>,
+    ) -> Option<(NodeId, String)> {
+        let is_stored = |value: &NodeId| stored.contains(&self.below_views(*value, stored));
+        let is_packed = key_loop.values == ValueForm::PackedPerTile;
+        let value = a.value.filter(|value| is_packed && is_stored(value))?;
+        Some((value, OperandForm::Tile.text().to_owned()))
     }
 
     fn whole_rows(&self, out: &mut String, k: &KernelPlan, whole: &WholeRows, stored: &BTreeSet<NodeId>) {
@@ -333,6 +343,11 @@ impl Printer<'_, '_> {
         leaves
             .forms
             .extend(scores.iter().map(|scores| (scores.key, self.form_of(scores.keys.id).text().to_owned())));
+        let stores = self.plan.kernels.iter().filter_map(|host| {
+            if let Anchor::WholeRows(whole) = &host.anchor { Some(&whole.beside) } else { None }
+        });
+        let own = stores.flatten().find(|beside| beside.buffer == k.buffer).and_then(Beside::value_sum);
+        leaves.forms.extend(own.and_then(|sum| self.form_of_values(&sum.attention, &sum.key_loop, stored)));
         let axes = &self.plan.buffers[k.buffer.0].axes;
         self.kernel(out, k, (self.name(k), axes), &leaves, "");
     }

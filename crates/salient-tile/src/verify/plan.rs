@@ -11,7 +11,7 @@ use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::{
     WeightsFrom, WholeRows, are_of_own_row, ends_in_mixture, is_kept, reads,
 };
-use crate::plan::attention::{Attention, Normaliser};
+use crate::plan::attention::{Attention, Normaliser, parts};
 use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::stored;
@@ -322,9 +322,7 @@ fn beside(plan: &Plan<'_>, k: &KernelPlan, lies: &AxisSet, faults: &mut Faults) 
     let own = name(plan, k.buffer);
     let of = |id: NodeId| &plan.graph.node(id).axes;
     if let Anchor::Beside(beside) = &k.anchor {
-        faults.unless(of(beside.sum.unwrap_or(k.node)) == lies, own, || {
-            "it is stored by other axes".to_owned()
-        });
+        faults.unless(of(beside.root) == lies, own, || "it is stored by other axes".to_owned());
     }
     if let Anchor::SumParts(parts) = &k.anchor {
         let around: AxisSet = parts.axes().collect();
@@ -340,6 +338,7 @@ fn beside(plan: &Plan<'_>, k: &KernelPlan, lies: &AxisSet, faults: &mut Faults) 
 fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
     let sums: BTreeMap<NodeId, &SumOverRows> = whole.key_sums().map(|sum| (sum.of.node(), &sum.of)).collect();
+    let values: BTreeSet<NodeId> = whole.value_sums().map(|sum| sum.attention.node).collect();
     for (a, of) in whole.members() {
         // What is held may keep a value for each key, as running sums and mixtures do.
         if !matches!(a.normaliser, Normaliser::Running(_) | Normaliser::Mixture) {
@@ -352,6 +351,14 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
                 });
             } else {
                 attention(plan, k, a, faults);
+            }
+            if values.contains(&a.node) {
+                let is_planned = |of: Attention| {
+                    (of.score, of.value, of.normaliser) == (a.score, a.value, Normaliser::One)
+                };
+                faults.unless(parts(g, a.node).is_some_and(is_planned), own, || {
+                    "what it sums beside its attention is no weighted sum over its keys".to_owned()
+                });
             }
             key_loop(plan, k, (a, of), &whole.heads, faults);
         }

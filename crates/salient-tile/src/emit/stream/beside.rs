@@ -1,19 +1,22 @@
-//! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, and sums over rows for each
-//! key or each distance, of scores or of values of the rows under scores. Rows go in parts; each part has sums of its own, so that threads do not meet, and a kernel adds them up.
+//! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, other weighted sums over the keys,
+//! and sums over rows for each key or each distance, of scores or of values of the rows under scores. Rows go in parts; each part has
+//! sums of its own, so that threads do not meet, and a kernel adds them up.
 
 use crate::dims::{LANE, ceil_div, n, var};
 use crate::emit::gemm::{Operands, tiles_into};
 use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::pack::{Packed, Span, pack_panel};
 use crate::emit::stream::look::flag;
-use crate::emit::stream::softmax::{UNROLL, fill};
+use crate::emit::stream::row_tile::Sizes;
+use crate::emit::stream::softmax::{RowState, UNROLL, fill};
 use crate::emit::stream::tiled::RowBlock;
 use crate::emit::stream::values::find_not_finite;
-use crate::emit::stream::whole_rows::{Place, Visited, Whole, index};
+use crate::emit::stream::whole_rows::{Place, Visited, WeightedValues, Whole, index};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
 use crate::plan::attention::beside::{Beside, BesideOf, Distances, KeySum, RowValue, SumParts};
-use crate::plan::attention::whole_rows::WholeRows;
+use crate::plan::attention::key_range::KeyRange;
+use crate::plan::attention::whole_rows::{WeightsBeside, WholeRows};
 use crate::plan::scratch::{Slot, padded};
 use crate::program::kernel::{Arg, Base, Buffer, BufferId, Kernel, Kind, Stmt};
 use salient_ir::{AxisId, Dim, Symbol};
@@ -89,21 +92,38 @@ struct RowProduct {
     padded: Dim,
 }
 
-/// Where the sums over rows are, in order; `row` are the elements between rows of scores.
-pub(crate) fn sums_of_part(
+/// Where the weights are of what is stored beside an attention, for each that sums values under weights; those of the attention are at
+/// `own`, and `row` are the elements between rows of scores.
+pub(crate) fn weights_beside(
     m: &mut Maker<'_, '_>,
     plan: &WholeRows,
     row: &Dim,
-    weights: &Place,
+    own: &Place,
+) -> Vec<Option<Place>> {
+    let mut places: Vec<Option<Place>> = Vec::new();
+    for at in 0..plan.beside.len() {
+        let place = plan.weights_beside(at).map(|weights| match weights {
+            WeightsBeside::Attention => own.clone(),
+            WeightsBeside::Another(at) => places[at].clone().expect("it sums values under these weights"),
+            WeightsBeside::Own => {
+                Place { base: m.scratch(Slot::RowWeights), heads: Vec::new(), row: Some(row.clone()) }
+            }
+        });
+        places.push(place);
+    }
+    places
+}
+
+/// Where the sums over rows are, in order, given where the weights of what is stored beside the attention are.
+pub(crate) fn sums_of_part(
+    m: &mut Maker<'_, '_>,
+    plan: &WholeRows,
+    weights: &[Option<Place>],
 ) -> Vec<PartSums> {
-    let of_sum = |sum: &KeySum| {
+    let of_sum = |(sum, weights): (&KeySum, &Option<Place>)| {
         let sums = m.scratch(Slot::KeySums);
         let product = sum.of.value.map(|value| {
-            let weights = if plan.sums_weights(sum) {
-                weights.clone()
-            } else {
-                Place { base: m.scratch(Slot::RowWeights), heads: Vec::new(), row: Some(row.clone()) }
-            };
+            let weights = weights.clone().expect("it sums values under weights");
             let wide = m.scope.graph.extent(value.width).clone();
             let padded = padded(m.scope.options, &wide);
             let (values, not_finite) = (m.scratch(Slot::RowValues), m.scratch(Slot::NotFinite));
@@ -111,7 +131,8 @@ pub(crate) fn sums_of_part(
         });
         PartSums { sums, product }
     };
-    plan.key_sums().map(of_sum).collect()
+    let with_weights = plan.beside.iter().zip(weights);
+    with_weights.filter_map(|(beside, weights)| Some((beside.key_sum()?, weights))).map(of_sum).collect()
 }
 
 impl Whole<'_> {
@@ -143,7 +164,8 @@ impl Whole<'_> {
     /// The results of a row beside its attention.
     pub(crate) fn store_beside(&self, m: &mut Maker<'_, '_>, buffers: &[Buffer], stmts: &mut Vec<Stmt>) {
         let mut key_sums = self.slots.key_sums.iter();
-        for beside in &self.plan.beside {
+        for (at, beside) in self.plan.beside.iter().enumerate() {
+            self.copy_weights(m, at, stmts);
             match &beside.of {
                 BesideOf::Row => {
                     let mut env = self.tile.env.clone();
@@ -154,21 +176,52 @@ impl Whole<'_> {
                     m.scope.inlined.insert(beside.node);
                 }
                 BesideOf::Key(sum) => {
-                    self.visit_in(m, &sum.key_loop.range);
-                    let keys = self.visited(m, &sum.key_loop.range, stmts);
                     let to = key_sums.next().expect("each sum over rows has a slot");
-                    match &to.product {
-                        None => stmts.push(self.add_row(m, sum, &keys, to.sums)),
-                        // They are the weights of the attention.
-                        Some(_) if self.plan.sums_weights(sum) => {}
-                        Some(product) => {
-                            let a = &sum.of.attention;
-                            let of = (sum.key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-                            stmts.push(self.copy(m, of, &keys, &product.weights));
-                        }
+                    if to.product.is_none() {
+                        self.visit_in(m, &sum.key_loop.range);
+                        let keys = self.visited(m, &sum.key_loop.range, stmts);
+                        stmts.push(self.add_row(m, sum, &keys, to.sums));
                     }
                 }
+                // Summed when the weights of all rows of the tile are there.
+                BesideOf::Values(_) => {}
             }
+        }
+    }
+
+    /// The weights of a row for what is stored beside at a position, where it has weights of its own.
+    fn copy_weights(&self, m: &mut Maker<'_, '_>, at: usize, stmts: &mut Vec<Stmt>) {
+        let weighted = self.plan.beside[at].weighted();
+        let own = (self.plan.weights_beside(at) == Some(WeightsBeside::Own)).then_some(weighted).flatten();
+        let (Some((a, key_loop)), Some(place)) = (own, &self.slots.weights_beside[at]) else { return };
+        self.visit_in(m, &key_loop.range);
+        let keys = self.visited(m, &key_loop.range, stmts);
+        let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
+        stmts.push(self.copy(m, of, &keys, place));
+    }
+
+    /// The weighted sums over keys of the rows of the tile beside the attention, each of which goes to its place.
+    pub(crate) fn sum_values(
+        &self,
+        m: &mut Maker<'_, '_>,
+        (target, block): (Target<'_>, &RowBlock),
+        buffers: &[Buffer],
+        stmts: &mut Vec<Stmt>,
+    ) {
+        for (at, beside) in self.plan.beside.iter().enumerate() {
+            let (Some(sum), Some(weights)) = (beside.value_sum(), &self.slots.weights_beside[at]) else {
+                continue;
+            };
+            let a = &sum.attention;
+            self.visit_in(m, &KeyRange::default());
+            let tile = block.tile(m.scope, a, self.tile.scores, &sum.key_loop);
+            let sizes = Sizes::new(m, &tile, stmts);
+            let context = m.scratch(Slot::Context);
+            self.product(m, &WeightedValues { tile: &tile, sizes: &sizes, weights, context }, stmts);
+            let to =
+                Target { node: beside.node, id: beside.buffer, buffer: &buffers[beside.buffer.0], ..target };
+            let state = RowState { max: self.slots.max, sum: self.slots.sum, at: n(0) };
+            stmts.extend(block.store(m, to, a, state, (context, &sizes.context_row)));
         }
     }
 

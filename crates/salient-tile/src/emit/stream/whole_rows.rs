@@ -6,7 +6,7 @@
 
 use crate::dims::{LANE, n, row_major, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
-use crate::emit::stream::beside::{PartSums, sums_of_part};
+use crate::emit::stream::beside::{PartSums, sums_of_part, weights_beside};
 use crate::emit::stream::look::flag;
 use crate::emit::stream::mixture::Coefficients;
 use crate::emit::stream::phase::{Before, Making, pack_query, scores_of, visited};
@@ -53,13 +53,16 @@ pub(crate) fn whole_rows(
     whole.weigh_rows(&mut m, buffers, &mut stmts);
     whole.add_rows(&mut m, &mut stmts);
     let mut of_head = Vec::new();
-    whole.product(&mut m, &mut of_head);
+    let Slots { weights, context, .. } = &whole.slots;
+    let own = WeightedValues { tile: &tile, sizes: &whole.sizes, weights, context: *context };
+    whole.product(&mut m, &own, &mut of_head);
     let (state, context) = (whole.state(&m), (whole.slots.context, &whole.sizes.context_row));
     // What is copied has been divided by its sum.
     let divided = Attention { normaliser: Normaliser::One, ..a.clone() };
     let of = if matches!(plan.weights, WeightsFrom::Copied(_)) { &divided } else { a };
     of_head.extend(block.store(&mut m, target, of, state, context));
     stmts.extend(whole.each_head(&m, a.score, of_head));
+    whole.sum_values(&mut m, (target, &block), buffers, &mut stmts);
     let stmts = block.tiles(&mut m, around, stmts);
     for (node, before) in whole.before.into_iter().rev() {
         m.scope.forget(node, before);
@@ -91,15 +94,28 @@ struct Held {
     left: Vec<Place>,
 }
 
+/// Values that are summed over the keys of the rows of a tile.
+pub(crate) struct WeightedValues<'w> {
+    /// The tile, with the sum and its loop over keys.
+    pub(crate) tile: &'w RowTile<'w>,
+    pub(crate) sizes: &'w Sizes,
+    /// The weights of all rows.
+    pub(crate) weights: &'w Place,
+    /// Where the sums go.
+    pub(crate) context: Base,
+}
+
 /// Where what comes of the scores goes.
 pub(crate) struct Slots {
     held: Vec<Held>,
     weights: Place,
+    /// The weights of what is stored beside the attention and sums values under them, of which some are those of the attention.
+    pub(crate) weights_beside: Vec<Option<Place>>,
     /// The sums over the rows of a part, for each key.
     pub(crate) key_sums: Vec<PartSums>,
     /// The greatest score and the sum of the weights of each row.
-    max: Base,
-    sum: Base,
+    pub(crate) max: Base,
+    pub(crate) sum: Base,
     context: Base,
 }
 
@@ -253,9 +269,10 @@ impl Slots {
         if let WeightsFrom::Held(at) = plan.weights {
             held[at].left = vec![weights.clone()];
         }
-        let key_sums = sums_of_part(m, plan, row, &weights);
+        let weights_beside = weights_beside(m, plan, row, &weights);
+        let key_sums = sums_of_part(m, plan, &weights_beside);
         let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
-        Slots { held, weights, key_sums, max, sum, context: m.scratch(Slot::Context) }
+        Slots { held, weights, weights_beside, key_sums, max, sum, context: m.scratch(Slot::Context) }
     }
 }
 
@@ -463,39 +480,39 @@ impl Whole<'_> {
 
     /// Adds up the values under their weights. A masked key adds nothing, even where its value is NaN or infinite: where a sum
     /// comes out so it is computed again without the keys of no weight.
-    fn product(&self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
-        let (t, plan) = (self.tile, self.plan);
-        let wide = &(&t.count() * &self.sizes.context_row);
-        let clear = fill(m, self.slots.context, wide, 0.0);
+    pub(crate) fn product(&self, m: &mut Maker<'_, '_>, of: &WeightedValues<'_>, stmts: &mut Vec<Stmt>) {
+        let WeightedValues { tile: t, sizes, weights, context } = of;
+        let wide = &(&t.count() * &sizes.context_row);
+        let clear = fill(m, *context, wide, 0.0);
         stmts.push(clear.clone());
         let Some(value) = t.attention.value else { return };
-        let (begin, end) = self.keys_in(m, &plan.key_loop.range, stmts);
+        let (begin, end) = self.keys_in(m, &t.key_loop.range, stmts);
         let keys = m.scope.graph.extent(t.attention.key).clone();
         let (key, stop) = (m.variable("key", &keys), m.variable("stop", &(&keys + &n(1))));
         let here = &var(&stop) - &var(&key);
-        let of_tile = Keys { first: var(&key), count: here, row: self.sizes.score_row.clone() };
-        let values = Values::new(m, t, value, of_tile, &self.sizes, stmts);
-        let head = place_of_head(t.env, &self.slots.weights.heads);
+        let of_tile = Keys { first: var(&key), count: here, row: sizes.score_row.clone() };
+        let values = Values::new(m, t, value, of_tile, sizes, stmts);
+        let head = place_of_head(t.env, &weights.heads);
         let weights_at = &head + &(&var(&key) - &self.keys.0);
         let to = Weighted {
             rows: (&t.first, &t.last),
-            weights: (self.slots.weights.base, &weights_at, &self.row),
+            weights: (weights.base, &weights_at, &self.row),
             factor: None,
-            context: self.slots.context,
-            context_row: &self.sizes.context_row,
+            context: *context,
+            context_row: &sizes.context_row,
         };
         let over_keys = |m: &mut Maker<'_, '_>, zeros: Zeros| {
-            let limit = let_min(&stop, vec![end.clone(), &var(&key) + &self.sizes.score_row]);
+            let limit = let_min(&stop, vec![end.clone(), &var(&key) + &sizes.score_row]);
             let mut tile = vec![limit, values.pack(m, t.attention, t.env)];
             tile.extend(values.weigh(m, zeros, &to));
-            for_loop(&key, begin.clone(), end.clone(), self.sizes.score_row.clone(), tile)
+            for_loop(&key, begin.clone(), end.clone(), sizes.score_row.clone(), tile)
         };
         stmts.push(over_keys(m, Zeros::Multiply));
-        if plan.key_loop.nan_check != NanCheck::Never {
+        if t.key_loop.nan_check != NanCheck::Never {
             let found = m.scratch(Slot::NotFinite);
             stmts.push(fill(m, found, &n(1), 0.0));
-            let row = (self.slots.context, &self.local() * &self.sizes.context_row);
-            let look = find_not_finite(m, row, &self.sizes.wide, (found, n(0)));
+            let row = (*context, &self.local() * &sizes.context_row);
+            let look = find_not_finite(m, row, &sizes.wide, (found, n(0)));
             stmts.push(t.each_row(look));
             let (read, is_found) = flag(m, found, 0);
             let again = vec![clear, over_keys(m, Zeros::Skip)];

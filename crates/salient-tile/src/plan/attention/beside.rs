@@ -1,7 +1,7 @@
 //! What the kernel of an attention over whole rows of scores stores beside it: numbers of each row, as the log-sum-exp and the
-//! entropy, and sums over the rows for each key: of scores, as the weight that a key receives, or of values of the rows under scores, as
-//! the gradients by keys and values; or for each distance of a key from its row, as the gradient of a bias by distance. The scores are
-//! made once for all of them.
+//! entropy; weighted sums of other values over the keys, as the gradient by the queries of another score; and sums over the rows for each
+//! key: of scores, as the weight that a key receives, or of values of the rows under scores, as the gradients by keys and values; or for
+//! each distance of a key from its row, as the gradient of a bias by distance. The scores are made once for all of them.
 
 use super::key_loop::KeyLoop;
 use super::whole_rows::without_values;
@@ -12,12 +12,39 @@ use crate::plan::PackedScores;
 use crate::program::kernel::BufferId;
 use salient_ir::{AxisId, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
-/// A further result that a kernel is to store, before that is planned: of a sum over rows that.
+/// A further result that a kernel is to store, before its loops over keys are planned.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) node: NodeId,
     pub(crate) buffer: BufferId,
-    pub(crate) sum: Option<SumOverRows>,
+    pub(crate) of: StoreOf,
+}
+
+/// What a further result is of: see [`BesideOf`].
+#[derive(Clone, Debug)]
+pub(crate) enum StoreOf {
+    Row,
+    Key(Box<SumOverRows>),
+    Values(Attention),
+}
+
+impl StoreOf {
+    /// The sum over rows, if it is one.
+    pub(crate) fn sum(&self) -> Option<&SumOverRows> {
+        match self {
+            StoreOf::Key(sum) => Some(sum),
+            StoreOf::Row | StoreOf::Values(_) => None,
+        }
+    }
+
+    /// The sum whose terms are scores or are weighted by them, over the rows or the keys.
+    pub(crate) fn attention(&self) -> Option<&Attention> {
+        match self {
+            StoreOf::Row => None,
+            StoreOf::Key(sum) => Some(&sum.attention),
+            StoreOf::Values(attention) => Some(attention),
+        }
+    }
 }
 
 /// A further result of the rows of an attention.
@@ -36,6 +63,15 @@ pub(crate) enum BesideOf {
     Row,
     /// A sum over rows, for each key or each distance. The rows go in parts, and the buffer has a sum for each of them.
     Key(Box<KeySum>),
+    /// An expression of a weighted sum over the keys of each row, which is not divided by the sum of its weights.
+    Values(Box<ValueSum>),
+}
+
+/// A weighted sum of values over the keys of each row of an attention, of which it is not the result.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueSum {
+    pub(crate) attention: Attention,
+    pub(crate) key_loop: KeyLoop,
 }
 
 /// A sum over the rows of an attention, for each key or each distance of a key from its row.
@@ -97,6 +133,10 @@ impl Beside {
     ) -> Beside {
         let of = match &self.of {
             BesideOf::Row => BesideOf::Row,
+            BesideOf::Values(sum) => BesideOf::Values(Box::new(ValueSum {
+                attention: sum.attention.moved(node),
+                key_loop: sum.key_loop.moved(node),
+            })),
             BesideOf::Key(sum) => {
                 let SumOverRows { attention, value, distances } = &sum.of;
                 BesideOf::Key(Box::new(KeySum {
@@ -115,9 +155,31 @@ impl Beside {
     /// The sum over rows, if it is one.
     pub(crate) fn key_sum(&self) -> Option<&KeySum> {
         match &self.of {
-            BesideOf::Row => None,
+            BesideOf::Row | BesideOf::Values(_) => None,
             BesideOf::Key(sum) => Some(sum),
         }
+    }
+
+    /// The weighted sum over keys, if it is one.
+    pub(crate) fn value_sum(&self) -> Option<&ValueSum> {
+        match &self.of {
+            BesideOf::Row | BesideOf::Key(_) => None,
+            BesideOf::Values(sum) => Some(sum),
+        }
+    }
+
+    /// What a pass over the keys of each row is for: a sum over rows or a weighted sum over keys.
+    pub(crate) fn member(&self) -> Option<(&Attention, &KeyLoop)> {
+        match &self.of {
+            BesideOf::Row => None,
+            BesideOf::Key(sum) => Some((&sum.of.attention, &sum.key_loop)),
+            BesideOf::Values(sum) => Some((&sum.attention, &sum.key_loop)),
+        }
+    }
+
+    /// The same, where scores are the weights of values.
+    pub(crate) fn weighted(&self) -> Option<(&Attention, &KeyLoop)> {
+        self.member().filter(|_| self.key_sum().is_none_or(|sum| sum.of.value.is_some()))
     }
 }
 
@@ -205,7 +267,9 @@ fn row_value(g: &Graph, args: &[NodeId], (key, query): (AxisId, AxisId)) -> Opti
 pub(crate) struct BesideKernel {
     /// Where the attention is stored.
     pub(crate) host: BufferId,
-    /// The sum over rows, if it is one.
+    /// The value that the kernel makes: the result, or the sum over rows that it is an expression of.
+    pub(crate) root: NodeId,
+    /// The sum over rows, or the weighted sum over keys, if it is one.
     pub(crate) sum: Option<NodeId>,
     /// The products of queries and keys that the kernel makes.
     pub(crate) scores: Vec<PackedScores>,

@@ -6,7 +6,7 @@
 //! each row is reduced as often as its weights ask for, and the product with the values comes last. No score is computed
 //! twice, and no sum is rescaled.
 
-use super::beside::{Beside, BesideOf, KeySum, Store, SumOverRows};
+use super::beside::{Beside, BesideOf, KeySum, Store, StoreOf, SumOverRows, ValueSum};
 use super::key_loop::{KeyLoop, Mask, key_loop};
 use super::key_range::KeyRange;
 use super::leaves::{leave_behind, reaches};
@@ -54,6 +54,17 @@ pub(crate) enum WeightsFrom {
     Copied(usize),
     /// There are none: the attention is the sum or the maximum that is held at a position.
     Reduction(usize),
+}
+
+/// Where the weights are of what sums values under them beside an attention.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WeightsBeside {
+    /// They are those of the attention.
+    Attention,
+    /// They are those of another result, at a position among what is stored beside the attention.
+    Another(usize),
+    /// They are copied for all rows of the tile.
+    Own,
 }
 
 /// A reduction of each row of scores, held while the row is near.
@@ -162,10 +173,10 @@ impl WholeRows {
         mixture(g, a.node, a.key, a.query)
     }
 
-    /// What is computed of each row, in order: what is held, what is added up for each key, then the weights if there are some.
+    /// What is computed of each row, in order: what is held, what is summed beside the attention, then the weights if there are some.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&Attention, &KeyLoop)> {
         let held = self.held.iter().map(|held| (&held.attention, &held.key_loop));
-        let sums = self.key_sums().map(|sum| (&sum.of.attention, &sum.key_loop));
+        let sums = self.beside.iter().filter_map(Beside::member);
         let is_held = matches!(self.weights, WeightsFrom::Reduction(_));
         let own = (!is_held).then_some((&self.attention, &self.key_loop));
         held.chain(sums).chain(own)
@@ -189,7 +200,7 @@ impl WholeRows {
 
     /// How many of these come before the weights.
     pub(crate) fn count_before_weights(&self) -> usize {
-        self.held.len() + self.key_sums().count()
+        self.held.len() + self.beside.iter().filter_map(Beside::member).count()
     }
 
     /// The sums over rows beside the attention.
@@ -203,13 +214,30 @@ impl WholeRows {
         parts_of_rows(g, tiling, &self.attention, self.key_sums().map(|sum| &sum.of))
     }
 
-    /// Whether the scores of a sum over rows are the weights of the attention, which are kept for all rows of a tile.
-    pub(crate) fn sums_weights(&self, sum: &KeySum) -> bool {
+    /// The weighted sums over keys beside the attention.
+    pub(crate) fn value_sums(&self) -> impl Iterator<Item = &ValueSum> {
+        self.beside.iter().filter_map(Beside::value_sum)
+    }
+
+    /// Where the weights are of what is stored beside at a position, if it sums values under weights. Those of the attention may be kept
+    /// for all rows of a tile; of results with the same weights the first copies them.
+    pub(crate) fn weights_beside(&self, at: usize) -> Option<WeightsBeside> {
+        let (own, key_loop) = self.beside[at].weighted()?;
+        let same = |a: &Attention, of: &KeyLoop| a.score == own.score && of.range == key_loop.range;
         let a = &self.attention;
-        a.score == sum.of.attention.score
-            && (a.normaliser, self.weights) == (Normaliser::One, WeightsFrom::Scores)
-            && a.value.is_some()
-            && self.key_loop.range == sum.key_loop.range
+        let is_kept = (a.normaliser, self.weights) == (Normaliser::One, WeightsFrom::Scores);
+        if is_kept && a.value.is_some() && same(a, &self.key_loop) {
+            return Some(WeightsBeside::Attention);
+        }
+        let is_same = |other: &Beside| other.weighted().is_some_and(|(a, of)| same(a, of));
+        let first = self.beside[..at].iter().position(is_same);
+        Some(first.map_or(WeightsBeside::Own, WeightsBeside::Another))
+    }
+
+    /// Whether a node is summed beside the attention under weights that are kept for something else.
+    pub(crate) fn has_weights_of_another(&self, sum: NodeId) -> bool {
+        let at = self.beside.iter().position(|beside| beside.member().is_some_and(|(a, _)| a.node == sum));
+        at.and_then(|at| self.weights_beside(at)).is_some_and(|weights| weights != WeightsBeside::Own)
     }
 
     /// Whether the weights are a softmax of the scores of which what is held at a position is the log-sum-exp.
@@ -481,11 +509,18 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let of_rows = |a: &Attention| key_loop(layouts, a, Some(query), (&outer, &heads), &made);
     let mut key_loop = of_rows(a);
     let mut beside: Vec<Beside> = (beside.iter())
-        .map(|Store { node, buffer, sum }| {
-            let of_sum = |of: &SumOverRows| {
-                BesideOf::Key(Box::new(KeySum { of: of.clone(), key_loop: of_rows(&of.attention) }))
+        .map(|Store { node, buffer, of }| {
+            let of = match of {
+                StoreOf::Row => BesideOf::Row,
+                StoreOf::Key(sum) => {
+                    let key_loop = of_rows(&sum.attention);
+                    BesideOf::Key(Box::new(KeySum { of: (**sum).clone(), key_loop }))
+                }
+                StoreOf::Values(a) => {
+                    BesideOf::Values(Box::new(ValueSum { attention: a.clone(), key_loop: of_rows(a) }))
+                }
             };
-            Beside { node: *node, buffer: *buffer, of: sum.as_ref().map_or(BesideOf::Row, of_sum) }
+            Beside { node: *node, buffer: *buffer, of }
         })
         .collect();
     let reductions = held.iter().map(|id| row_reduction(g, *id, (a.key, query)).expect("planned as held"));
@@ -509,15 +544,17 @@ pub(crate) fn whole_rows(layouts: &Layouts<'_>, wanted: &Wanted<'_>) -> WholeRow
     let mut invariant: BTreeSet<NodeId> = key_loop.invariant.drain(..).collect();
     invariant.extend(held.iter_mut().flat_map(|h| h.key_loop.invariant.drain(..)));
     for beside in &mut beside {
-        if let BesideOf::Key(sum) = &mut beside.of {
-            invariant.extend(sum.key_loop.invariant.drain(..));
+        match &mut beside.of {
+            BesideOf::Row => {}
+            BesideOf::Key(sum) => invariant.extend(sum.key_loop.invariant.drain(..)),
+            BesideOf::Values(sum) => invariant.extend(sum.key_loop.invariant.drain(..)),
         }
     }
     key_loop.invariant =
         invariant.into_iter().filter(|id| !layouts.reads(*id, |x| ids.contains(&x))).collect();
     let is_mixture = |h: &RowReduction| h.attention.normaliser == Normaliser::Mixture;
     let of_held = held.iter().filter(|h| !is_mixture(h)).map(|h| &h.key_loop.range);
-    let of_sums = beside.iter().filter_map(Beside::key_sum).map(|sum| &sum.key_loop.range);
+    let of_sums = beside.iter().filter_map(Beside::member).map(|(_, key_loop)| &key_loop.range);
     let same = of_held.chain(of_sums).all(|range| *range == key_loop.range);
     let visits = if same { key_loop.range.clone() } else { KeyRange::default() };
     // Heads are mixed at every key that is visited.

@@ -1,12 +1,13 @@
 //! Which results are stored beside an attention, by its kernel, because they are of the same scores: the log-sum-exp of its rows,
-//! their entropy or maximum, the weight that each key receives. The products of queries and keys are then made once.
+//! their entropy or maximum, the weight that each key receives, other weighted sums over the keys. The products of queries and keys are
+//! then made once.
 
 use super::{KernelChoice, Planner};
-use crate::plan::attention::beside::{SumOverRows, key_sum};
+use crate::plan::attention::beside::{StoreOf, key_sum};
 use crate::plan::attention::mixture::mixed_heads;
 use crate::plan::attention::split::Few;
 use crate::plan::attention::whole_rows::{are_of_own_row, products_inside, reductions_inside, row_reduction};
-use crate::plan::attention::{Among, Attention, attention};
+use crate::plan::attention::{Among, Attention, Normaliser, attention};
 use crate::plan::contraction::is_matrix_product;
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId};
 use std::cmp::Reverse;
@@ -35,6 +36,34 @@ pub(super) fn with_shared_scores(planner: &Planner<'_>) -> Vec<(NodeId, KernelCh
     order.into_iter().map(|id| (id, chosen(id))).collect()
 }
 
+/// The same without the results of rows that nobody reads but the kernel that makes them: it holds them.
+pub(super) fn without_unread(
+    planner: &Planner<'_>,
+    steps: Vec<(NodeId, KernelChoice)>,
+) -> Vec<(NodeId, KernelChoice)> {
+    let key = |choice: &KernelChoice| planner.g.op(choice.attention()?).bound();
+    let keys: BTreeMap<NodeId, Option<AxisId>> =
+        steps.iter().map(|(root, choice)| (*root, key(choice))).collect();
+    // By which kernels each is read where it is made, or else from where it is stored.
+    let mut readers: BTreeMap<NodeId, BTreeSet<Option<NodeId>>> = BTreeMap::new();
+    for (root, choice) in &steps {
+        let host = if let KernelChoice::Beside { host, .. } = choice { host } else { root };
+        // A sum over rows is there when no row is near any more: what follows from it reads what is stored.
+        let over_rows = choice.attention().filter(|_| keys[root] != keys[host]);
+        let by = over_rows.is_none().then_some(*host);
+        for read in reads_before(planner, *root, over_rows) {
+            readers.entry(read).or_default().insert(by);
+        }
+    }
+    let is_read = |(root, choice): &(NodeId, KernelChoice)| {
+        let KernelChoice::Beside { host, of } = choice else { return true };
+        let is_of_row = planner.g.args(*of).len() == 1 && keys[root] == keys[host];
+        let mut others = readers.get(root).into_iter().flatten().filter(|by| **by != Some(*host));
+        !is_of_row || planner.outputs.contains(root) || others.next().is_some()
+    };
+    steps.into_iter().filter(is_read).collect()
+}
+
 /// A stored value whose kernel makes scores.
 struct Candidate {
     root: NodeId,
@@ -59,22 +88,20 @@ fn groups(planner: &Planner<'_>) -> Vec<Vec<NodeId>> {
             continue;
         }
         let mut group = vec![host];
-        let same = |other: &&Candidate| {
-            other.root != host.root
-                && (!other.has_values || is_key_product(planner, host, other))
-                && !taken.contains(&other.root)
-                && other.products.is_subset(&host.products)
-        };
+        let mut products = host.products.clone();
         // What waits for one that comes later joins when that has.
         loop {
             let before = group.len();
-            for other in candidates.iter().filter(same) {
-                if group.iter().any(|member| member.root == other.root) {
+            for other in &candidates {
+                let is_there = group.iter().any(|member| member.root == other.root);
+                if is_there || taken.contains(&other.root) || !may_join(planner, host, &products, other) {
                     continue;
                 }
                 group.push(other);
                 if !may_share(planner, &group) || waits(planner, &group) {
                     group.pop();
+                } else {
+                    products.extend(&other.products);
                 }
             }
             if group.len() == before {
@@ -127,10 +154,19 @@ fn candidates(planner: &Planner<'_>) -> Vec<Candidate> {
     out
 }
 
-/// Whether one result is a sum of values over the rows of another one, which the kernel of that can add up for each key.
-fn is_key_product(planner: &Planner<'_>, host: &Candidate, other: &Candidate) -> bool {
-    let sum = key_sum(planner.g, other.of, (host.key, host.query));
-    host.has_values && sum.is_some_and(|sum| sum.value.is_some())
+/// Whether a result may be stored beside a host whose kernel makes these products, as far as its products say: all that it is made of are
+/// among them, or, where it is another weighted sum over the same keys, some.
+fn may_join(planner: &Planner<'_>, host: &Candidate, products: &BTreeSet<NodeId>, other: &Candidate) -> bool {
+    let is_made = other.products.is_subset(products);
+    if !other.has_values {
+        return is_made;
+    }
+    let axes = (host.key, host.query);
+    if (other.key, other.query) == axes {
+        return host.has_values && !other.products.is_disjoint(products);
+    }
+    let sum = key_sum(planner.g, other.of, axes);
+    host.has_values && is_made && sum.is_some_and(|sum| sum.value.is_some())
 }
 
 /// The products inside scores that their kernel makes.
@@ -156,8 +192,11 @@ fn may_share(planner: &Planner<'_>, group: &[&Candidate]) -> bool {
     let is_stored = |id: NodeId| planner.choices.contains_key(&id) && !roots.contains(&id);
     let Planner { defined, keeps_order, .. } = *planner;
     let of = Among { g, defined, keeps_order, is_stored: &is_stored };
-    let others: Option<Vec<Further>> = group[1..].iter().map(|c| further(g, host, c)).collect();
-    let order: Vec<AxisId> = g.node(host.of).axes.iter().collect();
+    let order = |of: NodeId| -> Vec<AxisId> { g.node(of).axes.iter().collect() };
+    let axes = (host.key, host.query);
+    let others: Option<Vec<Further>> =
+        group[1..].iter().map(|c| further(g, (c.root, c.of), axes, &order(c.of))).collect();
+    let order = order(host.of);
     let (Some(others), Some(a)) = (others, attention(g, host.of, Some(host.query), &order)) else {
         return false;
     };
@@ -168,14 +207,37 @@ fn may_share(planner: &Planner<'_>, group: &[&Candidate]) -> bool {
 pub(in crate::plan) struct Further {
     /// The expression that is stored.
     pub(in crate::plan) root: NodeId,
-    /// The sum over rows that it is of, if it is of one; else it is of each row.
-    pub(in crate::plan) sum: Option<SumOverRows>,
+    pub(in crate::plan) of: StoreOf,
 }
 
-fn further(g: &Graph, host: &Candidate, other: &Candidate) -> Option<Further> {
-    let axes = (host.key, host.query);
-    let sum = if (other.key, other.query) == axes { None } else { Some(key_sum(g, other.of, axes)?) };
-    Some(Further { root: other.root, sum })
+impl Further {
+    /// The weighted sum over keys, if it is of one.
+    fn values(&self) -> Option<NodeId> {
+        match &self.of {
+            StoreOf::Row | StoreOf::Key(_) => None,
+            StoreOf::Values(a) => Some(a.node),
+        }
+    }
+}
+
+/// An expression of a reduction or a sum, laid out in `order`, as a result beside an attention over these keys and rows.
+pub(in crate::plan) fn further(
+    g: &Graph,
+    (root, of): (NodeId, NodeId),
+    (key, query): (AxisId, AxisId),
+    order: &[AxisId],
+) -> Option<Further> {
+    let has_values = || g.args(of).len() > 1;
+    let of = if g.op(of).bound() != Some(key) {
+        StoreOf::Key(Box::new(key_sum(g, of, (key, query))?))
+    } else if has_values() {
+        // What is divided by the sum of its weights would need that of its own.
+        let a = attention(g, of, Some(query), order)?;
+        StoreOf::Values(Some(a).filter(|a| a.normaliser == Normaliser::One && a.value.is_some())?)
+    } else {
+        StoreOf::Row
+    };
+    Some(Further { root, of })
 }
 
 /// What a kernel holds that stores an expression of an attention and these beside it, if there is such a kernel: they are of the same
@@ -189,40 +251,52 @@ pub(in crate::plan) fn shared(
     let (g, axes) = (of.g, (a.key, query));
     let own = &g.node(a.node).axes;
     let rows: AxisSet = own.iter().filter(|axis| Some(*axis) != a.width).collect();
-    let of_scores: AxisSet = g.node(a.score).axes.iter().filter(|axis| *axis != a.key).collect();
+    let scores_of_row =
+        |score: NodeId| -> AxisSet { g.node(score).axes.iter().filter(|axis| *axis != a.key).collect() };
     let fits = |further: &Further| {
         let axes = &g.node(further.root).axes;
-        match &further.sum {
-            None => *axes == rows,
-            Some(sum) => {
-                let others = axes.iter().filter(|axis| Some(*axis) != sum.width());
+        let without = |width: Option<AxisId>| axes.iter().filter(move |axis| Some(*axis) != width);
+        match &further.of {
+            StoreOf::Row => *axes == rows,
+            StoreOf::Key(sum) => {
+                let others = without(sum.width());
                 others.map(|x| if x == sum.axis() { query } else { x }).collect::<AxisSet>() == rows
+            }
+            StoreOf::Values(other) => {
+                without(other.width).collect::<AxisSet>() == rows && scores_of_row(other.score) == rows
             }
         }
     };
-    if rows != of_scores || !others.iter().all(fits) {
+    if rows != scores_of_row(a.score) || !others.iter().all(fits) {
         return None;
     }
     let inside = |root: NodeId| reductions_inside(g, root, (a.key, Some(query)), of.is_stored);
     let mut held = inside(a.score);
     for further in others {
-        held.extend(inside(further.sum.as_ref().map_or(further.root, |sum| sum.attention.score)));
+        held.extend(inside(further.of.attention().map_or(further.root, |a| a.score)));
     }
     // A sum over rows is there when the last row has been made, and no row can wait for it.
-    let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.sum.as_ref()?.node())).collect();
+    let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.of.sum()?.node())).collect();
     let is_over_rows = |id: NodeId| g.op(id).bound() == Some(query) && !is_matrix_product(g, id);
     let unstored = g.ids().filter(|id| is_over_rows(*id) && !(of.is_stored)(*id));
     let over_rows: BTreeSet<NodeId> = of_keys.iter().copied().chain(unstored).collect();
-    let of_members = others.iter().map(|f| f.sum.as_ref().map_or(f.root, |sum| sum.attention.score));
-    // The expression of the attention includes its scores and its values.
-    let mut members = of_members.chain([root]);
-    if members.any(|member| reads_one(of, member, &over_rows)) {
+    // The expression of a weighted sum over the keys includes its scores and its values.
+    let of_members = others.iter().map(|f| f.of.sum().map_or(f.root, |sum| sum.attention.score));
+    let members: Vec<NodeId> = of_members.chain([root]).collect();
+    if members.iter().any(|member| reads_one(of, *member, &over_rows)) {
         return None;
     }
-    // Nor is the result of the attention there when values of its rows are read.
-    let results: BTreeSet<NodeId> = of_keys.iter().copied().chain([a.node]).collect();
-    let mut values = others.iter().filter_map(|f| Some(f.sum.as_ref()?.value?.node));
-    if values.any(|value| reads_one(of, value, &results)) {
+    // Nor are weighted sums over the keys there when values of the rows are read, or another result is made.
+    let own = a.value.map(|_| a.node);
+    let of_values: BTreeSet<NodeId> = others.iter().filter_map(Further::values).chain(own).collect();
+    let results: BTreeSet<NodeId> = of_keys.union(&of_values).copied().chain([a.node]).collect();
+    let mut values = others.iter().filter_map(|f| Some(f.of.sum()?.value?.node));
+    let of_own = others.iter().map(Further::values).chain([own]);
+    let mut of_another = members.iter().zip(of_own).filter(|(member, own)| {
+        let others: BTreeSet<NodeId> = of_values.iter().copied().filter(|id| Some(*id) != *own).collect();
+        reads_one(of, **member, &others)
+    });
+    if values.any(|value| reads_one(of, value, &results)) || of_another.next().is_some() {
         return None;
     }
     let is_of_row = |id: &NodeId| {
@@ -232,14 +306,14 @@ pub(in crate::plan) fn shared(
     if !held.iter().all(is_of_row) || !mixed_heads(g, &held, a.key, query).is_empty() {
         return None;
     }
-    let of_sums = others.iter().filter_map(|f| f.sum.as_ref());
-    let of_sums = of_sums.flat_map(|sum| [Some(sum.attention.score), sum.value.map(|value| value.node)]);
+    let of_sums = others.iter().filter_map(|f| f.of.attention()).flat_map(|a| [Some(a.score), a.value]);
+    let of_rows = others.iter().filter_map(|f| f.of.sum()?.value).map(|value| Some(value.node));
     let own = [Some(root), Some(a.score), a.value, a.sink];
-    let roots = of_sums.chain(own).flatten().chain(others.iter().map(|f| f.root));
+    let roots = of_sums.chain(of_rows).chain(own).flatten().chain(others.iter().map(|f| f.root));
     if !are_of_own_row(g, roots, &held, (a.key, &BTreeSet::new()), of.is_stored) {
         return None;
     }
-    let sums = others.iter().filter_map(|further| Some(further.sum.as_ref()?.attention.score));
+    let sums = others.iter().filter_map(|further| Some(further.of.attention()?.score));
     let expressions: Vec<NodeId> =
         held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
     let (products, _) = products_inside(of, axes, &expressions)?;
@@ -319,11 +393,16 @@ fn reduced_from(planner: &Planner<'_>, group_of: &BTreeMap<NodeId, usize>) -> BT
 
 /// The stored values that the kernel of one reads.
 fn reads(planner: &Planner<'_>, root: NodeId) -> BTreeSet<NodeId> {
-    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), planner.g.args(root));
+    reads_before(planner, root, None)
+}
+
+/// The same but for what it reads to make a node.
+fn reads_before(planner: &Planner<'_>, root: NodeId, made: Option<NodeId>) -> BTreeSet<NodeId> {
+    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![root]);
     while let Some(id) = stack.pop() {
-        if planner.choices.contains_key(&id) {
+        if id != root && planner.choices.contains_key(&id) {
             found.insert(id);
-        } else if seen.insert(id) {
+        } else if Some(id) != made && seen.insert(id) {
             stack.extend(planner.g.args(id));
         }
     }

@@ -482,7 +482,7 @@ impl Priced<'_> {
             let own: Vec<NodeId> = whole.held.get(at).into_iter().flat_map(|held| held.left()).collect();
             let held: Vec<NodeId> = held.iter().copied().filter(|id| !own.contains(id)).collect();
             let has_no_pass = whole.weights != WeightsFrom::Scores && member.node == a.node
-                || whole.key_sums().any(|sum| sum.of.node() == member.node && whole.sums_weights(sum));
+                || whole.has_weights_of_another(member.node);
             if member.normaliser != Normaliser::Mixture && !has_no_pass {
                 let mut each = self.score(kernel, member, key_loop, &held);
                 each.operations += of_weights(member);
@@ -496,12 +496,16 @@ impl Priced<'_> {
             let depth = (tile as f64).min(rows).max(1.0);
             work.fma += self.tiles(scores / depth * width, width, depth, Edge::Whole);
         }
-        let scores = rows * keys * share(&whole.key_loop.range)?;
-        let values = self.values(kernel, a, &whole.key_loop, scores, tile as f64)?;
-        Some(work.and(values).and(self.after(kernel, a)?))
+        let own = [(a, &whole.key_loop)];
+        let others = whole.value_sums().map(|sum| (&sum.attention, &sum.key_loop));
+        for (a, key_loop) in others.chain(own) {
+            let scores = rows * keys * share(&key_loop.range)?;
+            work = work.and(self.values(kernel, a, key_loop, scores, tile as f64)?);
+        }
+        Some(work.and(self.after(kernel, a)?))
     }
 
-    /// What is stored of each row beside an attention; the scores are those of its host, which counts sums over rows as well.
+    /// What is stored of each row beside an attention; the scores are those of its host, which counts sums as well.
     fn beside(&self, kernel: &KernelPlan, of: &BesideKernel) -> Option<Work> {
         let count = self.elements(kernel)?;
         if of.sum.is_some() {

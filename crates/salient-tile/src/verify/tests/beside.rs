@@ -4,7 +4,7 @@ use super::whole_rows::broken_plan;
 use super::{axis, dot, wrong};
 use crate::plan::attention::beside::BesideOf;
 use crate::plan::attention::whole_rows::WeightsFrom;
-use crate::plan::{Anchor, Options, plan};
+use crate::plan::{Anchor, KernelPlan, Options, plan};
 use salient_ir::{Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
 /// An attention with the log-sum-exp of its rows and the weight that each key receives; if `entropy` what that is of each row too.
@@ -94,6 +94,116 @@ fn gradients(loops: bool) -> Graph {
     b.finish()
 }
 
+/// What the second of two weighted sums over the same keys is.
+#[derive(Clone, Copy, PartialEq)]
+enum Second {
+    /// Its weights have a product of the first in them, and one of their own.
+    Shared,
+    /// Its weights have only a product of their own.
+    Apart,
+    /// As if shared, of weights that are divided by their sum. The first can be summed beside it, though not the other way round.
+    Softmax,
+    /// As if shared, of weights that are multiplied by the sum of what the first comes to.
+    OfTheFirst,
+}
+
+/// Two weighted sums over keys up to the row.
+fn two_sums(second: Second) -> Graph {
+    let mut b = Builder::new("two_sums");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "T"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
+    let [q1, q2] = ["q1", "q2"].map(|name| b.input(name, &[i, e], DType::F32, None));
+    let [k1, k2] = ["k1", "k2"].map(|name| b.input(name, &[j, e], DType::F32, None));
+    let [v1, v2] = ["v1", "v2"].map(|name| b.input(name, &[j, f], DType::F32, None));
+    let [one, two] = [(q1, k1), (q2, k2)].map(|(q, k)| dot(&mut b, q, k, e));
+    let (row, key) = (b.iota(i), b.iota(j));
+    let (low, zero) = (b.constant(Const::f32(f32::NEG_INFINITY)), b.constant(Const::f32(0.0)));
+    let keep = b.map(MapOp::Le, &[key, row]).unwrap();
+    let first = b.map(MapOp::Select, &[keep, one, zero]).unwrap();
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[first, v1]).unwrap();
+    let (op, other) = match second {
+        Second::Shared | Second::Apart | Second::OfTheFirst => (FusedOp::WeightedSum, zero),
+        Second::Softmax => (FusedOp::Attend, low),
+    };
+    let factor = match second {
+        Second::Shared | Second::Softmax => one,
+        Second::Apart => two,
+        Second::OfTheFirst => {
+            let sum = b.reduce(ReduceOp::Sum, f, y).unwrap();
+            b.map(MapOp::Mul, &[one, sum]).unwrap()
+        }
+    };
+    let product = b.map(MapOp::Mul, &[two, factor]).unwrap();
+    let weights = b.map(MapOp::Select, &[keep, product, other]).unwrap();
+    let z = b.add(Op::Fused(op, j), &[weights, v2]).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    b.output("z", &[i, f], z).unwrap();
+    b.finish()
+}
+
+#[test]
+fn weighted_sums_that_share_a_product_come_of_one_kernel() {
+    for (second, sums) in [
+        (Second::Shared, vec![1]),
+        (Second::Apart, vec![]),
+        (Second::Softmax, vec![1]),
+        (Second::OfTheFirst, vec![]),
+    ] {
+        let g = two_sums(second);
+        let plan = plan(&g, Options::default());
+        let of_kernel = |k: &KernelPlan| {
+            let Anchor::WholeRows(whole) = &k.anchor else { return None };
+            Some(whole.value_sums().count())
+        };
+        assert_eq!(plan.kernels.iter().filter_map(of_kernel).collect::<Vec<usize>>(), sums);
+    }
+}
+
+#[test]
+fn a_weighted_sum_beside_another_visits_the_keys_of_its_mask() {
+    broken_plan(&two_sums(Second::Shared), "a range of keys that its mask does not give", |whole| {
+        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+            BesideOf::Values(sum) => Some(sum),
+            BesideOf::Row | BesideOf::Key(_) => None,
+        });
+        sums.next().expect("it has one").key_loop.range.ends.clear();
+    });
+}
+
+#[test]
+fn a_weighted_sum_beside_another_has_the_weights_of_its_node() {
+    broken_plan(&two_sums(Second::Shared), "no weighted sum over its keys", |whole| {
+        let other = whole.attention.score;
+        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+            BesideOf::Values(sum) => Some(sum),
+            BesideOf::Row | BesideOf::Key(_) => None,
+        });
+        sums.next().expect("it has one").attention.score = other;
+    });
+}
+
+/// An attention with the sum of its squared weights in its scores, which nobody else reads.
+#[test]
+fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
+    let mut b = Builder::new("renormalised");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
+    let [q, k, v] =
+        [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
+    let score = dot(&mut b, q, k, e);
+    let sum = b.reduce(ReduceOp::Sum, j, score).unwrap();
+    let share = b.map(MapOp::Div, &[score, sum]).unwrap();
+    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[share, v]).unwrap();
+    let received = b.reduce(ReduceOp::Sum, i, share).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    b.output("received", &[j], received).unwrap();
+    let g = b.finish();
+    let plan = plan(&g, Options::default());
+    let stored: Vec<NodeId> = plan.buffers.iter().map(|buffer| buffer.node).collect();
+    assert!(stored.contains(&received) && !stored.contains(&sum));
+    assert_eq!(sums_over_rows(&g), [vec![false]]);
+}
+
 /// The sums over rows, by whether they are of values, of each kernel over whole rows.
 fn sums_over_rows(g: &Graph) -> Vec<Vec<bool>> {
     let plan = plan(g, Options::default());
@@ -149,7 +259,7 @@ fn distances_begin_where_the_sum_says() {
     broken_plan(&by_distance(0, false), "no sum over its rows", |whole| {
         let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
             BesideOf::Key(sum) => sum.of.distances.as_mut(),
-            BesideOf::Row => None,
+            BesideOf::Row | BesideOf::Values(_) => None,
         });
         let origin = &mut sums.next().expect("it has one").origin;
         *origin = &*origin + &Dim::constant(1);
@@ -195,7 +305,7 @@ fn a_sum_for_each_key_is_one_over_the_rows() {
         let other = whole.attention.score;
         let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
             BesideOf::Key(sum) => Some(sum),
-            BesideOf::Row => None,
+            BesideOf::Row | BesideOf::Values(_) => None,
         });
         sums.next().expect("it has one").of.attention.score = other;
     });
@@ -206,7 +316,7 @@ fn a_sum_for_each_key_visits_the_keys_of_its_mask() {
     broken_plan(&with_results(false), "a range of keys that its mask does not give", |whole| {
         let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
             BesideOf::Key(sum) => Some(sum),
-            BesideOf::Row => None,
+            BesideOf::Row | BesideOf::Values(_) => None,
         });
         sums.next().expect("it has one").key_loop.range.ends.clear();
     });
