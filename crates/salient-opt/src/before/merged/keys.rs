@@ -147,24 +147,48 @@ fn scores(g: &Graph, of_inputs: &[bool], combined: NodeId, axes: &[AxisId]) -> O
                     has_scores = true;
                     through.insert(id);
                     stack.push((g.args(id)[0], true));
-                } else if varies_along_others(g, (a, c), axes) {
-                    return None;
                 }
             }
             Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::Concat(..) => {}
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
         }
     }
-    has_scores.then_some(through)
+    (has_scores && !sums_a_batch(g, combined, axes)).then_some(through)
 }
 
-/// Whether both factors vary along some of the axes, and not along the same: as the queries and the keys of a batch do along the batch and
-/// the rows, over which a gradient sums.
-fn varies_along_others(g: &Graph, (a, c): (NodeId, NodeId), axes: &[AxisId]) -> bool {
-    let own =
-        |id: NodeId| axes.iter().filter(|axis| g.node(id).axes.contains(**axis)).collect::<Vec<&AxisId>>();
-    let [a, c] = [a, c].map(own);
-    !a.is_empty() && !c.is_empty() && a != c
+/// Whether an expression has a product whose factors both vary along some of the axes, and not along the same: as the queries and the keys
+/// of a batch do along the batch and the rows, over which a gradient sums.
+fn sums_a_batch(g: &Graph, root: NodeId, axes: &[AxisId]) -> bool {
+    // What each is called below the views that rename it.
+    let mut stack = vec![(root, axes.to_vec())];
+    let mut seen = BTreeSet::new();
+    while let Some((id, names)) = stack.pop() {
+        if !seen.insert((id, names.clone())) {
+            continue;
+        }
+        let own = |id: NodeId| -> Vec<AxisId> {
+            names.iter().copied().filter(|axis| g.node(id).axes.contains(*axis)).collect()
+        };
+        match *g.op(id) {
+            Op::Map(_) => stack.extend(g.args(id).into_iter().map(|arg| (arg, names.clone()))),
+            Op::At(axis) => {
+                let [value, index] = [0, 1].map(|at| g.args(id)[at]);
+                let others = names.iter().copied().filter(|name| *name != axis);
+                let below = |name| if *g.op(index) == Op::Iota(name) { axis } else { name };
+                stack.push((value, others.map(below).collect()));
+            }
+            Op::Reduce(ReduceOp::Sum, _) => {
+                let Some((a, c, _)) = g.sum_of_products(id) else { continue };
+                let [a, c] = [a, c].map(own);
+                if !a.is_empty() && !c.is_empty() && a != c {
+                    return true;
+                }
+            }
+            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::Concat(..) => {}
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -195,8 +219,9 @@ mod tests {
         assert_eq!((axes_of_keys(true), axes_of_keys(false)), (1, 2));
     }
 
-    #[test]
-    fn a_batch_and_its_rows_are_no_keys() {
+    /// A sum over a batch and its rows of scores by content and by a position, the scores read under another name of the rows if they are
+    /// `renamed`.
+    fn sum_over_a_batch(renamed: bool) -> Graph {
         let mut b = Builder::new("m");
         let [n, i, j, d, e] =
             ["N", "I", "J", "D", "E"].map(|of| b.axis_id(&of.to_lowercase(), &Dim::symbol(of)));
@@ -209,10 +234,23 @@ mod tests {
         };
         let (content, position) = (dot(q, k), dot(q, r));
         let weight = b.map(MapOp::Add, &[content, position]).unwrap();
-        let rows = b.reduce(ReduceOp::Sum, i, weight).unwrap();
+        let (weight, rows) = if renamed {
+            let t = b.axis_id("t", &Dim::symbol("I"));
+            let row = b.iota(t);
+            (b.at(weight, i, row).unwrap(), t)
+        } else {
+            (weight, i)
+        };
+        let rows = b.reduce(ReduceOp::Sum, rows, weight).unwrap();
         let all = b.reduce(ReduceOp::Sum, n, rows).unwrap();
         b.output("sum", &[j, d], all).unwrap();
-        let g = b.finish();
-        assert_eq!(salient_ir::text::print(&key_axes(&g)), salient_ir::text::print(&g));
+        b.finish()
+    }
+
+    #[test]
+    fn a_batch_and_its_rows_are_no_keys() {
+        for g in [false, true].map(sum_over_a_batch) {
+            assert_eq!(salient_ir::text::print(&key_axes(&g)), salient_ir::text::print(&g));
+        }
     }
 }
