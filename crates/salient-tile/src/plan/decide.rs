@@ -10,7 +10,7 @@ use super::{
 use crate::defined::Defined;
 use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
-use crate::plan::attention::beside::{BesideKernel, Store, SumOverRows, SumParts};
+use crate::plan::attention::beside::{BesideKernel, Store, SumOverRows, SumParts, key_sum};
 use crate::plan::attention::key_loop::key_loop;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::whole_rows::{Wanted, in_order, parts_of_rows, row_reduction, whole_rows};
@@ -27,7 +27,7 @@ use crate::plan::materialise::statistics::held_by;
 use crate::plan::repeat::Repeats;
 use crate::plan::scratch::scratch;
 use crate::program::kernel::{Append, Base, Buffer, BufferId, Role};
-use salient_ir::{AxisId, DType, Dim, Graph, NodeId, Op, ReduceOp, Symbol};
+use salient_ir::{AxisId, AxisSet, DType, Dim, Graph, NodeId, Op, ReduceOp, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An operand of products that is packed: the node, its columns and its depth, and the vectors of a panel.
@@ -182,6 +182,12 @@ impl<'g> Decider<'g> {
 
     /// Where a node is stored: in an output that is nothing but it, else in a temporary.
     fn home(&mut self, node: NodeId, choice: &KernelChoice) -> BufferId {
+        self.home_by(node, choice, None)
+    }
+
+    /// The same, where the kernel writes the axes in an order: it does not write columns apart from each other, even where readers would
+    /// like them so.
+    fn home_by(&mut self, node: NodeId, choice: &KernelChoice, written: Option<Vec<AxisId>>) -> BufferId {
         let g = self.layouts.graph;
         // Along an axis that the node lacks an output repeats it; whoever reads the node wants it once.
         let once = g.outputs().iter().filter(|o| o.node == node).count() == 1;
@@ -200,7 +206,11 @@ impl<'g> Decider<'g> {
                 let name = name.unwrap_or_else(|| format!("value.{}", node.index()));
                 let chosen = self.choices.and_then(|choices| choices.axes.get(&node).cloned());
                 let by_columns = || weights_by_columns(&self.layouts, node);
-                let axes = chosen.or_else(by_columns).unwrap_or_else(|| layout(g, node, choice.product()));
+                let for_readers = || layout(g, node, choice.product());
+                let axes = chosen.or_else(by_columns).unwrap_or_else(|| match written {
+                    Some(written) if written.last() != for_readers().last() => written,
+                    Some(_) | None => for_readers(),
+                });
                 self.push(name, Role::Temporary, node, axes)
             }
         };
@@ -323,8 +333,16 @@ impl<'g> Decider<'g> {
         let Buffer { axes: order, name, .. } = self.done.buffers[home.0].clone();
         let target = Target { node, id: home, order: &order, name: &name };
         let a = attention(g, of, Some(query), &order).expect("planned as an attention");
+        let outer = outer(target, &a);
+        let written = |root: NodeId, of: NodeId| {
+            let axes = key_sum(g, of, (a.key, query))?.axes(&outer);
+            (g.node(root).axes == axes.iter().copied().collect::<AxisSet>()).then_some(axes)
+        };
         let homes: Vec<BufferId> = (beside.iter())
-            .map(|(root, of)| self.home(*root, &KernelChoice::Beside { host: node, of: *of }))
+            .map(|(root, of)| {
+                let choice = KernelChoice::Beside { host: node, of: *of };
+                self.home_by(*root, &choice, written(*root, *of))
+            })
             .collect();
         let others: Option<Vec<Further>> = (beside.iter().zip(&homes))
             .map(|(result, home)| further(g, *result, (a.key, query), &self.done.buffers[home.0].axes))
@@ -358,18 +376,14 @@ impl<'g> Decider<'g> {
         (others, homes): (&[Further], &[BufferId]),
     ) {
         let g = self.layouts.graph;
-        let rows = around(target, a);
-        let outer: Vec<AxisId> = rows.iter().copied().filter(|axis| Some(*axis) != a.query).collect();
+        let (rows, outer) = (around(target, a), outer(target, a));
         let sums = others.iter().filter_map(|further| further.of.sum());
         let count = parts_of_rows(g, self.layouts.options.tiling, a, sums).unwrap_or(1);
-        let axes_of = |sum: &SumOverRows| -> Vec<AxisId> {
-            outer.iter().copied().chain([sum.axis()]).chain(sum.width()).collect()
-        };
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
             let is_one_part = |sum: &SumOverRows| {
                 let order = &self.done.buffers[home.0].axes;
-                count == 1 && sum.node() == further.root && *order == axes_of(sum)
+                count == 1 && sum.node() == further.root && *order == sum.axes(&outer)
             };
             let buffer = match further.of.sum() {
                 None => *home,
@@ -377,7 +391,7 @@ impl<'g> Decider<'g> {
                 // A sum over rows for each part of them.
                 Some(sum) => {
                     let name = format!("{}.parts", self.done.buffers[home.0].name);
-                    let axes = axes_of(sum);
+                    let axes = sum.axes(&outer);
                     let mut shape = g.shape(&axes);
                     shape.insert(outer.len(), n(count));
                     self.temporary(name, sum.node(), axes, shape)
@@ -715,6 +729,11 @@ impl<'g> Decider<'g> {
 /// The axes of the result of an attention but its width.
 fn around(target: Target<'_>, a: &Attention) -> Vec<AxisId> {
     target.order.iter().copied().filter(|x| Some(*x) != a.width).collect()
+}
+
+/// The same but for the rows.
+fn outer(target: Target<'_>, a: &Attention) -> Vec<AxisId> {
+    around(target, a).into_iter().filter(|axis| Some(*axis) != a.query).collect()
 }
 
 /// The symbols whose values are known where parameters are: those of their shapes, and the number of lanes.

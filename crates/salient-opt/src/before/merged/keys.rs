@@ -61,7 +61,8 @@ impl Chain {
             return None;
         }
         let scores = scores(g, of_inputs, at, &axes)?;
-        Some(Chain { op, axes, combined: at, scores })
+        let of_rows = Summed { axes: axes.clone(), left: g.node(id).axes.iter().collect() };
+        (!of_rows.is_over_a_batch(g, at)).then_some(Chain { op, axes, combined: at, scores })
     }
 
     /// The axes in the order in which what is read lies along them, the outermost first; as they are combined, where nothing says it.
@@ -153,42 +154,61 @@ fn scores(g: &Graph, of_inputs: &[bool], combined: NodeId, axes: &[AxisId]) -> O
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
         }
     }
-    (has_scores && !sums_a_batch(g, combined, axes)).then_some(through)
+    has_scores.then_some(through)
 }
 
-/// Whether an expression has a product whose factors both vary along some of the axes, and not along the same: as the queries and the keys
-/// of a batch do along the batch and the rows, over which a gradient sums.
-fn sums_a_batch(g: &Graph, root: NodeId, axes: &[AxisId]) -> bool {
-    // What each is called below the views that rename it.
-    let mut stack = vec![(root, axes.to_vec())];
-    let mut seen = BTreeSet::new();
-    while let Some((id, names)) = stack.pop() {
-        if !seen.insert((id, names.clone())) {
-            continue;
-        }
-        let own = |id: NodeId| -> Vec<AxisId> {
-            names.iter().copied().filter(|axis| g.node(id).axes.contains(*axis)).collect()
-        };
-        match *g.op(id) {
-            Op::Map(_) => stack.extend(g.args(id).into_iter().map(|arg| (arg, names.clone()))),
-            Op::At(axis) => {
-                let [value, index] = [0, 1].map(|at| g.args(id)[at]);
-                let others = names.iter().copied().filter(|name| *name != axis);
-                let below = |name| if *g.op(index) == Op::Iota(name) { axis } else { name };
-                stack.push((value, others.map(below).collect()));
+/// The axes of a sum over several, and those that are left of what is summed, each by what it is called below the views that rename it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Summed {
+    axes: Vec<AxisId>,
+    left: Vec<AxisId>,
+}
+
+impl Summed {
+    /// Whether what is summed is made of the scores of a batch, over which and over whose rows a gradient sums: where the factors of a
+    /// product both vary along some of the axes, and not along the same, as queries and keys do along the heads and the rows; or where
+    /// the scores are reduced along an axis that is left, as along keys that all heads share. The sum over the rows comes of the kernel that
+    /// makes the scores of a head.
+    fn is_over_a_batch(&self, g: &Graph, root: NodeId) -> bool {
+        let mut stack: Vec<(NodeId, Summed)> = vec![(root, self.clone())];
+        let mut seen = BTreeSet::new();
+        while let Some((id, of)) = stack.pop() {
+            if !seen.insert((id, of.clone())) {
+                continue;
             }
-            Op::Reduce(ReduceOp::Sum, _) => {
-                let Some((a, c, _)) = g.sum_of_products(id) else { continue };
-                let [a, c] = [a, c].map(own);
-                if !a.is_empty() && !c.is_empty() && a != c {
-                    return true;
+            let along = |id: NodeId| -> Vec<AxisId> {
+                of.axes.iter().copied().filter(|axis| g.node(id).axes.contains(*axis)).collect()
+            };
+            match *g.op(id) {
+                Op::Map(_) => stack.extend(g.args(id).into_iter().map(|arg| (arg, of.clone()))),
+                Op::At(axis) => stack.push((g.args(id)[0], of.below(g, axis, g.args(id)[1]))),
+                Op::Reduce(_, over) => {
+                    let is_of_batch = match g.sum_of_products(id) {
+                        Some((a, c, _)) => {
+                            let [a, c] = [a, c].map(along);
+                            !a.is_empty() && !c.is_empty() && a != c
+                        }
+                        None => of.left.contains(&over) && !along(id).is_empty(),
+                    };
+                    if is_of_batch {
+                        return true;
+                    }
                 }
+                Op::CumSum(..) | Op::Fused(..) | Op::Concat(..) => {}
+                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
             }
-            Op::Reduce(..) | Op::CumSum(..) | Op::Fused(..) | Op::Concat(..) => {}
-            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) => {}
         }
+        false
     }
-    false
+
+    /// The same below a view that reads an axis at an index.
+    fn below(&self, g: &Graph, axis: AxisId, index: NodeId) -> Summed {
+        let below = |names: &[AxisId]| {
+            let others = names.iter().filter(|name| **name != axis);
+            others.map(|name| if *g.op(index) == Op::Iota(*name) { axis } else { *name }).collect()
+        };
+        Summed { axes: below(&self.axes), left: below(&self.left) }
+    }
 }
 
 #[cfg(test)]
@@ -252,5 +272,31 @@ mod tests {
         for g in [false, true].map(sum_over_a_batch) {
             assert_eq!(salient_ir::text::print(&key_axes(&g)), salient_ir::text::print(&g));
         }
+    }
+
+    /// What each key receives of all rows of all heads, which share it, of exponentials or of these divided by the sum of their row.
+    fn received_of_heads(is_divided: bool) -> Graph {
+        let mut b = Builder::new("m");
+        let [h, i, j, e] = ["H", "I", "J", "E"].map(|of| b.axis_id(&of.to_lowercase(), &Dim::symbol(of)));
+        let q = b.input("q", &[h, i, e], DType::F32, None);
+        let k = b.input("k", &[j, e], DType::F32, None);
+        let product = b.map(MapOp::Mul, &[q, k]).unwrap();
+        let score = b.reduce(ReduceOp::Sum, e, product).unwrap();
+        let mut weight = b.map(MapOp::Exp, &[score]).unwrap();
+        if is_divided {
+            let of_row = b.reduce(ReduceOp::Sum, j, weight).unwrap();
+            weight = b.map(MapOp::Div, &[weight, of_row]).unwrap();
+        }
+        let rows = b.reduce(ReduceOp::Sum, i, weight).unwrap();
+        let all = b.reduce(ReduceOp::Sum, h, rows).unwrap();
+        b.output("sum", &[j], all).unwrap();
+        b.finish()
+    }
+
+    #[test]
+    fn rows_of_heads_are_no_keys_where_their_weights_are_of_all_keys() {
+        let sums = |g: &Graph| g.ids().filter(|id| matches!(g.op(*id), Op::Reduce(..))).count();
+        let [plain, divided] = [false, true].map(received_of_heads);
+        assert_eq!((sums(&key_axes(&plain)), sums(&key_axes(&divided))), (2, 4));
     }
 }

@@ -111,6 +111,11 @@ impl SumOverRows {
         self.attention.node
     }
 
+    /// The axes of all sums in the order in which they are written, those around the rows first.
+    pub(crate) fn axes(&self, outer: &[AxisId]) -> Vec<AxisId> {
+        outer.iter().copied().chain([self.axis()]).chain(self.width()).collect()
+    }
+
     /// The axis of the columns of what each row has.
     pub(crate) fn width(&self) -> Option<AxisId> {
         self.value.map(|value| value.width)
