@@ -65,7 +65,7 @@ pub(crate) enum KernelChoice {
     Product(NodeId),
     /// An expression of the attention of that node, with the axis whose positions are the rows of a tile.
     Attention(NodeId, Option<AxisId>),
-    /// An expression of a reduction of the scores of the attention that the host is of: the kernel of that stores it.
+    /// An expression of a reduction of scores, or of a weighted sum, that the kernel of the attention stores that the host is of.
     Beside { host: NodeId, of: NodeId },
 }
 

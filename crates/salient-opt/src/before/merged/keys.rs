@@ -61,8 +61,8 @@ impl Chain {
             return None;
         }
         let scores = scores(g, of_inputs, at, &axes)?;
-        let of_rows = Summed { axes: axes.clone(), left: g.node(id).axes.iter().collect() };
-        (!of_rows.is_over_a_batch(g, at)).then_some(Chain { op, axes, combined: at, scores })
+        let summed = Summed { axes: axes.clone(), left: g.node(id).axes.iter().collect() };
+        (!summed.is_over_a_batch(g, at)).then_some(Chain { op, axes, combined: at, scores })
     }
 
     /// The axes in the order in which what is read lies along them, the outermost first; as they are combined, where nothing says it.

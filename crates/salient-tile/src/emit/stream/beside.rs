@@ -94,7 +94,7 @@ struct RowProduct {
 
 /// Where the weights are of what is stored beside an attention, for each that sums values under weights; those of the attention are at
 /// `own`, and `row` are the elements between rows of scores.
-pub(crate) fn weights_beside(
+pub(crate) fn places_of_weights(
     m: &mut Maker<'_, '_>,
     plan: &WholeRows,
     row: &Dim,

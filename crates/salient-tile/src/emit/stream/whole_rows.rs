@@ -6,7 +6,7 @@
 
 use crate::dims::{LANE, n, row_major, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
-use crate::emit::stream::beside::{PartSums, sums_of_part, weights_beside};
+use crate::emit::stream::beside::{PartSums, places_of_weights, sums_of_part};
 use crate::emit::stream::look::flag;
 use crate::emit::stream::mixture::Coefficients;
 use crate::emit::stream::phase::{Before, Making, pack_query, scores_of, visited};
@@ -269,7 +269,7 @@ impl Slots {
         if let WeightsFrom::Held(at) = plan.weights {
             held[at].left = vec![weights.clone()];
         }
-        let weights_beside = weights_beside(m, plan, row, &weights);
+        let weights_beside = places_of_weights(m, plan, row, &weights);
         let key_sums = sums_of_part(m, plan, &weights_beside);
         let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
         Slots { held, weights, weights_beside, key_sums, max, sum, context: m.scratch(Slot::Context) }

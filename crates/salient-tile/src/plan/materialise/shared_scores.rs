@@ -36,7 +36,7 @@ pub(super) fn with_shared_scores(planner: &Planner<'_>) -> Vec<(NodeId, KernelCh
     order.into_iter().map(|id| (id, chosen(id))).collect()
 }
 
-/// The same without the results of rows that nobody reads but the kernel that makes them: it holds them.
+/// The same without the results of rows that are no outputs and that only the kernel reads which makes them: it holds them.
 pub(super) fn without_unread(
     planner: &Planner<'_>,
     steps: Vec<(NodeId, KernelChoice)>,
@@ -44,7 +44,7 @@ pub(super) fn without_unread(
     let key = |choice: &KernelChoice| planner.g.op(choice.attention()?).bound();
     let keys: BTreeMap<NodeId, Option<AxisId>> =
         steps.iter().map(|(root, choice)| (*root, key(choice))).collect();
-    // By which kernels each is read where it is made, or else from where it is stored.
+    // Who reads each: the kernel of which host, where it is made, or `None` for what reads it from where it is stored.
     let mut readers: BTreeMap<NodeId, BTreeSet<Option<NodeId>>> = BTreeMap::new();
     for (root, choice) in &steps {
         let host = if let KernelChoice::Beside { host, .. } = choice { host } else { root };
@@ -227,17 +227,16 @@ pub(in crate::plan) fn further(
     (key, query): (AxisId, AxisId),
     order: &[AxisId],
 ) -> Option<Further> {
-    let has_values = || g.args(of).len() > 1;
-    let of = if g.op(of).bound() != Some(key) {
-        StoreOf::Key(Box::new(key_sum(g, of, (key, query))?))
-    } else if has_values() {
-        // What is divided by the sum of its weights would need that of its own.
-        let a = attention(g, of, Some(query), order)?;
-        StoreOf::Values(Some(a).filter(|a| a.normaliser == Normaliser::One && a.value.is_some())?)
-    } else {
-        StoreOf::Row
-    };
-    Some(Further { root, of })
+    if g.op(of).bound() != Some(key) {
+        return Some(Further { root, of: StoreOf::Key(Box::new(key_sum(g, of, (key, query))?)) });
+    }
+    if g.args(of).len() == 1 {
+        return Some(Further { root, of: StoreOf::Row });
+    }
+    let a = attention(g, of, Some(query), order)?;
+    // What is divided by the sum of its weights would have to keep that as well.
+    let is_not_divided = a.normaliser == Normaliser::One && a.value.is_some();
+    is_not_divided.then_some(Further { root, of: StoreOf::Values(a) })
 }
 
 /// What a kernel holds that stores an expression of an attention and these beside it, if there is such a kernel: they are of the same
@@ -251,7 +250,7 @@ pub(in crate::plan) fn shared(
     let (g, axes) = (of.g, (a.key, query));
     let own = &g.node(a.node).axes;
     let rows: AxisSet = own.iter().filter(|axis| Some(*axis) != a.width).collect();
-    let scores_of_row =
+    let rows_of =
         |score: NodeId| -> AxisSet { g.node(score).axes.iter().filter(|axis| *axis != a.key).collect() };
     let fits = |further: &Further| {
         let axes = &g.node(further.root).axes;
@@ -263,11 +262,11 @@ pub(in crate::plan) fn shared(
                 others.map(|x| if x == sum.axis() { query } else { x }).collect::<AxisSet>() == rows
             }
             StoreOf::Values(other) => {
-                without(other.width).collect::<AxisSet>() == rows && scores_of_row(other.score) == rows
+                without(other.width).collect::<AxisSet>() == rows && rows_of(other.score) == rows
             }
         }
     };
-    if rows != scores_of_row(a.score) || !others.iter().all(fits) {
+    if rows != rows_of(a.score) || !others.iter().all(fits) {
         return None;
     }
     let inside = |root: NodeId| reductions_inside(g, root, (a.key, Some(query)), of.is_stored);

@@ -2,8 +2,8 @@
 
 use super::whole_rows::broken_plan;
 use super::{axis, dot, wrong};
-use crate::plan::attention::beside::BesideOf;
-use crate::plan::attention::whole_rows::WeightsFrom;
+use crate::plan::attention::beside::{BesideOf, KeySum, ValueSum};
+use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::{Anchor, KernelPlan, Options, plan};
 use salient_ir::{Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
@@ -101,9 +101,9 @@ enum Second {
     Shared,
     /// Its weights have only a product of their own.
     Apart,
-    /// As if shared, of weights that are divided by their sum. The first can be summed beside it, though not the other way round.
+    /// Its weights share a product as well, and are divided by their sum: it has the kernel, and the first is summed beside it.
     Softmax,
-    /// As if shared, of weights that are multiplied by the sum of what the first comes to.
+    /// Its weights share a product as well, and are multiplied by the sum of a row of the first.
     OfTheFirst,
 }
 
@@ -162,11 +162,7 @@ fn weighted_sums_that_share_a_product_come_of_one_kernel() {
 #[test]
 fn a_weighted_sum_beside_another_visits_the_keys_of_its_mask() {
     broken_plan(&two_sums(Second::Shared), "a range of keys that its mask does not give", |whole| {
-        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
-            BesideOf::Values(sum) => Some(sum),
-            BesideOf::Row | BesideOf::Key(_) => None,
-        });
-        sums.next().expect("it has one").key_loop.range.ends.clear();
+        value_sum(whole).key_loop.range.ends.clear();
     });
 }
 
@@ -174,18 +170,13 @@ fn a_weighted_sum_beside_another_visits_the_keys_of_its_mask() {
 fn a_weighted_sum_beside_another_has_the_weights_of_its_node() {
     broken_plan(&two_sums(Second::Shared), "no weighted sum over its keys", |whole| {
         let other = whole.attention.score;
-        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
-            BesideOf::Values(sum) => Some(sum),
-            BesideOf::Row | BesideOf::Key(_) => None,
-        });
-        sums.next().expect("it has one").attention.score = other;
+        value_sum(whole).attention.score = other;
     });
 }
 
-/// An attention with the sum of its squared weights in its scores, which nobody else reads.
 #[test]
 fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
-    let mut b = Builder::new("renormalised");
+    let mut b = Builder::new("divided");
     let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
     let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
     let [q, k, v] =
@@ -202,6 +193,24 @@ fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
     let stored: Vec<NodeId> = plan.buffers.iter().map(|buffer| buffer.node).collect();
     assert!(stored.contains(&received) && !stored.contains(&sum));
     assert_eq!(sums_over_rows(&g), [vec![false]]);
+}
+
+/// The first sum over rows that a kernel stores.
+fn key_sum(whole: &mut WholeRows) -> &mut KeySum {
+    let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+        BesideOf::Key(sum) => Some(&mut **sum),
+        BesideOf::Row | BesideOf::Values(_) => None,
+    });
+    sums.next().expect("it has one")
+}
+
+/// The first weighted sum over keys beside an attention that its kernel stores.
+fn value_sum(whole: &mut WholeRows) -> &mut ValueSum {
+    let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
+        BesideOf::Values(sum) => Some(&mut **sum),
+        BesideOf::Row | BesideOf::Key(_) => None,
+    });
+    sums.next().expect("it has one")
 }
 
 /// The sums over rows, by whether they are of values, of each kernel over whole rows.
@@ -257,11 +266,7 @@ fn sums_for_each_distance_come_of_the_kernel_that_makes_the_scores() {
 #[test]
 fn distances_begin_where_the_sum_says() {
     broken_plan(&by_distance(0, false), "no sum over its rows", |whole| {
-        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
-            BesideOf::Key(sum) => sum.of.distances.as_mut(),
-            BesideOf::Row | BesideOf::Values(_) => None,
-        });
-        let origin = &mut sums.next().expect("it has one").origin;
+        let origin = &mut key_sum(whole).of.distances.as_mut().expect("it is by distance").origin;
         *origin = &*origin + &Dim::constant(1);
     });
 }
@@ -303,22 +308,14 @@ fn what_stands_beside_an_attention_is_stored_by_its_kernel() {
 fn a_sum_for_each_key_is_one_over_the_rows() {
     broken_plan(&with_results(false), "no sum over its rows", |whole| {
         let other = whole.attention.score;
-        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
-            BesideOf::Key(sum) => Some(sum),
-            BesideOf::Row | BesideOf::Values(_) => None,
-        });
-        sums.next().expect("it has one").of.attention.score = other;
+        key_sum(whole).of.attention.score = other;
     });
 }
 
 #[test]
 fn a_sum_for_each_key_visits_the_keys_of_its_mask() {
     broken_plan(&with_results(false), "a range of keys that its mask does not give", |whole| {
-        let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
-            BesideOf::Key(sum) => Some(sum),
-            BesideOf::Row | BesideOf::Values(_) => None,
-        });
-        sums.next().expect("it has one").key_loop.range.ends.clear();
+        key_sum(whole).key_loop.range.ends.clear();
     });
 }
 
