@@ -41,25 +41,38 @@ pub(super) fn without_unread(
     planner: &Planner<'_>,
     steps: Vec<(NodeId, KernelChoice)>,
 ) -> Vec<(NodeId, KernelChoice)> {
-    let key = |choice: &KernelChoice| planner.g.op(choice.attention()?).bound();
-    let keys: BTreeMap<NodeId, Option<AxisId>> =
-        steps.iter().map(|(root, choice)| (*root, key(choice))).collect();
-    // Who reads each: the kernel of which host, where it is made, or `None` for what reads it from where it is stored.
+    let key = |of: NodeId| planner.g.op(of).bound();
+    let of_root: BTreeMap<NodeId, Option<NodeId>> =
+        steps.iter().map(|(root, choice)| (*root, choice.attention())).collect();
+    // The host of a result of rows.
+    let host_of = |choice: &KernelChoice| {
+        let KernelChoice::Beside { host, of } = *choice else { return None };
+        let is_of_row = planner.g.args(of).len() == 1 && key(of) == of_root[&host].and_then(key);
+        is_of_row.then_some(host)
+    };
+    // Who reads each: the kernel of which host, which holds what its scores and its results of rows are made of, or `None` for what
+    // reads it from where it is stored.
     let mut readers: BTreeMap<NodeId, BTreeSet<Option<NodeId>>> = BTreeMap::new();
+    let mut read = |these: BTreeSet<NodeId>, by: Option<NodeId>| {
+        for id in these {
+            readers.entry(id).or_default().insert(by);
+        }
+    };
     for (root, choice) in &steps {
         let host = if let KernelChoice::Beside { host, .. } = choice { host } else { root };
-        // A sum over rows is there when no row is near any more: what follows from it reads what is stored.
-        let over_rows = choice.attention().filter(|_| keys[root] != keys[host]);
-        let by = over_rows.is_none().then_some(*host);
-        for read in reads_before(planner, *root, over_rows) {
-            readers.entry(read).or_default().insert(by);
+        if host_of(choice).is_some() {
+            read(reads(planner, *root), Some(*host));
+        } else if let Some(of) = choice.attention() {
+            let score = planner.g.args(of)[0];
+            read(reads(planner, score), Some(*host));
+            read(reads_before(planner, *root, Some(score)), None);
+        } else {
+            read(reads(planner, *root), None);
         }
     }
     let is_read = |(root, choice): &(NodeId, KernelChoice)| {
-        let KernelChoice::Beside { host, of } = choice else { return true };
-        let is_of_row = planner.g.args(*of).len() == 1 && keys[root] == keys[host];
-        let mut others = readers.get(root).into_iter().flatten().filter(|by| **by != Some(*host));
-        !is_of_row || planner.outputs.contains(root) || others.next().is_some()
+        let others = |host| readers.get(root).into_iter().flatten().any(|by| *by != Some(host));
+        host_of(choice).is_none_or(|host| planner.outputs.contains(root) || others(host))
     };
     steps.into_iter().filter(is_read).collect()
 }

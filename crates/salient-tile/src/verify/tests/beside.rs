@@ -195,6 +195,23 @@ fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
     assert_eq!(sums_over_rows(&g), [vec![false]]);
 }
 
+#[test]
+fn what_stands_around_a_weighted_sum_is_stored() {
+    let mut b = Builder::new("divided_at_last");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
+    let [q, k, v] =
+        [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
+    let score = dot(&mut b, q, k, e);
+    let sum = b.reduce(ReduceOp::Sum, j, score).unwrap();
+    let weighed = b.add(Op::Fused(FusedOp::WeightedSum, j), &[score, v]).unwrap();
+    let y = b.map(MapOp::Div, &[weighed, sum]).unwrap();
+    b.output("y", &[i, f], y).unwrap();
+    let g = b.finish();
+    let plan = plan(&g, Options::default());
+    assert!(plan.buffers.iter().any(|buffer| buffer.node == sum));
+}
+
 /// The first sum over rows that a kernel stores.
 fn key_sum(whole: &mut WholeRows) -> &mut KeySum {
     let mut sums = whole.beside.iter_mut().filter_map(|beside| match &mut beside.of {
