@@ -247,7 +247,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "mean-products",
         purpose: "a product with what an attention makes, summed over its columns, is a mean of the products with the values where \
-                  those are there anyway and nobody else reads what the attention makes",
+                  those are there anyway and nobody else reads what the attention makes, or its values are scores of the same rows",
         before: "sum[e](g[i, e] * attend[j](s, v[j, e]))",
         after: "attend[j](s, sum[e](g[i, e] * v[j, e]))",
         holds: Holds::Refining,

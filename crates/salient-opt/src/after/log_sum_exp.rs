@@ -90,7 +90,7 @@ fn weights(g: &Graph, scores: &Scores<'_>, id: NodeId) -> Option<WeightedRow> {
     let is_mean = |id: &NodeId| share && g.op(*id).bound() == Some(key);
     let mut beside_means = BTreeSet::new();
     let wanted = match value {
-        Some(value) => !shared(value) || !has_width(value),
+        Some(value) => !shared(value) || !has_width(value) || scores.are_of_rows(value, score, key),
         None => readers(g, id).is_some_and(|read| {
             if read.iter().any(is_mean) {
                 beside_means = g.users(id).into_iter().filter(|user| !leads_to(g, *user, is_mean)).collect();

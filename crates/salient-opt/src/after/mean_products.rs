@@ -3,8 +3,11 @@
 //!
 //! So is delta in the gradient of scores (Dao et al., "FlashAttention", 2022, section B.2): the row sum of `dO * O`. Where the
 //! result itself is asked for it costs nothing more. Where it is not, an attention would be computed for nothing else; the mean is
-//! one more reduction of rows of scores that the gradient has at hand.
+//! one more reduction of rows of scores that the gradient has at hand. Where the values are scores themselves, of several heads, no
+//! product makes the sums for each of them (`log_sum_exp`), and the mean is the row sum of what is mixed of them, whoever else reads the
+//! sums.
 
+use crate::after::scores::Scores;
 use crate::graph::rewrite::{Rewritten, rewrite_in_order};
 use salient_ir::{AxisId, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +26,8 @@ struct MeanProduct {
 /// The same graph with such sums as means.
 pub(crate) fn mean_products(g: &Graph) -> Rewritten {
     let products = products(g);
-    let sums = g.ids().filter_map(|id| Some((id, MeanProduct::of(g, &products, id)?)));
+    let scores = Scores::new(g);
+    let sums = g.ids().filter_map(|id| Some((id, MeanProduct::of(g, (&products, &scores), id)?)));
     let found: BTreeMap<NodeId, MeanProduct> = sums.collect();
     if found.is_empty() {
         return Rewritten::unchanged(g);
@@ -46,8 +50,8 @@ fn products(g: &Graph) -> Products {
 }
 
 impl MeanProduct {
-    /// The sum `id`, if it is one and nobody else reads what the attention makes.
-    fn of(g: &Graph, products: &Products, id: NodeId) -> Option<MeanProduct> {
+    /// The sum `id`, if it is one and nobody else reads what the attention makes, or a kernel makes it for each row by itself.
+    fn of(g: &Graph, (products, scores): (&Products, &Scores<'_>), id: NodeId) -> Option<MeanProduct> {
         let (a, c, columns) = g.sum_of_products(id)?;
         [(a, c), (c, a)].into_iter().find_map(|(factor, attention)| {
             let Op::Fused(op, key) = *g.op(attention) else { return None };
@@ -57,7 +61,8 @@ impl MeanProduct {
             let has_columns = |arg: NodeId| g.node(arg).axes.contains(columns);
             let are_of_values = args.iter().all(|arg| has_columns(*arg) == (*arg == value));
             let factors = *products.get(&(columns, BTreeSet::from([factor, value])))?;
-            let is_read_here = g.has_one_reader(attention) && g.has_one_reader(g.args(id)[0]);
+            let has_one_reader = || g.has_one_reader(attention) || scores.are_of_rows(value, args[0], key);
+            let is_read_here = g.has_one_reader(g.args(id)[0]) && has_one_reader();
             let is_one = are_of_values && is_read_here && !g.node(factor).axes.contains(key);
             is_one.then_some(MeanProduct { columns, factors, op, key, args })
         })
@@ -97,5 +102,38 @@ mod tests {
         assert_eq!(sums_left(false, true), 1);
         assert_eq!(sums_left(true, true), 2);
         assert_eq!(sums_left(false, false), 1);
+    }
+
+    /// How many sums of several numbers are left where what an attention makes of scores of several heads is mixed and returned besides; the
+    /// scores are products with a key that the rows share, or those rows have their own values.
+    fn sums_of_heads(are_scores: bool) -> usize {
+        let mut b = Builder::new("heads");
+        let [t, s, h, g] = [("t", "T"), ("s", "S"), ("h", "H"), ("g", "H")]
+            .map(|(name, extent)| b.axis_id(name, &Dim::symbol(extent)));
+        let e = b.axis_id("e", &Dim::symbol("E"));
+        let dot = |b: &mut Builder, x, y, over| {
+            let product = b.map(MapOp::Mul, &[x, y]).unwrap();
+            b.reduce(ReduceOp::Sum, over, product).unwrap()
+        };
+        let [q, k] = [("q", t), ("k", s)].map(|(x, at)| b.input(x, &[g, at, e], DType::F32, None));
+        let [u, v] = [("u", t), ("v", s)].map(|(x, at)| b.input(x, &[h, at, e], DType::F32, None));
+        let after = b.input("after", &[h, g], DType::F32, None);
+        let scores = dot(&mut b, q, k, e);
+        let values =
+            if are_scores { dot(&mut b, u, v, e) } else { b.input("values", &[h, t, s], DType::F32, None) };
+        let mixed = dot(&mut b, values, after, h);
+        let sums = b.add(Op::Fused(FusedOp::Attend, s), &[scores, values]).unwrap();
+        let delta = dot(&mut b, after, sums, h);
+        b.output("mixed", &[g, t, s], mixed).unwrap();
+        b.output("sums", &[g, h, t], sums).unwrap();
+        b.output("delta", &[g, t], delta).unwrap();
+        let graph = mean_products(&b.finish()).graph;
+        graph.ids().filter(|id| graph.sum_of_products(*id).is_some_and(|(.., over)| over == h)).count()
+    }
+
+    #[test]
+    fn scores_of_several_heads_are_mixed_before_their_mean_is_made() {
+        assert_eq!(sums_of_heads(true), 1);
+        assert_eq!(sums_of_heads(false), 2);
     }
 }

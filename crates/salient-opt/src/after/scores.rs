@@ -2,7 +2,7 @@
 //!
 //! Only looks at an extracted graph; what is made of it is for `weighted_sums` and `log_sum_exp`.
 
-use salient_ir::{AxisId, Class, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, AxisSet, Class, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -98,6 +98,41 @@ impl<'g> Scores<'g> {
             g.node(*score).axes.iter().any(|axis| of_query(&axis))
         };
         (!inside.is_empty() && inside.iter().all(has_query)).then_some(inside)
+    }
+
+    /// Whether what is summed over keys under the weights that some scores make is made of scores itself, of the same rows: no rows share
+    /// it. Each key then has one number, or one for each further head: an axis that queries and keys of the products in it have, or a
+    /// mixture.
+    pub(crate) fn are_of_rows(&self, value: NodeId, score: NodeId, key: AxisId) -> bool {
+        let g = self.g;
+        let [of_value, of_score] = [value, score].map(|id| self.inside(id, key));
+        let [rows, own] = [&of_score, &of_value].map(|products| self.rows(products, key));
+        let further = |axis: &AxisId| !g.node(score).axes.contains(*axis);
+        let is_head = |axis: AxisId| {
+            of_value.iter().all(|product| {
+                let [query, keys] = self.by_key(*product, key).map(|x| g.node(x).axes.contains(axis));
+                query == keys
+            })
+        };
+        !of_value.is_empty()
+            && rows.iter().any(|axis| own.contains(axis))
+            && g.node(value).axes.iter().filter(further).all(is_head)
+    }
+
+    /// The axes along which rows share the keys of each of these products.
+    fn rows(&self, products: &BTreeSet<NodeId>, key: AxisId) -> AxisSet {
+        let of = |product: &NodeId| -> AxisSet {
+            let [_, keys] = self.by_key(*product, key).map(|x| &self.g.node(x).axes);
+            let axes = self.g.node(*product).axes.iter();
+            axes.filter(|axis| !keys.contains(*axis)).collect()
+        };
+        products.iter().map(of).reduce(|a, b| a.intersection(&b)).unwrap_or_default()
+    }
+
+    /// The operands of a product of queries and keys: the queries, then the keys.
+    fn by_key(&self, product: NodeId, key: AxisId) -> [NodeId; 2] {
+        let [a, b] = [0, 1].map(|at| self.g.args(self.g.args(product)[0])[at]);
+        if self.g.node(a).axes.contains(key) { [b, a] } else { [a, b] }
     }
 
     /// The mixtures of scores inside an expression.

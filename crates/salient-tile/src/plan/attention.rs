@@ -18,9 +18,9 @@ use crate::dims::{LANE, ROW, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::Layouts;
 use crate::plan::attention::beside::key_sum;
-use crate::plan::attention::mixture::mixture;
+use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::reductions_inside;
-use crate::plan::contraction::is_matrix_product;
+use crate::plan::contraction::{is_matrix_product, is_within_rows};
 use crate::plan::layouts::axis_order::is_wide;
 use crate::plan::layouts::panels::peel;
 use crate::plan::materialise::scatter::scatter_by_data;
@@ -144,12 +144,15 @@ pub(crate) fn tiled_scores(
     let with_products = expressions_of(g, is_product, |_| false);
     let is_scan =
         |id: NodeId| reduced && matches!(g.op(id), Op::CumSum(..)) && g.node(id).dtype == DType::F32;
-    let with_scores = expressions_of(g, of_inputs, |_| false);
+    // Heads are mixed by parameters.
+    let is_layer = |id: NodeId| is_product(id) && !of_inputs(id);
+    let with_scores = expressions_of(g, of_inputs, is_layer);
+    let mut within_rows = BTreeSet::new();
     let mut found: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     let mut mixtures = BTreeSet::new();
     for id in g.ids() {
         let reduces = matches!(g.op(id), Op::Reduce(..)) || is_scan(id);
-        if reduces && (!reduced || is_matrix_product(g, id)) || has_scalar_values(g, defined, id) {
+        if reduces && !reduced || has_scalar_values(g, defined, id) {
             continue;
         }
         if reduces && scatter_by_data(g, id).is_some() {
@@ -157,6 +160,12 @@ pub(crate) fn tiled_scores(
         }
         let among = if reduces { &with_scores } else { &with_products };
         let Some((query, inside)) = query_axis(&of, id, among) else { continue };
+        if reduces && is_matrix_product(g, id) {
+            if refused.contains(&id) || !query.is_some_and(|row| sums_scores(&of, id, row, among)) {
+                continue;
+            }
+            within_rows.insert(id);
+        }
         if let (true, false, Some(key)) = (reduced, inside.is_empty(), g.op(id).bound()) {
             let found = reductions_inside(g, g.args(id)[0], (key, query), is_stored);
             mixtures.extend(found.into_iter().filter(|id| mixture(g, *id, key, query).is_some()));
@@ -184,13 +193,31 @@ pub(crate) fn tiled_scores(
         }
         are_made
     });
-    TiledScores { products: found.into_keys().collect(), mixtures, beside_others }
+    TiledScores { products: found.into_keys().collect(), mixtures, within_rows, beside_others }
+}
+
+/// Whether a node sums products of scores along their rows, each operand made of scores itself.
+fn sums_scores(of: &Among<'_>, node: NodeId, row: AxisId, among: &[bool]) -> bool {
+    let Some((a, b, key)) = of.g.sum_of_products(node).filter(|_| is_within_rows(of.g, node, row)) else {
+        return false;
+    };
+    let has_products = |x: NodeId| among[x.index()] && !inner_products(of, row, key, x).0.is_empty();
+    has_products(a) && has_products(b)
 }
 
 /// The products inside what a reduction over keys reads that its kernel would make again for each position of a further axis that is
 /// long: one that they lack, as that of the features of values that differ from row to row.
 fn made_again(of: &Among<'_>, score: NodeId, (key, query): (AxisId, AxisId)) -> BTreeSet<NodeId> {
-    let further = |axis: &AxisId| *axis != key && *axis != query && is_wide(of.g, *axis);
+    let (found, _) = inner_products(of, query, key, score);
+    // The heads that are mixed, and those of each product, are all there in one tile of rows.
+    let held = reductions_inside(of.g, score, (key, Some(query)), of.is_stored);
+    let mut heads = mixed_heads(of.g, &held, key, query);
+    if !heads.is_empty() {
+        let of_product = |found: &Scores| found.heads(of.g).collect::<Vec<AxisId>>();
+        heads.extend(found.iter().flat_map(of_product));
+    }
+    let is_apart = |axis: &AxisId| *axis != key && *axis != query && !heads.contains(axis);
+    let further = |axis: &AxisId| is_apart(axis) && is_wide(of.g, *axis);
     let further: Vec<Symbol> = of.g.node(score).axes.iter().filter(further).map(index_of).collect();
     let reads = |found: &Scores, index: &Symbol| {
         found.env.values().any(|value| match value {
@@ -198,7 +225,6 @@ fn made_again(of: &Among<'_>, score: NodeId, (key, query): (AxisId, AxisId)) -> 
             AxisValue::Vector(_) => true,
         })
     };
-    let (found, _) = inner_products(of, query, key, score);
     let lacks_one = |found: &&Scores| further.iter().any(|index| !reads(found, index));
     found.iter().filter(lacks_one).map(|found| found.node).collect()
 }
@@ -226,6 +252,8 @@ pub(crate) struct TiledScores {
     pub(crate) products: BTreeSet<NodeId>,
     /// The mixtures of these inside of scores.
     pub(crate) mixtures: BTreeSet<NodeId>,
+    /// Sums along the keys of products of two expressions of scores of one row, which the kernels of attentions make.
+    pub(crate) within_rows: BTreeSet<NodeId>,
     /// Of some products the readers whose own kernels could not make them: sums over the rows of the attentions that do. They have to
     /// be stored by the kernels of those.
     pub(crate) beside_others: BTreeMap<NodeId, BTreeSet<NodeId>>,
@@ -336,6 +364,13 @@ impl Scores {
     /// The node whose value the product is once the queries are scaled.
     pub(crate) fn scaled(&self) -> NodeId {
         self.scale.map_or(self.node, |s| s.node)
+    }
+
+    /// The axes that number products of rows and keys: queries and keys have them both.
+    pub(crate) fn heads<'g>(&'g self, g: &'g Graph) -> impl Iterator<Item = AxisId> + 'g {
+        let of = |x: NodeId| &g.node(x).axes;
+        let is_head = move |axis: &AxisId| of(self.query).contains(*axis) && of(self.key).contains(*axis);
+        g.node(self.node).axes.iter().filter(is_head)
     }
 
     /// What the axes of the keys stand for where they are packed, and the ranges of the variables in that: the axis itself is the

@@ -40,6 +40,13 @@ pub(crate) fn is_matrix_product(g: &Graph, node: NodeId) -> bool {
     g.sum_of_products(node).is_some_and(|(a, b, _)| has_own(a, b) && has_own(b, a))
 }
 
+/// Whether a node sums products along a row that both operands have, as of the scores of two heads: a number for each row, which a kernel
+/// that has the row makes by itself.
+pub(crate) fn is_within_rows(g: &Graph, node: NodeId, row: AxisId) -> bool {
+    let has_row = |x: NodeId| g.node(x).axes.contains(row);
+    g.sum_of_products(node).is_some_and(|(a, b, over)| over != row && has_row(a) && has_row(b))
+}
+
 /// The node as a matrix product, if each operand has an axis that the other lacks, or the one that has none is multiplied
 /// with a parameter, which is packed once. `order` is the layout of the result: rows and columns are taken from its inner
 /// end, and columns hold the innermost axis where they can.

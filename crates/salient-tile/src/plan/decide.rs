@@ -12,6 +12,7 @@ use crate::dims::{LANES, index_of, n, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::attention::beside::{BesideKernel, Store, SumOverRows, SumParts, key_sum};
 use crate::plan::attention::key_loop::key_loop;
+use crate::plan::attention::mixture::mixed_heads;
 use crate::plan::attention::split::{Few, SplitKv, split};
 use crate::plan::attention::whole_rows::{Wanted, in_order, parts_of_rows, row_reduction, whole_rows};
 use crate::plan::attention::{Attention, Scores, attention};
@@ -333,9 +334,8 @@ impl<'g> Decider<'g> {
         let Buffer { axes: order, name, .. } = self.done.buffers[home.0].clone();
         let target = Target { node, id: home, order: &order, name: &name };
         let a = attention(g, of, Some(query), &order).expect("planned as an attention");
-        let outer = outer(target, &a);
         let written = |root: NodeId, of: NodeId| {
-            let axes = key_sum(g, of, (a.key, query))?.axes(&outer);
+            let axes = key_sum(g, of, (a.key, query))?.axes(g);
             (g.node(root).axes == axes.iter().copied().collect::<AxisSet>()).then_some(axes)
         };
         let homes: Vec<BufferId> = (beside.iter())
@@ -376,14 +376,15 @@ impl<'g> Decider<'g> {
         (others, homes): (&[Further], &[BufferId]),
     ) {
         let g = self.layouts.graph;
-        let (rows, outer) = (around(target, a), outer(target, a));
+        let rows = around(target, a);
         let sums = others.iter().filter_map(|further| further.of.sum());
-        let count = parts_of_rows(g, self.layouts.options.tiling, a, sums).unwrap_or(1);
+        let heads = mixed_heads(g, held, a.key, a.query.expect("planned with rows"));
+        let count = parts_of_rows(g, self.layouts.options.tiling, (a, &heads), sums).unwrap_or(1);
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
             let is_one_part = |sum: &SumOverRows| {
                 let order = &self.done.buffers[home.0].axes;
-                count == 1 && sum.node() == further.root && *order == sum.axes(&outer)
+                count == 1 && sum.node() == further.root && *order == sum.axes(g)
             };
             let buffer = match further.of.sum() {
                 None => *home,
@@ -391,9 +392,9 @@ impl<'g> Decider<'g> {
                 // A sum over rows for each part of them.
                 Some(sum) => {
                     let name = format!("{}.parts", self.done.buffers[home.0].name);
-                    let axes = sum.axes(&outer);
+                    let axes = sum.axes(g);
                     let mut shape = g.shape(&axes);
-                    shape.insert(outer.len(), n(count));
+                    shape.insert(sum.around(g).len(), n(count));
                     self.temporary(name, sum.node(), axes, shape)
                 }
             };
@@ -419,7 +420,7 @@ impl<'g> Decider<'g> {
                         sum: sum.node(),
                         parts: buffer,
                         count,
-                        outer: outer.clone(),
+                        outer: sum.around(g),
                         axis: sum.axis(),
                         width: sum.width(),
                     };
@@ -729,11 +730,6 @@ impl<'g> Decider<'g> {
 /// The axes of the result of an attention but its width.
 fn around(target: Target<'_>, a: &Attention) -> Vec<AxisId> {
     target.order.iter().copied().filter(|x| Some(*x) != a.width).collect()
-}
-
-/// The same but for the rows.
-fn outer(target: Target<'_>, a: &Attention) -> Vec<AxisId> {
-    around(target, a).into_iter().filter(|axis| Some(*axis) != a.query).collect()
 }
 
 /// The symbols whose values are known where parameters are: those of their shapes, and the number of lanes.

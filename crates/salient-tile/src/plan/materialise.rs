@@ -16,7 +16,7 @@ use crate::plan::attention::{Among, TiledScores, has_scalar_values, query_axis, 
 use crate::plan::contraction::{Contraction, contraction};
 use crate::plan::layouts::axis_order::innermost;
 use crate::plan::materialise::keep::{Uses, gathered_values, joined_operands, kept, uses};
-use crate::plan::materialise::made_by_attentions::{missed, running_sums};
+use crate::plan::materialise::made_by_attentions::{made_by_attentions, missed};
 use crate::plan::materialise::row_reductions::{Known, row_reductions};
 use crate::plan::materialise::scatter::{Scatter, scatter, scatter_by_data};
 use crate::plan::materialise::shared_scores::{with_shared_scores, without_unread};
@@ -218,7 +218,7 @@ impl<'g> Planner<'g> {
         is_anchor(self.g.op(id)) || self.kept.contains(&id)
     }
 
-    /// Decides which reductions are held; gives the running sums that kernels of attentions are expected to hold.
+    /// Decides which reductions are held; gives the running sums and mixtures that kernels of attentions are expected to hold.
     fn hold(&mut self) -> BTreeSet<NodeId> {
         let lies = |id| innermost(self.g, id);
         // Nothing has been planned yet, so that the answer for a node is always the same.
@@ -244,9 +244,9 @@ impl<'g> Planner<'g> {
         self.rows = rows;
         let of_attentions = self.held_by_attentions();
         self.held.extend(of_attentions);
-        let running = running_sums(self);
-        self.held.extend(running.iter().copied());
-        running
+        let made = made_by_attentions(self);
+        self.held.extend(made.iter().copied());
+        made
     }
 
     /// The reductions of scores that attentions hold.
@@ -261,7 +261,7 @@ impl<'g> Planner<'g> {
     /// What is stored, with the kernel of each, each after those that it reads; and what kernels of attentions were expected to
     /// make for all its readers and do not.
     fn plan(mut self) -> (Vec<(NodeId, KernelChoice)>, BTreeSet<NodeId>) {
-        let running = if self.fuse { self.hold() } else { BTreeSet::new() };
+        let expected = if self.fuse { self.hold() } else { BTreeSet::new() };
         let mut work = self.outputs.clone();
         if !self.fuse {
             work.extend(self.g.ids().filter(|id| self.is_whole_operator(*id)));
@@ -281,7 +281,7 @@ impl<'g> Planner<'g> {
         }
         let chosen = || self.choices.clone().into_iter().collect();
         let steps = if self.fuse { with_shared_scores(&self) } else { chosen() };
-        let missed = missed(&self, &running, &steps);
+        let missed = missed(&self, &expected, &steps);
         (without_unread(&self, steps), missed)
     }
 
@@ -446,7 +446,7 @@ impl<'g> Planner<'g> {
             return None;
         }
         let order: Vec<AxisId> = g.node(anchor).axes.iter().collect();
-        if contraction(g, anchor, &order).is_some() {
+        if contraction(g, anchor, &order).is_some() && !self.tiled.within_rows.contains(&anchor) {
             let (a, b, _) = g.sum_of_products(anchor)?;
             return Some((KernelChoice::Product(anchor), vec![a, b]));
         }

@@ -263,10 +263,13 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
     if whole.weights_in_place_of(g).is_none() {
         out.push(slot(Slot::Weights, &scores * &heads));
     }
-    let own = (0..whole.beside.len()).filter(|at| whole.weights_beside(*at) == Some(WeightsBeside::Own));
-    out.extend(own.map(|_| slot(Slot::RowWeights, scores.clone())));
+    for (at, beside) in whole.beside.iter().enumerate() {
+        if let (Some((of, _)), Some(WeightsBeside::Own)) = (beside.weighted(), whole.weights_beside(at)) {
+            out.push(slot(Slot::RowWeights, &scores * &whole.count_of_heads(g, of.score)));
+        }
+    }
     for sum in whole.key_sums() {
-        out.extend(of_key_sum(g, options, &rows, sum));
+        out.extend(of_key_sum(g, options, (&rows, &whole.count_of_heads(g, sum.of.node())), sum));
     }
     out.extend([Slot::Max, Slot::Sum].map(|at| slot(at, &rows * &heads)));
     out.push(slot(Slot::Context, &rows * &w.context));
@@ -287,13 +290,14 @@ fn of_values(w: &TileWidths, key_loop: &KeyLoop) -> Vec<Scratch> {
     [values(w, key_loop)].into_iter().chain(is_looked_at.then(|| slot(Slot::NotFinite, n(1)))).collect()
 }
 
-/// The sums over rows for each key or each distance; of those with values the values of the rows of a tile, and whether one of these is not
-/// finite.
-fn of_key_sum(g: &Graph, options: Options<'_>, rows: &Dim, sum: &KeySum) -> Vec<Scratch> {
-    let keys = g.extent(sum.of.axis());
-    let Some(width) = sum.of.width() else { return vec![slot(Slot::KeySums, keys.clone())] };
+/// The sums over rows of so many heads for each key or each distance; of those with values the values of the rows of a tile of a head, and
+/// whether one of these is not finite.
+fn of_key_sum(g: &Graph, options: Options<'_>, (rows, heads): (&Dim, &Dim), sum: &KeySum) -> Vec<Scratch> {
+    let of_head = g.extent(sum.of.axis());
+    let keys = of_head * heads;
+    let Some(width) = sum.of.width() else { return vec![slot(Slot::KeySums, keys)] };
     let columns = padded(options, g.extent(width));
-    let sums = slot(Slot::KeySums, keys * &columns);
+    let sums = slot(Slot::KeySums, &keys * &columns);
     vec![sums, slot(Slot::RowValues, rows * &columns), slot(Slot::NotFinite, n(1))]
 }
 

@@ -3,16 +3,16 @@
 
 use super::{Fault, Faults};
 use crate::dims::n;
-use crate::plan::attention::beside::{SumOverRows, key_sum};
+use crate::plan::attention::beside::{Beside, SumOverRows, key_sum};
 use crate::plan::attention::key_loop::{KeyLoop, masked};
 use crate::plan::attention::key_range::{KeyRange, key_range, places};
 use crate::plan::attention::leaves::{elementwise, is_exponential_of, is_found_by_readers, masked_and_not};
 use crate::plan::attention::mixture::{mixed_heads, mixture};
 use crate::plan::attention::whole_rows::{
-    WeightsFrom, WholeRows, are_of_own_row, ends_in_mixture, is_kept, reads,
+    WeightsFrom, WholeRows, are_of_own_row, ends_in_mixture, is_kept, is_reduction_of_row, reads,
+    reductions_inside,
 };
 use crate::plan::attention::{Attention, Normaliser, parts};
-use crate::plan::contraction::is_matrix_product;
 use crate::plan::layouts::alias::alias_of;
 use crate::plan::layouts::stored;
 use crate::plan::materialise::scatter::Scatter;
@@ -376,11 +376,17 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     faults.unless(is_in_order, own, || "what it holds is not in order".to_owned());
     let (key, query) = (whole.attention.key, whole.attention.query);
     let is_missing = |id: &&NodeId| {
-        let is_reduction = g.op(**id).bound() == Some(key) && !is_matrix_product(g, **id);
+        let is_reduction = is_reduction_of_row(g, **id, (key, query));
         let is_mixture = || mixture(g, **id, key, query).is_some();
         !held.contains(id) && **id != whole.attention.node && (is_reduction || is_mixture())
     };
-    faults.unless(!k.expression.computes.iter().any(|id| is_missing(&id)), own, || {
+    let of_beside = |beside: &Beside| {
+        let root = beside.member().map_or(beside.node, |(a, _)| a.score);
+        reductions_inside(g, root, (key, query), |id| is_stored_before(plan, (k, whole), id))
+    };
+    let mut of_beside = whole.beside.iter().flat_map(of_beside);
+    let are_missing = k.expression.computes.iter().any(|id| is_missing(&id));
+    faults.unless(!are_missing && of_beside.all(|id| held.contains(&id)), own, || {
         "it reads a reduction of its rows that it does not hold".to_owned()
     });
     mixtures(plan, k, whole, faults);
@@ -390,12 +396,16 @@ fn whole_rows(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut F
     whole.scores.iter().for_each(|scores| packed_scores(plan, k, scores, faults));
 }
 
+/// Whether a kernel finds a value stored; what it stores itself it computes.
+fn is_stored_before(plan: &Plan<'_>, (k, whole): (&KernelPlan, &WholeRows), id: NodeId) -> bool {
+    let is_result = id == k.node || whole.beside.iter().any(|beside| beside.node == id);
+    !is_result && plan.buffers.iter().any(|buffer| buffer.node == id)
+}
+
 /// A reduction is kept if somebody reads it, and read at its own row.
 fn readers_of_held(plan: &Plan<'_>, k: &KernelPlan, whole: &WholeRows, faults: &mut Faults) {
     let (g, own) = (&*plan.graph, name(plan, k.buffer));
-    // What the kernel stores itself it computes.
-    let is_result = |id: NodeId| id == k.node || whole.beside.iter().any(|beside| beside.node == id);
-    let is_stored = |id: NodeId| !is_result(id) && plan.buffers.iter().any(|buffer| buffer.node == id);
+    let is_stored = |id: NodeId| is_stored_before(plan, (k, whole), id);
     for (at, h) in whole.held.iter().enumerate() {
         let is_read = is_kept(g, whole, (at, k.node), is_stored);
         faults.unless(h.is_kept == is_read, own, || {

@@ -11,10 +11,12 @@ use crate::emit::stream::row_tile::Sizes;
 use crate::emit::stream::softmax::{RowState, UNROLL, fill};
 use crate::emit::stream::tiled::RowBlock;
 use crate::emit::stream::values::find_not_finite;
-use crate::emit::stream::whole_rows::{Place, Visited, WeightedValues, Whole, index};
+use crate::emit::stream::whole_rows::{
+    Place, Visited, WeightedValues, Whole, heads_of, index, over_heads, place_of_head, strides_of_heads,
+};
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
-use crate::plan::attention::beside::{Beside, BesideOf, Distances, KeySum, RowValue, SumParts};
+use crate::plan::attention::beside::{Beside, BesideOf, Distances, KeySum, RowValue, SumOverRows, SumParts};
 use crate::plan::attention::key_range::KeyRange;
 use crate::plan::attention::whole_rows::{WeightsBeside, WholeRows};
 use crate::plan::scratch::{Slot, padded};
@@ -62,19 +64,21 @@ impl RowPart {
 /// Where the first of the sums along `axis` lies in the buffer of parts, for a part of so many and what `env` says of the axes around.
 fn place(
     m: &Maker<'_, '_>,
-    (outer, axis): (&[AxisId], AxisId),
+    (around, axis): (&[AxisId], AxisId),
     env: &Env,
     (part, parts): (&Dim, i64),
 ) -> Dim {
     let g = m.scope.graph;
     let parts = n(parts);
-    let around = outer.iter().fold(n(0), |at, axis| &(&at * g.extent(*axis)) + &index(env, *axis));
+    let around = around.iter().fold(n(0), |at, axis| &(&at * g.extent(*axis)) + &index(env, *axis));
     &(&(&around * &parts) + part) * g.extent(axis)
 }
 
 /// Where the sums of a part are while its rows are added up.
 pub(crate) struct PartSums {
     sums: Base,
+    /// The mixed heads of which there are sums, with the elements between them.
+    heads: Vec<(AxisId, Dim)>,
     /// The product that is added to them, if they are of values.
     product: Option<RowProduct>,
 }
@@ -106,7 +110,10 @@ pub(crate) fn places_of_weights(
             WeightsBeside::Attention => own.clone(),
             WeightsBeside::Another(at) => places[at].clone().expect("it sums values under these weights"),
             WeightsBeside::Own => {
-                Place { base: m.scratch(Slot::RowWeights), heads: Vec::new(), row: Some(row.clone()) }
+                let (of, _) = plan.beside[at].weighted().expect("it sums values under weights");
+                let heads = heads_of(m, plan, of.score);
+                let heads = strides_of_heads(m, &heads, &(&n(plan.tile_rows) * row));
+                Place { base: m.scratch(Slot::RowWeights), heads, row: Some(row.clone()) }
             }
         });
         places.push(place);
@@ -122,6 +129,10 @@ pub(crate) fn sums_of_part(
 ) -> Vec<PartSums> {
     let of_sum = |(sum, weights): (&KeySum, &Option<Place>)| {
         let sums = m.scratch(Slot::KeySums);
+        let of_head = m.scope.graph.extent(sum.of.axis()).clone();
+        let columns = sum.of.width().map(|axis| padded(m.scope.options, m.scope.graph.extent(axis)));
+        let heads = heads_of(m, plan, sum.of.node());
+        let heads = strides_of_heads(m, &heads, &columns.map_or(of_head.clone(), |wide| &of_head * &wide));
         let product = sum.of.value.map(|value| {
             let weights = weights.clone().expect("it sums values under weights");
             let wide = m.scope.graph.extent(value.width).clone();
@@ -129,7 +140,7 @@ pub(crate) fn sums_of_part(
             let (values, not_finite) = (m.scratch(Slot::RowValues), m.scratch(Slot::NotFinite));
             RowProduct { weights, values, not_finite, value, wide, padded }
         });
-        PartSums { sums, product }
+        PartSums { sums, heads, product }
     };
     let with_weights = plan.beside.iter().zip(weights);
     with_weights.filter_map(|(beside, weights)| Some((beside.key_sum()?, weights))).map(of_sum).collect()
@@ -139,24 +150,34 @@ impl Whole<'_> {
     /// Before the first tile of a part no row has been added up; after the last its sums are stored.
     pub(crate) fn around_part(&self, m: &mut Maker<'_, '_>, block: &RowBlock) -> [Vec<Stmt>; 2] {
         let Some(part) = &block.part else { return [Vec::new(), Vec::new()] };
-        let of_sum = |beside: &'_ Beside| Some((beside.buffer, beside.key_sum()?.of.axis()));
-        let buffers: Vec<(BufferId, AxisId)> = self.plan.beside.iter().filter_map(of_sum).collect();
+        let of_sum = |beside: &'_ Beside| Some((beside.buffer, beside.key_sum()?.of.clone()));
+        let sums: Vec<(BufferId, SumOverRows)> = self.plan.beside.iter().filter_map(of_sum).collect();
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        for ((buffer, axis), PartSums { sums, product }) in buffers.into_iter().zip(&self.slots.key_sums) {
+        for ((buffer, sum), PartSums { sums, heads, product }) in sums.into_iter().zip(&self.slots.key_sums) {
+            let axis = sum.axis();
             let keys = m.scope.graph.extent(axis).clone();
-            let at = place(m, (&block.outer, axis), self.tile.env, (&part.number, part.parts));
-            let Some(RowProduct { wide, padded, .. }) = product else {
-                before.push(fill(m, *sums, &keys, 0.0));
-                let to = address(Base::Buffer(buffer), at);
-                after.push(m.call(store_sums(), vec![to, address(*sums, n(0)), Arg::Int(keys.clone())]));
-                continue;
+            let around = sum.around(m.scope.graph);
+            let at = place(m, (&around, axis), self.tile.env, (&part.number, part.parts));
+            let of_head = place_of_head(self.tile.env, heads);
+            let heads: Vec<AxisId> = heads.iter().map(|(axis, _)| *axis).collect();
+            let count =
+                &m.scope.graph.shape(&heads).iter().fold(n(1), |count, extent| &count * extent) * &keys;
+            let store = match product {
+                None => {
+                    before.push(fill(m, *sums, &count, 0.0));
+                    let to = address(Base::Buffer(buffer), at);
+                    m.call(store_sums(), vec![to, address(*sums, of_head), Arg::Int(keys)])
+                }
+                Some(RowProduct { wide, padded, .. }) => {
+                    before.push(fill(m, *sums, &(&count * padded), 0.0));
+                    let name = m.variable("key", &keys);
+                    let to = address(Base::Buffer(buffer), &(&at + &var(&name)) * wide);
+                    let from = address(*sums, &of_head + &(&var(&name) * padded));
+                    let store = m.call(store_sums(), vec![to, from, Arg::Int(wide.clone())]);
+                    for_loop(&name, n(0), keys, n(1), vec![store])
+                }
             };
-            before.push(fill(m, *sums, &(&keys * padded), 0.0));
-            let name = m.variable("key", &keys);
-            let to = address(Base::Buffer(buffer), &(&at + &var(&name)) * wide);
-            let from = address(*sums, &var(&name) * padded);
-            let store = m.call(store_sums(), vec![to, from, Arg::Int(wide.clone())]);
-            after.push(for_loop(&name, n(0), keys.clone(), n(1), vec![store]));
+            after.extend(over_heads(m, self.tile.env, &heads, vec![store]));
         }
         [before, after]
     }
@@ -172,15 +193,18 @@ impl Whole<'_> {
                     env.remove(&self.plan.attention.key);
                     let (id, one) = (beside.buffer, n(1));
                     let buffer = &buffers[id.0];
-                    stmts.push(crate::emit::map::strip(m, beside.node, id, buffer, &env, n(0), &one));
+                    let strip = crate::emit::map::strip(m, beside.node, id, buffer, &env, n(0), &one);
+                    stmts.extend(self.each_head(m, beside.node, vec![strip]));
                     m.scope.inlined.insert(beside.node);
                 }
                 BesideOf::Key(sum) => {
                     let to = key_sums.next().expect("each sum over rows has a slot");
                     if to.product.is_none() {
                         self.visit_in(m, &sum.key_loop.range);
-                        let keys = self.visited(m, &sum.key_loop.range, stmts);
-                        stmts.push(self.add_row(m, sum, &keys, to.sums));
+                        let mut of_head = Vec::new();
+                        let keys = self.visited(m, &sum.key_loop.range, &mut of_head);
+                        of_head.push(self.add_row(m, sum, &keys, to));
+                        stmts.extend(self.each_head(m, sum.of.node(), of_head));
                     }
                 }
                 // Summed when the weights of all rows of the tile are there.
@@ -195,9 +219,11 @@ impl Whole<'_> {
         let own = (self.plan.weights_beside(at) == Some(WeightsBeside::Own)).then_some(weighted).flatten();
         let (Some((a, key_loop)), Some(place)) = (own, &self.slots.weights_beside[at]) else { return };
         self.visit_in(m, &key_loop.range);
-        let keys = self.visited(m, &key_loop.range, stmts);
+        let mut of_head = Vec::new();
+        let keys = self.visited(m, &key_loop.range, &mut of_head);
         let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        stmts.push(self.copy(m, of, &keys, place));
+        of_head.push(self.copy(m, of, &keys, place));
+        stmts.extend(self.each_head(m, a.score, of_head));
     }
 
     /// The weighted sums over keys of the rows of the tile beside the attention, each of which goes to its place.
@@ -215,32 +241,35 @@ impl Whole<'_> {
             let a = &sum.attention;
             self.visit_in(m, &KeyRange::default());
             let tile = block.tile(m.scope, a, self.tile.scores, &sum.key_loop);
-            let sizes = Sizes::new(m, &tile, stmts);
+            let mut of_head = Vec::new();
+            let sizes = Sizes::new(m, &tile, &mut of_head);
             let context = m.scratch(Slot::Context);
-            self.product(m, &WeightedValues { tile: &tile, sizes: &sizes, weights, context }, stmts);
+            self.product(m, &WeightedValues { tile: &tile, sizes: &sizes, weights, context }, &mut of_head);
             let to =
                 Target { node: beside.node, id: beside.buffer, buffer: &buffers[beside.buffer.0], ..target };
             let state = RowState { max: self.slots.max, sum: self.slots.sum, at: n(0) };
-            stmts.extend(block.store(m, to, a, state, (context, &sizes.context_row)));
+            of_head.extend(block.store(m, to, a, state, (context, &sizes.context_row)));
+            stmts.extend(self.each_head(m, a.score, of_head));
         }
     }
 
     /// Adds the values of the rows of the tile, under their weights, to the sums of each key. A weight of zero adds nothing, even where the
     /// value is NaN or infinite.
     pub(crate) fn add_rows(&self, m: &mut Maker<'_, '_>, stmts: &mut Vec<Stmt>) {
-        for (at, PartSums { sums, product }) in self.slots.key_sums.iter().enumerate() {
-            let Some(product) = product else { continue };
+        for (at, to) in self.slots.key_sums.iter().enumerate() {
+            let Some(product) = &to.product else { continue };
             let sum = self.plan.key_sums().nth(at).expect("each has its own");
             let rows = self.tile.count();
-            stmts.extend(self.pack_rows(m, product, &rows));
-            let (begin, end) = self.keys_in(m, &sum.key_loop.range, stmts);
+            let mut of_head = self.pack_rows(m, product, &rows);
+            let (begin, end) = self.keys_in(m, &sum.key_loop.range, &mut of_head);
             let (read, is_found) = flag(m, product.not_finite, 0);
             let [otherwise, then] = [Zeros::Multiply, Zeros::Skip]
-                .map(|zeros| self.multiply_rows(m, (*sums, product), zeros, &rows, (&begin, &end)));
-            stmts.extend([
+                .map(|zeros| self.multiply_rows(m, (to, product), zeros, &rows, (&begin, &end)));
+            of_head.extend([
                 read,
                 Stmt::If { left: n(0), right: is_found, then: vec![then], otherwise: vec![otherwise] },
             ]);
+            stmts.extend(self.each_head(m, sum.of.node(), of_head));
         }
     }
 
@@ -271,7 +300,7 @@ impl Whole<'_> {
     fn multiply_rows(
         &self,
         m: &mut Maker<'_, '_>,
-        (sums, product): (Base, &RowProduct),
+        (to, product): (&PartSums, &RowProduct),
         zeros: Zeros,
         rows: &Dim,
         (begin, end): (&Dim, &Dim),
@@ -279,14 +308,15 @@ impl Whole<'_> {
         let column = m.variable("column", &product.padded);
         let at = var(&column);
         let step = product.weights.row.as_ref().expect("they are of all rows of the tile");
-        let first = begin - &self.keys.0;
+        let first = &place_of_head(self.tile.env, &product.weights.heads) + &(begin - &self.keys.0);
+        let sums = &place_of_head(self.tile.env, &to.heads) + &(begin * &product.padded);
         let operands = Operands {
             left: (product.weights.base, &first, &n(1)),
             left_step: Some(step),
             panel: (product.values, &(&at * rows)),
             panel_row: None,
             depth: rows,
-            dest: (sums, &(&(begin * &product.padded) + &at), &product.padded),
+            dest: (to.sums, &(&sums + &at), &product.padded),
             factors: None,
             ahead: None,
         };
@@ -300,18 +330,18 @@ impl Whole<'_> {
         m: &mut Maker<'_, '_>,
         KeySum { of, key_loop }: &KeySum,
         keys: &Visited,
-        sums: Base,
+        PartSums { sums, heads, .. }: &PartSums,
     ) -> Stmt {
         let a = &of.attention;
         let (score, reports) = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
         let mut b = Builder::new("add_row");
-        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[sums]);
+        let mut s = Strip::new(m.scope, Visit::Lanes, keys.from.clone(), &[*sums]);
         let trip = s.integer(&mut b, &(&keys.upto - &keys.from));
         let first = match &of.distances {
             None => keys.from.clone(),
             Some(Distances { origin, .. }) => &(&keys.from - &var(self.tile.row)) + origin,
         };
-        let to = s.pointer(&mut b, sums, &first);
+        let to = s.pointer(&mut b, *sums, &(&place_of_head(self.tile.env, heads) + &first));
         s.hoist(&mut b, score, self.tile.env);
         b.repeat(LoopKind::Lanes, UNROLL, trip, (), |b, lane, ()| {
             s.enter(lane);

@@ -37,8 +37,6 @@ pub(crate) struct RowBlock {
     pub(crate) last: Dim,
     /// The most rows of a block.
     most_rows: Dim,
-    /// The axes that items are split over beside the rows.
-    pub(crate) outer: Vec<AxisId>,
     /// The part of the rows that an item has, if it has several tiles of them.
     pub(crate) part: Option<RowPart>,
     /// What binds the first row and the end.
@@ -142,8 +140,8 @@ pub(crate) fn row_block(
         let index = m.variable(&m.axis_name(*head), &extent);
         env.insert(*head, AxisValue::Poly(var(&index)));
     }
-    let outer: Vec<AxisId> = target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x)).collect();
-    m.outer_axes(outer.iter().copied(), &mut env);
+    let outer = target.buffer.axes.iter().copied().filter(|x| !inner.contains(*x));
+    m.outer_axes(outer, &mut env);
     let one = n(1);
     let rows = a.query.map_or(one.clone(), |x| g.extent(x).clone());
     let tiles = ceil_div(&rows, tile_rows);
@@ -159,16 +157,7 @@ pub(crate) fn row_block(
     m.scope.ranges.insert(&LANE, g.extent(a.key));
     let bounds =
         vec![let_dim(&first, &block * tile_rows), let_min(&last, vec![rows, &var(&first) + tile_rows])];
-    RowBlock {
-        env,
-        row,
-        first: var(&first),
-        last: var(&last),
-        most_rows: tile_rows.clone(),
-        outer,
-        part,
-        bounds,
-    }
+    RowBlock { env, row, first: var(&first), last: var(&last), most_rows: tile_rows.clone(), part, bounds }
 }
 
 /// Scores of a block of rows from packed keys.

@@ -208,7 +208,7 @@ impl<'t> Whole<'t> {
     }
 
     /// A block for each of the mixed heads that a node has.
-    fn each_head(&self, m: &Maker<'_, '_>, node: NodeId, block: Vec<Stmt>) -> Vec<Stmt> {
+    pub(crate) fn each_head(&self, m: &Maker<'_, '_>, node: NodeId, block: Vec<Stmt>) -> Vec<Stmt> {
         over_heads(m, self.tile.env, &heads_of(m, self.plan, node), block)
     }
 

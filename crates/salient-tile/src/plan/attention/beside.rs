@@ -111,9 +111,15 @@ impl SumOverRows {
         self.attention.node
     }
 
+    /// The axes around the rows, heads that are mixed among them.
+    pub(crate) fn around(&self, g: &Graph) -> Vec<AxisId> {
+        let own = [Some(self.axis()), self.width()];
+        g.node(self.node()).axes.iter().filter(|axis| !own.contains(&Some(*axis))).collect()
+    }
+
     /// The axes of all sums in the order in which they are written, those around the rows first.
-    pub(crate) fn axes(&self, outer: &[AxisId]) -> Vec<AxisId> {
-        outer.iter().copied().chain([self.axis()]).chain(self.width()).collect()
+    pub(crate) fn axes(&self, g: &Graph) -> Vec<AxisId> {
+        self.around(g).into_iter().chain([self.axis()]).chain(self.width()).collect()
     }
 
     /// The axis of the columns of what each row has.

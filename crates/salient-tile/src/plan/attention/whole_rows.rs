@@ -14,7 +14,7 @@ use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
 use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
 use crate::dims::{LANE, ROW, index_of, product, var};
 use crate::index::{AxisValue, Env, Ranges};
-use crate::plan::contraction::is_matrix_product;
+use crate::plan::contraction::{is_matrix_product, is_within_rows};
 use crate::plan::{Layouts, PackedScores};
 use crate::program::kernel::BufferId;
 use crate::tiling::Tiling;
@@ -211,7 +211,7 @@ impl WholeRows {
     /// The parts into which the rows go, if there are sums over them.
     pub(crate) fn parts(&self, g: &Graph, tiling: Tiling) -> Option<i64> {
         self.key_sums().next()?;
-        parts_of_rows(g, tiling, &self.attention, self.key_sums().map(|sum| &sum.of))
+        parts_of_rows(g, tiling, (&self.attention, &self.heads), self.key_sums().map(|sum| &sum.of))
     }
 
     /// The weighted sums over keys beside the attention.
@@ -253,15 +253,17 @@ impl WholeRows {
     }
 }
 
-/// The parts into which the rows of an attention go that have such sums over them; without rows there are none.
+/// The parts into which the rows of an attention go that have such sums over them, all of these heads together; without rows there are
+/// none.
 pub(crate) fn parts_of_rows<'s>(
     g: &Graph,
     tiling: Tiling,
-    a: &Attention,
+    (a, heads): (&Attention, &BTreeSet<AxisId>),
     mut sums: impl Iterator<Item = &'s SumOverRows>,
 ) -> Option<i64> {
     let query = a.query?;
-    let around = g.node(a.score).axes.iter().filter(|axis| ![a.key, query].contains(axis));
+    let is_around = |axis: &AxisId| ![a.key, query].contains(axis) && !heads.contains(axis);
+    let around = g.node(a.score).axes.iter().filter(is_around);
     let around: Vec<Dim> = around.map(|axis| g.extent(axis).clone()).collect();
     let has_columns = sums.any(|sum| sum.value.is_some());
     let rows = g.extent(query);
@@ -280,6 +282,12 @@ impl KeyLoop {
     }
 }
 
+/// Whether a node reduces rows along the keys; a matrix product does not.
+pub(crate) fn is_reduction_of_row(g: &Graph, id: NodeId, (key, query): (AxisId, Option<AxisId>)) -> bool {
+    let is_within = || query.is_some_and(|row| is_within_rows(g, id, row));
+    g.op(id).bound() == Some(key) && (!is_matrix_product(g, id) || is_within())
+}
+
 /// Reductions and mixtures of the rows of an attention that are in the expression of its scores and that are not stored, in the
 /// order in which they are computed; the axis of the rows may not be known yet.
 pub(crate) fn reductions_inside(
@@ -295,7 +303,7 @@ pub(crate) fn reductions_inside(
         }
         match g.op(id).class() {
             Class::Map | Class::View | Class::Concat => stack.extend(g.args(id)),
-            Class::Bind if g.op(id).bound() == Some(key) && !is_matrix_product(g, id) => {
+            Class::Bind if is_reduction_of_row(g, id, (key, query)) => {
                 found.insert(id);
                 stack.push(g.args(id)[0]);
             }
@@ -690,6 +698,8 @@ pub(crate) fn ends_in_mixture(g: &Graph, whole: &WholeRows) -> bool {
             false
         };
         last.attention.normaliser == Normaliser::Mixture
+            // What is stored beside the attention may read a product after it.
+            && whole.beside.is_empty()
             && last.attention.node == whole.key_loop.score_in_range(a)
             && (a.normaliser, a.value.is_some()) == (Normaliser::One, true)
             && !reads_product()

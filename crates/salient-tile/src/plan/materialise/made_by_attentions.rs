@@ -1,6 +1,7 @@
 //! Values of pairs of queries and keys that are stored nowhere because the kernels of attentions make them for all that read them, though
-//! the kernel of each reader alone could not: products, where a reader is a sum over rows and has the keys as its own rows, and running
-//! sums along the keys, which no sum over rows can make. A sum over rows is then stored beside an attention.
+//! the kernel of each reader alone could not: products, where a reader is a sum over rows and has the keys as its own rows, running
+//! sums along the keys, which no sum over rows can make, and mixtures of heads that several read. A sum over rows is then stored beside an
+//! attention.
 //!
 //! Whether there is such a kernel is known when the results of equal scores have been put together. A value that is expected to be made
 //! so and is not is refused, and what is stored is decided again.
@@ -8,19 +9,18 @@
 use super::{KernelChoice, Planner};
 use crate::plan::attention::Among;
 use crate::plan::attention::beside::key_sum;
-use crate::plan::attention::mixture::mixed_heads;
+use crate::plan::attention::mixture::{have_heads, mixed_heads};
 use crate::plan::attention::split::Few;
 use crate::plan::attention::whole_rows::{products_inside, reductions_inside, row_reduction};
-use salient_ir::{Class, DType, Graph, NodeId, Op};
+use salient_ir::{AxisId, Class, DType, Graph, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The running sums that are expected to be held by the kernels of attentions.
-pub(super) fn running_sums(planner: &Planner<'_>) -> BTreeSet<NodeId> {
+/// The running sums and the mixtures that are expected to be held by the kernels of attentions.
+pub(super) fn made_by_attentions(planner: &Planner<'_>) -> BTreeSet<NodeId> {
     let g = planner.g;
+    let is_running = |id: NodeId| matches!(g.op(id), Op::CumSum(..)) && g.node(id).dtype == DType::F32;
     let is_one = |id: NodeId| {
-        matches!(g.op(id), Op::CumSum(..))
-            && g.node(id).dtype == DType::F32
-            && planner.of_scores[g.args(id)[0].index()]
+        (is_running(id) || planner.tiled.mixtures.contains(&id)) && planner.of_scores[g.args(id)[0].index()]
     };
     let is_stored = |id: NodeId| {
         planner.refused.contains(&id)
@@ -40,15 +40,19 @@ pub(super) fn running_sums(planner: &Planner<'_>) -> BTreeSet<NodeId> {
     }
 }
 
-/// Whether everything that reads a running sum has its rows and its keys, and some of it sums values over the keys.
+/// Whether everything that reads a running sum or a mixture has its rows and its keys, and some of it sums values over the keys. A running
+/// sum says what the keys are; those of a mixture are what its readers sum over.
 fn may_be_held(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> bool {
-    let (Some(key), Some(readers)) = (g.op(id).bound(), readers(g, id, is_held)) else { return false };
-    let is_host = |reader: &NodeId| g.op(*reader).bound() == Some(key) && g.args(*reader).len() > 1;
-    let is_beside = |reader: &NodeId| {
-        let over = g.op(*reader).bound();
-        over == Some(key) || over.is_some_and(|rows| key_sum(g, *reader, (key, rows)).is_some())
+    let Some(readers) = readers(g, id, is_held) else { return false };
+    let host = |reader: &NodeId| g.op(*reader).bound().filter(|_| g.args(*reader).len() > 1);
+    let are_beside = |key: AxisId| {
+        readers.iter().all(|reader| {
+            let over = g.op(*reader).bound();
+            over == Some(key) || over.is_some_and(|rows| key_sum(g, *reader, (key, rows)).is_some())
+        })
     };
-    readers.iter().any(is_host) && readers.iter().all(is_beside)
+    let is_key = |key: &AxisId| !matches!(*g.op(id), Op::CumSum(_, own) if own != *key);
+    readers.iter().filter_map(host).filter(is_key).any(are_beside)
 }
 
 /// What reads a value at its own place, through operators and what is held; `None` if an output or something else than a sum or
@@ -74,7 +78,7 @@ fn readers(g: &Graph, id: NodeId, is_held: impl Fn(NodeId) -> bool) -> Option<BT
 /// that there are.
 pub(super) fn missed(
     planner: &Planner<'_>,
-    running_sums: &BTreeSet<NodeId>,
+    expected: &BTreeSet<NodeId>,
     steps: &[(NodeId, KernelChoice)],
 ) -> BTreeSet<NodeId> {
     // The first value of each kernel, by what its values are expressions of.
@@ -101,17 +105,23 @@ pub(super) fn missed(
     let is_held = |id: NodeId| planner.held.contains(&id);
     let is_made = |sum: NodeId, reader: &NodeId| {
         let Some(root) = kernels.get(reader) else { return false };
-        let is_of_row = planner.g.op(*reader).bound() == planner.g.op(sum).bound();
+        let is_mixture = planner.tiled.mixtures.contains(&sum);
+        let is_of_row = is_mixture || planner.g.op(*reader).bound() == planner.g.op(sum).bound();
         beside.contains(reader) || is_of_row && (hosts.contains(root) || holds_alone(planner, *root, *reader))
     };
     let is_made_everywhere = |sum: NodeId| {
         readers(planner.g, sum, is_held)
             .is_some_and(|readers| readers.iter().all(|reader| is_made(sum, reader)))
     };
-    let sums = running_sums.iter().copied().filter(|id| !is_made_everywhere(*id));
+    let sums = expected.iter().copied().filter(|id| !is_made_everywhere(*id));
     let products = planner.tiled.beside_others.iter().filter(|(_, others)| !others.is_subset(&beside));
     let mut out: BTreeSet<NodeId> = sums.chain(products.map(|(product, _)| *product)).collect();
-    let is_expected = |id: &NodeId| running_sums.contains(id) || planner.tiled.beside_others.contains_key(id);
+    // A kernel of its own would make products with the keys again for each pair of heads.
+    let by_itself = |choice: &KernelChoice| matches!(choice, KernelChoice::Attention(..));
+    let alone =
+        steps.iter().filter(|(_, choice)| by_itself(choice)).filter_map(|(_, choice)| choice.attention());
+    out.extend(alone.filter(|id| planner.tiled.within_rows.contains(id)));
+    let is_expected = |id: &NodeId| expected.contains(id) || planner.tiled.beside_others.contains_key(id);
     out.extend(read_beside_others(planner, steps).into_iter().filter(is_expected));
     // A product that is stored for another reader besides, by itself or in an expression: a kernel that holds reductions of it would have
     // to make it, not to read it.
@@ -149,9 +159,8 @@ fn holds_alone(planner: &Planner<'_>, root: NodeId, attention: NodeId) -> bool {
     let expressions: Vec<NodeId> = held.iter().map(|id| g.args(*id)[0]).chain([score]).collect();
     let of = Among { g, defined, keeps_order, is_stored: &is_stored };
     let products = products_inside(&of, (*query, key), &expressions);
-    let makes = products.is_some_and(|(products, _)| !products.is_empty());
-    makes
-        && held.iter().all(is_row)
-        && mixed_heads(g, &held, key, *query).is_empty()
-        && Few::of(g.extent(*query), planner.few_rows) != Few::Always
+    let heads = mixed_heads(g, &held, key, *query);
+    let makes =
+        products.is_some_and(|(products, _)| !products.is_empty() && have_heads(g, &products, &heads));
+    makes && held.iter().all(is_row) && Few::of(g.extent(*query), planner.few_rows) != Few::Always
 }

@@ -4,11 +4,12 @@
 
 use super::{KernelChoice, Planner};
 use crate::plan::attention::beside::{StoreOf, key_sum};
-use crate::plan::attention::mixture::mixed_heads;
+use crate::plan::attention::mixture::{have_heads, mixed_heads};
 use crate::plan::attention::split::Few;
-use crate::plan::attention::whole_rows::{are_of_own_row, products_inside, reductions_inside, row_reduction};
+use crate::plan::attention::whole_rows::{
+    are_of_own_row, is_reduction_of_row, products_inside, reductions_inside, row_reduction,
+};
 use crate::plan::attention::{Among, Attention, Normaliser, attention};
-use crate::plan::contraction::is_matrix_product;
 use salient_ir::{AxisId, AxisSet, Class, Graph, NodeId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +254,7 @@ pub(in crate::plan) fn further(
 }
 
 /// What a kernel holds that stores an expression of an attention and these beside it, if there is such a kernel: they are of the same
-/// rows, read each product at one place, and mix no heads.
+/// rows, each of all heads if some are mixed, and read each product at one place.
 pub(in crate::plan) fn shared(
     of: &Among<'_>,
     (root, a): (NodeId, &Attention),
@@ -261,35 +262,36 @@ pub(in crate::plan) fn shared(
     others: &[Further],
 ) -> Option<BTreeSet<NodeId>> {
     let (g, axes) = (of.g, (a.key, query));
-    let own = &g.node(a.node).axes;
-    let rows: AxisSet = own.iter().filter(|axis| Some(*axis) != a.width).collect();
-    let rows_of =
-        |score: NodeId| -> AxisSet { g.node(score).axes.iter().filter(|axis| *axis != a.key).collect() };
-    let fits = |further: &Further| {
-        let axes = &g.node(further.root).axes;
-        let without = |width: Option<AxisId>| axes.iter().filter(move |axis| Some(*axis) != width);
-        match &further.of {
-            StoreOf::Row => *axes == rows,
-            StoreOf::Key(sum) => {
-                let others = without(sum.width());
-                others.map(|x| if x == sum.axis() { query } else { x }).collect::<AxisSet>() == rows
-            }
-            StoreOf::Values(other) => {
-                without(other.width).collect::<AxisSet>() == rows && rows_of(other.score) == rows
-            }
-        }
-    };
-    if rows != rows_of(a.score) || !others.iter().all(fits) {
-        return None;
-    }
     let inside = |root: NodeId| reductions_inside(g, root, (a.key, Some(query)), of.is_stored);
     let mut held = inside(a.score);
     for further in others {
         held.extend(inside(further.of.attention().map_or(further.root, |a| a.score)));
     }
+    let heads = mixed_heads(g, &held, a.key, query);
+    // The rows of all mixed heads are there together.
+    let rows_in = |node: NodeId, without: Option<AxisId>| -> AxisSet {
+        let axes = g.node(node).axes.iter();
+        axes.filter(|axis| Some(*axis) != without && !heads.contains(axis)).collect()
+    };
+    let rows = rows_in(a.node, a.width);
+    let rows_of = |score: NodeId| rows_in(score, Some(a.key));
+    let fits = |further: &Further| {
+        let of = |width: Option<AxisId>| rows_in(further.root, width);
+        match &further.of {
+            StoreOf::Row => of(None) == rows,
+            StoreOf::Key(sum) => {
+                let others = of(sum.width());
+                others.iter().map(|x| if x == sum.axis() { query } else { x }).collect::<AxisSet>() == rows
+            }
+            StoreOf::Values(other) => of(other.width) == rows && rows_of(other.score) == rows,
+        }
+    };
+    if rows != rows_of(a.score) || !others.iter().all(fits) {
+        return None;
+    }
     // A sum over rows is there when the last row has been made, and no row can wait for it.
     let of_keys: BTreeSet<NodeId> = others.iter().filter_map(|f| Some(f.of.sum()?.node())).collect();
-    let is_over_rows = |id: NodeId| g.op(id).bound() == Some(query) && !is_matrix_product(g, id);
+    let is_over_rows = |id: NodeId| is_reduction_of_row(g, id, (query, Some(a.key)));
     let unstored = g.ids().filter(|id| is_over_rows(*id) && !(of.is_stored)(*id));
     let over_rows: BTreeSet<NodeId> = of_keys.iter().copied().chain(unstored).collect();
     // The expression of a weighted sum over the keys includes its scores and its values.
@@ -313,22 +315,23 @@ pub(in crate::plan) fn shared(
     }
     let is_of_row = |id: &NodeId| {
         let of_row = row_reduction(g, *id, axes);
-        of_row.is_some_and(|own| g.node(own.node).axes == rows || own.key == a.key)
+        of_row.is_some_and(|own| rows_in(own.node, None) == rows || own.key == a.key)
     };
-    if !held.iter().all(is_of_row) || !mixed_heads(g, &held, a.key, query).is_empty() {
+    if !held.iter().all(is_of_row) {
         return None;
     }
     let of_sums = others.iter().filter_map(|f| f.of.attention()).flat_map(|a| [Some(a.score), a.value]);
     let of_rows = others.iter().filter_map(|f| f.of.sum()?.value).map(|value| Some(value.node));
     let own = [Some(root), Some(a.score), a.value, a.sink];
     let roots = of_sums.chain(of_rows).chain(own).flatten().chain(others.iter().map(|f| f.root));
-    if !are_of_own_row(g, roots, &held, (a.key, &BTreeSet::new()), of.is_stored) {
+    if !are_of_own_row(g, roots, &held, (a.key, &heads), of.is_stored) {
         return None;
     }
     let sums = others.iter().filter_map(|further| Some(further.of.attention()?.score));
     let expressions: Vec<NodeId> =
         held.iter().map(|id| g.args(*id)[0]).chain(sums).chain([a.score]).collect();
-    let (products, _) = products_inside(of, axes, &expressions)?;
+    let (products, _) =
+        products_inside(of, axes, &expressions).filter(|(products, _)| have_heads(g, products, &heads))?;
     // Queries and keys are packed before anything of a row is known.
     let of_rows: BTreeSet<NodeId> = held.iter().copied().chain(results).collect();
     let mut operands = products.iter().flat_map(|scores| [scores.query, scores.key]);

@@ -492,14 +492,15 @@ impl Priced<'_> {
         }
         for sum in whole.key_sums() {
             let Some(width) = sum.of.width() else { continue };
-            let (scores, width) = (rows * keys * share(&sum.key_loop.range)?, self.extent(width)?);
+            let scores = rows * keys * share(&sum.key_loop.range)? * heads(sum.of.node())?;
+            let width = self.extent(width)?;
             let depth = (tile as f64).min(rows).max(1.0);
             work.fma += self.tiles(scores / depth * width, width, depth, Edge::Whole);
         }
         let own = [(a, &whole.key_loop)];
         let others = whole.value_sums().map(|sum| (&sum.attention, &sum.key_loop));
         for (a, key_loop) in others.chain(own) {
-            let scores = rows * keys * share(&key_loop.range)?;
+            let scores = rows * keys * share(&key_loop.range)? * heads(a.score)?;
             work = work.and(self.values(kernel, a, key_loop, scores, tile as f64)?);
         }
         Some(work.and(self.after(kernel, a)?))

@@ -5,7 +5,7 @@ use super::{axis, dot, wrong};
 use crate::plan::attention::beside::{BesideOf, KeySum, ValueSum};
 use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
 use crate::plan::{Anchor, KernelPlan, Options, plan};
-use salient_ir::{Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
+use salient_ir::{AxisId, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
 /// An attention with the log-sum-exp of its rows and the weight that each key receives; if `entropy` what that is of each row too.
 fn with_results(entropy: bool) -> Graph {
@@ -210,6 +210,57 @@ fn what_stands_around_a_weighted_sum_is_stored() {
     let g = b.finish();
     let plan = plan(&g, Options::default());
     assert!(plan.buffers.iter().any(|buffer| buffer.node == sum));
+}
+
+/// Gradients of an attention of which the heads are mixed before and after its weights are made, with what the weights and the products
+/// with the values come to of each pair of heads and each row.
+fn gradients_of_mixed_heads() -> Graph {
+    let mut b = Builder::new("mixed_heads");
+    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
+    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
+    let [h, g, o] = ["h", "g", "o"].map(|name| axis(&mut b, name, "H"));
+    let [q, k, v, given] = [("q", h, i, e), ("k", h, j, e), ("v", o, j, f), ("dy", o, i, f)]
+        .map(|(x, head, t, d)| b.input(x, &[head, t, d], DType::F32, None));
+    let [before, after] =
+        [("before", g, h), ("after", o, g)].map(|(x, to, of)| b.input(x, &[to, of], DType::F32, None));
+    let score = dot(&mut b, q, k, e);
+    let mixed = dot(&mut b, score, before, h);
+    let lse = b.add(Op::Fused(FusedOp::LogSumExp, j), &[mixed]).unwrap();
+    let by = b.map(MapOp::Sub, &[mixed, lse]).unwrap();
+    let weight = b.map(MapOp::Exp, &[by]).unwrap();
+    let of_values = dot(&mut b, given, v, f);
+    let by_weight = dot(&mut b, of_values, after, o);
+    let by_mixed = b.map(MapOp::Mul, &[weight, by_weight]).unwrap();
+    let by_score = dot(&mut b, by_mixed, before, g);
+    let spoken = dot(&mut b, weight, after, g);
+    let mut sum =
+        |over, weights, values| b.add(Op::Fused(FusedOp::WeightedSum, over), &[weights, values]).unwrap();
+    let (dq, dk, dv) = (sum(j, by_score, k), sum(i, by_score, q), sum(i, spoken, given));
+    let pairs = dot(&mut b, weight, of_values, j);
+    b.output("dq", &[h, i, e], dq).unwrap();
+    b.output("dk", &[h, j, e], dk).unwrap();
+    b.output("dv", &[o, j, f], dv).unwrap();
+    b.output("pairs", &[i, g, o], pairs).unwrap();
+    b.finish()
+}
+
+#[test]
+fn all_mixed_heads_have_their_gradients_from_one_kernel() {
+    let g = gradients_of_mixed_heads();
+    assert_eq!(sums_over_rows(&g), [vec![true, true]]);
+    let plan = plan(&g, Options::default());
+    let names = |axes: &[AxisId]| axes.iter().map(|axis| g.axis(*axis).name.to_string()).collect::<Vec<_>>();
+    let both = ["i", "j"].map(str::to_owned);
+    assert!(plan.buffers.iter().all(|buffer| !both.iter().all(|axis| names(&buffer.axes).contains(axis))));
+    broken_plan(&g, "it reads a reduction of its rows that it does not hold", |whole| {
+        let of_pairs = whole.held.iter().position(|held| held.attention.node == pairs_of(&g));
+        whole.held.remove(of_pairs.expect("it holds what pairs of heads come to"));
+    });
+}
+
+/// What the pairs of heads come to in [`gradients_of_mixed_heads`].
+fn pairs_of(g: &Graph) -> NodeId {
+    g.outputs().iter().find(|output| *output.name == *"pairs").expect("it is an output").node
 }
 
 /// The first sum over rows that a kernel stores.
