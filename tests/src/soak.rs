@@ -25,13 +25,16 @@ pub enum Part {
     States,
     /// It is made as text.
     Text,
+    /// Its gradients run, by all that goes in, with what it gives or without.
+    Gradients,
 }
 
 impl Part {
     /// The part of a seed.
     pub fn of(seed: u64) -> Part {
         match seed % 10 {
-            0..4 => Part::Graph,
+            0..3 => Part::Graph,
+            3 => Part::Gradients,
             4 => Part::Readers,
             5 | 6 => Part::Text,
             7 | 8 => Part::Printed,
@@ -61,15 +64,43 @@ pub fn trial_of(seed: u64, data: Data) -> Result<Option<Trial>, Failure> {
             Part::Readers => Some(generate::readers(seed)),
             Part::States => Some(generate::stateful(seed, steps)),
             Part::Text => compile_text(&generate::source(seed, steps / 3 + 2)).ok(),
+            Part::Gradients => gradients(seed, steps),
         })
     });
     Ok(made?.map(|graph| {
         let sizes = (0..2).map(|n| generate::sizes(&graph, (seed / 50) as usize + n * 5));
         // What a program requires of its dimensions it refuses otherwise, before anything is computed.
-        let sizes =
-            sizes.filter(|sizes| graph.requirements().iter().all(|r| r.check(sizes).is_ok())).collect();
+        let is_allowed = |sizes: &Bindings| {
+            let is_gradient = Part::of(seed) == Part::Gradients;
+            graph.requirements().iter().all(|r| r.check(sizes).is_ok())
+                && !(is_gradient && divides_by_nothing(&graph, sizes))
+        };
+        let sizes = sizes.filter(is_allowed).collect();
         Trial { graph, seed, sizes, data }
     }))
+}
+
+/// Whether a dimension is a number and zero, of which nothing is promised: a gradient of a mean divides by it wherever it is used.
+fn divides_by_nothing(graph: &Graph, sizes: &Bindings) -> bool {
+    let is_number = |id| graph.users(id).iter().any(|user| *graph.op(*user) == Op::Map(MapOp::ToF32));
+    graph.ids().any(|id| match graph.op(id) {
+        Op::Extent(dim) => is_number(id) && dim.eval(sizes).is_ok_and(|extent| extent < 1),
+        Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Map(_) | Op::Reduce(..) => false,
+        Op::At(_) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
+    })
+}
+
+/// The gradients of a program; nothing where it has none.
+fn gradients(seed: u64, steps: usize) -> Option<Graph> {
+    let kind = seed / 10;
+    let graph =
+        if kind.is_multiple_of(3) { generate::program(seed, steps) } else { generate::attention(seed) };
+    let made = if kind.is_multiple_of(2) {
+        salient_grad::backward(&graph)
+    } else {
+        salient_grad::of_results(&graph)
+    };
+    made.ok()
 }
 
 /// Tries the program of a seed in those ways, and makes it smaller if it fails.
@@ -86,14 +117,14 @@ pub fn run(seed: u64, data: Data, ways: &[Way], tries: usize) -> Result<Report, 
         return Ok(Report { unread: 1, ..Report::default() });
     };
     let outcome = match part {
-        Part::Graph | Part::Readers | Part::Text => trial.check(ways),
+        Part::Graph | Part::Readers | Part::Text | Part::Gradients => trial.check(ways),
         Part::Printed => guarded(|| read_back(&trial, ways)),
         Part::States => guarded(|| over_calls(&trial, ways)),
     };
     outcome.map_err(|failure| {
         // What fails as a single graph is made smaller as one.
         let alone = match part {
-            Part::Graph | Part::Readers | Part::Text => Some(failure.clone()),
+            Part::Graph | Part::Readers | Part::Text | Part::Gradients => Some(failure.clone()),
             Part::Printed | Part::States => trial.check(ways).err(),
         };
         match alone.filter(|_| tries > 0) {

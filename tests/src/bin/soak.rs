@@ -17,7 +17,8 @@ const TRIES: usize = 400;
 
 const USAGE: &str = "soak [--programs N] [--seed N] [--hostile] [--threads N] [--all-ways]\n\
     soak --run FILE [--seed N] [--hostile] [--set NAME N]…   a program from a file\n\
-    soak --ends [--seed N] [--hostile]                       makes a program smaller that ends the process";
+    soak --ends [--seed N] [--hostile]                       makes a program smaller that ends the process\n\
+    soak --print [--seed N]                                  shows the program of a seed";
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,7 @@ struct Request {
     run: Option<String>,
     sizes: Bindings,
     ends: bool,
+    print: bool,
     /// In a child: its first seed, the one behind its last, and the distance of two.
     child: Option<(u64, u64, u64)>,
 }
@@ -47,6 +49,7 @@ fn request() -> Result<Request, String> {
             "--all-ways" => out.all_ways = true,
             "--run" => out.run = args.next(),
             "--ends" => out.ends = true,
+            "--print" => out.print = true,
             "--set" => {
                 let name = args.next().ok_or("--set lacks its name")?;
                 out.sizes.insert(name.as_str().into(), number(&name, args.next())? as i64);
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         }
         Ok(request) if request.run.is_some() => run_file(&request),
         Ok(request) if request.ends => ends(&request),
+        Ok(request) if request.print => print(&request),
         Ok(request) => match request.child {
             Some((from, to, step)) => {
                 child(&request, from, to, step);
@@ -94,6 +98,13 @@ fn run_file(request: &Request) -> ExitCode {
             return ExitCode::from(1);
         }
     }
+    ExitCode::SUCCESS
+}
+
+/// Shows the program of a seed, with the sizes at which it runs.
+fn print(request: &Request) -> ExitCode {
+    let Ok(Some(trial)) = soak::trial_of(request.seed, data(request)) else { return ExitCode::from(1) };
+    println!("{}\n{:?}", salient_ir::text::print(&trial.graph), trial.sizes);
     ExitCode::SUCCESS
 }
 
