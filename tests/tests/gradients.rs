@@ -1,7 +1,7 @@
 //! Gradients of every program of the tree, against differences of the interpreter.
 
 use salient::verify::{GradientFinding, Lengths, Trials, verify, verify_gradients};
-use salient::{Engine, Error, Model, Options, Sources, fuse, lower, schedule};
+use salient::{Array, Arrays, Engine, Error, Model, Options, Sources, Weights, fuse, lower, schedule};
 use salient_grad::{backward, in_normal_form, of_results};
 use salient_ir::{Bindings, Dim, Graph, Name, Op, ReduceOp, text};
 use salient_opt::{Fp, normal_form};
@@ -113,6 +113,53 @@ fn a_maximum_that_does_not_cancel_is_differentiated() {
         if found.findings.is_empty() && found.compared > 4 { Ok(()) } else { Err(format!("{found:?}")) }
     };
     sweep::each_of(&programs, |(.., result)| result, check);
+}
+
+/// What a program looks at only where a choice or an index says so its gradients look at there alone: as the first of the greatest of a
+/// row that is read at an index of data, or whether what is read before the first position is below a bound.
+#[test]
+fn what_may_be_outside_is_looked_at_only_where_the_program_looks_at_it() {
+    let programs = [
+        (
+            "row",
+            "let most[i: T] = max[f](table[at[i], f])
+             let y[i] = if 0 <= at[i] and at[i] < S then most[i] else 0.0",
+        ),
+        (
+            "distance",
+            "let bounded[k: T, i: T] = max(x[k - i], -0.5)
+             let read[i: T] = if i <= at[i] then bounded[at[i], i] else 0.0
+             let y[i] = if 0 <= at[i] and at[i] < T then read[i] else 0.0",
+        ),
+    ];
+    let check = |(_, lines): &(&str, &str)| {
+        let text = format!(
+            "model m(table: f32[S, F], x: f32[T], at: i64[T]) -> (y: f32[T]) {{
+                 {lines}
+                 return y
+             }}"
+        );
+        let mut sources = Sources::new();
+        sources.add("source", &text);
+        let graph = lower(&sources, &Options::default()).map_err(|e| e.to_string())?.graph;
+        let graph = of_results(&graph).map_err(|e| e.to_string())?;
+        let model = Model::from_graph(graph, &Options { engine: Engine::Oracle, ..Options::default() })
+            .map_err(|e| e.to_string())?;
+        let number = |shape: Vec<usize>| {
+            let count = shape.iter().product();
+            Array::from_f32(shape, vec![1.5; count]).unwrap()
+        };
+        let at = Array::from_i64(vec![3], vec![-1, 7, 1]).unwrap();
+        let given = [("table", number(vec![2, 4])), ("x", number(vec![3])), ("at", at)];
+        let mut inputs = Arrays::new();
+        for (name, array) in given {
+            if model.graph().inputs().iter().any(|port| *port.name == *name) {
+                inputs.insert(name, array).map_err(|e| e.to_string())?;
+            }
+        }
+        model.run(&inputs, Weights::default()).map(|_| ()).map_err(|e| e.to_string())
+    };
+    sweep::each_of(&programs, |(name, _)| name, check);
 }
 
 /// A loss is differentiated with running sums in place of sums over what comes before; as it is written in strict mode, where these

@@ -2,10 +2,11 @@
 
 use crate::error::GradientError;
 use crate::make::Make;
+use crate::open::open;
 use crate::slices::Slice;
 use crate::stop::is_stopped;
 use crate::{operators, shifts, slices};
-use salient_ir::{AxisId, AxisSet, Builder, Class, DType, MapOp, Name, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Builder, Class, DType, MapOp, Name, NodeId, Op, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cotangent: what a node's change is multiplied by. Where the mask does not hold it is zero, and its value is not looked at: so
@@ -21,6 +22,8 @@ pub(crate) struct Adjoints<'b> {
     pub(crate) b: &'b mut Builder,
     /// Whether each node of the forward graph is a number that depends on a target.
     active: Vec<bool>,
+    /// Whether each is looked at only where its cotangent is: see [`open`].
+    open: Vec<bool>,
     /// Maxima that the loss does not depend on.
     shifts: BTreeSet<NodeId>,
     into: BTreeMap<NodeId, Vec<Cotangent>>,
@@ -32,7 +35,8 @@ impl<'b> Adjoints<'b> {
     pub(crate) fn new(b: &'b mut Builder, loss: NodeId, by: &[NodeId]) -> Adjoints<'b> {
         let active = active(b, loss, by);
         let shifts = shifts::that_cancel(b, loss, |id| active[id.index()]);
-        Adjoints { b, active, shifts, into: BTreeMap::new(), slices: BTreeMap::new() }
+        let open = open(b, loss);
+        Adjoints { b, active, open, shifts, into: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
     /// The gradients by the targets, in their order; none where the loss does not depend on a target.
@@ -60,6 +64,11 @@ impl<'b> Adjoints<'b> {
         self.active.get(id.index()).copied().unwrap_or(false) && !self.shifts.contains(&id)
     }
 
+    /// Whether a node is made of what may be read outside of its axis where its cotangent is not looked at: what is known of that stays.
+    pub(crate) fn is_open(&self, id: NodeId) -> bool {
+        self.open.get(id.index()).copied().unwrap_or(false)
+    }
+
     /// Adds what flows into a node, at each position of `domain`; along the axes that the node lacks it is summed.
     pub(crate) fn add(&mut self, to: NodeId, domain: &AxisSet, flow: Cotangent) {
         if !self.is_active(to) {
@@ -70,8 +79,10 @@ impl<'b> Adjoints<'b> {
         // Along positions first, which come after examples and heads: what is left is a number for each of these.
         let others: Vec<AxisId> = domain.iter().filter(|axis| !own.contains(*axis)).collect();
         for axis in others.into_iter().rev() {
-            if flow.mask.is_some_and(|mask| self.b.node(mask).axes.contains(axis)) {
-                flow = Cotangent { mask: None, value: self.b.masked(flow.mask, flow.value) };
+            if let Some(mask) = flow.mask.filter(|mask| self.b.node(*mask).axes.contains(axis)) {
+                let value = self.b.masked(flow.mask, flow.value);
+                let any = self.is_open(to).then(|| self.b.reduce(ReduceOp::Any, axis, mask));
+                flow = Cotangent { mask: any.map(|any| any.expect("a mask is a truth value")), value };
             }
             flow.value = self.b.sum(axis, flow.value);
         }

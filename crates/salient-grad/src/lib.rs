@@ -3,7 +3,8 @@
 //! Nodes are visited from the loss back to the targets. Each operator has one adjoint, written in the same operators, so that all
 //! that works on programs works on gradients: the text form, the oracle, the optimiser's rules, plans. [`gradients`] is the
 //! entry; `adjoint` collects what flows into a node, `operators`, `maps` and `softmax` have the adjoints, `views` inverts indices,
-//! `slices` puts parts together, `shifts` finds maxima that cancel, and `normal` gives all spellings of a loss one form.
+//! `slices` puts parts together, `shifts` finds maxima that cancel, `open` finds what may be read outside of its axis where the program does
+//! not look at it, and `normal` gives all spellings of a loss one form.
 //!
 //! What is decided at points without a derivative:
 //! - the greater of two that are equal: half to each; where only one of them is differentiated, nothing (so `max(x, 0)` has 0 at 0);
@@ -17,6 +18,7 @@ mod error;
 mod make;
 mod maps;
 mod normal;
+mod open;
 mod operators;
 mod results;
 mod shifts;

@@ -51,7 +51,7 @@ pub(crate) fn invert(a: &mut Adjoints<'_>, read: Read) {
     let over: AxisSet = inverse.over.iter().copied().collect();
     if is_guarded && over.is_empty() {
         value = a.b.masked(mask, value);
-        mask = None;
+        mask = mask.filter(|_| a.is_open(base));
     }
     a.add(base, &own.union(&over), Cotangent { mask, value });
 }
