@@ -174,8 +174,9 @@ fn a_weighted_sum_beside_another_has_the_weights_of_its_node() {
     });
 }
 
-#[test]
-fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
+/// A weighted sum of values under scores that are divided by their sum: before the values are weighed, with what each key receives, or at
+/// last.
+fn divided(at_last: bool) -> (Graph, NodeId) {
     let mut b = Builder::new("divided");
     let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
     let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
@@ -183,13 +184,25 @@ fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
         [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
     let score = dot(&mut b, q, k, e);
     let sum = b.reduce(ReduceOp::Sum, j, score).unwrap();
-    let share = b.map(MapOp::Div, &[score, sum]).unwrap();
-    let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[share, v]).unwrap();
-    let received = b.reduce(ReduceOp::Sum, i, share).unwrap();
+    let weigh = |b: &mut Builder, weights| b.add(Op::Fused(FusedOp::WeightedSum, j), &[weights, v]).unwrap();
+    let y = if at_last {
+        let weighed = weigh(&mut b, score);
+        b.map(MapOp::Div, &[weighed, sum]).unwrap()
+    } else {
+        let share = b.map(MapOp::Div, &[score, sum]).unwrap();
+        let received = b.reduce(ReduceOp::Sum, i, share).unwrap();
+        b.output("received", &[j], received).unwrap();
+        weigh(&mut b, share)
+    };
     b.output("y", &[i, f], y).unwrap();
-    b.output("received", &[j], received).unwrap();
-    let g = b.finish();
+    (b.finish(), sum)
+}
+
+#[test]
+fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
+    let (g, sum) = divided(false);
     let plan = plan(&g, Options::default());
+    let received = g.outputs().iter().find(|output| *output.name == *"received").expect("it is one").node;
     let stored: Vec<NodeId> = plan.buffers.iter().map(|buffer| buffer.node).collect();
     assert!(stored.contains(&received) && !stored.contains(&sum));
     assert_eq!(sums_over_rows(&g), [vec![false]]);
@@ -197,17 +210,7 @@ fn what_only_its_kernel_reads_of_a_row_is_not_stored() {
 
 #[test]
 fn what_stands_around_a_weighted_sum_is_stored() {
-    let mut b = Builder::new("divided_at_last");
-    let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
-    let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
-    let [q, k, v] =
-        [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
-    let score = dot(&mut b, q, k, e);
-    let sum = b.reduce(ReduceOp::Sum, j, score).unwrap();
-    let weighed = b.add(Op::Fused(FusedOp::WeightedSum, j), &[score, v]).unwrap();
-    let y = b.map(MapOp::Div, &[weighed, sum]).unwrap();
-    b.output("y", &[i, f], y).unwrap();
-    let g = b.finish();
+    let (g, sum) = divided(true);
     let plan = plan(&g, Options::default());
     assert!(plan.buffers.iter().any(|buffer| buffer.node == sum));
 }
