@@ -73,15 +73,16 @@ pub fn trial_of(seed: u64, data: Data) -> Result<Option<Trial>, Failure> {
         let is_allowed = |sizes: &Bindings| {
             let is_gradient = Part::of(seed) == Part::Gradients;
             graph.requirements().iter().all(|r| r.check(sizes).is_ok())
-                && !(is_gradient && divides_by_nothing(&graph, sizes))
+                && !(is_gradient && has_zero_as_number(&graph, sizes))
         };
         let sizes = sizes.filter(is_allowed).collect();
         Trial { graph, seed, sizes, data }
     }))
 }
 
-/// Whether a dimension is a number and zero, of which nothing is promised: a gradient of a mean divides by it wherever it is used.
-fn divides_by_nothing(graph: &Graph, sizes: &Bindings) -> bool {
+/// Whether a dimension that is used as a number is zero: of what it divides nothing is promised (`docs/semantics.md`), and the gradient of a
+/// mean is divided by the length of its axis.
+fn has_zero_as_number(graph: &Graph, sizes: &Bindings) -> bool {
     let is_number = |id| graph.users(id).iter().any(|user| *graph.op(*user) == Op::Map(MapOp::ToF32));
     graph.ids().any(|id| match graph.op(id) {
         Op::Extent(dim) => is_number(id) && dim.eval(sizes).is_ok_and(|extent| extent < 1),

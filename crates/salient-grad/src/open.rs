@@ -2,21 +2,21 @@
 //! axis. Derivatives that are made of such a value are looked at in the same places.
 
 use crate::views::linear;
-use salient_ir::{AxisId, Dim, Graph, MapOp, NodeId, Op};
+use salient_ir::{AxisId, AxisSet, Dim, Graph, MapOp, NodeId, Op, demand};
 use std::collections::BTreeSet;
 
 /// Whether each node up to the loss is made of a read that may leave its axis and of which the loss does not need every element: by a sum of
 /// positions that lies outside somewhere, or by data of which the program itself asks whether it is below a bound.
 pub(crate) fn open(g: &Graph, loss: NodeId) -> Vec<bool> {
-    let needed = needed(g, loss);
+    let needed = demand::demanded(g, [(loss, AxisSet::new())].into_iter(), |_, _| false);
     let bounded = bounded(g);
     let mut out: Vec<bool> = Vec::with_capacity(loss.index() + 1);
     for id in g.ids().take(loss.index() + 1) {
         let args = g.args(id);
         let is_loose = match *g.op(id) {
             Op::At(axis) => {
-                let is_data = || bounded.contains(&read_by(g, args[1]));
-                !needed[id.index()] && may_leave(g, axis, args[1]).unwrap_or_else(is_data)
+                let is_bounded = || bounded.contains(&read_by(g, args[1]));
+                needed[id.index()].is_none() && may_leave(g, axis, args[1]).unwrap_or_else(is_bounded)
             }
             Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => false,
             Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => false,
@@ -43,29 +43,6 @@ fn read_by(g: &Graph, mut id: NodeId) -> NodeId {
     id
 }
 
-/// Whether the loss needs every element of each node up to it, whatever the data is.
-fn needed(g: &Graph, loss: NodeId) -> Vec<bool> {
-    let mut out = vec![false; loss.index() + 1];
-    out[loss.index()] = true;
-    let forward: Vec<NodeId> = g.ids().take(loss.index() + 1).collect();
-    for id in forward.into_iter().rev() {
-        if !out[id.index()] {
-            continue;
-        }
-        let args = g.args(id);
-        for (at, arg) in args.iter().enumerate() {
-            let is_read_whole = match *g.op(id) {
-                Op::Map(MapOp::Select) => at == 0,
-                Op::At(axis) => at == 1 || g.is_renamed(axis, args[1]),
-                Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Extent(_) | Op::Map(_) => true,
-                Op::Reduce(..) | Op::Concat(..) | Op::CumSum(..) | Op::Fused(..) => true,
-            };
-            out[arg.index()] |= is_read_whole;
-        }
-    }
-    out
-}
-
 /// Whether an index may lie outside of an axis, where it is a sum of multiples of positions.
 fn may_leave(g: &Graph, axis: AxisId, index: NodeId) -> Option<bool> {
     let sum = linear(g, index)?;
@@ -78,7 +55,7 @@ fn may_leave(g: &Graph, axis: AxisId, index: NodeId) -> Option<bool> {
             least = &least + &last;
         }
     }
-    // A window of positions may be as long as its table, of which nothing is known: its last position lies inside.
+    // Two lengths of which nothing is known, as those of a window and of its table, are taken to fit.
     let beyond = &(&greatest - g.extent(axis)) + &Dim::constant(1);
     let is_beyond = match beyond.as_constant() {
         Some(count) => count > 0,

@@ -104,8 +104,8 @@ mod tests {
         assert_eq!(sums_left(false, false), 1);
     }
 
-    /// How many sums of several numbers are left where what an attention makes of scores of several heads is mixed and returned besides; the
-    /// scores are products with a key that the rows share, or those rows have their own values.
+    /// How many sums over heads are left where an attention sums values of several heads, and its result is both mixed and returned. The
+    /// values are products of queries and keys, or an input with a number for every row and key.
     fn sums_of_heads(are_scores: bool) -> usize {
         let mut b = Builder::new("heads");
         let [t, s, h, g] = [("t", "T"), ("s", "S"), ("h", "H"), ("g", "H")]
