@@ -123,11 +123,13 @@ fn what_may_be_outside_is_looked_at_only_where_the_program_looks_at_it() {
         (
             "row",
             "let most[i: T] = max[f](table[at[i], f])
-             let y[i] = if 0 <= at[i] and at[i] < S then most[i] else 0.0",
+             let each[i: T, j: S] = if 0 <= at[i] and at[i] < S and j <= i then most[i] else 0.0
+             let y[i] = sum[j](each[i, j])",
         ),
         (
             "distance",
-            "let bounded[k: T, i: T] = max(x[k - i], -0.5)
+            "let even[k: T] = x[k - k % 2]
+             let bounded[k: T, i: T] = max(even[k - i], -0.5)
              let read[i: T] = if i <= at[i] then bounded[at[i], i] else 0.0
              let y[i] = if 0 <= at[i] and at[i] < T then read[i] else 0.0",
         ),
