@@ -3,7 +3,7 @@
 //! Nothing depends on them but time: any sizes within the ranges give a correct program. Which values suit a machine is
 //! not decided here, beyond the defaults.
 
-use crate::dims::{LANES, n, var};
+use crate::dims::{LANES, ceil_div, n, product, var};
 use salient_ir::Dim;
 use salient_vector::tile::Shape;
 
@@ -57,21 +57,18 @@ const TILES_ALONG_A_RANGE: i64 = 16;
 /// Items of a kernel that keep some threads busy.
 const BUSY: i64 = 8;
 
-/// The most parts of rows whose sums have several columns for each key.
-const MOST_WITH_COLUMNS: i64 = 4;
-
-/// The extent that is assumed of an axis of heads, or of a batch, that has none when compiling.
-const ASSUMED_HEADS: i64 = 2;
-
 /// Tiles of rows that are one part.
 const TILES_OF_A_PART: i64 = 4;
 
 impl Tiling {
     /// Query rows of a tile whose scores of all keys are kept, in so many products, and which adds columns to sums for every key. All
-    /// tiles read and write all of the sums: there are as few of them as the second cache allows, all of about as many rows. Without the
-    /// numbers of rows and keys nothing is known of caches.
+    /// tiles read and write all of the sums: there are as few of them as the second cache allows, all of about as many rows. Where it is
+    /// not known how many rows and keys there are, a tile has twice the rows of one without such sums, which was about as fast as the
+    /// best at 512 to 8192 keys.
     pub(crate) fn rows_with_sums(&self, rows: Option<i64>, keys: Option<i64>, products: usize) -> i64 {
-        let (Some(rows), Some(keys)) = (rows, keys) else { return self.whole_rows };
+        let (Some(rows), Some(keys)) = (rows, keys) else {
+            return (2 * self.whole_rows).min(self.summed_rows.max(self.whole_rows));
+        };
         let of_row = keys.max(1).saturating_mul(i64::try_from(products).unwrap_or(i64::MAX).max(1));
         let tile = self.tile_rows.max(1);
         let cached = KEPT_SCORES / of_row / tile * tile;
@@ -88,11 +85,13 @@ impl Tiling {
     }
 
     /// The same where each key has several columns of sums. Every part costs the memory traffic of all of them: there are only as many
-    /// as keep some threads busy, given the extents of the axes around the rows.
-    pub(crate) fn parts_with_columns(&self, rows: &Dim, around: &[Dim]) -> i64 {
-        let heads = around.iter().map(|extent| extent.as_constant().unwrap_or(ASSUMED_HEADS));
-        let items = heads.fold(1, i64::saturating_mul).max(1);
-        self.parts_of(rows).min(1 + (BUSY - 1) / items).min(MOST_WITH_COLUMNS)
+    /// as keep some threads busy, which follows from the extents of the axes around the rows, when the kernel runs if not before.
+    pub(crate) fn parts_with_columns(&self, rows: &Dim, around: &[Dim]) -> Dim {
+        // Half of the items that keep threads busy where the axes around have one, fewer the longer they are.
+        match self.parts_of(rows) {
+            1 => n(1),
+            parts => ceil_div(&n((2 * parts).min(BUSY)), &(&product(around) + &n(1))),
+        }
     }
 
     /// Query rows of a tile of an attention of one head, which has so many of them if that is known: as many as of several heads where
@@ -249,7 +248,7 @@ mod tests {
         assert_eq!(rows(512), 66);
         assert_eq!([1024, 8192].map(rows), [60, tiling.whole_rows]);
         assert!([1, 5, 6, 7, 64, 511, 4096].map(rows).iter().all(|rows| *rows <= tiling.summed_rows));
-        assert_eq!(tiling.rows_with_sums(None, Some(512), 2), tiling.whole_rows);
+        assert_eq!(tiling.rows_with_sums(None, Some(512), 2), 2 * tiling.whole_rows);
         assert_eq!(tiling.rows_with_sums(Some(i64::MAX), Some(i64::MAX), 2), tiling.whole_rows);
     }
 

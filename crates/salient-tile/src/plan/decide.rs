@@ -379,12 +379,12 @@ impl<'g> Decider<'g> {
         let rows = around(target, a);
         let sums = others.iter().filter_map(|further| further.of.sum());
         let heads = mixed_heads(g, held, a.key, a.query.expect("planned with rows"));
-        let count = parts_of_rows(g, self.layouts.options.tiling, (a, &heads), sums).unwrap_or(1);
+        let count = parts_of_rows(g, self.layouts.options.tiling, (a, &heads), sums).unwrap_or_else(|| n(1));
         let mut stores = Vec::new();
         for (further, home) in others.iter().zip(homes) {
             let is_one_part = |sum: &SumOverRows| {
                 let order = &self.done.buffers[home.0].axes;
-                count == 1 && sum.node() == further.root && *order == sum.axes(g)
+                count == n(1) && sum.node() == further.root && *order == sum.axes(g)
             };
             let buffer = match further.of.sum() {
                 None => *home,
@@ -394,7 +394,7 @@ impl<'g> Decider<'g> {
                     let name = format!("{}.parts", self.done.buffers[home.0].name);
                     let axes = sum.axes(g);
                     let mut shape = g.shape(&axes);
-                    shape.insert(sum.around(g).len(), n(count));
+                    shape.insert(sum.around(g).len(), count.clone());
                     self.temporary(name, sum.node(), axes, shape)
                 }
             };
@@ -419,7 +419,7 @@ impl<'g> Decider<'g> {
                     let parts = SumParts {
                         sum: sum.node(),
                         parts: buffer,
-                        count,
+                        count: count.clone(),
                         outer: sum.around(g),
                         axis: sum.axis(),
                         width: sum.width(),

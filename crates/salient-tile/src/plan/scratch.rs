@@ -264,7 +264,7 @@ fn of_whole_rows(g: &Graph, options: Options<'_>, whole: &WholeRows) -> Vec<Scra
         out.push(slot(Slot::Weights, &scores * &heads));
     }
     for (at, beside) in whole.beside.iter().enumerate() {
-        if let (Some((of, _)), Some(WeightsBeside::Own)) = (beside.weighted(), whole.weights_beside(at)) {
+        if let (Some((of, _)), Some(WeightsBeside::Own)) = (beside.weighted(), whole.weights_beside(g, at)) {
             out.push(slot(Slot::RowWeights, &scores * &whole.count_of_heads(g, of.score)));
         }
     }

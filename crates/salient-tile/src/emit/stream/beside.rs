@@ -12,7 +12,7 @@ use crate::emit::stream::softmax::{RowState, UNROLL, fill};
 use crate::emit::stream::tiled::RowBlock;
 use crate::emit::stream::values::find_not_finite;
 use crate::emit::stream::whole_rows::{
-    Place, Visited, WeightedValues, Whole, heads_of, index, over_heads, place_of_head, strides_of_heads,
+    Held, Place, Visited, WeightedValues, Whole, heads_of, index, over_heads, place_of_head, strides_of_heads,
 };
 use crate::emit::strip::{Scope, Strip, Visit};
 use crate::index::{AxisValue, Env};
@@ -35,13 +35,13 @@ pub(crate) struct RowPart {
     tile: Symbol,
     tiles: Dim,
     /// How many parts there are.
-    parts: i64,
+    parts: Dim,
 }
 
 impl RowPart {
     /// The part that an item has, of so many tiles of rows in so many parts.
-    pub(crate) fn of_item(m: &mut Maker<'_, '_>, (tiles, parts): (Dim, i64)) -> RowPart {
-        let number = m.outer("part", &n(parts));
+    pub(crate) fn of_item(m: &mut Maker<'_, '_>, (tiles, parts): (Dim, Dim)) -> RowPart {
+        let number = m.outer("part", &parts);
         let tile = m.variable("block", &tiles);
         RowPart { number, tile, tiles, parts }
     }
@@ -53,7 +53,7 @@ impl RowPart {
 
     /// A block for each tile of the part.
     pub(crate) fn each_tile(&self, m: &mut Maker<'_, '_>, block: Vec<Stmt>) -> Vec<Stmt> {
-        let of_part = ceil_div(&self.tiles, &n(self.parts));
+        let of_part = ceil_div(&self.tiles, &self.parts);
         let begin = &self.number * &of_part;
         let stop = m.variable("part_end", &(&self.tiles + &n(1)));
         let end = let_min(&stop, vec![self.tiles.clone(), &begin + &of_part]);
@@ -66,12 +66,11 @@ fn place(
     m: &Maker<'_, '_>,
     (around, axis): (&[AxisId], AxisId),
     env: &Env,
-    (part, parts): (&Dim, i64),
+    (part, parts): (&Dim, &Dim),
 ) -> Dim {
     let g = m.scope.graph;
-    let parts = n(parts);
     let around = around.iter().fold(n(0), |at, axis| &(&at * g.extent(*axis)) + &index(env, *axis));
-    &(&(&around * &parts) + part) * g.extent(axis)
+    &(&(&around * parts) + part) * g.extent(axis)
 }
 
 /// Where the sums of a part are while its rows are added up.
@@ -83,10 +82,18 @@ pub(crate) struct PartSums {
     product: Option<RowProduct>,
 }
 
+/// Weights of the values of rows, or of keys.
+#[derive(Clone)]
+pub(crate) struct Weights {
+    pub(crate) place: Place,
+    /// What they are still to be multiplied by, a number for each row of the tile.
+    factor: Option<Base>,
+}
+
 /// A product of the scores of the rows of a tile with the values of these rows.
 struct RowProduct {
     /// The weights of each row: those of the attention, or others.
-    weights: Place,
+    weights: Weights,
     /// The values of the rows of a tile in panels, and whether one of them is not finite.
     values: Base,
     not_finite: Base,
@@ -102,18 +109,23 @@ pub(crate) fn places_of_weights(
     m: &mut Maker<'_, '_>,
     plan: &WholeRows,
     row: &Dim,
-    own: &Place,
-) -> Vec<Option<Place>> {
-    let mut places: Vec<Option<Place>> = Vec::new();
+    (own, held): (&Place, &[Held]),
+) -> Vec<Option<Weights>> {
+    let mut places: Vec<Option<Weights>> = Vec::new();
     for at in 0..plan.beside.len() {
-        let place = plan.weights_beside(at).map(|weights| match weights {
-            WeightsBeside::Attention => own.clone(),
+        let place = plan.weights_beside(m.scope.graph, at).map(|weights| match weights {
+            WeightsBeside::Attention => Weights { place: own.clone(), factor: None },
             WeightsBeside::Another(at) => places[at].clone().expect("it sums values under these weights"),
+            WeightsBeside::Exponentials(at) => {
+                let place = held[at].left.first().expect("it leaves exponentials behind").clone();
+                Weights { place, factor: held[at].factor }
+            }
             WeightsBeside::Own => {
                 let (of, _) = plan.beside[at].weighted().expect("it sums values under weights");
                 let heads = heads_of(m, plan, of.score);
                 let heads = strides_of_heads(m, &heads, &(&n(plan.tile_rows) * row));
-                Place { base: m.scratch(Slot::RowWeights), heads, row: Some(row.clone()) }
+                let place = Place { base: m.scratch(Slot::RowWeights), heads, row: Some(row.clone()) };
+                Weights { place, factor: None }
             }
         });
         places.push(place);
@@ -125,9 +137,9 @@ pub(crate) fn places_of_weights(
 pub(crate) fn sums_of_part(
     m: &mut Maker<'_, '_>,
     plan: &WholeRows,
-    weights: &[Option<Place>],
+    weights: &[Option<Weights>],
 ) -> Vec<PartSums> {
-    let of_sum = |(sum, weights): (&KeySum, &Option<Place>)| {
+    let of_sum = |(sum, weights): (&KeySum, &Option<Weights>)| {
         let sums = m.scratch(Slot::KeySums);
         let of_head = m.scope.graph.extent(sum.of.axis()).clone();
         let columns = sum.of.width().map(|axis| padded(m.scope.options, m.scope.graph.extent(axis)));
@@ -157,7 +169,7 @@ impl Whole<'_> {
             let axis = sum.axis();
             let keys = m.scope.graph.extent(axis).clone();
             let around = sum.around(m.scope.graph);
-            let at = place(m, (&around, axis), self.tile.env, (&part.number, part.parts));
+            let at = place(m, (&around, axis), self.tile.env, (&part.number, &part.parts));
             let of_head = place_of_head(self.tile.env, heads);
             let heads: Vec<AxisId> = heads.iter().map(|(axis, _)| *axis).collect();
             let count =
@@ -216,13 +228,15 @@ impl Whole<'_> {
     /// The weights of a row for what is stored beside at a position, where it has weights of its own.
     fn copy_weights(&self, m: &mut Maker<'_, '_>, at: usize, stmts: &mut Vec<Stmt>) {
         let weighted = self.plan.beside[at].weighted();
-        let own = (self.plan.weights_beside(at) == Some(WeightsBeside::Own)).then_some(weighted).flatten();
-        let (Some((a, key_loop)), Some(place)) = (own, &self.slots.weights_beside[at]) else { return };
+        let own = (self.plan.weights_beside(m.scope.graph, at) == Some(WeightsBeside::Own))
+            .then_some(weighted)
+            .flatten();
+        let (Some((a, key_loop)), Some(weights)) = (own, &self.slots.weights_beside[at]) else { return };
         self.visit_in(m, &key_loop.range);
         let mut of_head = Vec::new();
         let keys = self.visited(m, &key_loop.range, &mut of_head);
         let of = (key_loop.score_in_range(a), m.scope.defined.demanding(a.score));
-        of_head.push(self.copy(m, of, &keys, place));
+        of_head.push(self.copy(m, of, &keys, &weights.place));
         stmts.extend(self.each_head(m, a.score, of_head));
     }
 
@@ -244,6 +258,7 @@ impl Whole<'_> {
             let mut of_head = Vec::new();
             let sizes = Sizes::new(m, &tile, &mut of_head);
             let context = m.scratch(Slot::Context);
+            let weights = &weights.place;
             self.product(m, &WeightedValues { tile: &tile, sizes: &sizes, weights, context }, &mut of_head);
             let to =
                 Target { node: beside.node, id: beside.buffer, buffer: &buffers[beside.buffer.0], ..target };
@@ -275,7 +290,7 @@ impl Whole<'_> {
 
     /// The values of the rows of the tile in panels, and whether one of them is not finite.
     fn pack_rows(&self, m: &mut Maker<'_, '_>, product: &RowProduct, rows: &Dim) -> Vec<Stmt> {
-        let RowProduct { values, not_finite, value, wide, padded, .. } = product;
+        let RowProduct { weights, values, not_finite, value, wide, padded } = product;
         let width = &self.sizes.panel;
         let query = self.plan.attention.query;
         let column = m.variable("column", padded);
@@ -288,10 +303,19 @@ impl Whole<'_> {
         let mut env = self.tile.env.clone();
         env.retain(|axis, _| ![Some(self.plan.attention.key), query].contains(&Some(*axis)));
         let limit = let_min(&edge, vec![wide.clone(), &from + width]);
-        let body = pack_panel(m, "pack_rows", value.node, &env, (&over_rows, &over_width), &to);
-        let each_panel = for_loop(&column, n(0), padded.clone(), width.clone(), vec![limit, body]);
+        let mut of_panel =
+            vec![limit, pack_panel(m, "pack_rows", value.node, &env, (&over_rows, &over_width), &to)];
+        if let Some(factor) = weights.factor {
+            let row = address(*values, &(&from * rows) + &(&self.local() * width));
+            let args = vec![row, address(factor, self.local()), Arg::Int(width.clone())];
+            let scale = m.call(scale_row(), args);
+            of_panel.push(self.tile.each_row(scale));
+        }
+        let each_panel = for_loop(&column, n(0), padded.clone(), width.clone(), of_panel);
         // Columns that fill up the last panel are zeros, which are finite.
-        let clear = fill(m, *values, &(rows * padded), 0.0);
+        let clear = vec![fill(m, *values, &(rows * padded), 0.0)];
+        let clear =
+            Stmt::If { left: wide.clone(), right: padded.clone(), then: clear, otherwise: Vec::new() };
         let look = find_not_finite(m, (*values, n(0)), &(rows * padded), (*not_finite, n(0)));
         vec![clear, each_panel, fill(m, *not_finite, &n(1), 0.0), look]
     }
@@ -307,11 +331,12 @@ impl Whole<'_> {
     ) -> Stmt {
         let column = m.variable("column", &product.padded);
         let at = var(&column);
-        let step = product.weights.row.as_ref().expect("they are of all rows of the tile");
-        let first = &place_of_head(self.tile.env, &product.weights.heads) + &(begin - &self.keys.0);
+        let weights = &product.weights.place;
+        let step = weights.row.as_ref().expect("they are of all rows of the tile");
+        let first = &place_of_head(self.tile.env, &weights.heads) + &(begin - &self.keys.0);
         let sums = &place_of_head(self.tile.env, &to.heads) + &(begin * &product.padded);
         let operands = Operands {
-            left: (product.weights.base, &first, &n(1)),
+            left: (weights.base, &first, &n(1)),
             left_step: Some(step),
             panel: (product.values, &(&at * rows)),
             panel_row: None,
@@ -365,9 +390,9 @@ pub(crate) fn sum_parts(scope: &mut Scope<'_>, target: Target<'_>, of: &SumParts
     m.outer_axes(target.buffer.axes.iter().copied().filter(|axis| *axis != along), &mut env);
     let count = g.extent(along).clone();
     let sum = m.scratch(Slot::Sum);
-    let parts = n(of.count);
+    let parts = of.count.clone();
     let part = m.variable("part", &parts);
-    let first = place(&m, (&of.outer, of.axis), &env, (&var(&part), of.count));
+    let first = place(&m, (&of.outer, of.axis), &env, (&var(&part), &parts));
     let first = if of.width.is_some() { &(&first + &index(&env, of.axis)) * &count } else { first };
     let from = address(Base::Buffer(of.parts), first);
     let add = m.call(add_to(), vec![address(sum, n(0)), from, Arg::Int(count.clone())]);
@@ -391,6 +416,21 @@ fn store_sums() -> Body {
     b.lanes(trip, (), |b, lane, ()| {
         let y = b.load::<F32>(from.at(lane));
         b.store(to.at(lane), y);
+    });
+    b.finish()
+}
+
+/// `x[..n] *= y`.
+fn scale_row() -> Body {
+    let mut b = Builder::new("scale_row");
+    let x = b.output("x");
+    let y = b.input("y");
+    let trip = b.int_param("n");
+    let factor = b.load::<F32>(y.at_start().one());
+    b.lanes(trip, (), |b, lane, ()| {
+        let v = b.load::<F32>(x.at(lane));
+        let v = b.mul(v, factor);
+        b.store(x.at(lane), v);
     });
     b.finish()
 }

@@ -23,6 +23,7 @@ use crate::plan::scratch::Slot;
 use crate::program::kernel::{Arg, Base, Int, Stmt};
 use salient_ir::{AxisId, Dim, NodeId};
 use salient_vector::tile::Zeros;
+use salient_vector::{Builder, Elem};
 use std::collections::BTreeMap;
 
 /// A tile of scores to be made: the queries, and where the scores go.
@@ -172,6 +173,27 @@ pub(crate) fn pack_query<'t>(
     stmts.extend(pack_scaled(m, "pack_query", (s.query, s.scale), &s.env, &over_rows, &over_depth, &to));
     let out = m.scratch(Slot::Scores);
     QueryTile { scores: s, queries, out, depth, at: n(0), heads: Vec::new() }
+}
+
+/// Prefetches the queries of the next tile if they lie in memory as they are: the tile at hand takes long enough for memory to answer, and
+/// what comes after the last tile is not read.
+pub(crate) fn prefetch_queries(m: &mut Maker<'_, '_>, t: &RowTile<'_>, s: &Scores) -> Option<Stmt> {
+    let lies = m.scope.strided_rows(&m.scope.ranges, s.query, &s.env, s.depth, s.row_axis)?;
+    let Base::Buffer(_) = lies.base else { return None };
+    let rows = m.scope.graph.extent(s.row_axis).clone();
+    if rows.provably_le(&t.most_rows) {
+        return None;
+    }
+    let mut b = Builder::new("prefetch");
+    let from = b.input("x");
+    let trip = b.int_param("n");
+    b.lanes(trip, (), |b, index, ()| b.prefetch(Elem::F32, from.at(index)));
+    let row = m.variable(&m.axis_name(s.row_axis), &rows);
+    let place = &lies.start + &(&(&var(&row) + &t.most_rows) * &lies.row);
+    let depth = m.scope.graph.extent(s.depth).clone();
+    let call = m.call(b.finish(), vec![address(lies.base, place), Arg::Int(depth)]);
+    let from = origin(&s.env, s.row_axis, t.row, &t.first);
+    Some(for_loop(&row, from.clone(), &from + &t.count(), n(1), vec![call]))
 }
 
 /// The keys of a range that the tiles of these rows visit: what is known of them, the first, and one past the last.

@@ -130,7 +130,7 @@ pub(crate) fn row_block(
     m: &mut Maker<'_, '_>,
     target: Target<'_>,
     a: &Attention,
-    (tile_rows, parts): (&Dim, Option<i64>),
+    (tile_rows, parts): (&Dim, Option<Dim>),
     heads: &BTreeSet<AxisId>,
 ) -> RowBlock {
     let (g, mut env) = (m.scope.graph, Env::new());

@@ -6,10 +6,10 @@
 
 use crate::dims::{LANE, n, row_major, var};
 use crate::emit::maker::{Maker, Target, for_loop, let_min};
-use crate::emit::stream::beside::{PartSums, places_of_weights, sums_of_part};
+use crate::emit::stream::beside::{PartSums, Weights, places_of_weights, sums_of_part};
 use crate::emit::stream::look::flag;
 use crate::emit::stream::mixture::Coefficients;
-use crate::emit::stream::phase::{Before, Making, pack_query, scores_of, visited};
+use crate::emit::stream::phase::{Before, Making, pack_query, prefetch_queries, scores_of, visited};
 use crate::emit::stream::row_passes::Results;
 use crate::emit::stream::row_tile::{RowTile, Sizes};
 use crate::emit::stream::score::compute_invariant;
@@ -83,15 +83,15 @@ pub(crate) struct Place {
 }
 
 /// What is held of a row.
-struct Held {
+pub(crate) struct Held {
     /// The reduction itself; a running sum and a mixture have none beside what they leave.
     own: Option<Base>,
     /// The coefficients of a mixture.
     coefficients: Option<Coefficients>,
     /// What the exponentials that are left are multiplied by.
-    factor: Option<Base>,
+    pub(crate) factor: Option<Base>,
     /// What is left for each key.
-    left: Vec<Place>,
+    pub(crate) left: Vec<Place>,
 }
 
 /// Values that are summed over the keys of the rows of a tile.
@@ -110,7 +110,7 @@ pub(crate) struct Slots {
     held: Vec<Held>,
     weights: Place,
     /// The weights of what is stored beside the attention and sums values under them, of which some are those of the attention.
-    pub(crate) weights_beside: Vec<Option<Place>>,
+    pub(crate) weights_beside: Vec<Option<Weights>>,
     /// The sums over the rows of a part, for each key.
     pub(crate) key_sums: Vec<PartSums>,
     /// The greatest score and the sum of the weights of each row.
@@ -156,6 +156,7 @@ impl<'t> Whole<'t> {
             let of_row = if is_band { band_row(m.scope.options, &keys, &tile_rows) } else { row.clone() };
             let mut of_head = Vec::new();
             let mut queries = pack_query(m, t, product, &mut of_head);
+            of_head.extend(prefetch_queries(m, t, product));
             queries.heads = strides_of_heads(m, &heads, &(&tile_rows * &of_row));
             queries.at = place_of_head(t.env, &queries.heads);
             let place = Place { base: queries.out, heads: queries.heads.clone(), row: Some(of_row.clone()) };
@@ -269,7 +270,7 @@ impl Slots {
         if let WeightsFrom::Held(at) = plan.weights {
             held[at].left = vec![weights.clone()];
         }
-        let weights_beside = places_of_weights(m, plan, row, &weights);
+        let weights_beside = places_of_weights(m, plan, row, (&weights, &held));
         let key_sums = sums_of_part(m, plan, &weights_beside);
         let (max, sum) = (m.scratch(Slot::Max), m.scratch(Slot::Sum));
         Slots { held, weights, weights_beside, key_sums, max, sum, context: m.scratch(Slot::Context) }

@@ -294,7 +294,7 @@ pub(crate) struct SumParts {
     /// Where its parts are: for each position of the axes around, each part, each key, each column.
     pub(crate) parts: BufferId,
     /// How many parts there are.
-    pub(crate) count: i64,
+    pub(crate) count: Dim,
     pub(crate) outer: Vec<AxisId>,
     /// The axis of the keys or of the distances.
     pub(crate) axis: AxisId,

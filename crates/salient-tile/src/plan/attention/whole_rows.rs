@@ -12,7 +12,7 @@ use super::key_range::KeyRange;
 use super::leaves::{leave_behind, reaches};
 use super::mixture::{Mixture, have_heads, mixed_heads, mixture};
 use super::{Among, Attention, Normaliser, Scores, find_scores, parts};
-use crate::dims::{LANE, ROW, index_of, product, var};
+use crate::dims::{LANE, ROW, index_of, n, product, var};
 use crate::index::{AxisValue, Env, Ranges};
 use crate::plan::contraction::{is_matrix_product, is_within_rows};
 use crate::plan::{Layouts, PackedScores};
@@ -63,6 +63,9 @@ pub(crate) enum WeightsBeside {
     Attention,
     /// They are those of another result, at a position among what is stored beside the attention.
     Another(usize),
+    /// They are what the log-sum-exp that is held at a position leaves behind, once that is divided by its sum: instead of these the
+    /// values of each row are.
+    Exponentials(usize),
     /// They are copied for all rows of the tile.
     Own,
 }
@@ -138,10 +141,29 @@ impl WholeRows {
     }
 
     /// The product, by position, in whose place the weights are stored: each of them is made after all else that reads the scores
-    /// of its key. Where every product is a band, or of other heads, they have a place of their own.
+    /// of its key. Where every product is a band, or of other heads, they have a place of their own. Exponentials that are the weights
+    /// of the values of the rows keep theirs if there is another one.
     pub(crate) fn weights_in_place_of(&self, g: &Graph) -> Option<usize> {
         let own = self.count_of_heads(g, self.attention.score);
-        self.scores.iter().position(|s| !s.is_band && self.count_of_heads(g, s.product) == own)
+        let is_place = |s: &PackedScores| !s.is_band && self.count_of_heads(g, s.product) == own;
+        let places = || (0..self.scores.len()).filter(|at| is_place(&self.scores[*at]));
+        let exponentials: BTreeSet<usize> =
+            (0..self.beside.len()).filter_map(|at| Some(self.exponentials_beside(at)?.1)).collect();
+        places().find(|at| !exponentials.contains(at)).or_else(|| places().next())
+    }
+
+    /// The log-sum-exp, by position among what is held, whose exponentials are the weights of the values of the rows that are summed
+    /// beside the attention at a position, if that is so, and the product in whose place they are.
+    fn exponentials_beside(&self, at: usize) -> Option<(usize, usize)> {
+        let sum = self.beside[at].key_sum().filter(|sum| sum.of.value.is_some())?;
+        let score = sum.key_loop.score_in_range(&sum.of.attention);
+        let left = |at: usize| {
+            let RowReduction { key_loop, leaves, .. } = &self.held[at];
+            let is_left = |leaves: &&Leaves| leaves.node == score && key_loop.range == sum.key_loop.range;
+            Some((at, leaves.iter().find(is_left)?.in_place_of?))
+        };
+        let is_undisturbed = self.weights == WeightsFrom::Scores;
+        (0..self.held.len()).filter(|at| is_undisturbed && self.is_to_be_divided(*at)).find_map(left)
     }
 
     /// The axes of mixed heads that a node has.
@@ -209,7 +231,7 @@ impl WholeRows {
     }
 
     /// The parts into which the rows go, if there are sums over them.
-    pub(crate) fn parts(&self, g: &Graph, tiling: Tiling) -> Option<i64> {
+    pub(crate) fn parts(&self, g: &Graph, tiling: Tiling) -> Option<Dim> {
         self.key_sums().next()?;
         parts_of_rows(g, tiling, (&self.attention, &self.heads), self.key_sums().map(|sum| &sum.of))
     }
@@ -221,7 +243,7 @@ impl WholeRows {
 
     /// Where the weights are of what is stored beside at a position, if it sums values under weights. Those of the attention may be kept
     /// for all rows of a tile; of results with the same weights the first copies them.
-    pub(crate) fn weights_beside(&self, at: usize) -> Option<WeightsBeside> {
+    pub(crate) fn weights_beside(&self, g: &Graph, at: usize) -> Option<WeightsBeside> {
         let (own, key_loop) = self.beside[at].weighted()?;
         let same = |a: &Attention, of: &KeyLoop| a.score == own.score && of.range == key_loop.range;
         let a = &self.attention;
@@ -230,14 +252,19 @@ impl WholeRows {
             return Some(WeightsBeside::Attention);
         }
         let is_same = |other: &Beside| other.weighted().is_some_and(|(a, of)| same(a, of));
+        if let Some((held, place)) = self.exponentials_beside(at)
+            && self.weights_in_place_of(g) != Some(place)
+        {
+            return Some(WeightsBeside::Exponentials(held));
+        }
         let first = self.beside[..at].iter().position(is_same);
         Some(first.map_or(WeightsBeside::Own, WeightsBeside::Another))
     }
 
     /// Whether a node is summed beside the attention under weights that are kept for something else.
-    pub(crate) fn has_weights_of_another(&self, sum: NodeId) -> bool {
+    pub(crate) fn has_weights_of_another(&self, g: &Graph, sum: NodeId) -> bool {
         let at = self.beside.iter().position(|beside| beside.member().is_some_and(|(a, _)| a.node == sum));
-        at.and_then(|at| self.weights_beside(at)).is_some_and(|weights| weights != WeightsBeside::Own)
+        at.and_then(|at| self.weights_beside(g, at)).is_some_and(|weights| weights != WeightsBeside::Own)
     }
 
     /// Whether the weights are a softmax of the scores of which what is held at a position is the log-sum-exp.
@@ -260,14 +287,14 @@ pub(crate) fn parts_of_rows<'s>(
     tiling: Tiling,
     (a, heads): (&Attention, &BTreeSet<AxisId>),
     mut sums: impl Iterator<Item = &'s SumOverRows>,
-) -> Option<i64> {
+) -> Option<Dim> {
     let query = a.query?;
     let is_around = |axis: &AxisId| ![a.key, query].contains(axis) && !heads.contains(axis);
     let around = g.node(a.score).axes.iter().filter(is_around);
     let around: Vec<Dim> = around.map(|axis| g.extent(axis).clone()).collect();
     let has_columns = sums.any(|sum| sum.value.is_some());
     let rows = g.extent(query);
-    Some(if has_columns { tiling.parts_with_columns(rows, &around) } else { tiling.parts_of(rows) })
+    Some(if has_columns { tiling.parts_with_columns(rows, &around) } else { n(tiling.parts_of(rows)) })
 }
 
 impl KeyLoop {

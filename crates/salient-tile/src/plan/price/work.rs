@@ -482,7 +482,7 @@ impl Priced<'_> {
             let own: Vec<NodeId> = whole.held.get(at).into_iter().flat_map(|held| held.left()).collect();
             let held: Vec<NodeId> = held.iter().copied().filter(|id| !own.contains(id)).collect();
             let has_no_pass = whole.weights != WeightsFrom::Scores && member.node == a.node
-                || whole.has_weights_of_another(member.node);
+                || whole.has_weights_of_another(g, member.node);
             if member.normaliser != Normaliser::Mixture && !has_no_pass {
                 let mut each = self.score(kernel, member, key_loop, &held);
                 each.operations += of_weights(member);
@@ -519,7 +519,7 @@ impl Priced<'_> {
     fn sum_parts(&self, kernel: &KernelPlan, of: &SumParts) -> Option<Work> {
         let along = of.width.unwrap_or(of.axis);
         let (count, length) = (self.elements(kernel)?, self.extent(along)?);
-        let parts = of.count as f64;
+        let parts = self.eval(&of.count)?;
         let each = self.each(kernel, &[kernel.node], Some(along), [of.sum]);
         let mut work = Work { calls: count / length.max(1.0) * (parts + 2.0), ..Work::default() };
         work.strips(count, length, Each { operations: each.operations + 3.0 * parts, ..each }, self.lanes());

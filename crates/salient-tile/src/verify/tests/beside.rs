@@ -3,7 +3,7 @@
 use super::whole_rows::broken_plan;
 use super::{axis, dot, wrong};
 use crate::plan::attention::beside::{BesideOf, KeySum, ValueSum};
-use crate::plan::attention::whole_rows::{WeightsFrom, WholeRows};
+use crate::plan::attention::whole_rows::{WeightsBeside, WeightsFrom, WholeRows};
 use crate::plan::{Anchor, KernelPlan, Options, plan};
 use salient_ir::{AxisId, Builder, Const, DType, Dim, FusedOp, Graph, MapOp, NodeId, Op, ReduceOp};
 
@@ -60,28 +60,46 @@ fn one_kernel_makes_the_scores_of_all_results() {
     }
 }
 
-/// The gradients of an attention by its queries, keys and values, given that by its result and the log-sum-exp of its rows; with `loops`
-/// the gradient by the result is made of that by the queries.
-fn gradients(loops: bool) -> Graph {
+/// Where the numbers of each row come from that gradients of an attention need.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    /// They are given.
+    Given,
+    /// They are computed of the scores.
+    Computed,
+    /// They are given, and the gradient by the result is made of that by the queries.
+    OfQueries,
+}
+
+/// The gradients of an attention by its queries, keys and values, given that by its result.
+fn gradients(rows: Rows) -> Graph {
     let mut b = Builder::new("gradients");
     let (i, j) = (axis(&mut b, "i", "T"), axis(&mut b, "j", "S"));
     let (e, f) = (axis(&mut b, "e", "E"), axis(&mut b, "f", "F"));
     let [q, k, v] =
         [("q", i, e), ("k", j, e), ("v", j, f)].map(|(x, t, d)| b.input(x, &[t, d], DType::F32, None));
     let given = b.input("dy", &[i, f], DType::F32, None);
-    let [lse, delta] = ["lse", "delta"].map(|name| b.input(name, &[i], DType::F32, None));
     let score = dot(&mut b, q, k, e);
-    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
-    let by = map(MapOp::Sub, &[score, lse]);
-    let p = map(MapOp::Exp, &[by]);
+    let lse = match rows {
+        Rows::Computed => b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap(),
+        Rows::Given | Rows::OfQueries => b.input("lse", &[i], DType::F32, None),
+    };
+    let by = b.map(MapOp::Sub, &[score, lse]).unwrap();
+    let p = b.map(MapOp::Exp, &[by]).unwrap();
     let of_values = dot(&mut b, given, v, f);
-    let mut map = |op: MapOp, args: &[NodeId]| b.map(op, args).unwrap();
-    let less = map(MapOp::Sub, &[of_values, delta]);
-    let ds = map(MapOp::Mul, &[p, less]);
+    let delta = match rows {
+        Rows::Computed => {
+            let weighed = b.map(MapOp::Mul, &[p, of_values]).unwrap();
+            b.reduce(ReduceOp::Sum, j, weighed).unwrap()
+        }
+        Rows::Given | Rows::OfQueries => b.input("delta", &[i], DType::F32, None),
+    };
+    let less = b.map(MapOp::Sub, &[of_values, delta]).unwrap();
+    let ds = b.map(MapOp::Mul, &[p, less]).unwrap();
     let mut sum =
         |key, weights, values| b.add(Op::Fused(FusedOp::WeightedSum, key), &[weights, values]).unwrap();
     let (dq, dk) = (sum(j, ds, k), sum(i, ds, q));
-    let of_rows = if loops {
+    let of_rows = if rows == Rows::OfQueries {
         let whole = b.reduce(ReduceOp::Sum, e, dq).unwrap();
         b.map(MapOp::Mul, &[given, whole]).unwrap()
     } else {
@@ -344,17 +362,35 @@ fn distances_begin_where_the_sum_says() {
 
 #[test]
 fn gradients_of_keys_and_values_come_of_the_kernel_of_those_of_queries() {
-    assert_eq!(sums_over_rows(&gradients(false)), [vec![true, true]]);
+    assert_eq!(sums_over_rows(&gradients(Rows::Given)), [vec![true, true]]);
+}
+
+#[test]
+fn exponentials_are_the_weights_of_the_values_of_rows_where_they_lie() {
+    let found = |rows: Rows| {
+        let (g, mut found) = (gradients(rows), Vec::new());
+        let plan = plan(&g, Options::default());
+        for k in &plan.kernels {
+            let Anchor::WholeRows(whole) = &k.anchor else { continue };
+            let weights = (0..whole.beside.len()).filter_map(|at| whole.weights_beside(&g, at));
+            found.push((weights.collect::<Vec<_>>(), whole.weights_in_place_of(&g)));
+        }
+        found
+    };
+    // The gradient by keys has the weights of that by queries, which are stored in place of the second product.
+    let of_keys = WeightsBeside::Attention;
+    assert_eq!(found(Rows::Computed), [(vec![of_keys, WeightsBeside::Exponentials(0)], Some(1))]);
+    assert_eq!(found(Rows::Given), [(vec![of_keys, WeightsBeside::Own], Some(0))]);
 }
 
 #[test]
 fn no_kernel_stores_what_it_waits_for() {
-    assert_eq!(sums_over_rows(&gradients(true)), [vec![true]]);
+    assert_eq!(sums_over_rows(&gradients(Rows::OfQueries)), [vec![true]]);
 }
 
 #[test]
 fn columns_of_a_sum_over_rows_are_of_its_axes() {
-    wrong(&gradients(false), "its parts are of other axes", |plan| {
+    wrong(&gradients(Rows::Given), "its parts are of other axes", |plan| {
         let mut anchors = plan.kernels.iter_mut().map(|k| &mut k.anchor);
         let parts =
             anchors.find_map(|anchor| if let Anchor::SumParts(of) = anchor { Some(of) } else { None });
