@@ -5,7 +5,7 @@ use salient::{Array, Arrays, Engine, Error, Model, Options, Sources, Weights, fu
 use salient_grad::{backward, in_normal_form, of_results};
 use salient_ir::{Bindings, Dim, Graph, Name, Op, ReduceOp, text};
 use salient_opt::{Fp, normal_form};
-use salient_tests::examples::{Example, models_under, settings};
+use salient_tests::examples::{Example, models_under, settings, small};
 use salient_tests::files::files_under;
 use salient_tests::generate::{attention, program};
 use salient_tests::recorded::check_gradients;
@@ -226,6 +226,48 @@ fn compiled_gradients_are_those_of_the_interpreter() {
             },
         );
     }
+}
+
+/// Gradients of whole models of a small size, in f64 and compiled.
+#[test]
+fn of_published_models() {
+    sweep::each_of(
+        &models_under("examples/models"),
+        |example| &example.name,
+        |example| {
+            let (set, model) = (small(&example.stem), Some(example.model.clone()));
+            let options = Options { model, set, ..Options::default() };
+            let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
+            let trials = Trials { count: 1, seed: 2, ties: false, ..Trials::default() };
+            let found = verify_gradients(&graph, trials, &mut |_| {}).map_err(|e| e.to_string())?;
+            let graph = of_results(&graph).map_err(|e| e.to_string())?;
+            let compiled = verify(&graph, &options, trials, &mut |_| {}).map_err(|e| e.to_string())?;
+            let agrees = found.findings.is_empty() && compiled.findings.is_empty();
+            let is_compared = found.compared > 0 && compiled.compared > 0;
+            if agrees && is_compared { Ok(()) } else { Err(format!("{found:?}\n{compiled:?}")) }
+        },
+    );
+}
+
+/// A kink may lie much nearer to the data than the ends of a difference, and does so for some of many numbers. What a compiled gradient is
+/// compared under are weights that f32 holds.
+#[test]
+fn kinks_near_the_data_are_no_wrong_gradients() {
+    let mut sources = Sources::new();
+    sources.add(
+        "source",
+        "model rectified(x: f32[N, 300], b: f32[300]) -> (y: f32[N, 300]) {
+             let y[n, e] = max(x[n, e] + b[e], 0.0)
+             return y
+         }",
+    );
+    let graph = lower(&sources, &Options::default()).unwrap().graph;
+    let trials = Trials { count: 300, ties: false, ..Trials::default() };
+    let found = verify_gradients(&graph, trials, &mut |_| {}).unwrap();
+    assert!(found.findings.is_empty() && found.compared > 100 && found.at_kinks > 100, "{found:?}");
+    let gradients = of_results(&graph).unwrap();
+    let found = verify(&gradients, &Options::default(), trials, &mut |_| {}).unwrap();
+    assert!(found.findings.is_empty() && found.compared == 300, "{:?}", found.findings);
 }
 
 /// Gradients are those that PyTorch's autograd gives for the same programs and arrays; `tools/reference/gradients.py` records them.

@@ -37,7 +37,8 @@ fn each_agrees(count: usize, options: impl Fn(u64, Options) -> Options + Sync) {
         let seed = names.iter().position(|name| *name == example.name).expect("one of them") as u64;
         let options = options(seed, Options { set: set(example), ..example.options() });
         let graph = lower(&example.sources()?, &options).map_err(|e| e.to_string())?.graph;
-        let trials = Trials { count, seed, lengths: Lengths::Each, most_work: MOST_WORK };
+        let trials =
+            Trials { count, seed, lengths: Lengths::Each, most_work: MOST_WORK, ..Trials::default() };
         let verified = verify(&graph, &options, trials, &mut |_| {}).map_err(|e| e.to_string())?;
         let finding = verified.findings.first();
         finding.map_or(Ok(()), |finding| Err(format!("{finding:?}")))

@@ -48,7 +48,8 @@ fn results_do_not_depend_on_the_tuning() {
         for (at, tuning) in tunings(seed).into_iter().enumerate() {
             let options = Options { model: model.clone(), tuning, ..Options::default() };
             let graph = lower(&sources, &options).map_err(|e| e.to_string())?.graph;
-            let trials = Trials { count: 3, seed, lengths: Lengths::Each, most_work: 1_000_000 };
+            let trials =
+                Trials { count: 3, seed, lengths: Lengths::Each, most_work: 1_000_000, ..Trials::default() };
             let verified = verify(&graph, &options, trials, &mut |_| {}).map_err(|e| e.to_string())?;
             if let Some(finding) = verified.findings.first() {
                 return Err(format!("tuning {at}: {finding:?}"));

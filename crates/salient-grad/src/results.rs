@@ -15,8 +15,8 @@ pub fn gradient_name(port: &str) -> String {
 }
 
 /// A graph whose results are a weighted sum of all numbers that a model gives, and the gradients of this sum by each input and each
-/// parameter on which it depends. The weights are cosines of the positions: no two results count alike, and none counts more than
-/// once.
+/// parameter on which it depends. The weights are made of the positions, and f32 holds them exactly: neighbours count differently, all
+/// count, and none counts more than once.
 ///
 /// # Errors
 /// As [`crate::gradients`]; if the model gives no numbers, or none that depends on a number that goes in.
@@ -94,17 +94,25 @@ fn ports<'g>(b: &mut Builder, graph: &'g Graph) -> Vec<(NodeId, &'g Port)> {
     nodes.into_iter().zip(all.into_iter().map(|(_, port)| port)).collect()
 }
 
-/// The sum of the elements of a result, each with a weight of its own.
+/// What positions are counted by, along each axis in turn, and the number of weights, a prime.
+const STEPS: [i64; 4] = [389, 613, 157, 839];
+const WEIGHTS: i64 = 1021;
+
+/// The sum of the elements of a result, each with a weight of its own: an odd number of 1024ths, which f32 holds exactly.
 fn weighted(b: &mut Builder, value: NodeId, at: usize) -> NodeId {
-    let mut angle = b.number(at as f32 + 0.3);
+    let mut place = b.integer(310 + 101 * at as i64);
     let axes = b.node(value).axes.clone();
     for (n, axis) in axes.iter().enumerate() {
-        let index = b.iota(axis);
-        let (index, step) = (b.apply(MapOp::ToF32, &[index]), b.number(0.7 + 0.45 * n as f32));
-        let turn = b.times(index, step);
-        angle = b.plus(angle, turn);
+        let (index, step) = (b.iota(axis), b.integer(STEPS[n % STEPS.len()] + n as i64));
+        let steps = b.times(index, step);
+        place = b.plus(place, steps);
     }
-    let weight = b.apply(MapOp::Cos, &[angle]);
+    let (two, all) = (b.integer(2), b.integer(WEIGHTS));
+    let rest = b.apply(MapOp::Mod, &[place, all]);
+    let doubled = b.times(rest, two);
+    let odd = b.apply(MapOp::Sub, &[doubled, all]);
+    let (odd, unit) = (b.apply(MapOp::ToF32, &[odd]), b.number(1.0 / 1024.0));
+    let weight = b.times(odd, unit);
     let product = b.times(value, weight);
     axes.iter().fold(product, |sum, axis| b.sum(axis, sum))
 }

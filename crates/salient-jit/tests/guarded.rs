@@ -27,7 +27,7 @@ mod linux {
 
     /// One model on every engine and all vectors of this machine, and on several threads.
     fn agrees(name: &str, graph: &Graph, options: &Options, seed: u64) {
-        let trials = Trials { count: TRIALS, seed, lengths: Lengths::Drawn, most_work: i64::MAX };
+        let trials = Trials { count: TRIALS, seed, lengths: Lengths::Drawn, ..Trials::default() };
         let (verified, allocations) = guarded(|begin| {
             let sides = |trial: usize| if trial.is_multiple_of(2) { Flush::Right } else { Flush::Left };
             verify(graph, options, trials, &mut |trial| begin(sides(trial)))

@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Trials { count: args.trials.unwrap_or(count), seed: args.seed, lengths, ..Trials::default() };
     let mut text = compared(&graph, &options, trials, "fused and unfused code agree")?;
     if args.gradients {
+        let trials = Trials { ties: false, ..trials };
         text += &differentiated(&graph, trials)?;
         let gradients = gradients_of(&graph)?;
         text += &compared(&gradients, &options, trials, "fused and unfused code of the gradients agree")?;
