@@ -85,7 +85,8 @@ impl Tiling {
     }
 
     /// The same where each key has several columns of sums. Every part costs the memory traffic of all of them: there are only as many
-    /// as keep some threads busy, which follows from the extents of the axes around the rows, when the kernel runs if not before.
+    /// as keep some threads busy. That follows from the extents of the axes around the rows; the kernel computes it where these are not
+    /// known when compiling.
     pub(crate) fn parts_with_columns(&self, rows: &Dim, around: &[Dim]) -> Dim {
         // Half of the items that keep threads busy where the axes around have one, fewer the longer they are.
         match self.parts_of(rows) {
