@@ -88,7 +88,7 @@ impl Tiling {
     /// as keep some threads busy. That follows from the extents of the axes around the rows; the kernel computes it where these are not
     /// known when compiling.
     pub(crate) fn parts_with_columns(&self, rows: &Dim, around: &[Dim]) -> Dim {
-        // Half of the items that keep threads busy where the axes around have one, fewer the longer they are.
+        // Half as many as keep threads busy where there is one position around, and fewer the more there are.
         match self.parts_of(rows) {
             1 => n(1),
             parts => ceil_div(&n((2 * parts).min(BUSY)), &(&product(around) + &n(1))),

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Steps after which a proof is given up at one depth. Those that are found for the programs of this repository take 400 at most.
 const STEPS: u32 = 1000;
 
-/// Steps that wait for one another, at most: proofs are short, and a way that goes wrong is the sooner left the shorter it may be.
+/// The most steps that wait for one another, tried in turn: most proofs are short, and a shallow search leaves wrong branches early.
 const DEPTHS: [u32; 3] = [6, 12, 40];
 
 /// The way of a proof so far.

@@ -8,7 +8,7 @@ use crate::emit::maker::{Maker, Target, address, for_loop, let_min};
 use crate::emit::pack::{Packed, Span, pack_panel};
 use crate::emit::stream::look::flag;
 use crate::emit::stream::row_tile::Sizes;
-use crate::emit::stream::softmax::{RowState, UNROLL, fill};
+use crate::emit::stream::softmax::{RowState, UNROLL, fill, scale_row};
 use crate::emit::stream::tiled::RowBlock;
 use crate::emit::stream::values::find_not_finite;
 use crate::emit::stream::whole_rows::{
@@ -258,6 +258,7 @@ impl Whole<'_> {
             let mut of_head = Vec::new();
             let sizes = Sizes::new(m, &tile, &mut of_head);
             let context = m.scratch(Slot::Context);
+            assert!(weights.factor.is_none(), "these weights are whole");
             let weights = &weights.place;
             self.product(m, &WeightedValues { tile: &tile, sizes: &sizes, weights, context }, &mut of_head);
             let to =
@@ -307,7 +308,7 @@ impl Whole<'_> {
             vec![limit, pack_panel(m, "pack_rows", value.node, &env, (&over_rows, &over_width), &to)];
         if let Some(factor) = weights.factor {
             let row = address(*values, &(&from * rows) + &(&self.local() * width));
-            let args = vec![row, address(factor, self.local()), Arg::Int(width.clone())];
+            let args = vec![row, Arg::Int(width.clone()), address(factor, self.local())];
             let scale = m.call(scale_row(), args);
             of_panel.push(self.tile.each_row(scale));
         }
@@ -416,21 +417,6 @@ fn store_sums() -> Body {
     b.lanes(trip, (), |b, lane, ()| {
         let y = b.load::<F32>(from.at(lane));
         b.store(to.at(lane), y);
-    });
-    b.finish()
-}
-
-/// `x[..n] *= y`.
-fn scale_row() -> Body {
-    let mut b = Builder::new("scale_row");
-    let x = b.output("x");
-    let y = b.input("y");
-    let trip = b.int_param("n");
-    let factor = b.load::<F32>(y.at_start().one());
-    b.lanes(trip, (), |b, lane, ()| {
-        let v = b.load::<F32>(x.at(lane));
-        let v = b.mul(v, factor);
-        b.store(x.at(lane), v);
     });
     b.finish()
 }

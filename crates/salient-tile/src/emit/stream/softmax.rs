@@ -325,6 +325,11 @@ pub(crate) fn divide_row() -> Body {
     change_row("divide", |_, sum| sum, Builder::div)
 }
 
+/// `x[..n] *= factor`.
+pub(crate) fn scale_row() -> Body {
+    change_row("scale", |_, factor| factor, Builder::mul)
+}
+
 /// `x[..n] /= sum` by a sum of the exponentials of a softmax. Where it is zero, every key was masked, and the row is zeros or NaN.
 pub(crate) fn normalise_row(zeros: bool) -> Body {
     let by = |b: &mut Builder, sum| {
@@ -334,7 +339,7 @@ pub(crate) fn normalise_row(zeros: bool) -> Body {
     change_row(if zeros { "normalise_or_zero" } else { "normalise" }, by, Builder::mul)
 }
 
-/// Changes each element of a row by what is made of its sum.
+/// Changes each element of a row by what is made of its sum, or of another number of the row.
 fn change_row(
     name: &str,
     by: impl FnOnce(&mut Builder, F32) -> F32,

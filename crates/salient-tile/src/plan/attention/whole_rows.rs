@@ -63,8 +63,8 @@ pub(crate) enum WeightsBeside {
     Attention,
     /// They are those of another result, at a position among what is stored beside the attention.
     Another(usize),
-    /// They are what the log-sum-exp that is held at a position leaves behind, once that is divided by its sum: instead of these the
-    /// values of each row are.
+    /// They are the exponentials that the log-sum-exp at this position among what is held leaves behind. These are not divided by their
+    /// sum: the values of each row are instead.
     Exponentials(usize),
     /// They are copied for all rows of the tile.
     Own,
@@ -257,7 +257,9 @@ impl WholeRows {
         {
             return Some(WeightsBeside::Exponentials(held));
         }
-        let first = self.beside[..at].iter().position(is_same);
+        // Exponentials that are not divided serve sums over rows alone: those divide the values of each row.
+        let is_copied = |other: usize| self.weights_beside(g, other) == Some(WeightsBeside::Own);
+        let first = (0..at).find(|other| is_same(&self.beside[*other]) && is_copied(*other));
         Some(first.map_or(WeightsBeside::Own, WeightsBeside::Another))
     }
 

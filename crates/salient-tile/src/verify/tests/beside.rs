@@ -67,6 +67,8 @@ enum Rows {
     Given,
     /// They are computed of the scores.
     Computed,
+    /// The same, and the exponentials are the weights of the values of keys as well.
+    WithResult,
     /// They are given, and the gradient by the result is made of that by the queries.
     OfQueries,
 }
@@ -81,14 +83,14 @@ fn gradients(rows: Rows) -> Graph {
     let given = b.input("dy", &[i, f], DType::F32, None);
     let score = dot(&mut b, q, k, e);
     let lse = match rows {
-        Rows::Computed => b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap(),
+        Rows::Computed | Rows::WithResult => b.add(Op::Fused(FusedOp::LogSumExp, j), &[score]).unwrap(),
         Rows::Given | Rows::OfQueries => b.input("lse", &[i], DType::F32, None),
     };
     let by = b.map(MapOp::Sub, &[score, lse]).unwrap();
     let p = b.map(MapOp::Exp, &[by]).unwrap();
     let of_values = dot(&mut b, given, v, f);
     let delta = match rows {
-        Rows::Computed => {
+        Rows::Computed | Rows::WithResult => {
             let weighed = b.map(MapOp::Mul, &[p, of_values]).unwrap();
             b.reduce(ReduceOp::Sum, j, weighed).unwrap()
         }
@@ -109,6 +111,10 @@ fn gradients(rows: Rows) -> Graph {
     b.output("dq", &[i, e], dq).unwrap();
     b.output("dk", &[j, e], dk).unwrap();
     b.output("dv", &[j, f], dv).unwrap();
+    if rows == Rows::WithResult {
+        let y = b.add(Op::Fused(FusedOp::WeightedSum, j), &[p, v]).unwrap();
+        b.output("y", &[i, f], y).unwrap();
+    }
     b.finish()
 }
 
@@ -381,6 +387,9 @@ fn exponentials_are_the_weights_of_the_values_of_rows_where_they_lie() {
     let of_keys = WeightsBeside::Attention;
     assert_eq!(found(Rows::Computed), [(vec![of_keys, WeightsBeside::Exponentials(0)], Some(1))]);
     assert_eq!(found(Rows::Given), [(vec![of_keys, WeightsBeside::Own], Some(0))]);
+    // A sum over keys has weights that are divided.
+    let with_result = vec![of_keys, WeightsBeside::Exponentials(0), WeightsBeside::Own];
+    assert_eq!(found(Rows::WithResult), [(with_result, Some(1))]);
 }
 
 #[test]
